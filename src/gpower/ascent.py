@@ -1,0 +1,175 @@
+"""Maximise a convex function over a compact set: x ← argmax ⟨f′(x), y⟩ [JNRS10, Algorithm 1].
+
+The one loop of the library. It knows an objective (`value_and_gradient`) and a set (`argmax_linear`,
+and for acceleration `extrapolate`); penalties, data and blocks are compositions of those two.
+
+For convex f every step satisfies f(x⁺) ≥ f(x) + Δ(x), where Δ(x) = max ⟨f′(x), y − x⟩ ≥ 0 is the
+first-order measure reported as `gap`; hence values never fall and min Δ ≤ (f* − f(x₀))/(k + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpower.feasible_sets import FeasibleSet
+
+
+class Objective(Protocol):
+    """A convex function with a subgradient."""
+
+    def value_and_gradient(self, x: Any, /) -> tuple[float, Any]:
+        """f(x) and some f′(x)."""
+        ...
+
+
+class Status(Enum):
+    """Why an ascent stopped, as a sentence."""
+
+    CONVERGED = "Converged: the last step raised the objective by no more than tol, relatively."
+    MAX_ITER = "Not converged: max_iter steps were made and the objective was still growing by more than tol."
+    CALLBACK = "Stopped by the callback before convergence."
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, eq=False)
+class AscentState:
+    """What a callback sees after each step; the gap Δ is computed only if it is asked for."""
+
+    n_iter: int
+    value: float
+    point: Any
+    gradient: Any
+    feasible_set: FeasibleSet
+
+    @property
+    def gap(self) -> float:
+        """The first-order measure Δ at the point."""
+        return gap_at(self.feasible_set, self.gradient, self.point)
+
+
+@dataclass(frozen=True, eq=False)
+class AscentResult:
+    """Where an ascent ended.
+
+    Attributes
+    ----------
+    point, value, gap
+        The final point, f there, and Δ there.
+    n_iter : int
+        Steps made; `history` has one entry more.
+    status : Status
+        ``str(status)`` is a sentence.
+    history : ndarray
+        Values of f from the start on, never decreasing.
+    """
+
+    point: Any
+    value: float
+    gap: float
+    n_iter: int
+    status: Status
+    history: np.ndarray
+
+    @property
+    def converged(self) -> bool:
+        """Whether the stopping rule was met."""
+        return self.status is Status.CONVERGED
+
+
+def maximize(
+    objective: Objective,
+    feasible_set: FeasibleSet,
+    start: Any,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    acceleration: bool = False,
+    callback: Callable[[AscentState], Any] | None = None,
+) -> AscentResult:
+    """Run the gradient scheme from `start` until (f₊ − f)/f ≤ tol.
+
+    Parameters
+    ----------
+    objective : Objective
+        Convex; ``value_and_gradient(x)``.
+    feasible_set : FeasibleSet
+        ``argmax_linear(g)``; see `gpower.feasible_sets`.
+    start : point of the set
+        x₀; use any point, the first step lands on the set.
+    tol : float
+        Relative growth at which to stop.
+    max_iter : int
+        Most steps to make.
+    acceleration : bool
+        Evaluate at Nesterov's extrapolation of the last two points, put back on the set; where that does
+        not raise the objective by more than tol the plain step is taken instead and the momentum
+        forgotten, so that the values never fall.
+    callback : callable, optional
+        Called with an `AscentState` after each step; a true answer stops.
+
+    Returns
+    -------
+    AscentResult
+
+    Examples
+    --------
+    The power method: f(x) = ½xᵀCx on the unit sphere.
+
+    >>> import numpy as np
+    >>> from gpower import maximize
+    >>> from gpower.feasible_sets import Sphere
+    >>> class Quadratic:
+    ...     def value_and_gradient(self, x):
+    ...         g = np.array([[2.0, 1.0], [1.0, 2.0]]) @ x
+    ...         return 0.5 * x @ g, g
+    >>> result = maximize(Quadratic(), Sphere(), np.array([1.0, 0.0]), tol=1e-12)
+    >>> round(result.value, 6), result.converged
+    (1.5, True)
+    """
+    value, gradient = objective.value_and_gradient(start)
+    point, history, momentum, status = start, [value], Momentum(), Status.MAX_ITER
+    for n_iter in range(1, max_iter + 1):
+        step = feasible_set.argmax_linear(gradient)
+        target = momentum.extrapolate(feasible_set, step) if acceleration else step
+        new_value, new_gradient = objective.value_and_gradient(target)
+        if target is not step and new_value - value <= tol * abs(value):
+            momentum, target = Momentum(step), step
+            new_value, new_gradient = objective.value_and_gradient(target)
+        growth, previous = new_value - value, value
+        if growth > 0:
+            point, value, gradient = target, new_value, new_gradient
+        history.append(value)
+        if growth <= tol * abs(previous):
+            status = Status.CONVERGED
+            break
+        if callback is not None and callback(AscentState(n_iter, value, point, gradient, feasible_set)):
+            status = Status.CALLBACK
+            break
+    gap = gap_at(feasible_set, gradient, point)
+    return AscentResult(point, float(value), gap, len(history) - 1, status, np.asarray(history))
+
+
+def gap_at(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:
+    """Δ(x) = max ⟨f′(x), y − x⟩ over the set, at least 0 but for rounding."""
+    return max(feasible_set.support_value(gradient) - feasible_set.pairing(gradient, point), 0.0)
+
+
+class Momentum:
+    """Nesterov's weights b: 0, 0.28, 0.43, … between successive steps."""
+
+    def __init__(self, last: Any = None) -> None:
+        self.last, self.t = last, 1.0
+
+    def extrapolate(self, feasible_set: FeasibleSet, step: Any) -> Any:
+        """The step carried on in its direction; the step itself where there is nothing to go by."""
+        t = (1 + np.sqrt(1 + 4 * self.t**2)) / 2
+        b, last = (self.t - 1) / t, self.last
+        self.last, self.t = step, t
+        return step if last is None or b == 0 else feasible_set.extrapolate(step, last, b)

@@ -1,0 +1,70 @@
+"""γ for a wanted number of active variables: warm-started bisection, every unit with a bracket of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.ascent import AscentResult
+from gpower.feasible_sets import Point
+from gpower.formulations import Problem
+from gpower.working_set import Settings, ascend
+
+#: Bisections before giving up on an active set that jumps over the wanted number.
+MAX_BISECTIONS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """The problem at some γ, its solution, and how many variables of each unit are active there."""
+
+    problem: Problem
+    gamma: Array
+    result: AscentResult
+
+    @property
+    def active(self) -> Array:
+        """Number of active variables per unit, (m,)."""
+        return np.asarray(np.count_nonzero(self.problem.loadings(self.result.point), axis=0))
+
+
+def calibrate(
+    build: Callable[[Array], Problem], largest: Array, wanted: Array, start: Point, settings: Settings
+) -> Calibrated:
+    """Find γ in [0, largest) with exactly `wanted` active variables per unit.
+
+    Where the active set jumps over the wanted number, the smallest set above it is returned, and the caller
+    keeps its best after the refit.
+
+    Parameters
+    ----------
+    build : callable
+        The problem at absolute γ, (m,).
+    largest, wanted : ndarray of shape (m,)
+        Largest useful γ, and the number of active variables asked for.
+    start : Point
+        First start; later ones are the previous solutions.
+    settings : Settings
+    """
+    low, high = np.zeros_like(largest), largest.copy()
+    gamma, here = 0.5 * largest, start
+    best = None
+    for _ in range(MAX_BISECTIONS):
+        tried = _solve(build(gamma), gamma, here, start, settings)
+        here, active = tried.result.point, tried.active
+        if np.all(active >= wanted) and (best is None or active.sum() < best.active.sum()):
+            best = tried
+        if np.all(active == wanted):
+            break
+        low, high = np.where(active > wanted, gamma, low), np.where(active < wanted, gamma, high)
+        gamma = np.where(active == wanted, gamma, 0.5 * (low + high))
+    return best or _solve(build(low), low, start, start, settings)
+
+
+def _solve(problem: Problem, gamma: Array, here: Point, start: Point, settings: Settings) -> Calibrated:
+    """Ascend from the last solution, or from the first start where that has nothing active any more."""
+    values, _ = problem.penalty.evaluate(np.asarray(here.C))
+    return Calibrated(problem, gamma, ascend(problem, here if np.all(values > 0) else start, settings))

@@ -1,0 +1,175 @@
+"""Removing a component from the matrix without rewriting it: A − Y Zᵀ as an operator.
+
+Every rule below is such a low-rank change, so one wrapper serves them all, over data and over covariances.
+
+=================== ============================================== ==============================
+rule                change                                          what is left
+=================== ============================================== ==============================
+``projection``      A − (A z)zᵀ [JNRS10, section 4.4]               nothing along z
+``orthogonalized``  the same with z orthogonalised against the      nothing in the span of all z
+                    earlier ones
+``schur``           A − x(Aᵀx)ᵀ, x = A z/‖A z‖                      nothing correlated with A z
+=================== ============================================== ==============================
+
+The first leaves variance along earlier loadings once they overlap; the second does not; the third works on
+the samples and makes the scores uncorrelated. All keep AᵀA positive semidefinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.operators.base import Operator, Restriction
+from gpower.operators.in_memory import Covariance, DataMatrix, restrict_to
+
+RULES = ("projection", "orthogonalized", "schur")
+
+
+@dataclass(frozen=True, eq=False)
+class Deflated(Operator):
+    """A − Y Zᵀ.
+
+    Attributes
+    ----------
+    base : Operator
+        A.
+    Y : ndarray
+        Representation in sample space, one column per removed component.
+    D : ndarray
+        ``base.dual(Y)``.
+    Z : ndarray of shape (n_features, j)
+    norms : ndarray of shape (n_features,)
+        Column norms of the difference.
+    """
+
+    base: Operator
+    Y: Array
+    D: Array
+    Z: Array
+    norms: Array
+
+    @property
+    def has_samples(self) -> bool:  # type: ignore[override]
+        """As the base."""
+        return self.base.has_samples
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """As the base."""
+        return self.base.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """As the base."""
+        return self.base.dtype
+
+    @property
+    def column_norms(self) -> Array:
+        """Norms of the deflated columns."""
+        return self.norms
+
+    def correlate(self, X: Array) -> Array:
+        """AᵀX − Z(YᵀX)."""
+        return self.base.correlate(X) - self.Z @ (self.D.T @ X)
+
+    def combine(self, T: Array) -> Array:
+        """A T − Y(ZᵀT)."""
+        return self.base.combine(T) - self.Y @ (self.Z.T @ T)
+
+    def columns(self, idx: Array) -> Array:
+        """A[:, idx] − Y Z[idx]ᵀ."""
+        return self.base.columns(idx) - self.Y @ self.Z[idx].T
+
+    def inner(self, X: Array, Y: Array, C: Array) -> Array:
+        """XᵀY; the base's own correlations are recovered from the deflated ones where it needs them."""
+        return self.base.inner(X, Y, self._undo(Y, C))
+
+    def squared_norms(self, X: Array, C: Array) -> Array:
+        """Diagonal of XᵀX."""
+        return self.base.squared_norms(X, self._undo(X, C))
+
+    def _undo(self, X: Array, C: Array) -> Array:
+        return C if self.has_samples else C + self.Z @ (self.D.T @ X)
+
+    def dual(self, X: Array) -> Array:
+        """As the base."""
+        return self.base.dual(X)
+
+    def gram(self, idx: Array) -> Array:
+        """Gram matrix of some deflated columns."""
+        if self.has_samples:
+            return super().gram(idx)
+        Z, D = self.Z[idx], self.D[idx]
+        cross = D @ Z.T
+        return self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
+
+    def take(self, idx: Array) -> Operator:
+        """Some columns, the deflation carried out."""
+        if self.has_samples:
+            return DataMatrix(self.columns(idx), self.norms[idx], counter=self.counter)
+        return Covariance(self.gram(idx), counter=self.counter)
+
+    def restrict(self, idx: Array) -> Restriction:
+        """Some columns, the deflation carried out, and the way back."""
+        if self.has_samples:
+            return restrict_to(self.columns(idx))
+        selector = self.columns(idx)  # coefficients of the deflated columns over all variables
+        return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
+
+
+def deflate(operator: Operator, z: Array, rule: str = "projection") -> Operator:
+    """The operator with the component of unit loadings z, (n_features,), removed by `rule`.
+
+    A zero z changes nothing.
+    """
+    if not np.any(z):
+        return operator
+    base, Y, D, Z = _parts(operator)
+    z = z.astype(operator.dtype)[:, None]
+    if rule == "orthogonalized":
+        for _ in range(2):  # twice is enough
+            z = z - Z @ (Z.T @ z)
+        length = float(np.linalg.norm(z))
+        if length <= 1e3 * np.finfo(z.dtype).eps:
+            return operator
+        z = z / length
+    y = operator.combine(z)  # (p, 1)
+    if rule == "schur":
+        c = operator.correlate(y)
+        norm = np.sqrt(operator.squared_norms(y, c))
+        if not norm[0] > 0:
+            return operator
+        y, z = y / norm, c / norm
+    d = base.dual(y)
+    norms = _deflated_norms(operator, y, z, rule)
+    Y, D, Z = np.hstack([Y, y]), np.hstack([D, d]), np.hstack([Z, z])
+    return Deflated(base, Y, D, Z, norms, counter=operator.counter)
+
+
+def _parts(operator: Operator) -> tuple[Operator, Array, Array, Array]:
+    """Base, Y, D and Z of an operator, empty where nothing was removed yet."""
+    if isinstance(operator, Deflated):
+        return operator.base, operator.Y, operator.D, operator.Z
+    p, n = operator.shape
+    empty = np.zeros((p, 0), operator.dtype)
+    return operator, empty, empty, np.zeros((n, 0), operator.dtype)
+
+
+def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
+    """Norms of A − y zᵀ; only columns with z ≠ 0 change."""
+    squares = operator.column_norms.astype(np.float64) ** 2
+    idx = np.flatnonzero(z[:, 0])
+    if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
+        change = z[:, 0].astype(np.float64) ** 2
+        squares = squares - change
+    elif operator.has_samples and idx.size <= z.shape[0] // 4:
+        left = operator.columns(idx) - y @ z[idx].T
+        squares[idx] = np.sum(left.astype(np.float64) ** 2, axis=0)
+    else:
+        c, t = operator.correlate(y)[:, 0].astype(np.float64), z[:, 0].astype(np.float64)
+        squares = squares - 2 * t * c + t**2 * float(operator.squared_norms(y, c[:, None])[0])
+    floor = 4 * np.finfo(operator.dtype).eps * operator.column_norms.astype(np.float64) ** 2
+    return np.sqrt(np.where(squares > floor, squares, 0.0)).astype(operator.dtype)

@@ -1,0 +1,426 @@
+"""The scikit-learn estimator: validate → operator → extract → store, and no mathematics."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from gpower._arrays import Array
+from gpower.ascent import AscentState
+from gpower.extraction import Extraction, extract_components
+from gpower.inputs import check_finite, check_table, name_of
+from gpower.metrics import adjusted_variances, captured_variance, score_gram
+from gpower.operators import Moments, Operator, as_operator
+from gpower.operators.moments import deviation_norms
+from gpower.parameters import check_covariance, check_weights, recipe_from
+from gpower.persistence import read_model, write_model
+
+logger = logging.getLogger("gpower")
+
+
+class PerAscent(np.ndarray):
+    """One number per ascent; a comparison holds when it holds for all of them.
+
+    scikit-learn's conventions ask for ``n_iter_ >= 1``, whose truth is that of every component.
+    """
+
+    def __bool__(self) -> bool:
+        return bool(np.all(np.asarray(self)))
+
+
+class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
+
+    components_: Array
+    mean_: Array
+    scale_: Array
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def transform(self, X: Any) -> Array:
+        """Scores ``(X − mean_)/scale_ @ components_.T``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        X = self._checked(X)
+        return self._project(X)
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = check_table(self, X, reset=False)
+        check_finite(X, getattr(self, "feature_names_in_", None))
+        return X
+
+    def _project(self, X: Any) -> Array:
+        loadings = self.components_.T / self.scale_[:, None]  # (n_features, m)
+        shift = self.mean_ @ loadings
+        return np.asarray(X @ loadings.astype(X.dtype) - shift.astype(X.dtype))
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Data of the given scores with the least squares: the components are not orthogonal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores, as from `transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=(np.float64, np.float32))
+        if scores.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"The scores have {scores.shape[1]} columns, but there are {self._n_features_out} components."
+            )
+        W = self.components_
+        return np.asarray(scores @ np.linalg.pinv(W @ W.T, hermitian=True) @ W * self.scale_ + self.mean_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Share of the variance of X inside the span of the components, between 0 and 1.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            New data; with ``covariance="precomputed"`` a covariance matrix.
+        y : ignored
+        """
+        X = self._checked(X)
+        Z = self.components_.T.astype(np.float64)
+        if getattr(self, "covariance", None) == "precomputed":
+            gram, total = Z.T @ (X @ Z), float(np.trace(X))
+        else:
+            scores = self._project(X).astype(np.float64)
+            gram = scores.T @ scores
+            total = float(np.sum((deviation_norms(X, self.mean_) / self.scale_) ** 2))
+        return captured_variance(gram, Z) / total if total > 0 else 0.0
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that needs no pickle to read.
+
+        Parameters
+        ----------
+        path : str or path
+            Conventionally ending in ``.npz``. Callbacks and random generators are not saved.
+        """
+        check_is_fitted(self)
+        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        params = {k: v for k, v in self.get_params(deep=False).items() if not callable(v)}
+        params = {
+            k: None if isinstance(v, (np.random.RandomState, np.random.Generator)) else v for k, v in params.items()
+        }
+        arrays = {
+            name: np.asarray(value).astype(str) if np.asarray(value).dtype == object else np.asarray(value)
+            for name, value in fitted.items()
+        }
+        write_model(path, {"class": type(self).__name__, "params": _jsonable(params)}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """A model written by `save`.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Returns
+        -------
+        The fitted estimator
+        """
+        header, arrays = read_model(path)
+        if header["class"] != cls.__name__:
+            raise ValueError(f"{str(path)!r} holds a {header['class']}, not a {cls.__name__}; load it with that class.")
+        model = cls(**header["params"])
+        for name, value in arrays.items():
+            setattr(
+                model,
+                name,
+                value.item() if value.ndim == 0 else value.astype(object) if value.dtype.kind == "U" else value,
+            )
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _jsonable(value: Any) -> Any:
+    """Parameters as JSON holds them."""
+    if isinstance(value, dict):
+        return {k: _jsonable(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_jsonable(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class GPower(SparsePCAEstimator):
+    """Sparse principal components by the generalized power method.
+
+    Each component is a unit vector of loadings with few non-zeros. Say how many with `cardinality`, or weigh
+    sparsity against variance with `gamma`.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    cardinality : int or sequence of int, optional
+        Exactly that many non-zero loadings, for all components or one each. With ``penalty="l0"`` the
+        constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active.
+    penalty : {"l0", "l1"}, default="l0"
+        Penalty on the number of loadings, or on their absolute sum.
+    gamma : float or sequence of float, optional
+        Penalty as a fraction in [0, 1) of its largest useful value; default 0.01 (l0) or 0.1 (l1).
+    method : {"deflation", "block"}, default="deflation"
+        One component after the other, or all at once.
+    mu : sequence of float, optional
+        Weights of the units of a block, default all ones; decreasing ones order the components.
+    variance : {"l2", "l1"}, default="l2"
+        Maximise ‖Az‖₂, or ‖Az‖₁, which outlying samples sway less.
+    positive : bool, default=False
+        Non-negative loadings; a component then has at most `cardinality` of them.
+    covariance : {None, "precomputed"}
+        X is a covariance or correlation matrix; nothing is centred or divided.
+    center, scale : bool, default=True, False
+        Subtract means; divide by standard deviations. Never changes or copies X.
+    n_init : int or "auto", default="auto"
+        Number of starts, the best objective kept; "auto" takes many for a cardinality and one for gamma.
+    init : {None, "paper"} or ndarray of shape (n_samples, n_components)
+        Start at promising columns, as the paper does, or where you say.
+    solver : {"auto", "rounds", "direct"}, default="auto"
+        Rounds on a working set of columns, or the ascent on the whole matrix, which small problems get.
+    refit : {"auto", "norms", "variance", None}, default="auto"
+        How the loadings of the pattern found are filled in. One unit: rank-one SVD. Block: the paper's
+        sum of norms, the sum of squares, or the better of both by adjusted variance. None: as read off.
+    polish : bool, default=True
+        Exchange variables while that helps; single units with exact cardinality.
+    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
+        How a component is removed before the next: the paper's rule, or one for correlated components.
+    l1_bound : float or sequence of float, optional
+        s ≥ 1 of the constraint ‖z‖₁ ≤ √s, instead of a penalty.
+    regularization : float, default=0.0
+        ω of the strongly convex block objective.
+    acceleration : bool, default=True
+        Momentum with monotone restart.
+    tol : float, default=1e-6
+        Stop when the objective grows by no more than this, relatively.
+    max_iter : int, default=1000
+        Most steps of an ascent.
+    random_state : int, RandomState or None
+        Of random starts and ties. None stands for a fixed seed: results repeat.
+    verbose : int, default=0
+        Log what is found to the "gpower" logger.
+    callback : callable, optional
+        Called with the state of the ascent after each step; a true answer stops that ascent.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Unit loadings, the largest of each positive.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
+        Adjusted variance: of each component the part that the others of larger variance leave.
+    cardinality_ : ndarray of int
+        Number of non-zero loadings.
+    gamma_ : ndarray
+        Absolute γ per component; NaN where there is none.
+    objective_, optimality_gap_, n_iter_, converged_ : ndarray
+        The paper's f at the end of each ascent, the first-order measure Δ there, its steps, and whether the
+        stopping rule was met; one entry per component, a single one for a block.
+    n_passes_ : float
+        Reads of the matrix.
+    mean_, scale_ : ndarray of shape (n_features,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If X has names.
+
+    References
+    ----------
+    [JNRS10] Journée, Nesterov, Richtárik, Sepulchre (2010). Generalized power method for sparse principal
+    component analysis. Journal of Machine Learning Research 11, 517–553.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import GPower
+    >>> rng = np.random.default_rng(0)
+    >>> factor = rng.standard_normal((50, 1))
+    >>> X = rng.standard_normal((50, 8))
+    >>> X[:, [1, 4, 6]] += 3 * factor
+    >>> model = GPower(n_components=1, cardinality=3).fit(X)
+    >>> np.flatnonzero(model.components_[0])
+    array([1, 4, 6])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        cardinality: Any = None,
+        penalty: str = "l0",
+        gamma: Any = None,
+        method: str = "deflation",
+        mu: Any = None,
+        variance: str = "l2",
+        positive: bool = False,
+        covariance: str | None = None,
+        center: bool = True,
+        scale: bool = False,
+        n_init: int | str = "auto",
+        init: Any = None,
+        solver: str = "auto",
+        refit: str | None = "auto",
+        polish: bool = True,
+        deflation: str = "projection",
+        l1_bound: Any = None,
+        regularization: float = 0.0,
+        acceleration: bool = True,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callable[[AscentState], Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.cardinality = cardinality
+        self.penalty = penalty
+        self.gamma = gamma
+        self.method = method
+        self.mu = mu
+        self.variance = variance
+        self.positive = positive
+        self.covariance = covariance
+        self.center = center
+        self.scale = scale
+        self.n_init = n_init
+        self.init = init
+        self.solver = solver
+        self.refit = refit
+        self.polish = polish
+        self.deflation = deflation
+        self.l1_bound = l1_bound
+        self.regularization = regularization
+        self.acceleration = acceleration
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the components of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples × variables, or a covariance with ``covariance="precomputed"``. Never changed.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights; a weight of two counts a sample twice.
+
+        Returns
+        -------
+        self
+        """
+        X = check_table(self, X, reset=True, min_samples=2 if self.center and self.covariance is None else 1)
+        recipe = recipe_from(self.get_params(deep=False), X.shape)
+        operator, moments = self._operator(X, sample_weight)
+        rng = np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
+        found = extract_components(operator, recipe, rng)
+        self._store(operator, moments, found)
+        self._tell(found, moments)
+        return self
+
+    def _operator(self, X: Any, sample_weight: Any) -> tuple[Operator, Moments]:
+        """X as an operator, once it is known to hold numbers throughout."""
+        names = getattr(self, "feature_names_in_", None)
+        precomputed = self.covariance == "precomputed"
+        if precomputed:
+            if sp.issparse(X) or sample_weight is not None:
+                what = "a dense matrix" if sp.issparse(X) else "no sample_weight"
+                raise ValueError(f'covariance="precomputed" takes {what}.')
+            check_finite(X, names)
+            X = check_covariance(X)
+        weight = check_weights(sample_weight, X.shape[0], X.dtype)
+        with np.errstate(all="ignore"):  # values that are not finite are named below
+            operator, moments = as_operator(
+                X,
+                center=self.center,
+                scale=self.scale,
+                sample_weight=weight,
+                covariance=precomputed,
+                reduce=self.variance == "l2" and not isinstance(self.init, np.ndarray),
+            )
+        check_finite(X, names, moments.norms)
+        return operator, moments
+
+    def _store(self, operator: Operator, moments: Moments, found: Extraction) -> None:
+        """Fitted attributes, in the units of the user."""
+        self.components_ = np.ascontiguousarray(found.Z.T)
+        self.n_passes_ = operator.passes
+        variances = adjusted_variances(score_gram(operator, found.Z))
+        total = operator.total_variance
+        self.explained_variance_ = variances / moments.degrees
+        self.explained_variance_ratio_ = variances / total if total > 0 else np.zeros_like(variances)
+        self.cardinality_ = np.count_nonzero(self.components_, axis=1)
+        self.gamma_ = found.gamma
+        self.objective_ = found.objective
+        self.optimality_gap_ = found.gap
+        self.n_iter_ = found.n_iter.view(PerAscent)
+        self.converged_ = found.converged
+        self.mean_ = moments.mean.astype(operator.dtype)
+        self.scale_ = moments.scale.astype(operator.dtype)
+
+    def _tell(self, found: Extraction, moments: Moments) -> None:
+        """Warnings: what the user should know of this fit."""
+        names = getattr(self, "feature_names_in_", None)
+        if self.verbose:
+            logger.info("%d components, %s variables, %.1f passes", *self._summary())
+        constant = np.flatnonzero(moments.norms == 0)
+        if constant.size:
+            shown = ", ".join(name_of(j, names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
+            warnings.warn(
+                f"{constant.size} column(s) do not vary and get no loading: {shown}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        zero = np.flatnonzero(self.cardinality_ == 0)
+        if zero.size:
+            warnings.warn(
+                f"Component(s) {', '.join(map(str, zero))} have no active variable and are all zero: the data have no "
+                "variance left for them, or gamma is too large. Ask for fewer components or a smaller gamma.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if not np.all(found.converged):
+            which = ", ".join(map(str, np.flatnonzero(~found.converged)))
+            warnings.warn(
+                f"The ascent {which} stopped before the objective did (max_iter={self.max_iter}, tol={self.tol:g}); "
+                "raise max_iter, or see optimality_gap_ for how far it was from a stationary point.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        for note in found.notes:
+            warnings.warn(note, UserWarning, stacklevel=3)
+
+    def _summary(self) -> tuple[int, str, float]:
+        return len(self.components_), "-".join(map(str, self.cardinality_)), self.n_passes_

@@ -1,0 +1,268 @@
+"""The recipe on one page: screen → start → ascend → read off → refit → polish → deflate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpower._arrays import Array, orient
+from gpower.ascent import AscentResult, maximize
+from gpower.calibration import calibrate
+from gpower.deflation import deflate
+from gpower.feasible_sets import Cube, Point
+from gpower.formulations import Formulation, Problem
+from gpower.operators.base import Operator
+from gpower.penalties import Cardinality, top
+from gpower.postprocess import fill_unit, leading_components, refit, swap_polish
+from gpower.starts import (
+    auto_starts,
+    block_start,
+    column_order,
+    column_starts,
+    paper_start,
+    random_block_start,
+)
+from gpower.working_set import Settings, ascend
+
+#: Screened columns are gathered once when no more than this share is left.
+SCREENED_SHARE = 0.25
+#: Supports that the race between starts hands on to be refined and polished.
+FINALISTS = 5
+#: Starts of a block of exact cardinality under n_init="auto".
+BLOCK_STARTS = 4
+#: Variables outside a support that the swap polish considers.
+SWAP_CANDIDATES = 384
+#: Precision of the race between starts.
+RACE_TOL, RACE_ITER = 1e-4, 100
+
+ROTATION_NOTE = (
+    "With equal mu and no penalty the loadings of a block are defined only up to a rotation; "
+    "the principal axes are returned. Give decreasing mu to single them out."
+)
+CUT_NOTE = (
+    "No gamma has exactly the wanted number of active variables; "
+    "the nearest larger active set was cut to its largest loadings and refitted."
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything `GPower` was asked for, words already turned into objects.
+
+    Attributes
+    ----------
+    formulation : Formulation
+        Penalty and level per unit.
+    mu : tuple of float
+        Weights of the units of a block; ones for units found one at a time.
+    block : bool
+        All units at once.
+    n_init : int or None
+        Number of starts; None for the rule of `auto_starts` with a cardinality, one with γ.
+    init : None, "paper" or ndarray of shape (n_samples, m)
+    refit, polish, deflation, regularization
+        As in the estimator.
+    settings : Settings
+        How to ascend.
+    """
+
+    formulation: Formulation
+    mu: tuple[float, ...]
+    block: bool = False
+    n_init: int | None = None
+    init: Any = None
+    refit: str | None = "auto"
+    polish: bool = True
+    deflation: str = "projection"
+    regularization: float = 0.0
+    settings: Settings = field(default_factory=Settings)
+
+    def unit(self, j: int) -> Recipe:
+        """The recipe of component j on its own."""
+        init = self.init[:, j : j + 1] if isinstance(self.init, np.ndarray) else self.init
+        return replace(self, formulation=self.formulation.unit(j), mu=(1.0,), init=init)
+
+
+@dataclass(frozen=True, eq=False)
+class Extraction:
+    """Loadings and how they were found.
+
+    `Z` is (n_features, m); `gamma` has one entry per unit, the others one per ascent (one for a block);
+    `notes` are sentences the user should see.
+    """
+
+    Z: Array
+    gamma: Array
+    objective: Array
+    gap: Array
+    n_iter: Array
+    converged: Array
+    notes: tuple[str, ...] = ()
+
+
+def extract_components(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
+    """All components: a block at once, or one after the other from the deflated matrix."""
+    if recipe.block:
+        return extract(operator, recipe, rng)
+    units: list[Extraction] = []
+    for j in range(len(recipe.mu)):
+        units.append(extract(operator, recipe.unit(j), rng))
+        operator = deflate(operator, units[-1].Z[:, 0], recipe.deflation) if j + 1 < len(recipe.mu) else operator
+    return Extraction(
+        Z=np.hstack([unit.Z for unit in units]),
+        gamma=np.concatenate([unit.gamma for unit in units]),
+        objective=np.concatenate([unit.objective for unit in units]),
+        gap=np.concatenate([unit.gap for unit in units]),
+        n_iter=np.concatenate([unit.n_iter for unit in units]),
+        converged=np.concatenate([unit.converged for unit in units]),
+        notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
+    )
+
+
+def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
+    """One component of a matrix already deflated, or a block of them."""
+    if _is_pca(recipe, operator):
+        return _pca(operator, recipe)
+    problem, gamma = recipe.formulation.problem(operator, np.asarray(recipe.mu), recipe.regularization)
+    problem, kept = _screened(problem, recipe.formulation)
+    if kept.size == 0:
+        return _as_extraction(np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype), gamma)
+    if recipe.formulation.calibrated:
+        found = _calibrated(problem, recipe, rng)
+    else:
+        starts = _starts(problem, recipe, rng)
+        ends = [_end(problem, start, recipe) for start in starts]
+        best = max(ends, key=lambda end: end[1])
+        found = _as_extraction(best[0], gamma, best[1], best[2])
+    Z = np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype)
+    Z[kept] = orient(found.Z)
+    return replace(found, Z=Z)
+
+
+def _as_extraction(
+    Z: Array,
+    gamma: Array,
+    value: float = 0.0,
+    result: AscentResult | None = None,
+    notes: tuple[str, ...] = (),
+) -> Extraction:
+    """Arrays of length one for the one ascent; a matrix with nothing to find has made none."""
+    gap, n_iter, converged = (0.0, 0, True) if result is None else (result.gap, result.n_iter, result.converged)
+    return Extraction(Z, gamma, np.array([value]), np.array([gap]), np.array([n_iter]), np.array([converged]), notes)
+
+
+def _is_pca(recipe: Recipe, operator: Operator) -> bool:
+    """Whether no loading is penalised, so that the problem is ordinary PCA, which SVD solves."""
+    wish = recipe.formulation
+    if wish.positive or wish.l1_variance or recipe.settings.solver == "direct" or wish.kind == "l1_ball":
+        return False
+    if wish.kind == "cardinality" or wish.calibrated:
+        return all(level >= operator.shape[1] for level in wish.levels)
+    return all(level == 0 for level in wish.levels)
+
+
+def _pca(operator: Operator, recipe: Recipe) -> Extraction:
+    """Ordinary principal components, the largest for the unit of the largest weight."""
+    mu = np.asarray(recipe.mu)
+    loadings, variances = leading_components(operator, mu.size)
+    rank = np.argsort(np.argsort(-mu, kind="stable"), kind="stable")  # of each unit's weight
+    tied = np.unique(mu).size < mu.size
+    gamma = np.full(mu.size, np.nan if recipe.formulation.kind == "cardinality" else 0.0)
+    value = float(np.sum(mu**2 * variances[rank]))
+    return _as_extraction(orient(loadings[:, rank]), gamma, value, notes=(ROTATION_NOTE,) if tied else ())
+
+
+def _screened(problem: Problem, wish: Formulation) -> tuple[Problem, Array]:
+    """The problem on the columns that can be active at all, and their indices; gathered only if few are left."""
+    kept = np.flatnonzero(problem.penalty.keep(wish.norms(problem.operator), problem.mu))
+    n = problem.operator.shape[1]
+    if kept.size > SCREENED_SHARE * n:
+        return problem, np.arange(n)
+    return replace(problem, operator=problem.operator.take(kept), penalty=problem.penalty.restrict(kept)), kept
+
+
+def _starts(problem: Problem, recipe: Recipe, rng: np.random.RandomState) -> list[Point]:
+    """The starts that are worth an ascent of their own."""
+    if isinstance(recipe.init, np.ndarray):
+        return [problem.feasible_set.point(recipe.init.astype(problem.operator.dtype))]
+    if recipe.init == "paper":
+        return [paper_start(problem, rng)]
+    exact, count = recipe.formulation.kind == "cardinality", recipe.n_init
+    if recipe.block and problem.mu.size > 1:
+        count = count or (BLOCK_STARTS if exact else 1)
+        return [block_start(problem), *(random_block_start(problem, rng) for _ in range(count - 1))]
+    count = count or (auto_starts(problem.operator) if exact else 1)
+    return race(problem, column_starts(problem, column_order(problem.operator, count, rng)))
+
+
+def race(problem: Problem, starts: Point) -> list[Point]:
+    """The best starts of one unit after a short ascent of all of them as one batch, distinct supports only."""
+    if starts.C.shape[1] == 1:
+        return [starts]
+    batch = problem.as_batch(starts.C.shape[1])
+    point = maximize(batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=RACE_ITER).point
+    values, gradient = batch.penalty.evaluate(point.C)
+    finalists: dict[bytes, int] = {}
+    for j in np.argsort(-values, kind="stable"):
+        finalists.setdefault(np.flatnonzero(gradient[:, j]).tobytes(), int(j))
+        if len(finalists) == FINALISTS:
+            break
+    return [point.column(j) for j in finalists.values()]
+
+
+def _end(problem: Problem, start: Point, recipe: Recipe) -> tuple[Array, float, AscentResult]:
+    """Loadings at the end of an ascent from a start, their objective, and the ascent."""
+    result = ascend(problem, start, recipe.settings)
+    single = isinstance(problem.penalty, Cardinality) and not isinstance(problem.samples, Cube) and problem.mu.size == 1
+    if not single or recipe.refit is None:
+        return (
+            refit(problem, result.point, recipe.refit, max_iter=recipe.settings.max_iter),
+            result.value,
+            result,
+        )
+    return _exact_end(problem, result, recipe)
+
+
+def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[Array, float, AscentResult]:
+    """One unit of exact cardinality: refit, then swap and ascend in turn while that helps."""
+    z, variance = fill_unit(problem.operator, np.flatnonzero(problem.loadings(result.point)))
+    for _ in range(FINALISTS if recipe.polish else 0):
+        swapped, better = fill_unit(problem.operator, _swapped(problem, result.point, z))
+        if better <= variance * (1 + 1e-12):
+            break
+        x = problem.operator.combine(swapped[:, None])
+        result = ascend(problem, problem.feasible_set.point(x), recipe.settings)
+        z, variance = fill_unit(problem.operator, np.flatnonzero(problem.loadings(result.point)))
+    return z[:, None], variance, result
+
+
+def _swapped(problem: Problem, point: Point, z: Array) -> Array:
+    """The support after swap polish among the variables most correlated with the component."""
+    support = np.flatnonzero(z)
+    count = min(SWAP_CANDIDATES + support.size, z.size)
+    candidates = np.union1d(support, top(np.abs(np.asarray(point.C)), count)[:, 0])
+    S = problem.operator.gram(candidates).astype(np.float64)
+    return np.asarray(candidates[swap_polish(S, np.searchsorted(candidates, support))])
+
+
+def _calibrated(problem: Problem, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
+    """A penalty with a wanted cardinality: γ by bisection, the rest as for a given γ."""
+    wish, wanted = recipe.formulation, np.asarray(recipe.formulation.levels, int)
+    found = calibrate(
+        lambda gamma: replace(problem, penalty=wish.penalty(gamma, problem.operator.dtype)),
+        wish.gamma_max(wish.norms(problem.operator), problem.mu),
+        wanted,
+        _starts(problem, recipe, rng)[0],
+        recipe.settings,
+    )
+    Z = refit(found.problem, found.result.point, recipe.refit)
+    notes: tuple[str, ...] = ()
+    if np.any(found.active != wanted):
+        keep = np.zeros(Z.shape, bool)
+        for j, k in enumerate(wanted):
+            keep[top(np.abs(Z[:, j : j + 1]), k)[:, 0], j] = True
+        Z = refit(found.problem, found.result.point, recipe.refit, keep & (Z != 0))
+        notes = (CUT_NOTE,)
+    return _as_extraction(Z, found.gamma, found.result.value, found.result, notes)

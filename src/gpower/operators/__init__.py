@@ -1,0 +1,79 @@
+"""The matrix, seen only through products. `as_operator` is the only place that looks at the type of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._arrays import Array
+from gpower.operators.base import Operator, PassCounter, Restriction
+from gpower.operators.in_memory import Covariance, DataMatrix
+from gpower.operators.moments import Moments, centred_gram, moments
+
+__all__ = ["Covariance", "DataMatrix", "Moments", "Operator", "PassCounter", "Restriction", "as_operator"]
+
+#: Implicit centring loses eps·‖offset‖/‖deviation‖; beyond this relative error a centred copy is made.
+CENTRING_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+
+
+def as_operator(
+    X: Any,
+    *,
+    center: bool = True,
+    scale: bool = False,
+    sample_weight: Array | None = None,
+    covariance: bool = False,
+    reduce: bool = True,
+) -> tuple[Operator, Moments]:
+    """A data matrix or a covariance as an operator, and the means and scales that it applies.
+
+    Parameters
+    ----------
+    X : ndarray or scipy.sparse array, float32 or float64
+        Samples × variables, or a covariance matrix with `covariance=True`. Never copied or changed, except
+        that a column offset so large that implicit centring would lose digits makes a centred copy.
+    center, scale : bool
+        Subtract the (weighted) means; divide by the (weighted) standard deviations.
+    sample_weight : ndarray of shape (n_samples,), optional
+        Non-negative weights; A has rows √wᵢ xᵢ.
+    covariance : bool
+        X is AᵀA.
+    reduce : bool
+        Tall data (twice as many samples as variables or more) are replaced by their covariance, on which
+        the ℓ2 problem depends alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> operator, moments = as_operator(np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0]]))
+    >>> operator.correlate(np.array([[-1.0], [1.0]])).ravel(), moments.mean
+    (array([2., 2., 1.]), array([2. , 3. , 0.5]))
+    """
+    if covariance:
+        n = X.shape[0]
+        return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0)
+    counter = PassCounter()
+    found = moments(X, center, scale, sample_weight, counter)
+    row_scale = None if sample_weight is None else np.sqrt(sample_weight).astype(X.dtype)
+    column_scale = found.column_scale(X.dtype)
+    q = None
+    if center:
+        r = np.ones(X.shape[0], X.dtype) if row_scale is None else row_scale
+        q = r / np.linalg.norm(r)
+    if reduce and _is_tall(X):
+        S = centred_gram(X, found.mean if center else None, sample_weight, counter)
+        if column_scale is not None:
+            S *= column_scale[:, None] * column_scale
+        return Covariance(S, counter=counter), found
+    if center and not sp.issparse(X) and found.centring_loss(X.dtype) > CENTRING_LOSS[X.dtype]:
+        X, q = X - found.mean.astype(X.dtype), None
+    norms = found.norms.astype(X.dtype)
+    return DataMatrix(X, norms, q, row_scale, column_scale, counter=counter), found
+
+
+def _is_tall(X: Any) -> bool:
+    """Whether the covariance takes at most half the room of the data."""
+    p, n = X.shape
+    return bool(n * n < X.nnz if sp.issparse(X) else 2 * n <= p)

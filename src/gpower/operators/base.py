@@ -1,0 +1,123 @@
+"""The contract of a data matrix A that is seen only through products.
+
+A has `n_samples` rows and `n_features` columns, centred and scaled as the user asked. Its sample space is
+where A T lives. An operator may represent a vector x of that space as it likes (its p coordinates, or
+coefficients u with x = A u when only AᵀA is known), provided that the products below are consistent:
+
+============================ =============================================================
+``correlate(X)``             AᵀX, shape (n_features, m)
+``combine(T)``               the representation of A T, for T of shape (n_features, m)
+``columns(idx)``             the representation of A[:, idx]
+``inner(X, Y, C)``           XᵀY, given also C = AᵀY where that saves work
+``dual(X)``                  D with XᵀY = DᵀY for every represented Y
+``gram(idx)``                A[:, idx]ᵀA[:, idx]
+``restrict(idx)``            the operator of A[:, idx], small and contiguous, and the way back
+============================ =============================================================
+
+Every product counts its share of a read of the matrix in ``passes``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpower._arrays import Array
+
+
+@dataclass
+class PassCounter:
+    """How often the matrix has been read, in units of one full read."""
+
+    total: float = 0.0
+
+    def add(self, share: float) -> None:
+        """Count a read of `share` of the matrix."""
+        self.total += share
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """Some columns of an operator as an operator of their own.
+
+    `lift` takes a representation of a sample-space vector in `inner` to the one in the whole operator.
+    """
+
+    inner: Operator
+    lift: Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operator(ABC):
+    """A matrix known through its products; see the table of this module."""
+
+    counter: PassCounter = field(default_factory=PassCounter)
+
+    #: Whether sample-space vectors are represented by their coordinates, one per sample.
+    has_samples = True
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_samples, n_features)."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype:
+        """float32 or float64; every product is of this type."""
+
+    @property
+    @abstractmethod
+    def column_norms(self) -> Array:
+        """Euclidean norms of the columns, (n_features,)."""
+
+    @abstractmethod
+    def correlate(self, X: Array) -> Array:
+        """AᵀX."""
+
+    @abstractmethod
+    def combine(self, T: Array) -> Array:
+        """A T."""
+
+    @abstractmethod
+    def columns(self, idx: Array) -> Array:
+        """A[:, idx]."""
+
+    @abstractmethod
+    def take(self, idx: Array) -> Operator:
+        """The operator of A[:, idx], of the same representation."""
+
+    def inner(self, X: Array, Y: Array, C: Array) -> Array:
+        """XᵀY, where C = AᵀY."""
+        return np.asarray(X.T @ Y)
+
+    def squared_norms(self, X: Array, C: Array) -> Array:
+        """The diagonal of `inner(X, X, C)`."""
+        return np.asarray(np.sum(X * X, axis=0))
+
+    def dual(self, X: Array) -> Array:
+        """D such that XᵀY is DᵀY for every represented Y."""
+        return X
+
+    def gram(self, idx: Array) -> Array:
+        """A[:, idx]ᵀA[:, idx]."""
+        columns = self.columns(idx)
+        return np.asarray(columns.T @ columns)
+
+    @property
+    def passes(self) -> float:
+        """Reads of the matrix so far."""
+        return self.counter.total
+
+    @property
+    def total_variance(self) -> float:
+        """‖A‖² (Frobenius), the trace of AᵀA."""
+        norms = self.column_norms.astype(np.float64)
+        return float(norms @ norms)
+
+    @abstractmethod
+    def restrict(self, idx: Array) -> Restriction:
+        """A[:, idx], gathered once, for an ascent of its own."""

@@ -1,0 +1,190 @@
+"""Matrices held in memory: dense or scipy.sparse data with implicit centring, and covariances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._arrays import Array
+from gpower.operators.base import Operator, Restriction
+
+#: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
+GRAM_SHARE = 0.7
+#: Products with few non-zero rows of T touch only those columns; above this share the whole matrix is read.
+GATHER_SHARE = 0.15
+
+
+def nonzero_rows(T: Array) -> Array:
+    """Indices of the rows of T that are not all zero."""
+    return np.flatnonzero(T[:, 0] if T.shape[1] == 1 else T.any(axis=1))
+
+
+def restrict_to(A: Array) -> Restriction:
+    """Gathered columns A as an operator: their Gram matrix when that is the smaller one, else A itself."""
+    if A.shape[1] < GRAM_SHARE * A.shape[0]:
+        return Restriction(Covariance(A.T @ A), lambda U: A @ U)
+    return Restriction(DataMatrix(A), lambda X: X)
+
+
+@dataclass(frozen=True, eq=False)
+class DataMatrix(Operator):
+    """A = (I − qqᵀ) diag(r) X diag(s): samples X weighted, centred and scaled without touching X.
+
+    Attributes
+    ----------
+    X : ndarray or scipy.sparse array of shape (n_samples, n_features)
+        As the user gave it; never copied, never written.
+    norms : ndarray of shape (n_features,) or None
+        Norms of the columns of A, where they are known already.
+    q : ndarray of shape (n_samples,) or None
+        Unit vector that centring removes: r/‖r‖, or None for no centring.
+    row_scale, column_scale : ndarray or None
+        r (square roots of the sample weights) and s; None stands for ones.
+    """
+
+    X: Any
+    norms: Array | None = None
+    q: Array | None = None
+    row_scale: Array | None = None
+    column_scale: Array | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_samples, n_features)."""
+        return (int(self.X.shape[0]), int(self.X.shape[1]))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the data."""
+        return np.dtype(self.X.dtype)
+
+    @property
+    def column_norms(self) -> Array:
+        """Norms of the columns of A."""
+        if self.norms is None:
+            A = self.columns(np.arange(self.shape[1]))
+            object.__setattr__(self, "norms", np.sqrt(np.sum(A * A, axis=0)))
+        return np.asarray(self.norms)
+
+    def correlate(self, X: Array) -> Array:
+        """AᵀX in one pass: X is centred instead of the matrix."""
+        self.counter.add(1)
+        Y = X if self.q is None else X - np.outer(self.q, self.q @ X)
+        if self.row_scale is not None:
+            Y = self.row_scale[:, None] * Y
+        C = np.asarray(self.X.T @ Y)
+        return C if self.column_scale is None else self.column_scale[:, None] * C
+
+    def combine(self, T: Array) -> Array:
+        """A T, reading only the columns that T uses when they are few."""
+        rows = nonzero_rows(T)
+        if rows.size <= GATHER_SHARE * T.shape[0]:
+            return np.asarray(self.columns(rows) @ T[rows])
+        self.counter.add(1)
+        if self.column_scale is not None:
+            T = self.column_scale[:, None] * T
+        return self._finish(np.asarray(self.X @ T))
+
+    def columns(self, idx: Array) -> Array:
+        """A[:, idx], dense, each column contiguous."""
+        self.counter.add(len(idx) / self.shape[1])
+        gathered = self.X[:, idx]
+        A = gathered.toarray(order="F") if sp.issparse(gathered) else np.asfortranarray(gathered)
+        if self.column_scale is not None:
+            A *= self.column_scale[idx]
+        return self._finish(A)
+
+    def _finish(self, Y: Array) -> Array:
+        """Weight and centre a product in place; Y is ours."""
+        if self.row_scale is not None:
+            Y *= self.row_scale[:, None]
+        if self.q is not None:
+            Y -= np.outer(self.q, self.q @ Y)
+        return Y
+
+    def take(self, idx: Array) -> DataMatrix:
+        """The operator of A[:, idx], centred and scaled explicitly."""
+        return DataMatrix(self.columns(idx), self.column_norms[idx], counter=self.counter)
+
+    def restrict(self, idx: Array) -> Restriction:
+        """A[:, idx] gathered once, or its Gram matrix."""
+        return restrict_to(self.columns(idx))
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance(Operator):
+    """A known through Σ = AᵀA alone; a sample-space vector x = A u is represented by u.
+
+    Then A T is represented by T, AᵀX by ΣU, and XᵀX is UᵀΣU: no factorisation of Σ.
+    """
+
+    S: Array
+    has_samples = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_features, n_features): the sample space is spanned by the columns."""
+        return (self.S.shape[0], self.S.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of Σ."""
+        return self.S.dtype
+
+    @property
+    def column_norms(self) -> Array:
+        """Square roots of the diagonal of Σ."""
+        return np.asarray(np.sqrt(np.maximum(np.diagonal(self.S), 0)))
+
+    def correlate(self, X: Array) -> Array:
+        """ΣU, over the non-zero rows of U when they are few."""
+        rows = nonzero_rows(X)
+        if rows.size <= GATHER_SHARE * X.shape[0]:
+            self.counter.add(rows.size / X.shape[0])
+            return np.asarray(self.S[rows].T @ X[rows])
+        self.counter.add(1)
+        return np.asarray(self.S @ X)
+
+    def combine(self, T: Array) -> Array:
+        """T itself represents A T."""
+        return T
+
+    def columns(self, idx: Array) -> Array:
+        """Unit vectors represent columns."""
+        E = np.zeros((self.shape[1], len(idx)), self.dtype)
+        E[idx, np.arange(len(idx))] = 1
+        return E
+
+    def inner(self, X: Array, Y: Array, C: Array) -> Array:
+        """UᵀΣV, where C = ΣV."""
+        return np.asarray(X.T @ C)
+
+    def squared_norms(self, X: Array, C: Array) -> Array:
+        """Diagonal of UᵀΣU."""
+        return np.asarray(np.sum(X * C, axis=0))
+
+    def dual(self, X: Array) -> Array:
+        """ΣU."""
+        return self.correlate(X)
+
+    def gram(self, idx: Array) -> Array:
+        """Σ[idx, idx]."""
+        self.counter.add((len(idx) / self.shape[1]) ** 2)
+        return np.asarray(self.S[np.ix_(idx, idx)])
+
+    def take(self, idx: Array) -> Covariance:
+        """The covariance of some variables."""
+        return Covariance(self.gram(idx), counter=self.counter)
+
+    def restrict(self, idx: Array) -> Restriction:
+        """Σ[idx, idx]; its representation is scattered back over all variables."""
+
+        def scatter(U: Array) -> Array:
+            whole = np.zeros((self.shape[1], U.shape[1]), U.dtype)
+            whole[idx] = U
+            return whole
+
+        return Restriction(Covariance(self.gram(idx)), scatter)

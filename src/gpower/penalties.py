@@ -1,0 +1,287 @@
+"""What one wants of the loadings, as convex functions φ of the correlations C = μ∘AᵀX; no data inside.
+
+Each penalty is separable over the columns (units) of C, grows with |c|, and its gradient is a thresholding
+of C whose normalised columns are the loadings. Values are the paper's f, so gradients carry its factor 2.
+
+====================== ================================== ===========================================
+penalty                φ(c) of one unit                    source
+====================== ================================== ===========================================
+`L1(gamma)`            Σ (|cᵢ| − γ)₊²                      [JNRS10] problems (7) and (13)
+`L0(gamma)`            Σ (cᵢ² − γ)₊                        [JNRS10] problems (10) and (17)
+`Cardinality(k)`       sum of the k largest cᵢ²            the constrained problem ‖z‖₀ ≤ k
+`L1Ball(s)`            max ⟨c, z⟩, ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s     SCoTLASS / penalised matrix decomposition
+`FixedSupport(P)`      ‖c[P]‖ or ‖c[P]‖²                   [JNRS10] Algorithm 6, and its variance form
+`NonNegative(φ)`       φ(c₊)                               non-negative loadings
+====================== ================================== ===========================================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpower._arrays import Array, reciprocal, unit_columns
+
+
+class Penalty(ABC):
+    """A convex function of correlations, separable over units."""
+
+    @abstractmethod
+    def evaluate(self, C: Array) -> tuple[Array, Array]:
+        """Values per unit, (m,), and the gradient, (n, m)."""
+
+    def value_and_gradient(self, C: Array) -> tuple[float, Array]:
+        """φ(C) and φ′(C)."""
+        values, gradient = self.evaluate(C)
+        return float(values.sum()), gradient
+
+    def loadings(self, C: Array) -> Array:
+        """Unit-norm loadings that attain φ at C; a unit with no active variable has zero loadings."""
+        return unit_columns(self.evaluate(C)[1])
+
+    def keep(self, norms: Array, mu: Array) -> Array:
+        """Mask of the variables that may be active somewhere, given ‖aᵢ‖ (static screening)."""
+        return norms > 0
+
+    @abstractmethod
+    def relevance(self, C: Array) -> Array:
+        """|C| (or C₊) of each unit over its threshold, (n, m): above one means active."""
+
+    def restrict(self, idx: Array) -> Penalty:
+        """The same wish for the variables `idx` alone."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class L1(Penalty):
+    """Σ (|c| − γⱼ)₊²: soft thresholding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> value, gradient = L1(np.array([1.0])).value_and_gradient(np.array([[3.0], [-0.5]]))
+    >>> value, gradient.ravel().tolist()
+    (4.0, [4.0, -0.0])
+    """
+
+    gamma: Array  # (m,)
+
+    def evaluate(self, C: Array) -> tuple[Array, Array]:
+        """Squares of the soft-thresholded entries."""
+        T = np.abs(C)
+        T -= self.gamma
+        np.maximum(T, 0, out=T)
+        values = np.sum(T * T, axis=0)
+        T *= 2
+        return values, np.copysign(T, C, out=T)
+
+    def keep(self, norms: Array, mu: Array) -> Array:
+        """μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, eq. (8)]."""
+        return np.any(norms[:, None] * mu > self.gamma, axis=1)
+
+    def relevance(self, C: Array) -> Array:
+        """|c| / γ."""
+        return np.abs(C) * reciprocal(np.maximum(self.gamma, np.finfo(C.dtype).tiny))
+
+
+@dataclass(frozen=True, eq=False)
+class L0(Penalty):
+    """Σ (c² − γⱼ)₊: hard thresholding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> value, gradient = L0(np.array([1.0])).value_and_gradient(np.array([[3.0], [-0.5]]))
+    >>> value, gradient.ravel().tolist()
+    (8.0, [6.0, 0.0])
+    """
+
+    gamma: Array  # (m,)
+
+    def evaluate(self, C: Array) -> tuple[Array, Array]:
+        """Excess of the squares over γ."""
+        excess = C * C
+        excess -= self.gamma
+        active = excess > 0
+        return np.sum(excess, axis=0, where=active), np.where(active, 2 * C, 0)
+
+    def keep(self, norms: Array, mu: Array) -> Array:
+        """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, eq. (11), errata: the weight is squared]."""
+        return np.any((norms[:, None] * mu) ** 2 > self.gamma, axis=1)
+
+    def relevance(self, C: Array) -> Array:
+        """|c| / √γ."""
+        return np.abs(C) * reciprocal(np.sqrt(np.maximum(self.gamma, np.finfo(C.dtype).tiny)))
+
+
+def top(values: Array, k: int) -> Array:
+    """Row indices of the k largest values of each column, (k, m)."""
+    n = values.shape[0]
+    if k >= n:
+        return np.broadcast_to(np.arange(n)[:, None], (n, values.shape[1]))
+    return np.argpartition(values, n - k, axis=0)[n - k :]
+
+
+@dataclass(frozen=True, eq=False)
+class Cardinality(Penalty):
+    """Sum of the kⱼ largest squares: a maximum of convex quadratics, attained by kⱼ loadings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> value, gradient = Cardinality(np.array([1])).value_and_gradient(np.array([[3.0], [-0.5]]))
+    >>> value, gradient.ravel().tolist()
+    (9.0, [6.0, 0.0])
+    """
+
+    k: Array  # (m,) of int, or (1,) for the same number in every unit
+
+    def _kept(self, C: Array) -> Array:
+        kept = np.zeros(C.shape, bool)
+        magnitude = np.abs(C)
+        if np.all(self.k == self.k[0]):
+            np.put_along_axis(kept, top(magnitude, int(self.k[0])), True, axis=0)
+        else:
+            for j, k in enumerate(self.k):
+                kept[top(magnitude[:, j : j + 1], int(k)).ravel(), j] = True
+        return kept
+
+    def evaluate(self, C: Array) -> tuple[Array, Array]:
+        """Squares of the k largest entries."""
+        T = np.where(self._kept(C), C, 0)
+        return np.sum(T * T, axis=0), 2 * T
+
+    def relevance(self, C: Array) -> Array:
+        """|c| over the k-th largest; an infinite value marks the k kept ones among ties."""
+        magnitude = np.abs(C)
+        kept = self._kept(C)
+        smallest = np.min(magnitude, axis=0, where=kept, initial=np.inf)
+        ratio = magnitude * reciprocal(np.maximum(smallest, np.finfo(C.dtype).tiny))
+        return np.where(kept, np.inf, np.minimum(ratio, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class L1Ball(Penalty):
+    """max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s: soft thresholding at a level found by sorting.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L1Ball(1.0).value_and_gradient(np.array([[3.0], [-0.5]]))[0]
+    3.0
+    """
+
+    s: float
+
+    def evaluate(self, C: Array) -> tuple[Array, Array]:
+        """The support function of the intersection of the two balls, and where it is attained."""
+        Z = np.column_stack([self._maximizer(c) for c in C.T])
+        return np.sum(C * Z, axis=0), Z
+
+    def _maximizer(self, c: Array) -> Array:
+        """The maximiser for one unit, (n,)."""
+        a = -np.sort(-np.abs(c))  # decreasing
+        if a[0] == 0:
+            return np.zeros_like(c)
+        tied = int(np.sum(a >= a[0] * (1 - 4 * np.finfo(c.dtype).eps)))
+        if tied >= self.s:  # no level separates the tied entries: spread the bound over them
+            z = np.where(np.abs(c) >= a[tied - 1], np.sign(c), 0)
+            return z * (np.sqrt(self.s) / tied)
+        z = np.sign(c) * np.maximum(np.abs(c) - self._level(a), 0)
+        return np.asarray(z / np.linalg.norm(z))
+
+    def _level(self, a: Array) -> float:
+        """λ ≥ 0 with ‖S_λ(a)‖₁ = √s ‖S_λ(a)‖₂, or 0 where the ℓ1 bound is slack."""
+        if np.sum(a) <= np.sqrt(self.s) * np.linalg.norm(a):
+            return 0.0
+        q = np.arange(1, a.size + 1)
+        one, two = np.cumsum(a), np.cumsum(a * a)
+        # The ratio ‖S‖₁²/‖S‖₂² falls as λ grows; find the number q of entries above λ, then a quadratic.
+        last = np.append(a[1:], 0)
+        excess_one = one - q * last
+        excess_two = two - 2 * last * one + q * last**2
+        count = int(np.argmax(excess_one**2 >= self.s * excess_two)) + 1
+        mean = one[count - 1] / count
+        spread = max(two[count - 1] / count - mean**2, 0.0)
+        return float(max(mean - np.sqrt(spread * self.s / max(count - self.s, np.finfo(float).tiny)), 0.0))
+
+    def relevance(self, C: Array) -> Array:
+        """Infinite where the maximiser is active, else |c| over the smallest active one."""
+        active = self.evaluate(C)[1] != 0
+        smallest = np.min(np.abs(C), axis=0, where=active, initial=np.inf)
+        ratio = np.minimum(np.abs(C) / np.maximum(smallest, np.finfo(C.dtype).tiny), 1)
+        return np.where(active, np.inf, ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSupport(Penalty):
+    """Fill a given pattern P: Σ‖c[P]‖ (`power=1`, Algorithm 6) or Σ‖c[P]‖² (`power=2`, variance).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FixedSupport(np.array([[True], [False]])).value_and_gradient(np.array([[3.0], [-0.5]]))[0]
+    9.0
+    """
+
+    pattern: Array  # (n, m) of bool, the *active* entries
+    power: int = 2
+
+    def evaluate(self, C: Array) -> tuple[Array, Array]:
+        """Norms of the active entries, or their squares."""
+        T = np.where(self.pattern, C, 0)
+        squares = np.sum(T * T, axis=0)
+        if self.power == 2:
+            return squares, 2 * T
+        norms = np.sqrt(squares)
+        return norms, T * reciprocal(norms)
+
+    def keep(self, norms: Array, mu: Array) -> Array:
+        """The variables of the pattern."""
+        return np.any(self.pattern, axis=1)
+
+    def relevance(self, C: Array) -> Array:
+        """Infinite on the pattern, zero elsewhere."""
+        return np.where(self.pattern, np.inf, 0.0)
+
+    def restrict(self, idx: Array) -> FixedSupport:
+        """The pattern of some variables."""
+        return FixedSupport(self.pattern[idx], self.power)
+
+
+@dataclass(frozen=True, eq=False)
+class NonNegative(Penalty):
+    """φ(c₊): the loadings of φ among the non-negative ones. Convex because φ grows with |c|.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NonNegative(L0(np.array([1.0]))).value_and_gradient(np.array([[3.0], [-5.0]]))[0]
+    8.0
+    """
+
+    penalty: Penalty
+
+    def evaluate(self, C: Array) -> tuple[Array, Array]:
+        """The penalty at the positive part."""
+        return self.penalty.evaluate(np.maximum(C, 0))
+
+    def keep(self, norms: Array, mu: Array) -> Array:
+        """As for the signed penalty."""
+        return self.penalty.keep(norms, mu)
+
+    def relevance(self, C: Array) -> Array:
+        """Relevance of the positive part; negative correlations never matter."""
+        P = np.maximum(C, 0)
+        return np.where(P > 0, self.penalty.relevance(P), 0.0)
+
+    def restrict(self, idx: Array) -> NonNegative:
+        """The same wish for the variables `idx` alone."""
+        return NonNegative(self.penalty.restrict(idx))
+
+
+def signed(penalty: Penalty) -> Penalty:
+    """The penalty without its `NonNegative` wrapper."""
+    return penalty.penalty if isinstance(penalty, NonNegative) else penalty

@@ -1,0 +1,63 @@
+"""Models on disk without pickle: a NumPy archive of plain arrays with a JSON header.
+
+The header names the format and its version; everything else is numbers. A reader of the file needs NumPy
+and nothing of this package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FORMAT, VERSION = "gpower-model", 1
+
+
+class ModelFileError(ValueError):
+    """A file that does not hold a model this version can read."""
+
+
+def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write a model atomically: the file is there whole, or the old one is untouched."""
+    target = Path(path)
+    text = json.dumps({"format": FORMAT, "version": VERSION, **header})
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as handle:
+        try:
+            np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+            handle.flush()
+            os.chmod(handle.name, 0o644)
+            os.replace(handle.name, target)
+        except BaseException:
+            Path(handle.name).unlink(missing_ok=True)
+            raise
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a model file."""
+    source = Path(path)
+    if not source.exists():
+        raise FileNotFoundError(f"There is no model file {str(source)!r}.")
+    try:
+        with np.load(source, allow_pickle=False) as archive:
+            if not hasattr(archive, "files") or "header" not in archive.files:
+                raise ModelFileError(f"{str(source)!r} is not a gpower model; write one with model.save(path).")
+            header = json.loads(bytes(archive["header"]).decode())
+            arrays = {name: archive[name] for name in archive.files if name != "header"}
+    except ModelFileError:
+        raise
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, zlib.error) as error:
+        raise ModelFileError(f"{str(source)!r} is truncated or not a gpower model ({error}).") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError(f"{str(source)!r} is a NumPy archive but not a gpower model.")
+    if header["version"] > VERSION:
+        raise ModelFileError(
+            f"{str(source)!r} was written by a newer gpower: its format is {header['version']}, "
+            f"this one reads up to {VERSION}. Upgrade gpower to read it."
+        )
+    return header, arrays

@@ -1,0 +1,87 @@
+"""Where to begin: points at which every unit has an active variable, best guesses first.
+
+One unit: a column of the matrix, the largest first [JNRS10, eq. (32)]; where norms tie, as on standardised
+data, the one most correlated with the others. A block: columns chosen by pivoted QR, so that every unit
+starts active; the paper's completion by an arbitrary orthonormal complement is `paper_start`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.feasible_sets import Cube, Point
+from gpower.formulations import Problem
+from gpower.operators.base import Operator
+
+#: Probes of the sketch that estimates the row norms of AᵀA.
+PROBES = 16
+#: Rule for the number of starts of an exact cardinality: starts · n · p stays under WORK, within these limits.
+WORK, FEWEST, MOST = 1e8, 32, 256
+
+
+def auto_starts(operator: Operator) -> int:
+    """Number of starts of a unit with exact cardinality: as many as fit the work, at least 32, at most n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators import as_operator
+    >>> auto_starts(as_operator(np.eye(13), covariance=True)[0])
+    13
+    """
+    p, n = operator.shape
+    return int(min(n, max(FEWEST, WORK / (p * n))))
+
+
+def column_order(operator: Operator, count: int, rng: np.random.RandomState) -> Array:
+    """Indices of the `count` most promising columns: by norm, ties by an estimate of ‖Aᵀaᵢ‖.
+
+    The row norms of AᵀA are estimated by its product with a few random signs, two passes at most.
+    """
+    norms = operator.column_norms
+    rounded = np.round(norms / max(float(norms.max(initial=0)), np.finfo(norms.dtype).tiny), 6)
+    secondary = np.zeros_like(norms)
+    if count > 1 and np.unique(rounded).size < norms.size:
+        probes = rng.choice([-1.0, 1.0], size=(norms.size, PROBES)).astype(operator.dtype)
+        secondary = np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
+    order = np.lexsort((-secondary, -rounded))
+    return np.asarray(order[:count][norms[order[:count]] > 0])
+
+
+def column_starts(problem: Problem, idx: Array) -> Point:
+    """Columns `idx` as starts of one unit, side by side, with the correlations of all in one product."""
+    columns = problem.operator.columns(idx)
+    if isinstance(problem.samples, Cube):
+        columns = problem.samples.argmax_linear(columns)
+    return problem.as_batch(len(idx)).feasible_set.point(columns)
+
+
+def block_start(problem: Problem) -> Point:
+    """The first columns of a pivoted QR factorisation: orthonormal, each near a column of its own."""
+    X, C = problem.feasible_set.fresh_directions(problem.mu.size)
+    return Point(X, problem.mu * C)
+
+
+def random_block_start(problem: Problem, rng: np.random.RandomState) -> Point:
+    """Orthonormalised random columns of the matrix."""
+    norms = problem.operator.column_norms
+    candidates = np.flatnonzero(norms > 0)
+    idx = rng.choice(candidates, size=problem.mu.size, replace=candidates.size < problem.mu.size)
+    return problem.feasible_set.point(problem.operator.columns(idx))
+
+
+def paper_start(problem: Problem, rng: np.random.RandomState) -> Point:
+    """The largest-norm column, completed by any orthonormal complement [JNRS10, section 5]."""
+    operator, m = problem.operator, problem.mu.size
+    first = operator.columns(np.array([np.argmax(operator.column_norms)]))
+    if isinstance(problem.samples, Cube):
+        return problem.feasible_set.point(problem.samples.argmax_linear(first))
+    shape = (operator.shape[0], m - 1)
+    rest = rng.standard_normal(shape).astype(operator.dtype)
+    if operator.has_samples:  # orthogonal to the first column, which must stay as it is
+        x = first / np.linalg.norm(first)
+        Q, _ = np.linalg.qr(rest - x @ (x.T @ rest))
+        rest = Q
+        first = x
+    return problem.feasible_set.point(np.hstack([first, rest]))

@@ -1,0 +1,144 @@
+"""Rounds: one product with the whole matrix, then an ascent on the few columns that matter.
+
+A solution uses a few columns, so a round finds out which and iterates on those alone:
+
+1. the correlations C of the whole problem give its objective and its active columns;
+2. W is the columns of largest relevance, half as many again as are active, all active ones among them;
+3. the ascent runs on A_W, gathered once, and ends at X; the next round begins at C = AᵀX.
+
+Monotone: W holds every active column, so f_W = f at the start of a round; the inner ascent raises f_W;
+and f ≥ f_W everywhere. It stops when the objective of the *whole* problem stops growing: no column outside W
+has become active, so the point is first-order optimal for the whole problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.ascent import AscentResult, maximize
+from gpower.feasible_sets import CorrelationSet, Cube, FeasibleSet, Point
+from gpower.formulations import OnCorrelations, Problem
+
+#: Matrices of up to this many entries are ascended directly: there the rounds' overhead is the whole time.
+SMALL = 250_000
+#: Columns in W per active column, and its least size.
+GROWTH, LEAST = 1.5, 32
+#: When W would be more than this share of the matrix, the ascent runs on the whole matrix.
+DENSE_SHARE = 0.4
+#: The inner ascent is this much more precise than the rounds.
+INNER_PRECISION = 0.1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to ascend: `solver`, `tol`, `max_iter`, `acceleration`, `callback` of the estimator."""
+
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    acceleration: bool = True
+    callback: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class GradientAt(Point):
+    """A gradient that remembers the correlations it was taken at."""
+
+    origin: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class WholeObjective(OnCorrelations):
+    """The objective of the whole problem, whose gradient remembers where it was taken."""
+
+    def value_and_gradient(self, x: Point) -> tuple[float, Point]:
+        """φ(C) and φ′(C)."""
+        value, gradient = super().value_and_gradient(x)
+        return value, GradientAt(None, gradient.C, x.C)
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds(FeasibleSet):
+    """The data's set with a better oracle: instead of one linear maximisation, an ascent on a working set."""
+
+    problem: Problem
+    settings: Settings
+
+    @property
+    def whole(self) -> CorrelationSet:
+        """The data's own set."""
+        return self.problem.feasible_set
+
+    def argmax_linear(self, g: GradientAt) -> Point:
+        """The end of an ascent on the working set, as a point of the whole problem."""
+        n = g.origin.shape[0]
+        W = working_set(self.problem.penalty.relevance(g.origin))
+        if W.size > DENSE_SHARE * n:
+            start = self.whole.argmax_linear(Point(None, g.C))
+            return self._ascend(self.problem.penalty, self.whole, start)
+        restriction = self.problem.operator.restrict(W)
+        inner_set = CorrelationSet(restriction.inner, self.problem.mu, self.problem.samples)
+        end = self._ascend(self.problem.penalty.restrict(W), inner_set, Point(None, g.origin[W]))
+        if end.X is None:  # the first step of the inner ascent gained nothing
+            return self.whole.argmax_linear(Point(None, g.C))
+        return self.whole.point(restriction.lift(end.X))
+
+    def _ascend(self, penalty: Any, feasible_set: FeasibleSet, start: Point) -> Point:
+        point: Point = maximize(
+            OnCorrelations(penalty),
+            feasible_set,
+            start,
+            tol=self.settings.tol * INNER_PRECISION,
+            max_iter=self.settings.max_iter,
+            acceleration=self.settings.acceleration,
+        ).point
+        return point
+
+    def pairing(self, g: Point, x: Point) -> float:
+        """⟨g, x⟩ in the whole problem."""
+        return self.whole.pairing(g, x)
+
+    def support_value(self, g: Point) -> float:
+        """max ⟨g, y⟩ over the data's whole set."""
+        return self.whole.support_value(g)
+
+
+def working_set(relevance: Array) -> Array:
+    """Sorted indices of the columns to ascend on, from their relevance (n, m): above one means active."""
+    score = relevance[:, 0] if relevance.shape[1] == 1 else relevance.max(axis=1)
+    n = score.size
+    size = max(LEAST, int(GROWTH * np.count_nonzero(score > 1)))
+    if size >= n:
+        return np.arange(n)
+    return np.sort(np.argpartition(score, n - size)[n - size :])
+
+
+def uses_rounds(problem: Problem, solver: str) -> bool:
+    """Whether the rounds solve this problem; "auto" takes them when the matrix is not small.
+
+    A regularised objective needs the samples of every iterate, and the cube has no Gram matrix to ascend on:
+    both are ascended directly.
+    """
+    if problem.regularization or isinstance(problem.samples, Cube):
+        return False
+    p, n = problem.operator.shape
+    return solver == "rounds" or (solver == "auto" and p * n > SMALL)
+
+
+def ascend(problem: Problem, start: Point, settings: Settings) -> AscentResult:
+    """Solve a problem from a start, by rounds or by the ascent on the whole matrix."""
+    rounds = uses_rounds(problem, settings.solver)
+    return maximize(
+        WholeObjective(problem.penalty) if rounds else problem.objective,
+        Rounds(problem, settings) if rounds else problem.feasible_set,
+        start,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+        acceleration=settings.acceleration and not rounds,
+        callback=settings.callback,
+    )
