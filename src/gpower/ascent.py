@@ -143,9 +143,8 @@ def maximize(
             momentum, target = Momentum(step), step
             new_value, new_gradient = objective.value_and_gradient(target)
         growth, previous = new_value - value, value
-        if growth > 0:
-            point, value, gradient = target, new_value, new_gradient
-        history.append(value)
+        point, value, gradient = target, new_value, new_gradient
+        history.append(max(value, history[-1]))  # a plain step falls by rounding only
         if growth <= tol * abs(previous):
             status = Status.CONVERGED
             break

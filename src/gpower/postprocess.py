@@ -7,7 +7,7 @@ import scipy.linalg as sla
 import scipy.sparse.linalg as spla
 
 from gpower._arrays import Array, unit_columns
-from gpower.ascent import maximize
+from gpower.ascent import AscentState, maximize
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
 from gpower.metrics import adjusted_variances, score_gram
@@ -16,8 +16,8 @@ from gpower.penalties import FixedSupport, L1Ball, NonNegative, Penalty, signed
 
 #: Above this order an eigenproblem goes to Lanczos iterations.
 DENSE_ORDER = 1200
-#: Precision of a refit, so that it adds no error of its own.
-REFIT_TOL = 1e-15
+#: Relative growth at which a refit turns from accelerated to plain steps.
+REFIT_TOL = 1e-12
 #: A swap must raise the variance by this much, relatively.
 SWAP_GAIN = 1e-10
 
@@ -76,9 +76,7 @@ def fill_unit(operator: Operator, support: Array) -> tuple[Array, float]:
     return z, float(variance[0])
 
 
-def fill_pattern(
-    problem: Problem, pattern: Array, start: Point, power: int, tol: float = REFIT_TOL, max_iter: int = 1000
-) -> Array:
+def fill_pattern(problem: Problem, pattern: Array, start: Point, power: int, max_iter: int = 1000) -> Array:
     """Loadings on a pattern, (n, m), by the alternating scheme [JNRS10, Algorithm 6] from a point.
 
     `power=1` maximises the sum of norms as the paper does, `power=2` the sum of squares: the variance. Whatever
@@ -91,17 +89,30 @@ def fill_pattern(
     penalty: Penalty = FixedSupport(pattern[W], power)
     if isinstance(problem.penalty, NonNegative):
         penalty = NonNegative(penalty)
-    inner = Problem(problem.operator.take(W), penalty, problem.mu, problem.samples)
-    result = maximize(
-        inner.objective,
-        inner.feasible_set,
-        Point(None, start.C[W]),
-        tol=tol,
-        max_iter=max_iter,
-        acceleration=True,
-    )
+    samples_needed = isinstance(problem.samples, Cube)
+    operator = problem.operator.take(W) if samples_needed else problem.operator.restrict(W).inner
+    inner = Problem(operator, penalty, problem.mu, problem.samples)
+    objective, feasible_set = inner.objective, inner.feasible_set
+    start = Point(None, start.C[W])
+    result = maximize(objective, feasible_set, start, tol=REFIT_TOL, max_iter=max_iter, acceleration=True)
+    # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
+    result = maximize(objective, feasible_set, result.point, tol=-1.0, max_iter=max_iter, callback=AtRest(inner))
     Z[W] = inner.loadings(result.point)
     return Z
+
+
+class AtRest:
+    """A callback that stops an ascent once its loadings move by no more than rounding."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.last: Array | float = np.inf
+
+    def __call__(self, state: AscentState) -> bool:
+        """Whether the loadings are where they were."""
+        Z = self.problem.loadings(state.point)
+        moved, self.last = np.max(np.abs(Z - self.last)), Z
+        return bool(moved <= 16 * np.finfo(Z.dtype).eps)
 
 
 def refit(problem: Problem, point: Point, how: str | None, pattern: Array | None = None, max_iter: int = 1000) -> Array:
