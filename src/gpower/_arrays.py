@@ -103,6 +103,11 @@ def orient(Z: Array) -> Array:
     return np.where(largest < 0, -Z, Z) + 0.0
 
 
+def first_largest(values: Array) -> int:
+    """Index of the largest value; among values that are equal but for rounding the first one."""
+    return int(np.argmax(values >= np.max(values) * (1 - 1e4 * np.finfo(values.dtype).eps)))
+
+
 def unit_columns(Z: Array) -> Array:
     """Z with non-zero columns scaled to unit norm; zero columns stay zero, and no zero is negative."""
     return Z * reciprocal(np.sqrt(np.sum(Z * Z, axis=0))) + 0.0

@@ -159,17 +159,16 @@ def _parts(operator: Operator) -> tuple[Operator, Array, Array, Array]:
 
 
 def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
-    """Norms of A − y zᵀ; only columns with z ≠ 0 change."""
-    squares = operator.column_norms.astype(np.float64) ** 2
-    idx = np.flatnonzero(z[:, 0])
+    """Norms of A − y zᵀ; only columns with z ≠ 0 change. What rounding alone leaves of a column is zero."""
+    before = operator.column_norms.astype(np.float64) ** 2
+    eps, t = float(np.finfo(operator.dtype).eps), z[:, 0].astype(np.float64)
+    idx = np.flatnonzero(t)
     if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
-        change = z[:, 0].astype(np.float64) ** 2
-        squares = squares - change
-    elif operator.has_samples and idx.size <= z.shape[0] // 4:
-        left = operator.columns(idx) - y @ z[idx].T
-        squares[idx] = np.sum(left.astype(np.float64) ** 2, axis=0)
+        after, noise = before - t**2, 32 * eps
+    elif operator.has_samples and idx.size <= t.size // 4:
+        after, noise = before.copy(), (128 * eps) ** 2
+        after[idx] = np.sum((operator.columns(idx) - y @ z[idx].T).astype(np.float64) ** 2, axis=0)
     else:
-        c, t = operator.correlate(y)[:, 0].astype(np.float64), z[:, 0].astype(np.float64)
-        squares = squares - 2 * t * c + t**2 * float(operator.squared_norms(y, c[:, None])[0])
-    floor = 4 * np.finfo(operator.dtype).eps * operator.column_norms.astype(np.float64) ** 2
-    return np.sqrt(np.where(squares > floor, squares, 0.0)).astype(operator.dtype)
+        c = operator.correlate(y)
+        after, noise = before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]), 32 * eps
+    return np.sqrt(np.where(after > noise * before, after, 0.0)).astype(operator.dtype)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from gpower._arrays import Array
 from gpower.ascent import AscentState
 from gpower.extraction import Extraction, extract_components
-from gpower.inputs import check_finite, check_table, name_of
+from gpower.inputs import check_finite, check_range, check_table, name_of
 from gpower.metrics import adjusted_variances, captured_variance, score_gram
 from gpower.operators import Moments, Operator, as_operator
 from gpower.operators.moments import deviation_norms
@@ -371,6 +371,7 @@ class GPower(SparsePCAEstimator):
                 reduce=self.variance == "l2" and not isinstance(self.init, np.ndarray),
             )
         check_finite(X, names, moments.norms)
+        check_range(moments.norms, names, operator.dtype)
         return operator, moments
 
     def _store(self, operator: Operator, moments: Moments, found: Extraction) -> None:

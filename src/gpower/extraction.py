@@ -123,7 +123,7 @@ def extract_components(operator: Operator, recipe: Recipe, rng: np.random.Random
 
 def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
     """One component of a matrix already deflated, or a block of them."""
-    if _is_pca(recipe, operator):
+    if _is_pca(recipe, operator) and operator.column_norms.any():
         return _pca(operator, recipe)
     problem, gamma = recipe.formulation.problem(operator, np.asarray(recipe.mu), recipe.regularization)
     problem, kept = _screened(problem, recipe.formulation)
@@ -171,7 +171,8 @@ def _pca(operator: Operator, recipe: Recipe) -> Extraction:
     tied = np.unique(mu).size < mu.size
     gamma = np.full(mu.size, np.nan if recipe.formulation.kind == "cardinality" else 0.0)
     value = float(np.sum(mu**2 * variances[rank]))
-    return _as_extraction(orient(loadings[:, rank]), gamma, value, notes=(ROTATION_NOTE,) if tied else ())
+    found = _as_extraction(orient(loadings[:, rank]), gamma, value, notes=(ROTATION_NOTE,) if tied else ())
+    return replace(found, n_iter=np.ones(1, int))  # one factorisation
 
 
 def _screened(problem: Problem, wish: Formulation) -> tuple[Problem, Array]:

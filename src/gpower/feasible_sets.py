@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sla
 
-from gpower._arrays import Array, Normalizer, column_normalizer, polar, polar_normalizer
+from gpower._arrays import Array, Normalizer, column_normalizer, first_largest, polar, polar_normalizer
 from gpower.operators.base import Operator
 
 
@@ -306,7 +306,7 @@ class CorrelationSet(FeasibleSet):
     def _residual_direction(self, X: Array, C: Array) -> tuple[Array, Array]:
         """Unit vector towards the column with the largest part orthogonal to X, and its correlations."""
         squares = self.operator.column_norms.astype(np.float64) ** 2  # (n,)
-        pivot = np.argmax(squares - np.sum(C.astype(np.float64) ** 2, axis=1))
+        pivot = first_largest(np.maximum(squares - np.sum(C.astype(np.float64) ** 2, axis=1), 0))
         q = self.operator.columns(np.array([pivot]))  # (p, 1)
         c = self.operator.correlate(q)
         least = 1e3 * np.finfo(q.dtype).eps * np.sqrt(squares.max(initial=0))

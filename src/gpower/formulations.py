@@ -163,4 +163,5 @@ def column_l1_norms(operator: Operator, step: int = 256) -> Array:
     """‖aᵢ‖₁ of every column: the largest |aᵢᵀx| over the cube."""
     n = operator.shape[1]
     blocks = [np.arange(i, min(i + step, n)) for i in range(0, n, step)]
-    return np.concatenate([np.abs(operator.columns(idx)).sum(axis=0) for idx in blocks])
+    norms = np.concatenate([np.abs(operator.columns(idx)).sum(axis=0) for idx in blocks])
+    return np.where(operator.column_norms > 0, norms, 0)

@@ -30,11 +30,9 @@ def check_table(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) ->
 
 def check_numeric_columns(X: Any) -> None:
     """Refuse a frame with text columns by their names."""
-    columns = getattr(X, "columns", None)
-    if columns is None or not hasattr(X, "dtypes") or sp.issparse(X):
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return
-    dtypes = list(X.dtypes)
-    text = [str(name) for name, dtype in zip(columns, dtypes, strict=True) if not _is_numeric(dtype)]
+    text = [str(name) for name, dtype in zip(X.columns, X.dtypes, strict=True) if _is_text(X[name], dtype)]
     if text:
         shown = ", ".join(repr(name) for name in text[:3]) + (", …" if len(text) > 3 else "")
         raise ValueError(
@@ -43,11 +41,15 @@ def check_numeric_columns(X: Any) -> None:
         )
 
 
-def _is_numeric(dtype: Any) -> bool:
-    """Whether a pandas or polars column type holds numbers; unknown ones are left to the conversion."""
-    if hasattr(dtype, "is_numeric"):  # polars
-        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
-    return str(dtype).lower() not in ("string", "str", "category") and not str(dtype).startswith(("datetime", "period"))
+def _is_text(column: Any, dtype: Any) -> bool:
+    """Whether a pandas or polars column cannot be read as numbers."""
+    if str(dtype).lower().startswith(("float", "int", "uint", "bool")):
+        return False
+    try:
+        np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def check_finite(X: Any, names: Array | None, sums: Array | None = None) -> None:
@@ -63,26 +65,41 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None) -> None
             return
         bad = ~np.isfinite(values)
     if not bad.any():
-        if sums is None:
-            return
-        j = int(np.flatnonzero(~np.isfinite(sums))[0])
-        raise ValueError(
-            f"The values of column {name_of(j, names)} are so large that their squares overflow; rescale the data."
-        )
-    if sp.issparse(X):
-        mask = type(X)((bad, X.indices, X.indptr), shape=X.shape).tocsc()
-        mask.eliminate_zeros()
-        j = int(np.flatnonzero(np.diff(mask.indptr))[0])
-        i = int(mask.indices[mask.indptr[j]])
-        value = X.tocsc()[i, j] if X.format == "csc" else X[i, j]
-    else:
-        j = int(np.flatnonzero(bad.any(axis=0))[0])
-        i = int(np.flatnonzero(bad[:, j])[0])
-        value = X[i, j]
+        return
+    i, j = _first_place(X, bad)
+    value = X[i, j]
     kind = "NaN (a missing value)" if np.isnan(value) else "infinity (inf)"
     raise ValueError(
         f"Input X contains {kind}, first in column {name_of(j, names)}, row {i}. "
         "Drop or impute those entries before fitting."
+    )
+
+
+def _first_place(X: Any, bad: Array) -> tuple[int, int]:
+    """Row and column of the first bad entry, by column; `bad` marks entries of X, or its stored ones."""
+    if sp.issparse(X):
+        stored = np.flatnonzero(bad)
+        major = np.searchsorted(X.indptr, stored, side="right") - 1
+        rows, cols = (X.indices[stored], major) if X.format == "csc" else (major, X.indices[stored])
+    else:
+        rows, cols = np.nonzero(bad)
+    first = np.lexsort((rows, cols))[0]
+    return int(rows[first]), int(cols[first])
+
+
+def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
+    """Refuse data whose fourth powers, which the ascent forms, leave the range of the number type."""
+    info = np.finfo(dtype)
+    j = int(np.argmax(norms))
+    if not norms[j] < 0.01 * float(info.max) ** 0.25:
+        problem, remedy = "large", "divide the data by a constant" + (" or use float64" if dtype == np.float32 else "")
+    elif 0 < norms[j] < 100 * float(info.tiny) ** 0.25:
+        problem, remedy = "small", "multiply the data by a constant"
+    else:
+        return
+    raise ValueError(
+        f"Column {name_of(j, names)} has the norm {norms[j]:.3g}, too {problem} for the arithmetic of "
+        f"{np.dtype(dtype).name}; {remedy}."
     )
 
 

@@ -44,7 +44,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
     try:
-        with np.load(source, allow_pickle=False) as archive:
+        with source.open("rb") as handle:
+            archive = np.load(handle, allow_pickle=False)
             if not hasattr(archive, "files") or "header" not in archive.files:
                 raise ModelFileError(f"{str(source)!r} is not a gpower model; write one with model.save(path).")
             header = json.loads(bytes(archive["header"]).decode())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, first_largest
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
 from gpower.operators.base import Operator
@@ -74,7 +74,7 @@ def random_block_start(problem: Problem, rng: np.random.RandomState) -> Point:
 def paper_start(problem: Problem, rng: np.random.RandomState) -> Point:
     """The largest-norm column, completed by any orthonormal complement [JNRS10, section 5]."""
     operator, m = problem.operator, problem.mu.size
-    first = operator.columns(np.array([np.argmax(operator.column_norms)]))
+    first = operator.columns(np.array([first_largest(operator.column_norms)]))
     if isinstance(problem.samples, Cube):
         return problem.feasible_set.point(problem.samples.argmax_linear(first))
     shape = (operator.shape[0], m - 1)

@@ -1,0 +1,178 @@
+"""Data at the edge: each case has a documented outcome (docs/mathematics.md), and no NaN leaves the library."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.exceptions import ConvergenceWarning
+
+from gpower import GPower
+from gpower.formulations import Problem
+from gpower.operators import as_operator
+from gpower.penalties import L0, L1
+from gpower.working_set import Settings, ascend
+
+KINDS = [
+    {"gamma": 0.1},
+    {"gamma": 0.3, "penalty": "l1"},
+    {"cardinality": 1},
+    {"cardinality": 2},
+    {"cardinality": 2, "penalty": "l1"},
+    {"cardinality": 2, "positive": True},
+    {"l1_bound": 2.0},
+    {"gamma": 0.2, "variance": "l1"},
+    {"cardinality": 2, "variance": "l1", "positive": True},
+    {"gamma": 0.1, "method": "block"},
+    {"gamma": 0.3, "method": "block", "penalty": "l1", "mu": (1.0, 0.5)},
+    {"cardinality": 2, "method": "block"},
+    {"cardinality": 2, "method": "block", "penalty": "l1"},
+    {"gamma": 0.1, "method": "block", "regularization": 1.0},
+    {"gamma": 0.0},
+    {"gamma": 0.0, "method": "block", "mu": (2.0, 1.0)},
+    {"cardinality": 2, "deflation": "schur"},
+    {"cardinality": 2, "deflation": "orthogonalized", "scale": True},
+    {"cardinality": 2, "solver": "rounds"},
+    {"gamma": 0.1, "solver": "rounds", "method": "block"},
+]
+
+
+def name(kind):
+    return "-".join(f"{k}={v}" for k, v in kind.items())
+
+
+def fit_quietly(X, kind, n_components=2):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return GPower(n_components, **kind).fit(X)
+
+
+def assert_sound(model, X):
+    """Every number is finite (γ may be NaN where there is none) and every row a unit vector or zero."""
+    for attribute in (
+        "components_",
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "objective_",
+        "optimality_gap_",
+    ):
+        assert np.all(np.isfinite(getattr(model, attribute))), attribute
+    norms = np.linalg.norm(model.components_, axis=1)
+    assert np.all((np.abs(norms - 1) < 1e-6) | (norms == 0))
+    assert np.all(model.explained_variance_ >= 0)
+    assert model.explained_variance_ratio_.sum() <= 1 + 1e-9
+    assert np.all(np.isfinite(model.transform(X)))
+
+
+def awkward():
+    """Matrices that break naive implementations."""
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal((8, 6))
+    return {
+        "duplicated columns": base[:, [0, 0, 1, 1, 2, 2]],
+        "opposite columns": np.hstack([base[:, :3], -base[:, :3]]),
+        "rank one": np.outer(base[:, 0], base[0]),
+        "rank two of six": base[:, :2] @ rng.standard_normal((2, 6)),
+        "all zero": np.zeros((8, 6)),
+        "all constant": np.ones((8, 6)) * [1, 2, 3, 4, 5, 1e6],
+        "one varying column": np.column_stack([np.ones((8, 5)), base[:, 0]]),
+        "two samples": base[:2],
+        "identity": np.eye(6),
+        "orthogonal columns": np.linalg.qr(rng.standard_normal((8, 6)))[0],
+        "wildly scaled": base * 10.0 ** np.arange(-6, 6, 2),
+        "tall": rng.standard_normal((40, 6)),
+        "tall rank one": np.outer(rng.standard_normal(40), base[0]),
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=name)
+@pytest.mark.parametrize("data", awkward())
+def test_no_nan_ever_leaves(data, kind):
+    X = awkward()[data]
+    assert_sound(fit_quietly(X, kind), X)
+    if "variance" not in kind:
+        S = np.cov(X.T)
+        assert_sound(fit_quietly(S, {**kind, "covariance": "precomputed"}), X)
+    assert_sound(fit_quietly(sp.csr_array(X), kind), X)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    X=hnp.arrays(np.float64, st.tuples(st.integers(2, 7), st.integers(2, 7)), elements=st.integers(-3, 3).map(float)),
+    kind=st.sampled_from(KINDS),
+)
+def test_no_nan_on_small_integer_matrices(X, kind):
+    assert_sound(fit_quietly(X, kind), X)
+
+
+@pytest.mark.parametrize("penalty", [L1, L0])
+def test_gamma_at_its_largest_value_gives_zero_loadings(penalty):
+    A = np.random.default_rng(0).standard_normal((10, 20))
+    operator, _ = as_operator(A, center=False)
+    largest = operator.column_norms.max()
+    gamma = np.array([largest if penalty is L1 else largest**2])
+    problem = Problem(operator, penalty(gamma * (1 + 1e-12)))
+    start = problem.feasible_set.point(A[:, :1])
+    assert not problem.loadings(ascend(problem, start, Settings()).point).any()
+    assert not problem.penalty.keep(operator.column_norms, problem.mu).any()
+
+
+def test_more_components_than_rank_are_zero_and_said():
+    X = np.outer(np.arange(6.0), [1, 2, 3, 0.5])
+    for wish in ({"cardinality": 4}, {"gamma": 0.05, "method": "block"}):
+        with pytest.warns(ConvergenceWarning, match="no active variable"):
+            model = GPower(2, **wish).fit(X)
+        assert sorted(model.cardinality_ > 0) == [False, True]
+
+
+def test_constant_columns_are_named_and_get_no_loading():
+    X = np.random.default_rng(0).standard_normal((10, 4))
+    X[:, 2] = 0.1 + 0.2  # not representable: rounding noise must not pass for variance
+    with pytest.warns(UserWarning, match=r"1 column\(s\) do not vary and get no loading: 2"):
+        model = GPower(1, cardinality=4, scale=True).fit(X)
+    assert model.components_[0, 2] == 0
+    assert model.scale_[2] == 1
+
+
+@pytest.mark.parametrize(
+    ("factor", "dtype", "word"), [(1e120, float, "large"), (1e-150, float, "small"), (1e12, np.float32, "float64")]
+)
+def test_values_beyond_the_range_of_their_type_are_refused(factor, dtype, word):
+    X = (np.random.default_rng(0).standard_normal((8, 6)) * factor).astype(dtype)
+    with pytest.raises(ValueError, match=f"has the norm .*{word}"):
+        GPower(1).fit(X)
+
+
+def test_one_sample_is_an_error_when_centring_and_fine_otherwise():
+    X = np.array([[1.0, -3.0, 2.0]])
+    with pytest.raises(ValueError, match="1 sample"):
+        GPower(1).fit(X)
+    model = GPower(1, cardinality=1, center=False).fit(X)
+    np.testing.assert_allclose(model.components_, [[0, 1, 0]])
+    np.testing.assert_allclose(model.explained_variance_, [9.0])
+
+
+def test_one_variable():
+    X = np.arange(5.0)[:, None]
+    model = GPower(1, cardinality=1).fit(X)
+    np.testing.assert_allclose(model.components_, [[1.0]])
+    np.testing.assert_allclose(model.explained_variance_, [2.5])
+
+
+def test_a_unit_that_dies_is_revived_where_anything_can_be_active():
+    """Both units start at the same column's direction; the block must still use two directions."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((20, 30))
+    start = np.column_stack([X[:, 0], rng.standard_normal(20) * 1e-3 + X[:, 0]])
+    model = GPower(2, gamma=0.3, penalty="l1", method="block", init=start).fit(X)
+    assert np.all(model.cardinality_ > 0)
+
+
+def test_equal_weights_without_penalty_warn_of_the_rotation():
+    X = np.random.default_rng(0).standard_normal((20, 5))
+    with pytest.warns(UserWarning, match="up to a rotation"):
+        GPower(2, gamma=0.0, method="block").fit(X)

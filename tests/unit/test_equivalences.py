@@ -1,0 +1,241 @@
+"""Different ways to the same answer."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_wine
+from sklearn.decomposition import PCA
+
+from gpower import GPower
+from gpower._arrays import orient
+from gpower.formulations import Problem
+from gpower.metrics import adjusted_variance, share_of_pca
+from gpower.operators import as_operator
+from gpower.penalties import FixedSupport
+from gpower.postprocess import refit
+from gpower.working_set import Settings, ascend
+
+RECIPES = {
+    "l0": {"gamma": 0.03},
+    "l1": {"gamma": 0.2, "penalty": "l1"},
+    "cardinality": {"cardinality": 6},
+    "l1 cardinality": {"cardinality": 6, "penalty": "l1"},
+    "block l0": {"gamma": 0.05, "method": "block", "mu": (1, 0.8, 0.6)},
+    "block l1": {"gamma": 0.2, "penalty": "l1", "method": "block"},
+    "block cardinality": {"cardinality": 5, "method": "block"},
+    "positive": {"cardinality": 5, "positive": True},
+    "l1 ball": {"l1_bound": 4.0},
+    "schur": {"cardinality": 6, "deflation": "schur"},
+    "orthogonalized": {"gamma": 0.05, "deflation": "orthogonalized"},
+    "pca": {"gamma": 0.0},
+}
+
+
+def mixed(p, n, seed=1):
+    """Sparse noise with a common factor in three columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((p, n)) * (rng.random((p, n)) < 0.4)
+    X[:, :3] += 2 * rng.standard_normal((p, 1))
+    return X
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("shape", [(30, 60), (120, 25)], ids=["wide", "tall"])
+def test_containers_agree(recipe, shape):
+    X = mixed(*shape)
+    kwargs = RECIPES[recipe]
+    expected = GPower(3, **kwargs).fit(X)
+    for make in (np.asfortranarray, sp.csr_array, sp.csc_matrix):
+        found = GPower(3, **kwargs).fit(make(X))
+        np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
+        np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=1e-8)
+    precomputed = GPower(3, covariance="precomputed", **kwargs).fit(np.cov(X.T))
+    np.testing.assert_allclose(precomputed.components_, expected.components_, atol=1e-8)
+    single = GPower(3, **kwargs).fit(X.astype(np.float32))
+    np.testing.assert_allclose(single.explained_variance_, expected.explained_variance_, rtol=1e-3)
+
+
+def test_the_covariance_of_tall_data_and_the_data_agree():
+    X = mixed(120, 25)
+    reduced, _ = as_operator(X)
+    kept, _ = as_operator(X, reduce=False)
+    assert not reduced.has_samples
+    assert kept.has_samples
+    T = np.random.default_rng(0).standard_normal((25, 2))
+    np.testing.assert_allclose(reduced.correlate(reduced.combine(T)), kept.correlate(kept.combine(T)), atol=1e-10)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l0"])
+def test_a_block_of_one_is_the_single_unit(penalty):
+    X = mixed(30, 60)
+    one = GPower(1, gamma=0.1, penalty=penalty).fit(X)
+    block = GPower(1, gamma=0.1, penalty=penalty, method="block").fit(X)
+    np.testing.assert_allclose(block.components_, one.components_, atol=1e-8)
+    np.testing.assert_allclose(block.objective_, one.objective_)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l0"])
+@pytest.mark.parametrize("shape", [(30, 60), (60, 30), (200, 20)])
+@pytest.mark.parametrize("options", [{}, {"method": "block", "mu": (3, 2, 1)}], ids=["deflation", "block"])
+def test_no_penalty_is_pca(penalty, shape, options):
+    X = np.random.default_rng(3).standard_normal(shape) * np.linspace(1, 3, shape[1])
+    model = GPower(3, gamma=0.0, penalty=penalty, **options).fit(X)
+    pca = PCA(3, svd_solver="full").fit(X)
+    np.testing.assert_allclose(model.components_, orient(pca.components_.T).T, atol=1e-8)
+    np.testing.assert_allclose(model.explained_variance_, pca.explained_variance_, rtol=1e-8)
+    np.testing.assert_allclose(model.explained_variance_ratio_, pca.explained_variance_ratio_, rtol=1e-8)
+
+
+def test_all_variables_is_pca_too():
+    X = mixed(30, 12)
+    np.testing.assert_allclose(
+        GPower(2, cardinality=12).fit(X).components_, GPower(2, gamma=0.0).fit(X).components_, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "block", "mu": (3, 2, 1)}], ids=["deflation", "block"])
+def test_the_ascent_itself_reaches_pca_on_separated_spectra(options):
+    rng = np.random.default_rng(0)
+    U, _ = np.linalg.qr(rng.standard_normal((30, 6)))
+    V, _ = np.linalg.qr(rng.standard_normal((40, 6)))
+    X = U * [32, 16, 8, 4, 2, 1] @ V.T
+    kwargs = {"gamma": 0.0, "center": False, **options}
+    exact = GPower(3, **kwargs).fit(X)
+    ascended = GPower(3, **kwargs, solver="direct", tol=1e-14, refit=None).fit(X)
+    np.testing.assert_allclose(ascended.components_, exact.components_, atol=1e-5)
+
+
+def brute_force(S, k):
+    return max(np.linalg.eigvalsh(S[np.ix_(J, J)])[-1] for J in itertools.combinations(range(len(S)), k))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_cardinality_is_optimal_on_small_problems(seed):
+    X = np.random.default_rng(seed).standard_normal((10, 9))
+    S = np.cov(X.T)
+    for k in (1, 2, 3, 5, 8):
+        model = GPower(1, cardinality=k, covariance="precomputed").fit(S)
+        assert model.explained_variance_[0] <= brute_force(S, k) * (1 + 1e-12)
+        np.testing.assert_allclose(model.explained_variance_[0], brute_force(S, k), rtol=1e-10)
+
+
+def test_wine_where_greedy_fails():
+    S = np.corrcoef(load_wine().data.T)
+    for k, proven in {2: 1.864564, 3: 2.569721, 4: 3.082031, 5: 3.439778, 10: 4.594293}.items():
+        found = GPower(1, cardinality=k, covariance="precomputed").fit(S).explained_variance_[0]
+        np.testing.assert_allclose(found, proven, atol=1e-6)
+
+
+@pytest.mark.parametrize("recipe", ["l0", "l1", "cardinality", "block l1", "schur"])
+def test_permuting_rotating_and_scaling(recipe):
+    X = mixed(30, 60)
+    kwargs = RECIPES[recipe]
+    model = GPower(3, **kwargs).fit(X)
+    order = np.random.default_rng(0).permutation(60)
+    permuted = GPower(3, **kwargs).fit(X[:, order])
+    np.testing.assert_allclose(permuted.components_, model.components_[:, order], atol=1e-7)
+    A = X - X.mean(axis=0)
+    Q, _ = np.linalg.qr(np.random.default_rng(1).standard_normal((30, 30)))
+    rotated = GPower(3, center=False, **kwargs).fit(Q @ A)
+    np.testing.assert_allclose(rotated.components_, model.components_, atol=1e-7)
+    scaled = GPower(3, **kwargs).fit(-1000 * X)
+    np.testing.assert_allclose(scaled.components_, model.components_, atol=1e-7)
+
+
+def test_non_negative_loadings_are_non_negative_and_best_possible():
+    """Brute force over supports and the non-negative power cone on a small problem."""
+    S = np.cov(np.random.default_rng(4).standard_normal((30, 6)).T)
+    model = GPower(1, cardinality=3, positive=True, covariance="precomputed").fit(S)
+    z = model.components_[0]
+    assert np.all(z >= 0)
+    assert np.count_nonzero(z) <= 3
+
+    def best_on(support):
+        values = [S[i, i] for i in support]
+        for r in range(2, len(support) + 1):
+            for J in itertools.combinations(support, r):
+                w, V = np.linalg.eigh(S[np.ix_(J, J)])
+                values += [w[j] for j in range(r) if np.all(V[:, j] >= 0) or np.all(V[:, j] <= 0)]
+        return max(values)
+
+    best = max(best_on(J) for J in itertools.combinations(range(6), 3))
+    np.testing.assert_allclose(z @ S @ z, best, rtol=1e-8)
+
+
+def test_l1_ball_holds_and_shrinks():
+    X = mixed(30, 60)
+    for s in (1.0, 2.0, 5.0, 60.0):
+        model = GPower(2, l1_bound=s).fit(X)
+        assert np.all(np.abs(model.components_).sum(axis=1) <= np.sqrt(s) * (1 + 1e-9))
+    one = GPower(1, l1_bound=1.0).fit(X)
+    assert np.count_nonzero(one.components_) == 1
+
+
+def test_l1_variance_resists_an_outlying_sample():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 20))
+    X[:, :4] += 3 * rng.standard_normal((60, 1))
+    X[0, 10:14] += 60.0
+    robust = GPower(1, cardinality=4, variance="l1").fit(X)
+    plain = GPower(1, cardinality=4).fit(X)
+    assert np.flatnonzero(robust.components_[0]).tolist() == [0, 1, 2, 3]
+    assert np.flatnonzero(plain.components_[0]).tolist() == [10, 11, 12, 13]
+
+
+@pytest.mark.parametrize("kind", [{"gamma": 0.1}, {"gamma": 0.1, "penalty": "l1"}, {"cardinality": 5}, {"l1_bound": 4}])
+def test_the_eight_formulations_each_reach_a_local_maximum_of_their_own_problem(kind):
+    """For both variances: no small feasible change of z on its support raises the original objective."""
+    X = mixed(40, 15)
+    A = X - X.mean(axis=0)
+    for variance, norm in (("l2", 2), ("l1", 1)):
+        model = GPower(1, variance=variance, tol=1e-13, refit=None, **kind).fit(X)
+        z, gamma = model.components_[0], model.gamma_[0]
+
+        def objective(z, norm=norm, gamma=gamma):
+            value = np.linalg.norm(A @ z, norm)
+            if kind.get("penalty") == "l1":
+                return value - gamma * np.abs(z).sum()
+            return value**2 - gamma * np.count_nonzero(z) if "gamma" in kind else value
+
+        here = objective(z)
+        rng = np.random.default_rng(0)
+        for _ in range(200):
+            nearby = z + 1e-3 * rng.standard_normal(15) * (z != 0)
+            nearby /= np.linalg.norm(nearby)
+            if "l1_bound" in kind and np.abs(nearby).sum() > np.abs(z).sum():
+                continue
+            assert objective(nearby) <= here * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l0"])
+def test_block_refits_and_the_default_takes_the_better(penalty):
+    X = mixed(30, 60)
+    A = X - X.mean(axis=0)
+    shares = {}
+    for how in ("norms", "variance", "auto", None):
+        model = GPower(3, gamma=0.1, penalty=penalty, method="block", refit=how).fit(X)
+        shares[how] = float(adjusted_variance(A, model.components_.T).sum())
+        assert 0 < share_of_pca(A, model.components_.T) <= 1
+    assert shares["auto"] == pytest.approx(max(shares["norms"], shares["variance"]))
+
+
+def test_the_two_refits_are_stationary_for_what_they_say():
+    X = mixed(30, 60)
+    operator, _ = as_operator(X)
+    rng = np.random.default_rng(0)
+    pattern = rng.random((60, 3)) < 0.2
+    base = Problem(operator, FixedSupport(pattern, 2), np.ones(3))
+    end = ascend(base, base.feasible_set.point(rng.standard_normal((30, 3))), Settings(tol=1e-14))
+    A = X - X.mean(axis=0)
+    filled = {}
+    for how, power in (("norms", 1), ("variance", 2)):
+        Z = filled[how] = refit(base, end.point, how)
+        assert np.array_equal(Z != 0, pattern)
+        U, _, Vt = np.linalg.svd((A @ Z) * np.linalg.norm(A @ Z, axis=0) ** (power - 1), full_matrices=False)
+        step = np.where(pattern, A.T @ (U @ Vt), 0)
+        if power == 1:  # the fixed point of Algorithm 6
+            np.testing.assert_allclose(step / np.linalg.norm(step, axis=0), Z, atol=1e-6)
+    norms = {how: np.linalg.svd(A @ Z, compute_uv=False).sum() for how, Z in filled.items()}
+    assert norms["norms"] >= norms["variance"] - 1e-9

@@ -1,0 +1,243 @@
+"""GPower as a scikit-learn estimator: manners, attributes, containers."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gpower import GPower
+
+
+def planted(p=40, n=30, seed=0):
+    """Two planted components of five and four variables in noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((p, n))
+    X[:, :5] += 4 * rng.standard_normal((p, 1))
+    X[:, 10:14] += 3 * rng.standard_normal((p, 1))
+    return X + 5.0
+
+
+CHECKED = [
+    GPower(),
+    GPower(cardinality=2),
+    GPower(penalty="l1"),
+    GPower(method="block"),
+    GPower(gamma=0.0),
+]
+
+
+@parametrize_with_checks(CHECKED)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_planted_variables_are_found():
+    model = GPower(2, cardinality=(5, 4)).fit(planted())
+    assert np.flatnonzero(model.components_[0]).tolist() == [0, 1, 2, 3, 4]
+    assert np.flatnonzero(model.components_[1]).tolist() == [10, 11, 12, 13]
+
+
+def test_fitted_attributes_have_the_documented_shapes_and_values():
+    X = planted()
+    model = GPower(2, cardinality=(5, 4)).fit(X)
+    A = X - X.mean(axis=0)
+    Z = model.components_.T
+    np.testing.assert_allclose(np.linalg.norm(Z, axis=0), 1)
+    assert np.all(np.take_along_axis(Z, np.abs(Z).argmax(axis=0)[None], axis=0) > 0)
+    _, R = np.linalg.qr(A @ Z)
+    np.testing.assert_allclose(model.explained_variance_, np.diag(R) ** 2 / 39)
+    np.testing.assert_allclose(model.explained_variance_ratio_, np.diag(R) ** 2 / np.sum(A**2))
+    assert model.cardinality_.tolist() == [5, 4]
+    assert np.isnan(model.gamma_).all()
+    np.testing.assert_allclose(model.objective_[0], np.sum((A @ Z[:, 0]) ** 2))
+    for name in ("objective_", "optimality_gap_", "n_iter_", "converged_"):
+        assert getattr(model, name).shape == (2,)
+    assert np.all(model.optimality_gap_ >= 0)
+    assert model.converged_.all()
+    assert model.n_passes_ > 2
+    np.testing.assert_allclose(model.mean_, X.mean(axis=0))
+    np.testing.assert_array_equal(model.scale_, np.ones(30))
+
+
+def test_a_block_reports_one_ascent():
+    model = GPower(3, gamma=0.05, method="block", mu=(1, 0.8, 0.6)).fit(planted())
+    assert model.objective_.shape == model.n_iter_.shape == model.converged_.shape == (1,)
+    assert model.gamma_.shape == (3,)
+
+
+def test_gamma_is_a_fraction_of_its_largest_useful_value():
+    X = planted()
+    largest = np.linalg.norm(X - X.mean(axis=0), axis=0).max()
+    np.testing.assert_allclose(GPower(1, penalty="l1", gamma=0.3).fit(X).gamma_, 0.3 * largest)
+    np.testing.assert_allclose(GPower(1, penalty="l0", gamma=0.3).fit(X).gamma_, 0.3 * largest**2)
+    block = GPower(2, penalty="l0", gamma=0.3, method="block", mu=(2, 1)).fit(X)
+    np.testing.assert_allclose(block.gamma_, 0.3 * (np.array([2, 1]) * largest) ** 2)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l0"])
+def test_the_objective_is_the_papers(penalty):
+    X = planted()
+    model = GPower(1, penalty=penalty, gamma=0.2, refit=None, tol=1e-14, solver="direct").fit(X)
+    A = X - X.mean(axis=0)
+    x = A @ model.components_[0]
+    c = A.T @ (x / np.linalg.norm(x))
+    gamma = model.gamma_[0]
+    f = np.sum(np.maximum(np.abs(c) - gamma, 0) ** 2) if penalty == "l1" else np.sum(np.maximum(c**2 - gamma, 0))
+    np.testing.assert_allclose(model.objective_[0], f, rtol=1e-6)
+
+
+def test_transform_is_centred_data_times_loadings_and_inverse_transform_least_squares():
+    X = planted()
+    model = GPower(2, cardinality=6, scale=True).fit(X)
+    standardised = (X - model.mean_) / model.scale_
+    scores = model.transform(X)
+    np.testing.assert_allclose(scores, standardised @ model.components_.T, atol=1e-12)
+    np.testing.assert_allclose(model.scale_, X.std(axis=0, ddof=1))
+    back = (model.inverse_transform(scores) - model.mean_) / model.scale_
+    coefficients = np.linalg.lstsq(model.components_.T, standardised.T, rcond=None)[0]
+    np.testing.assert_allclose(back, (model.components_.T @ coefficients).T, atol=1e-10)
+
+
+def test_score_is_the_share_of_variance_in_the_span():
+    X = planted()
+    model = GPower(2, cardinality=6).fit(X)
+    A = X - X.mean(axis=0)
+    Q, _ = np.linalg.qr(model.components_.T)
+    np.testing.assert_allclose(model.score(X), np.sum((A @ Q) ** 2) / np.sum(A**2))
+    np.testing.assert_allclose(model.score(sp.csr_array(X)), model.score(X))
+    S = np.cov(X.T)
+    precomputed = GPower(2, cardinality=6, covariance="precomputed").fit(S)
+    np.testing.assert_allclose(precomputed.score(S), model.score(X))
+
+
+def test_covariance_keeps_its_units():
+    X = planted()
+    S = np.cov(X.T)
+    model = GPower(2, cardinality=5, covariance="precomputed").fit(S)
+    data = GPower(2, cardinality=5).fit(X)
+    np.testing.assert_allclose(model.components_, data.components_, atol=1e-8)
+    np.testing.assert_allclose(model.explained_variance_, data.explained_variance_)
+    np.testing.assert_allclose(model.objective_ * 39, data.objective_)
+    assert not model.mean_.any()
+    assert (model.scale_ == 1).all()
+
+
+def test_pipelines_grid_search_and_clone():
+    X = planted()
+    pipe = make_pipeline(StandardScaler(), GPower(2, cardinality=4))
+    assert pipe.fit_transform(X).shape == (40, 2)
+    search = GridSearchCV(GPower(2), {"cardinality": [2, 5, 10]}, cv=3).fit(X)
+    assert search.best_params_["cardinality"] in (2, 5, 10)
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+    assert clone(GPower(3, gamma=0.2)).get_params()["gamma"] == 0.2
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_names(frame):
+    X = planted(n=15)
+    names = [f"gene{j}" for j in range(15)]
+    table = frame(dict(zip(names, X.T, strict=True)))
+    model = GPower(2, cardinality=3).fit(table)
+    assert model.feature_names_in_.tolist() == names
+    assert model.get_feature_names_out().tolist() == ["gpower0", "gpower1"]
+    np.testing.assert_allclose(model.transform(table), GPower(2, cardinality=3).fit(X).transform(X))
+
+
+@pytest.mark.parametrize(("container", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
+def test_set_output(container, kind):
+    X = planted(n=15)
+    scores = GPower(2, cardinality=3).set_output(transform=container).fit_transform(X)
+    assert isinstance(scores, kind)
+    assert list(scores.columns) == ["gpower0", "gpower1"]
+
+
+@pytest.mark.parametrize("method", ["deflation", "block"])
+def test_weights_count_samples_more_than_once(method):
+    X = planted(p=25)
+    weight = np.random.default_rng(0).integers(0, 4, 25)
+    kwargs = {"cardinality": 5, "method": method, "scale": True}
+    weighted = GPower(2, **kwargs).fit(X, sample_weight=weight)
+    repeated = GPower(2, **kwargs).fit(np.repeat(X, weight, axis=0))
+    np.testing.assert_allclose(weighted.components_, repeated.components_, atol=1e-8)
+    np.testing.assert_allclose(weighted.explained_variance_, repeated.explained_variance_)
+    np.testing.assert_allclose(weighted.mean_, repeated.mean_)
+
+
+def test_float32_stays_float32():
+    model = GPower(2, cardinality=5).fit(planted().astype(np.float32))
+    assert model.components_.dtype == np.float32
+    assert model.transform(planted().astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix])
+@pytest.mark.parametrize("shape", [(25, 40), (90, 30)])
+def test_the_input_is_not_changed(make, shape):
+    X = make(planted(*shape))
+    before = X.copy()
+    GPower(2, cardinality=5, scale=True).fit(X).transform(X)
+    if sp.issparse(X):
+        np.testing.assert_array_equal(X.data, before.data)
+    else:
+        X.flags.writeable = False
+        GPower(2, gamma=0.1, method="block").fit(X)
+        np.testing.assert_array_equal(X, before)
+
+
+def test_unfitted_models_say_so():
+    with pytest.raises(NotFittedError):
+        GPower().transform(planted())
+
+
+def test_results_repeat_with_and_without_a_seed():
+    X = planted()
+    for seed in (None, 3):
+        first, second = (GPower(2, cardinality=7, random_state=seed).fit(X).components_ for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_callback_sees_every_step_and_can_stop():
+    seen = []
+    GPower(1, gamma=0.1, solver="direct", callback=lambda state: seen.append((state.value, state.gap))).fit(planted())
+    assert len(seen) >= 1
+    assert all(gap >= 0 for _, gap in seen)
+    with pytest.warns(Warning, match="stopped before the objective did"):
+        model = GPower(1, gamma=0.01, solver="direct", tol=0.0, callback=lambda state: True).fit(planted())
+    assert not model.converged_[0]
+    assert model.n_iter_[0] == 1
+
+
+def test_verbose_logs_and_does_not_print(caplog, capsys):
+    with caplog.at_level("INFO", logger="gpower"):
+        GPower(2, cardinality=4, verbose=1).fit(planted())
+    assert "4-4" in caplog.text
+    assert capsys.readouterr().out == ""
+
+
+def test_pca_reference_is_never_beaten():
+    X = planted()
+    pca = PCA(2).fit(X).explained_variance_.sum()
+    for k in (2, 10, 30):
+        assert GPower(2, cardinality=k).fit(X).explained_variance_.sum() <= pca * (1 + 1e-12)
+
+
+def test_importing_gpower_loads_no_optional_package():
+    heavy = {"matplotlib", "pandas", "typer", "rich", "dask", "anndata", "polars", "torch", "zarr", "h5py", "pooch"}
+
+    def loaded_by(module):
+        code = f"import sys, {module}; print(*sys.modules)"
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        return heavy & set(out.split())
+
+    assert loaded_by("gpower") <= loaded_by("sklearn.decomposition")  # which itself looks for pandas
