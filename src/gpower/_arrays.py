@@ -56,9 +56,9 @@ def polar_normalizer(gram: Array) -> Normalizer:
     dead. With Q = Ŷ V w^{-1/2} orthonormal, Y = Q B for a small B, and polar(Y) = Q polar(B)
     [JNRS10, proposition on linear maximisation over the Stiefel manifold].
     """
+    if gram.size == 1:
+        return _unit_normalizer(gram)
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0))  # (m,)
-    if norms.size == 1:
-        return Normalizer(reciprocal(norms), np.ones((1, int(norms[0] == 0)), gram.dtype))
     inverse = reciprocal(norms)
     w, V = np.linalg.eigh(inverse[:, None] * gram * inverse)
     kept = w > 4 * w.size * np.finfo(w.dtype).eps * max(w[-1], 1.0)
@@ -67,6 +67,21 @@ def polar_normalizer(gram: Array) -> Normalizer:
     rank = s.size
     M = inverse[:, None] * (V / w) @ (U @ Wt[:rank])
     return Normalizer(M, Wt[rank:].T)
+
+
+def _unit_normalizer(gram: Array) -> Normalizer:
+    """One unit: division by its norm. The inner loops live here, hence no array arithmetic."""
+    square = float(gram[0, 0])
+    if square > 0:
+        return Normalizer(np.array([square**-0.5], gram.dtype), gram[:, :0])
+    return Normalizer(np.zeros(1, gram.dtype), np.ones((1, 1), gram.dtype))
+
+
+def column_dots(X: Array, Y: Array) -> Array:
+    """Inner products of corresponding columns, (m,)."""
+    if X.shape[1] == 1:
+        return np.array([X[:, 0] @ Y[:, 0]], X.dtype)
+    return np.add.reduce(X * Y, axis=0)
 
 
 def polar(Y: Array) -> Array:

@@ -23,7 +23,7 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.operators.base import Operator, Restriction
-from gpower.operators.in_memory import Covariance, DataMatrix, restrict_to
+from gpower.operators.in_memory import Covariance, DataMatrix, gram_samples, restrict_samples
 
 RULES = ("projection", "orthogonalized", "schur")
 
@@ -101,7 +101,7 @@ class Deflated(Operator):
     def gram(self, idx: Array) -> Array:
         """Gram matrix of some deflated columns."""
         if self.has_samples:
-            return super().gram(idx)
+            return gram_samples(self, idx)
         Z, D = self.Z[idx], self.D[idx]
         cross = D @ Z.T
         return self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
@@ -115,7 +115,7 @@ class Deflated(Operator):
     def restrict(self, idx: Array) -> Restriction:
         """Some columns, the deflation carried out, and the way back."""
         if self.has_samples:
-            return restrict_to(self.columns(idx))
+            return restrict_samples(self, idx)
         selector = self.columns(idx)  # coefficients of the deflated columns over all variables
         return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
 

@@ -228,15 +228,21 @@ def _end(problem: Problem, start: Point, recipe: Recipe) -> tuple[Array, float, 
 
 def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[Array, float, AscentResult]:
     """One unit of exact cardinality: refit, then swap and ascend in turn while that helps."""
-    z, variance = fill_unit(problem.operator, np.flatnonzero(problem.loadings(result.point)))
+    z, variance = _filled(problem, result.point)
     for _ in range(FINALISTS if recipe.polish else 0):
         swapped, better = fill_unit(problem.operator, _swapped(problem, result.point, z))
         if better <= variance * (1 + 1e-12):
             break
         x = problem.operator.combine(swapped[:, None])
         result = ascend(problem, problem.feasible_set.point(x), recipe.settings)
-        z, variance = fill_unit(problem.operator, np.flatnonzero(problem.loadings(result.point)))
+        z, variance = _filled(problem, result.point)
     return z[:, None], variance, result
+
+
+def _filled(problem: Problem, point: Point) -> tuple[Array, float]:
+    """Loadings of one unit on the support at a point, and their variance."""
+    z = problem.loadings(point)[:, 0]
+    return fill_unit(problem.operator, np.flatnonzero(z), z)
 
 
 def _swapped(problem: Problem, point: Point, z: Array) -> Array:

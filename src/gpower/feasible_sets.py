@@ -259,19 +259,27 @@ class CorrelationSet(FeasibleSet):
     mu: Array
     samples: Stiefel | Spheres | Cube = field(default_factory=Stiefel)
 
+    @cached_property
+    def _unweighted(self) -> bool:
+        return bool(np.all(self.mu == 1))
+
+    def _weigh(self, C: Array) -> Array:
+        """μ∘C."""
+        return C if self._unweighted else self.mu * C
+
     def argmax_linear(self, g: Point) -> Point:
         """One step: combine, put on the set of samples, correlate."""
         Y = self._representative(g)
         if isinstance(self.samples, Cube):
             X = self.samples.argmax_linear(Y)
-            return Point(X, self.mu * self.operator.correlate(X))
+            return Point(X, self._weigh(self.operator.correlate(X)))
         return self._place(Y, self.operator.correlate(Y))
 
     def _representative(self, g: Point) -> Array:
         """The sample-space Y with ⟨Y, X⟩ = g(X)."""
         if g.C is None:
             return np.asarray(g.X)
-        Y = self.operator.combine(self.mu * g.C)
+        Y = self.operator.combine(self._weigh(g.C))
         return Y if g.X is None else Y + g.X
 
     def _place(self, Y: Array, C: Array) -> Point:
@@ -286,7 +294,7 @@ class CorrelationSet(FeasibleSet):
         if normalizer.free.shape[1]:
             N, CN = self.fresh_directions(normalizer.free.shape[1], X, C)
             X, C = X + N @ normalizer.free.T, C + CN @ normalizer.free.T
-        return Point(X, self.mu * C)
+        return Point(X, self._weigh(C))
 
     def fresh_directions(self, count: int, X: Array | None = None, C: Array | None = None) -> tuple[Array, Array]:
         """Orthonormal directions towards the columns that X leaves least explained, and their correlations.
@@ -323,9 +331,9 @@ class CorrelationSet(FeasibleSet):
         """Momentum on samples and correlations alike; on the cube, whose maxima are vertices, none."""
         if isinstance(self.samples, Cube):
             return x
-        Y = x.X + b * (x.X - previous.X)
-        C = x.C + b * (x.C - previous.C)
-        return self._place(Y, C / self.mu)
+        Y = (1 + b) * x.X - b * previous.X
+        C = (1 + b) * x.C - b * previous.C
+        return self._place(Y, C if self._unweighted else C / self.mu)
 
     def pairing(self, g: Point, x: Point) -> float:
         """⟨g, x⟩, both parts."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, reciprocal, unit_columns
+from gpower._arrays import Array, column_dots, reciprocal, unit_columns
 
 
 class Penalty(ABC):
@@ -73,8 +73,8 @@ class L1(Penalty):
         T = np.abs(C)
         T -= self.gamma
         np.maximum(T, 0, out=T)
-        values = np.sum(T * T, axis=0)
-        T *= 2
+        values = column_dots(T, T)
+        T += T
         return values, np.copysign(T, C, out=T)
 
     def keep(self, norms: Array, mu: Array) -> Array:
@@ -95,7 +95,7 @@ class L0(Penalty):
     >>> import numpy as np
     >>> value, gradient = L0(np.array([1.0])).value_and_gradient(np.array([[3.0], [-0.5]]))
     >>> value, gradient.ravel().tolist()
-    (8.0, [6.0, 0.0])
+    (8.0, [6.0, -0.0])
     """
 
     gamma: Array  # (m,)
@@ -104,8 +104,10 @@ class L0(Penalty):
         """Excess of the squares over γ."""
         excess = C * C
         excess -= self.gamma
-        active = excess > 0
-        return np.sum(excess, axis=0, where=active), np.where(active, 2 * C, 0)
+        np.maximum(excess, 0, out=excess)
+        T = C * (excess > 0)
+        T += T
+        return np.add.reduce(excess, axis=0), T
 
     def keep(self, norms: Array, mu: Array) -> Array:
         """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, eq. (11), errata: the weight is squared]."""
@@ -133,7 +135,7 @@ class Cardinality(Penalty):
     >>> import numpy as np
     >>> value, gradient = Cardinality(np.array([1])).value_and_gradient(np.array([[3.0], [-0.5]]))
     >>> value, gradient.ravel().tolist()
-    (9.0, [6.0, 0.0])
+    (9.0, [6.0, -0.0])
     """
 
     k: Array  # (m,) of int, or (1,) for the same number in every unit
@@ -141,7 +143,7 @@ class Cardinality(Penalty):
     def _kept(self, C: Array) -> Array:
         kept = np.zeros(C.shape, bool)
         magnitude = np.abs(C)
-        if np.all(self.k == self.k[0]):
+        if self.k.size == 1 or np.all(self.k == self.k[0]):
             np.put_along_axis(kept, top(magnitude, int(self.k[0])), True, axis=0)
         else:
             for j, k in enumerate(self.k):
@@ -150,8 +152,8 @@ class Cardinality(Penalty):
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Squares of the k largest entries."""
-        T = np.where(self._kept(C), C, 0)
-        return np.sum(T * T, axis=0), 2 * T
+        T = C * self._kept(C)
+        return column_dots(T, T), 2 * T
 
     def relevance(self, C: Array) -> Array:
         """|c| over the k-th largest; an infinite value marks the k kept ones among ties."""
@@ -231,8 +233,8 @@ class FixedSupport(Penalty):
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Norms of the active entries, or their squares."""
-        T = np.where(self.pattern, C, 0)
-        squares = np.sum(T * T, axis=0)
+        T = C * self.pattern
+        squares = column_dots(T, T)
         if self.power == 2:
             return squares, 2 * T
         norms = np.sqrt(squares)

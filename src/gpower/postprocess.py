@@ -12,6 +12,7 @@ from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators.base import Operator
+from gpower.operators.in_memory import Covariance
 from gpower.penalties import FixedSupport, L1Ball, NonNegative, Penalty, signed
 
 #: Above this order an eigenproblem goes to Lanczos iterations.
@@ -22,15 +23,19 @@ REFIT_TOL = 1e-12
 SWAP_GAIN = 1e-10
 
 
-def leading_components(operator: Operator, m: int) -> tuple[Array, Array]:
-    """Loadings of ordinary PCA, (n, m), and the variances ‖A z‖², (m,), largest first; zero beyond the rank."""
+def leading_components(operator: Operator, m: int, start: Array | None = None) -> tuple[Array, Array]:
+    """Loadings of ordinary PCA, (n, m), and the variances ‖A z‖², (m,), largest first; zero beyond the rank.
+
+    `start`, (n,), near the first component spares iterations.
+    """
     p, n = operator.shape
     if min(p, n) > DENSE_ORDER and 4 * m < min(p, n):
         values, Z = _lanczos(operator, m)
     elif n <= p or not operator.has_samples:
-        values, Z = _largest_eigenpairs(operator.gram(np.arange(n)), m)
+        values, Z = _largest_eigenpairs(operator.gram(np.arange(n)), m, start)
     else:
-        values, U = _largest_eigenpairs(_sample_gram(operator), m)
+        x = None if start is None else operator.combine(start[:, None])[:, 0]
+        values, U = _largest_eigenpairs(_sample_gram(operator), m, x)
         Z = operator.correlate(U.astype(operator.dtype))
     values = np.where(values > 4 * max(p, n) * np.finfo(operator.dtype).eps * values[:1], values, 0.0)
     Z = unit_columns(Z) * (values > 0)
@@ -38,8 +43,12 @@ def leading_components(operator: Operator, m: int) -> tuple[Array, Array]:
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
 
 
-def _largest_eigenpairs(G: Array, m: int) -> tuple[Array, Array]:
+def _largest_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
+    """By Lanczos from a good start, else by a dense solver."""
     n = G.shape[0]
+    if start is not None and n > 24 and m == 1:
+        w, V = spla.eigsh(G, k=1, which="LA", v0=start, ncv=min(n, 12))
+        return w, V
     w, V = sla.eigh(G, subset_by_index=[max(n - m, 0), n - 1], driver="evr")
     return w[::-1], V[:, ::-1]
 
@@ -66,12 +75,18 @@ def _lanczos(operator: Operator, m: int) -> tuple[Array, Array]:
     return w[::-1], V[:, ::-1]
 
 
-def fill_unit(operator: Operator, support: Array) -> tuple[Array, float]:
-    """Loadings of the largest variance on a support, (n,), and that variance [JNRS10, eq. (28)]."""
+def fill_unit(operator: Operator, support: Array, start: Array | None = None) -> tuple[Array, float]:
+    """Loadings of the largest variance on a support, (n,), and that variance [JNRS10, eq. (28)].
+
+    `start`, (n,), are loadings near the answer.
+    """
     z = np.zeros(operator.shape[1], operator.dtype)
     if support.size == 0:
         return z, 0.0
-    loadings, variance = leading_components(operator.take(support), 1)
+    near = None if start is None else start[support]
+    small = support.size < operator.shape[0] or not operator.has_samples
+    inner = Covariance(operator.gram(support)) if small else operator.take(support)
+    loadings, variance = leading_components(inner, 1, near)
     z[support] = loadings[:, 0]
     return z, float(variance[0])
 
@@ -131,7 +146,7 @@ def refit(problem: Problem, point: Point, how: str | None, pattern: Array | None
     if how is None or (how == "auto" and isinstance(signed(problem.penalty), L1Ball)):
         return unit_columns(np.where(pattern, Z, 0))
     if pattern.shape[1] == 1 and plain:
-        return fill_unit(problem.operator, np.flatnonzero(pattern[:, 0]))[0][:, None]
+        return fill_unit(problem.operator, np.flatnonzero(pattern[:, 0]), Z[:, 0])[0][:, None]
     powers = {"norms": (1,), "variance": (2,), "auto": (1, 2) if pattern.shape[1] > 1 else (2,)}[how]
     filled = [fill_pattern(problem, pattern, point, power, max_iter=max_iter) for power in powers]
     if len(filled) == 1:

@@ -40,9 +40,11 @@ def column_order(operator: Operator, count: int, rng: np.random.RandomState) -> 
     The row norms of AᵀA are estimated by its product with a few random signs, two passes at most.
     """
     norms = operator.column_norms
+    if count == 1:
+        return np.array([first_largest(norms)])
     rounded = np.round(norms / max(float(norms.max(initial=0)), np.finfo(norms.dtype).tiny), 6)
     secondary = np.zeros_like(norms)
-    if count > 1 and np.unique(rounded).size < norms.size:
+    if np.unique(rounded).size < norms.size:
         probes = rng.choice([-1.0, 1.0], size=(norms.size, PROBES)).astype(operator.dtype)
         secondary = np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
     order = np.lexsort((-secondary, -rounded))

@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, column_dots
+from gpower.operators.gathered import Gathered
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Operator(ABC):
     """A matrix known through its products; see the table of this module."""
 
     counter: PassCounter = field(default_factory=PassCounter)
+    gathered: Gathered = field(default_factory=Gathered)
 
     #: Whether sample-space vectors are represented by their coordinates, one per sample.
     has_samples = True
@@ -96,16 +98,15 @@ class Operator(ABC):
 
     def squared_norms(self, X: Array, C: Array) -> Array:
         """The diagonal of `inner(X, X, C)`."""
-        return np.asarray(np.sum(X * X, axis=0))
+        return column_dots(X, X)
 
     def dual(self, X: Array) -> Array:
         """D such that XᵀY is DᵀY for every represented Y."""
         return X
 
+    @abstractmethod
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
-        columns = self.columns(idx)
-        return np.asarray(columns.T @ columns)
 
     @property
     def passes(self) -> float:

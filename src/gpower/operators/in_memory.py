@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, column_dots
 from gpower.operators.base import Operator, Restriction
 
 #: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
@@ -19,14 +19,39 @@ GATHER_SHARE = 0.15
 
 def nonzero_rows(T: Array) -> Array:
     """Indices of the rows of T that are not all zero."""
-    return np.flatnonzero(T[:, 0] if T.shape[1] == 1 else T.any(axis=1))
+    return (T[:, 0] if T.shape[1] == 1 else T.any(axis=1)).nonzero()[0]
 
 
-def restrict_to(A: Array) -> Restriction:
-    """Gathered columns A as an operator: their Gram matrix when that is the smaller one, else A itself."""
-    if A.shape[1] < GRAM_SHARE * A.shape[0]:
-        return Restriction(Covariance(A.T @ A), lambda U: A @ U)
+def restrict_samples(operator: Operator, idx: Array) -> Restriction:
+    """Columns of an operator with samples, gathered once: their Gram matrix when that is smaller, else themselves."""
+    gathered, small = operator.gathered, len(idx) < GRAM_SHARE * operator.shape[0]
+    gathered.gather(idx, operator.columns, gram=small)
+    A, G = gathered.A, gathered.G
+    if G is not None:
+        return Restriction(Covariance(G), lambda U: A @ U)
     return Restriction(DataMatrix(A), lambda X: X)
+
+
+def gram_samples(operator: Operator, idx: Array) -> Array:
+    """A[:, idx]ᵀA[:, idx], read off the gathered columns where they are among them."""
+    at = operator.gathered.find(idx)
+    if at is None:
+        A = operator.columns(idx)
+    elif operator.gathered.G is not None:
+        return operator.gathered.G[np.ix_(at, at)]
+    else:
+        A = operator.gathered.A[:, at]
+    return np.asarray(A.T @ A)
+
+
+def combine_few(operator: Operator, T: Array, rows: Array) -> Array:
+    """A T for a T whose non-zero rows are few, reading only those columns, or none that are gathered already."""
+    at = operator.gathered.find(rows)
+    if at is None:
+        return np.asarray(operator.columns(rows) @ T[rows])
+    whole = np.zeros((operator.gathered.idx.size, T.shape[1]), T.dtype)
+    whole[at] = T[rows]
+    return np.asarray(operator.gathered.A @ whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +107,7 @@ class DataMatrix(Operator):
         """A T, reading only the columns that T uses when they are few."""
         rows = nonzero_rows(T)
         if rows.size <= GATHER_SHARE * T.shape[0]:
-            return np.asarray(self.columns(rows) @ T[rows])
+            return combine_few(self, T, rows)
         self.counter.add(1)
         if self.column_scale is not None:
             T = self.column_scale[:, None] * T
@@ -111,7 +136,11 @@ class DataMatrix(Operator):
 
     def restrict(self, idx: Array) -> Restriction:
         """A[:, idx] gathered once, or its Gram matrix."""
-        return restrict_to(self.columns(idx))
+        return restrict_samples(self, idx)
+
+    def gram(self, idx: Array) -> Array:
+        """A[:, idx]ᵀA[:, idx]."""
+        return gram_samples(self, idx)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +193,7 @@ class Covariance(Operator):
 
     def squared_norms(self, X: Array, C: Array) -> Array:
         """Diagonal of UᵀΣU."""
-        return np.asarray(np.sum(X * C, axis=0))
+        return column_dots(X, C)
 
     def dual(self, X: Array) -> Array:
         """ΣU."""

@@ -1,0 +1,47 @@
+"""Columns gathered from a matrix, kept between rounds: a new working set shares most of them with the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpower._arrays import Array
+
+
+@dataclass(eq=False)
+class Gathered:
+    """The columns last asked for, contiguous, and their Gram matrix once that was asked for too."""
+
+    idx: Array = field(default_factory=lambda: np.zeros(0, np.intp))  # sorted
+    A: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (n_samples, |idx|), by column
+    G: Array | None = None  # (|idx|, |idx|)
+
+    def find(self, idx: Array) -> Array | None:
+        """Positions of `idx` among the gathered columns, or None if one of them is missing."""
+        if self.idx.size == 0:
+            return None
+        at = np.searchsorted(self.idx, idx)
+        at[at == self.idx.size] = 0
+        return at if np.array_equal(self.idx[at], idx) else None
+
+    def gather(self, idx: Array, fetch: Callable[[Array], Array], gram: bool) -> None:
+        """Hold the columns `idx` (sorted), fetching those not held yet, and their Gram matrix if asked for."""
+        at = np.searchsorted(self.idx, idx)
+        at[at == self.idx.size] = 0
+        held = self.idx[at] == idx if self.idx.size else np.zeros(idx.size, bool)
+        fresh = fetch(idx[~held])
+        A = np.empty((fresh.shape[0], idx.size), fresh.dtype, order="F")
+        A[:, ~held] = fresh
+        A[:, held] = self.A[:, at[held]] if held.any() else 0
+        G = None
+        if gram:
+            G = np.empty((idx.size, idx.size), fresh.dtype)
+            if self.G is None or not held.any():
+                np.matmul(A.T, A, out=G)
+            else:
+                cross = fresh.T @ A  # (|fresh|, |idx|)
+                G[np.ix_(held, held)] = self.G[np.ix_(at[held], at[held])]
+                G[~held], G[:, ~held] = cross, cross.T
+        self.idx, self.A, self.G = idx, A, G

@@ -1,0 +1,596 @@
+"""One contract for every operator: its products are those of an explicit matrix A, built here with NumPy alone.
+
+A case pairs an operator with that matrix and with its *frame*: the matrix that takes a representation of a
+sample-space vector to its coordinates (the identity for data, A itself where only AᵀA is known).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower.deflation import RULES, deflate
+from gpower.operators import Covariance, DataMatrix, as_operator
+from gpower.operators.base import Operator
+
+P, N = 15, 20
+FEW, MANY = np.array([17, 2, 5]), np.array([3, 19, 0, 1, 8, 7, 4, 12, 10, 15, 6, 9, 2])
+SIZES = pytest.mark.parametrize("idx", [FEW, MANY], ids=["few", "many"])
+
+
+@dataclass
+class Case:
+    """An operator, the matrix it stands for, and the meaning of its sample-space representations."""
+
+    operator: Operator
+    A: np.ndarray
+    frame: np.ndarray
+
+    @property
+    def rtol(self):
+        return 1e-10 if self.operator.dtype == np.float64 else 3e-5
+
+    def close(self, found, wanted):
+        """Whether two results agree to working precision, relative to the largest entry."""
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=self.rtol * max(1.0, np.max(np.abs(wanted), initial=0)))
+
+
+def table(dtype=np.float64):
+    """Samples with offsets of a few standard deviations, a constant column and duplicated ones."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((P, N)) * rng.uniform(0.3, 3, N) + rng.uniform(-5, 5, N)
+    X[:, 11] = X[:, 4]
+    X[:, 13] = 0.1
+    return X.astype(dtype)
+
+
+def sparse_table():
+    """Mostly zeros, as counts are."""
+    rng = np.random.default_rng(8)
+    return np.where(rng.random((P, N)) < 0.3, rng.poisson(3, (P, N)) + 1.0, 0.0)
+
+
+def weights():
+    """Sample weights, one of them zero."""
+    w = np.random.default_rng(9).uniform(0.2, 3, P)
+    w[3] = 0
+    return w
+
+
+def standardized(X, center=True, scale=False, sample_weight=None):
+    """The matrix A by its definition: √w (x − mean)/scale, dividing by Σw − 1."""
+    X = np.asarray(X, np.float64)
+    w = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+    mean = w @ X / w.sum()
+    spread = np.sqrt(w @ (X - mean) ** 2 / (w.sum() - 1))
+    constant = np.ptp(X, axis=0) == 0
+    A = X - mean if center else X
+    if scale:
+        A = A / np.where(constant, 1, spread)
+    if center:
+        A = np.where(constant, 0, A)
+    return np.sqrt(w)[:, None] * A
+
+
+def data_case(X, dense=None, **options):
+    dense = X if dense is None else dense
+    return Case(as_operator(X, reduce=False, **options)[0], standardized(dense, **options), np.eye(dense.shape[0]))
+
+
+def covariance_case(dtype=np.float64):
+    A = standardized(table())
+    return Case(Covariance((A.T @ A).astype(dtype)), A, A)
+
+
+def taken(case, idx):
+    A = case.A[:, idx]
+    operator = case.operator.take(idx)
+    return Case(operator, A, np.eye(P) if operator.has_samples else A)
+
+
+def deflated(case, rule, count):
+    """The paper's deflations carried out on the explicit matrix, beside the implicit ones."""
+    rng = np.random.default_rng(10)
+    operator, A, earlier = case.operator, case.A, np.zeros((N, 0))
+    for number_of_loadings in (4, N)[:count]:  # one sparse component, one that overlaps it
+        z = np.zeros(N)
+        z[rng.permutation(N)[:number_of_loadings]] = rng.standard_normal(number_of_loadings)
+        z /= np.linalg.norm(z)
+        operator = deflate(operator, z, rule)
+        if rule == "orthogonalized":
+            z = z - earlier @ (earlier.T @ z)
+            z /= np.linalg.norm(z)
+            earlier = np.column_stack([earlier, z])
+        y = A @ z
+        A = A - np.outer(y / (y @ y), y @ A) if rule == "schur" else A - np.outer(y, z)
+    return Case(operator, A, case.frame)
+
+
+BASES = {
+    "dense C": lambda: data_case(table()),
+    "dense Fortran": lambda: data_case(np.asfortranarray(table())),
+    "dense uncentred": lambda: data_case(table(), center=False),
+    "dense scaled": lambda: data_case(table(), scale=True),
+    "dense scaled uncentred": lambda: data_case(table(), center=False, scale=True),
+    "dense weighted": lambda: data_case(table(), sample_weight=weights()),
+    "dense weighted uncentred": lambda: data_case(table(), center=False, sample_weight=weights()),
+    "dense weighted scaled": lambda: data_case(table(), scale=True, sample_weight=weights()),
+    "Fortran weighted scaled": lambda: data_case(np.asfortranarray(table()), scale=True, sample_weight=weights()),
+    "float32": lambda: data_case(table(np.float32)),
+    "float32 weighted scaled": lambda: data_case(table(np.float32), scale=True, sample_weight=weights()),
+    "CSR array": lambda: data_case(sp.csr_array(sparse_table()), sparse_table()),
+    "CSR array uncentred": lambda: data_case(sp.csr_array(sparse_table()), sparse_table(), center=False),
+    "CSR array scaled": lambda: data_case(sp.csr_array(sparse_table()), sparse_table(), scale=True),
+    "CSR array weighted": lambda: data_case(sp.csr_array(sparse_table()), sparse_table(), sample_weight=weights()),
+    "CSR matrix": lambda: data_case(sp.csr_matrix(sparse_table()), sparse_table()),
+    "CSC array": lambda: data_case(sp.csc_array(sparse_table()), sparse_table()),
+    "CSC matrix": lambda: data_case(sp.csc_matrix(sparse_table()), sparse_table()),
+    "CSC matrix weighted scaled": lambda: data_case(
+        sp.csc_matrix(sparse_table()), sparse_table(), scale=True, sample_weight=weights()
+    ),
+    "CSR float32": lambda: data_case(sp.csr_array(sparse_table().astype(np.float32)), sparse_table()),
+    "covariance": covariance_case,
+    "covariance float32": lambda: covariance_case(np.float32),
+}
+DEFLATED = {
+    f"{base} deflated by {rule} {count}": (base, rule, count)
+    for base in ("dense C", "dense weighted scaled", "float32", "CSR array", "covariance", "covariance float32")
+    for rule in RULES
+    for count in (1, 2)
+}
+TAKEN = {f"{base} taken": base for base in ("dense weighted scaled", "CSR array", "covariance")}
+NAMES = [*BASES, *TAKEN, *(f"{name} taken" for name in DEFLATED if name.endswith("2")), *DEFLATED]
+
+
+def build(name):
+    if name in BASES:
+        return BASES[name]()
+    if name in DEFLATED:
+        base, rule, count = DEFLATED[name]
+        return deflated(BASES[base](), rule, count)
+    return taken(build(name.removesuffix(" taken")), np.arange(N)[::-1])
+
+
+@pytest.fixture(params=NAMES)
+def case(request):
+    return build(request.param)
+
+
+def vectors(case, rows, m=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, m)).astype(case.operator.dtype)
+
+
+def few_rows(case, m=3):
+    """Coefficients that use two variables: the products may gather those alone."""
+    T = np.zeros((N, m), case.operator.dtype)
+    T[[4, 16]] = vectors(case, 2, m, seed=1)
+    return T
+
+
+def test_combine_is_the_adjoint_of_correlate(case):
+    T, X = vectors(case, N), vectors(case, case.operator.shape[0], seed=2)
+    Y = case.operator.combine(T)
+    case.close(case.operator.inner(X, Y, case.operator.correlate(Y)), case.operator.correlate(X).T @ T)
+    case.close(case.operator.inner(Y, X, case.operator.correlate(X)), T.T @ case.operator.correlate(X))
+
+
+def test_combine_is_the_product_with_the_matrix(case):
+    T = vectors(case, N)
+    case.close(case.frame @ case.operator.combine(T), case.A @ T)
+
+
+def test_combine_of_a_few_variables_is_the_product_with_the_matrix(case):
+    T = few_rows(case)
+    case.close(case.frame @ case.operator.combine(T), case.A @ T)
+
+
+def test_combine_of_nothing_is_zero(case):
+    Y = case.operator.combine(np.zeros((N, 2), case.operator.dtype))
+    np.testing.assert_array_equal(Y, np.zeros((case.operator.shape[0], 2)))
+
+
+def test_correlate_is_the_product_with_the_transpose(case):
+    X = vectors(case, case.operator.shape[0])
+    case.close(case.operator.correlate(X), case.A.T @ (case.frame @ X))
+
+
+def test_correlate_after_combine_is_the_gram_matrix(case):
+    identity = np.eye(N, dtype=case.operator.dtype)
+    case.close(case.operator.correlate(case.operator.combine(identity)), case.A.T @ case.A)
+
+
+def test_correlate_after_combine_of_a_few_variables_is_their_part_of_the_gram_matrix(case):
+    T = few_rows(case)
+    case.close(case.operator.correlate(case.operator.combine(T)), case.A.T @ (case.A @ T))
+
+
+def test_columns_are_the_images_of_unit_vectors(case):
+    E = np.eye(N, dtype=case.operator.dtype)[:, MANY]
+    case.close(case.frame @ case.operator.columns(MANY), case.frame @ case.operator.combine(E))
+    case.close(case.frame @ case.operator.columns(MANY), case.A[:, MANY])
+
+
+@SIZES
+def test_gram_is_that_of_the_columns(case, idx):
+    case.close(case.operator.gram(idx), case.A[:, idx].T @ case.A[:, idx])
+
+
+def test_column_norms_are_those_of_the_matrix(case):
+    case.close(case.operator.column_norms, np.linalg.norm(case.A, axis=0))
+
+
+def test_total_variance_is_the_squared_frobenius_norm(case):
+    assert case.operator.total_variance == pytest.approx(np.sum(case.A**2), rel=10 * case.rtol)
+
+
+def test_squared_norms_are_the_diagonal_of_inner(case):
+    X = vectors(case, case.operator.shape[0])
+    C = case.operator.correlate(X)
+    case.close(case.operator.squared_norms(X, C), np.sum((case.frame @ X) ** 2, axis=0))
+    case.close(case.operator.squared_norms(X, C), np.diagonal(case.operator.inner(X, X, C)))
+
+
+def test_dual_represents_the_inner_product(case):
+    X, Y = vectors(case, case.operator.shape[0]), vectors(case, case.operator.shape[0], seed=3)
+    case.close(case.operator.dual(X).T @ Y, (case.frame @ X).T @ (case.frame @ Y))
+
+
+@SIZES
+def test_restriction_has_the_gram_matrix_of_its_columns(case, idx):
+    inner = case.operator.restrict(idx).inner
+    identity = np.eye(len(idx), dtype=case.operator.dtype)
+    case.close(inner.correlate(inner.combine(identity)), case.A[:, idx].T @ case.A[:, idx])
+
+
+@SIZES
+def test_restriction_lifts_to_vectors_with_the_same_correlations(case, idx):
+    restriction = case.operator.restrict(idx)
+    X = restriction.inner.combine(vectors(case, len(idx)))
+    C = restriction.inner.correlate(X)
+    lifted = restriction.lift(X)
+    whole = case.operator.correlate(lifted)
+    case.close(whole[idx], C)
+    case.close(case.operator.inner(lifted, lifted, whole), restriction.inner.inner(X, X, C))
+
+
+def test_taken_columns_are_an_operator_of_their_own(case):
+    part = taken(case, FEW)
+    assert part.operator.shape[1] == len(FEW)
+    X = vectors(part, part.operator.shape[0])
+    case.close(part.operator.correlate(X), part.A.T @ (part.frame @ X))
+    case.close(part.operator.column_norms, np.linalg.norm(part.A, axis=0))
+
+
+def test_every_product_keeps_the_type_of_the_data(case):
+    operator, dtype = case.operator, case.operator.dtype
+    T, X = vectors(case, N), vectors(case, case.operator.shape[0])
+    C = operator.correlate(X)
+    restriction = operator.restrict(FEW)
+    products = {
+        "combine": operator.combine(T),
+        "combine a few": operator.combine(few_rows(case)),
+        "correlate": C,
+        "columns": operator.columns(FEW),
+        "gram": operator.gram(FEW),
+        "column_norms": operator.column_norms,
+        "inner": operator.inner(X, X, C),
+        "squared_norms": operator.squared_norms(X, C),
+        "dual": operator.dual(X),
+        "take": operator.take(FEW),
+        "restrict": restriction.inner,
+        "lift": restriction.lift(restriction.inner.combine(vectors(case, len(FEW)))),
+    }
+    assert {name: product.dtype for name, product in products.items()} == dict.fromkeys(products, dtype)
+
+
+def test_products_change_none_of_their_inputs(case):
+    T, X, C = vectors(case, N), vectors(case, case.operator.shape[0]), vectors(case, N, seed=4)
+    idx = MANY.copy()
+    copies = [array.copy() for array in (T, X, C, idx)]
+    norms = case.operator.column_norms.copy()
+    case.operator.combine(T), case.operator.correlate(X), case.operator.columns(idx), case.operator.gram(idx)
+    case.operator.inner(X, X, C), case.operator.squared_norms(X, C), case.operator.dual(X)
+    restriction = case.operator.restrict(idx)
+    restriction.lift(restriction.inner.combine(vectors(case, len(idx))))
+    case.operator.take(idx).correlate(vectors(case, case.operator.take(idx).shape[0]))
+    deflate(case.operator, T[:, 0] / np.linalg.norm(T[:, 0])).correlate(X)
+    for array, copy in zip((T, X, C, idx), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    np.testing.assert_array_equal(case.operator.column_norms, norms)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_deflated_matrix_has_nothing_left_of_the_component(rule):
+    case = BASES["dense C"]()
+    z = np.random.default_rng(3).standard_normal(N)
+    z /= np.linalg.norm(z)
+    left = deflate(case.operator, z, rule)
+    assert np.max(np.abs(left.combine(z[:, None]))) <= 1e-12 * np.linalg.norm(case.A)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("base", ["dense C", "covariance"])
+def test_removing_a_zero_component_changes_nothing(base, rule):
+    operator = BASES[base]().operator
+    assert deflate(operator, np.zeros(N), rule) is operator
+
+
+@pytest.mark.parametrize("base", ["dense C", "covariance"])
+def test_removing_a_component_twice_leaves_the_orthogonalized_matrix_as_it_is(base):
+    case = BASES[base]()
+    z = np.eye(N)[:, 6]
+    once = deflate(case.operator, z, "orthogonalized")
+    assert deflate(once, z, "orthogonalized") is once
+
+
+# --- passes -------------------------------------------------------------------------------------------------------
+
+
+def passes(operator, work):
+    before = operator.passes
+    work(operator)
+    return operator.passes - before
+
+
+@pytest.mark.parametrize("name", ["dense C", "CSR array", "CSC matrix", "dense C deflated by schur 2"])
+def test_products_with_data_count_the_share_of_the_matrix_they_read(name):
+    case = build(name)
+    T, X = vectors(case, N), vectors(case, P)
+    operator = case.operator if name in BASES else case.operator.base
+    shares = {
+        "correlate": (lambda: case.operator.correlate(X), 1),
+        "combine": (lambda: case.operator.combine(T), 1),
+        "combine a few": (lambda: case.operator.combine(few_rows(case)), 2 / N),
+        "columns": (lambda: case.operator.columns(FEW), len(FEW) / N),
+        "gram": (lambda: case.operator.gram(FEW), len(FEW) / N),
+        "restrict": (lambda: case.operator.restrict(FEW), len(FEW) / N),
+        "take": (lambda: case.operator.take(FEW), len(FEW) / N),
+    }
+    counted = {name: passes(operator, lambda _, work=work: work()) for name, (work, _) in shares.items()}
+    assert counted == pytest.approx({name: share for name, (_, share) in shares.items()})
+
+
+def test_products_with_a_covariance_count_the_share_of_it_they_read():
+    case = covariance_case()
+    T = vectors(case, N)
+    assert passes(case.operator, lambda A: A.correlate(T)) == 1
+    assert passes(case.operator, lambda A: A.correlate(few_rows(case))) == pytest.approx(2 / N)
+    assert passes(case.operator, lambda A: A.combine(T)) == 0
+    assert passes(case.operator, lambda A: A.gram(FEW)) == pytest.approx((len(FEW) / N) ** 2)
+
+
+def test_a_deflated_operator_goes_on_counting_where_its_base_left_off():
+    case = build("dense C deflated by projection 2")
+    assert case.operator.passes == case.operator.base.passes > 2
+
+
+def test_reading_the_column_norms_again_costs_nothing(case):
+    _ = case.operator.column_norms
+    assert passes(case.operator, lambda A: A.column_norms) == 0
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 2), ({"center": False}, 1), ({"center": False, "scale": True}, 3)])
+def test_means_and_norms_count_a_pass_each(options, count):
+    assert as_operator(table(), reduce=False, **options)[0].passes == count
+
+
+# --- the data as the user gave them ---------------------------------------------------------------------------------
+
+
+class Densified(AssertionError):
+    """A sparse matrix was made dense as a whole."""
+
+
+@pytest.fixture
+def never_densified(monkeypatch):
+    """Sparse containers that refuse to become dense as a whole."""
+
+    def guard(kind, method):
+        whole = getattr(kind, method)
+
+        def guarded(self, *args, **kwargs):
+            if self.shape in ((P, N), (N, P)):
+                raise Densified(f"{kind.__name__}.{method}")
+            return whole(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, method, guarded)
+
+    for kind in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array, sp.coo_matrix):
+        for method in ("toarray", "todense", "__array__"):
+            if hasattr(kind, method):
+                guard(kind, method)
+
+
+KINDS = pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix])
+
+
+@KINDS
+@pytest.mark.parametrize("reduce", [True, False])
+@pytest.mark.usefixtures("never_densified")
+def test_a_sparse_matrix_is_never_made_dense(kind, reduce):
+    operator, _ = as_operator(kind(sparse_table()), scale=True, sample_weight=weights(), reduce=reduce)
+    for rule in RULES:
+        left = deflate(deflate(operator, np.eye(N)[:, 1], rule), np.full(N, N**-0.5), rule)
+        for A in (operator, left):
+            A.correlate(A.combine(np.ones((N, 2))))
+            A.restrict(MANY).inner.correlate(A.restrict(MANY).inner.columns(np.arange(3)))
+            A.gram(FEW), A.column_norms, A.total_variance, A.take(FEW)
+
+
+@pytest.mark.usefixtures("never_densified")
+def test_the_guard_against_densification_works():
+    with pytest.raises(Densified):
+        sp.csr_array(sparse_table()).toarray()
+
+
+@pytest.mark.parametrize("options", [{}, {"center": False}, {"scale": True}, {"sample_weight": weights()}])
+@pytest.mark.parametrize("reduce", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_dense_data_are_left_as_they_were(options, reduce, order):
+    X = np.array(np.tile(table(), (4, 1))[: P if "sample_weight" in options else None] + 1e9, order=order)
+    copy = X.copy()
+    operator, _ = as_operator(X, reduce=reduce, **options)
+    operator.combine(np.ones((N, 2)))
+    operator.columns(MANY)
+    operator.take(np.arange(N))
+    operator.restrict(np.arange(N)).inner.combine(np.ones((N, 1)))
+    np.testing.assert_array_equal(X, copy)
+
+
+@KINDS
+def test_sparse_data_are_left_as_they_were(kind):
+    X = kind(sparse_table())
+    copies = X.data.copy(), X.indices.copy(), X.indptr.copy()
+    operator, _ = as_operator(X, scale=True, sample_weight=weights())
+    operator.combine(np.ones((N, 2)))
+    operator.columns(MANY)
+    operator.take(np.arange(N))
+    for array, copy in zip((X.data, X.indices, X.indptr), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_ordinary_data_are_not_copied():
+    X = table()
+    assert as_operator(X)[0].X is X
+
+
+def test_a_given_covariance_is_used_as_it_is():
+    S = np.cov(table(), rowvar=False)
+    operator, moments = as_operator(S, covariance=True)
+    np.testing.assert_array_equal(operator.correlate(np.eye(N)), S)
+    np.testing.assert_array_equal(moments.mean, np.zeros(N))
+    np.testing.assert_array_equal(moments.scale, np.ones(N))
+
+
+# --- tall data, offsets, constant columns ---------------------------------------------------------------------------
+
+
+def tall_table(offset=0.0, dtype=np.float64):
+    """Sixty samples of six variables."""
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((60, 6)) @ np.diag([3, 2, 1, 1, 0.5, 0.5])
+    X += rng.standard_normal((60, 1))
+    return (X + offset).astype(dtype)
+
+
+def gram_of(operator):
+    return operator.correlate(operator.combine(np.eye(operator.shape[1], dtype=operator.dtype)))
+
+
+CONTAINERS = {
+    "C": np.ascontiguousarray,
+    "Fortran": np.asfortranarray,
+    "CSR array": sp.csr_array,
+    "CSC matrix": sp.csc_matrix,
+}
+EACH_CONTAINER = pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+
+
+@EACH_CONTAINER
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"center": False},
+        {"scale": True},
+        {"center": False, "scale": True},
+        {"sample_weight": np.linspace(0, 2, 60)},
+        {"scale": True, "sample_weight": np.linspace(0, 2, 60)},
+    ],
+    ids=["centred", "uncentred", "scaled", "scaled uncentred", "weighted", "weighted scaled"],
+)
+def test_tall_data_are_replaced_by_their_covariance(container, options, dtype):
+    X = tall_table(0.5, dtype)
+    operator, _ = as_operator(container(X), **options)
+    assert isinstance(operator, Covariance)
+    assert operator.dtype == dtype
+    A = standardized(X, **options)
+    np.testing.assert_allclose(
+        operator.S, A.T @ A, rtol=0, atol=(1e-11 if dtype == np.float64 else 1e-5) * np.sum(A**2)
+    )
+
+
+def test_wide_data_are_not_replaced_by_their_covariance():
+    assert isinstance(as_operator(table())[0], DataMatrix)
+
+
+def test_tall_data_stay_data_where_the_samples_are_needed():
+    assert isinstance(as_operator(tall_table(), reduce=False)[0], DataMatrix)
+
+
+@EACH_CONTAINER
+@pytest.mark.parametrize("reduce", [True, False], ids=["reduced", "as samples"])
+@pytest.mark.parametrize("options", [{}, {"scale": True}, {"sample_weight": np.linspace(0.5, 2, 60)}])
+def test_a_large_offset_costs_no_digits(container, reduce, options):
+    # Powers of two keep the shifted numbers exact, so that the answer is that of the unshifted table.
+    X = np.round(tall_table() * 2**10) / 2**10
+    shifted = X + 2.0**20
+    wanted = gram_of(as_operator(X, reduce=False, **options)[0])
+    operator, moments = as_operator(container(shifted), reduce=reduce, **options)
+    found = gram_of(operator)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8 * np.max(wanted))
+    np.testing.assert_allclose(operator.column_norms, np.sqrt(np.diagonal(wanted)), rtol=1e-8)
+    mean = np.average(X, axis=0, weights=options.get("sample_weight"))
+    np.testing.assert_allclose(moments.mean, mean + 2.0**20, rtol=1e-14)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("options", [{}, {"scale": True}, {"sample_weight": weights()}])
+def test_a_large_offset_of_wide_data_costs_no_digits(offset, order, options):
+    X = np.array(table() + offset, order=order)
+    A = standardized(X, **options)
+    operator, _ = as_operator(X, **options)
+    np.testing.assert_allclose(gram_of(operator), A.T @ A, rtol=0, atol=1e-8 * np.max(A.T @ A))
+    np.testing.assert_allclose(operator.column_norms, np.linalg.norm(A, axis=0), rtol=1e-8)
+
+
+@EACH_CONTAINER
+@pytest.mark.parametrize("reduce", [True, False], ids=["reduced", "as samples"])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, -1e7 / 3])
+@pytest.mark.parametrize("options", [{}, {"scale": True}, {"scale": True, "sample_weight": np.linspace(0, 2, 60)}])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_constant_column_is_exactly_zero(container, reduce, constant, options, dtype):
+    X = tall_table(dtype=dtype)
+    X[:, [1, 4]] = constant
+    operator, moments = as_operator(container(X), reduce=reduce, **options)
+    Y = np.random.default_rng(0).standard_normal((operator.shape[0], 2)).astype(dtype)
+    for zeros in (
+        operator.column_norms[[1, 4]],
+        operator.correlate(Y)[[1, 4]],
+        operator.gram(np.arange(6))[[1, 4]],
+        operator.gram(np.arange(6))[:, [1, 4]],
+    ):
+        np.testing.assert_array_equal(zeros, np.zeros_like(zeros))
+    assert np.all(operator.column_norms[[0, 2, 3, 5]] > 0)
+    np.testing.assert_array_equal(moments.scale[[1, 4]], 1)
+    np.testing.assert_allclose(moments.mean[[1, 4]], constant, rtol=1e-6)
+
+
+@EACH_CONTAINER
+@pytest.mark.parametrize("constant", [0.1, 1 / 3, -1e7 / 3])
+def test_a_constant_column_is_not_divided_by_its_rounding_noise(container, constant):
+    X = tall_table()
+    X[:, 1] = constant
+    operator, moments = as_operator(container(X), center=False, scale=True, reduce=False)
+    assert moments.scale[1] == 1
+    assert operator.column_norms[1] == pytest.approx(abs(constant) * np.sqrt(60))
+    np.testing.assert_allclose(operator.columns(np.array([1]))[:, 0], constant)
+
+
+def test_a_single_sample_is_all_zeros_once_centred():
+    operator, _ = as_operator(table()[:1])
+    np.testing.assert_array_equal(operator.correlate(np.ones((1, 1))), np.zeros((N, 1)))
+    assert operator.total_variance == 0
+
+
+def test_the_moments_of_weighted_data_are_those_of_repeated_rows():
+    X, counts = tall_table(1.0), np.arange(60) % 3
+    weighted, moments = as_operator(X, scale=True, sample_weight=counts.astype(float))
+    repeated, wanted = as_operator(np.repeat(X, counts, axis=0), scale=True)
+    np.testing.assert_allclose(weighted.S, repeated.S, atol=1e-10)
+    np.testing.assert_allclose(moments.mean, wanted.mean, atol=1e-12)
+    np.testing.assert_allclose(moments.scale, wanted.scale, rtol=1e-12)
+    assert moments.degrees == wanted.degrees == counts.sum() - 1

@@ -1,0 +1,409 @@
+"""One contract for every penalty: a convex function of the correlations, attained by the loadings it promises."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative, signed
+
+N, M = 7, 3
+PATTERN = np.array(
+    [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [0, 0, 0]], bool
+)  # the last unit has no active entry, two variables no active unit
+
+PENALTIES = {
+    "l1": L1(np.array([0.5, 1.0, 2.5])),
+    "l1 of level zero": L1(np.zeros(M)),
+    "l0": L0(np.array([0.25, 1.0, 6.0])),
+    "l0 of level zero": L0(np.zeros(M)),
+    "cardinality": Cardinality(np.array([1, 3, 6])),
+    "one cardinality for all": Cardinality(np.array([2])),
+    "cardinality of every variable": Cardinality(np.array([N])),
+    "l1 ball s=1": L1Ball(1.0),
+    "l1 ball s=1.7": L1Ball(1.7),
+    "l1 ball s=4": L1Ball(4.0),
+    "l1 ball s=n": L1Ball(float(N)),
+    "l1 ball s>n": L1Ball(2.0 * N),
+    "pattern, norms": FixedSupport(PATTERN, power=1),
+    "pattern, squares": FixedSupport(PATTERN, power=2),
+}
+PENALTIES |= {f"non-negative {name}": NonNegative(penalty) for name, penalty in PENALTIES.items()}
+EACH = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
+L1_BALLS = {name: penalty for name, penalty in PENALTIES.items() if "l1 ball" in name}
+EACH_L1_BALL = pytest.mark.parametrize("penalty", L1_BALLS.values(), ids=L1_BALLS)
+HYPOTHESIS = settings(max_examples=40, deadline=None, derandomize=True)
+
+#: Quarters make ties and zeros likely; the others are in general position.
+QUARTERS = st.integers(-16, 16).map(lambda i: i / 4)
+ANYWHERE = st.floats(-10, 10).map(lambda x: x if abs(x) > 1e-6 else 0.0)
+CORRELATIONS = arrays(np.float64, (N, M), elements=QUARTERS) | arrays(np.float64, (N, M), elements=ANYWHERE)
+
+
+def generic(seed=0, scale=2.0):
+    """Correlations without ties or zeros."""
+    return scale * np.random.default_rng(seed).standard_normal((N, M))
+
+
+def seen(penalty, C):
+    """The correlations that count: the positive part under a `NonNegative` wrapper."""
+    return np.maximum(C, 0) if isinstance(penalty, NonNegative) else C
+
+
+def supports(n):
+    """All index sets of n variables."""
+    return [list(S) for k in range(n + 1) for S in combinations(range(n), k)]
+
+
+def assert_convex_between(penalty, x, y):
+    """f(y) ≥ f(x) + ⟨f′(x), y − x⟩."""
+    value, gradient = penalty.value_and_gradient(x)
+    above = penalty.value_and_gradient(y)[0] - value - np.sum(gradient * (y - x))
+    assert above >= -1e-10 * (1 + np.sum(x * x) + np.sum(y * y))
+
+
+# --- convexity ------------------------------------------------------------------------------------------------------
+
+
+@EACH
+def test_the_gradient_supports_the_function_from_below(penalty):
+    for seed in range(60):
+        x, y = generic(2 * seed), generic(2 * seed + 1)
+        assert_convex_between(penalty, x, y)
+        assert_convex_between(penalty, x, x + 1e-3 * y)
+        assert_convex_between(penalty, x, -x)
+
+
+@EACH
+@HYPOTHESIS
+@given(x=CORRELATIONS, y=CORRELATIONS)
+def test_the_gradient_supports_the_function_from_below_at_ties_and_zeros(penalty, x, y):
+    assert_convex_between(penalty, x, y)
+
+
+@EACH
+def test_the_gradient_is_the_slope_of_the_function(penalty):
+    x, h = generic(3), 1e-6
+    gradient = penalty.value_and_gradient(x)[1]
+    slope = np.zeros_like(x)
+    for i, j in np.ndindex(N, M):
+        e = np.zeros_like(x)
+        e[i, j] = h
+        slope[i, j] = (penalty.value_and_gradient(x + e)[0] - penalty.value_and_gradient(x - e)[0]) / (2 * h)
+    np.testing.assert_allclose(gradient, slope, atol=1e-6)
+
+
+@EACH
+def test_the_value_is_zero_without_correlation_and_never_negative(penalty):
+    values, gradient = penalty.evaluate(np.zeros((N, M)))
+    np.testing.assert_array_equal(values, 0)
+    np.testing.assert_array_equal(gradient, 0)
+    assert np.all(penalty.evaluate(generic())[0] >= 0)
+
+
+@EACH
+def test_the_value_is_the_sum_over_the_units(penalty):
+    values, gradient = penalty.evaluate(generic())
+    total, same = penalty.value_and_gradient(generic())
+    assert values.shape == (M,)
+    assert total == pytest.approx(values.sum())
+    np.testing.assert_array_equal(gradient, same)
+
+
+@EACH
+def test_evaluation_changes_nothing_and_keeps_the_type(penalty):
+    C = generic().astype(np.float32)
+    C[0] = C[1] = 5.0  # a tie for the largest
+    copy = C.copy()
+    if isinstance(signed(penalty), L1 | L0):
+        kept = type(signed(penalty))(signed(penalty).gamma.astype(np.float32))
+        penalty = NonNegative(kept) if isinstance(penalty, NonNegative) else kept
+    values, gradient = penalty.evaluate(C)
+    np.testing.assert_array_equal(C, copy)
+    assert (values.dtype, gradient.dtype, penalty.loadings(C).dtype) == (np.float32,) * 3
+
+
+# --- the loadings attain the original problem -----------------------------------------------------------------------
+
+
+@EACH
+@HYPOTHESIS
+@given(C=CORRELATIONS)
+def test_loadings_have_unit_norm_or_are_zero(penalty, C):
+    Z = penalty.loadings(C)
+    values, gradient = penalty.evaluate(C)
+    active = np.any(gradient, axis=0)
+    np.testing.assert_allclose(np.linalg.norm(Z, axis=0), active, atol=1e-12)
+    np.testing.assert_array_equal(active, values > 0)
+
+
+@EACH
+def test_non_negative_loadings_are_non_negative(penalty):
+    Z = NonNegative(signed(penalty)).loadings(generic())
+    assert np.all(Z >= 0)
+    assert np.all(penalty.loadings(generic()) * generic() >= 0), "a loading opposes its correlation"
+
+
+@pytest.mark.parametrize("name", ["l1", "l1 of level zero", "non-negative l1"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_l1_value_is_the_largest_penalised_correlation(name, seed):
+    """√f = max ⟨c, z⟩ − γ‖z‖₁ over the unit ball."""
+    penalty, C = PENALTIES[name], generic(seed)
+    gamma, Z = signed(penalty).gamma, penalty.loadings(C)
+    roots = np.sqrt(penalty.evaluate(C)[0])
+    np.testing.assert_allclose(np.sum(C * Z, axis=0) - gamma * np.sum(np.abs(Z), axis=0), roots, atol=1e-12)
+    for z in candidates(penalty, Z, seed):
+        assert np.all(np.sum(C * z, axis=0) - gamma * np.sum(np.abs(z), axis=0) <= roots + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["l0", "l0 of level zero", "non-negative l0"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_l0_value_is_the_best_over_all_supports(name, seed):
+    """f = max ⟨c, z⟩² − γ‖z‖₀: on a support S the best z is c_S/‖c_S‖."""
+    penalty, C = PENALTIES[name], generic(seed)
+    gamma, Z, positive = signed(penalty).gamma, penalty.loadings(C), seen(penalty, C)
+    best = np.max([np.sum(positive[S] ** 2, axis=0) - gamma * len(S) for S in supports(N)], axis=0)
+    values = penalty.evaluate(C)[0]
+    np.testing.assert_allclose(values, best, atol=1e-12)
+    np.testing.assert_allclose(np.sum(C * Z, axis=0) ** 2 - gamma * np.count_nonzero(Z, axis=0), values, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in PENALTIES if "cardinality" in name])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_cardinality_value_is_the_best_over_all_supports_of_that_size(name, seed):
+    penalty, C = PENALTIES[name], generic(seed)
+    k, Z, positive = np.broadcast_to(signed(penalty).k, M), penalty.loadings(C), seen(penalty, C)
+    for j in range(M):
+        best = max(np.sum(positive[S, j] ** 2) for S in supports(N) if len(S) <= k[j])
+        assert penalty.evaluate(C)[0][j] == pytest.approx(best)
+        assert (C[:, j] @ Z[:, j]) ** 2 == pytest.approx(best)
+        assert np.count_nonzero(Z[:, j]) == min(k[j], np.count_nonzero(positive[:, j]))
+
+
+@HYPOTHESIS
+@given(C=CORRELATIONS, k=st.integers(1, N))
+def test_exactly_the_wanted_number_of_variables_is_kept_among_ties(C, k):
+    values, gradient = Cardinality(np.array([k])).evaluate(C)
+    assert np.all(np.count_nonzero(gradient, axis=0) <= k)
+    np.testing.assert_allclose(values, np.sum(np.sort(C * C, axis=0)[N - k :], axis=0), atol=1e-12)
+
+
+def least_dual_value(c, s):
+    """min over λ ≥ 0 of λ√s + ‖(|c| − λ)₊‖: what no feasible z can exceed, by golden sections."""
+    a = np.abs(c)
+    low, high = 0.0, a.max(initial=0.0)
+    for _ in range(120):
+        left, right = high - 0.618033988749895 * (high - low), low + 0.618033988749895 * (high - low)
+        if left * s**0.5 + np.linalg.norm(np.maximum(a - left, 0)) < right * s**0.5 + np.linalg.norm(
+            np.maximum(a - right, 0)
+        ):
+            high = right
+        else:
+            low = left
+    return min(level * s**0.5 + np.linalg.norm(np.maximum(a - level, 0)) for level in (0.0, low, high, a.max()))
+
+
+def assert_solves_the_l1_ball_problem(penalty, C):
+    """Feasible and equal to the dual value, hence optimal."""
+    s = signed(penalty).s
+    values, Z = penalty.evaluate(C)
+    assert np.all(np.isfinite(Z))
+    assert np.all(np.sum(np.abs(Z), axis=0) <= np.sqrt(s) * (1 + 1e-9))
+    assert np.all(np.linalg.norm(Z, axis=0) <= 1 + 1e-12)
+    np.testing.assert_allclose(values, np.sum(C * Z, axis=0), atol=1e-12)
+    np.testing.assert_allclose(values, [least_dual_value(c, s) for c in seen(penalty, C).T], atol=1e-8, rtol=1e-8)
+
+
+@EACH_L1_BALL
+@pytest.mark.parametrize("seed", range(5))
+def test_the_l1_ball_value_equals_its_dual(penalty, seed):
+    assert_solves_the_l1_ball_problem(penalty, generic(seed))
+
+
+@EACH_L1_BALL
+@HYPOTHESIS
+@given(C=CORRELATIONS)
+def test_the_l1_ball_value_equals_its_dual_at_ties_and_zeros(penalty, C):
+    assert_solves_the_l1_ball_problem(penalty, C)
+
+
+@pytest.mark.parametrize("s", [1.0, 1.5, 2.0, 2.5, 3.0, 3.5])
+@pytest.mark.parametrize("gap", [0.0, 1e-15, 1e-13, 1e-10, 1e-8, 1e-6, 1e-3])
+@pytest.mark.parametrize("others", [[], [0.3], [0.3, 0.3, 0.1], [1 - 1e-3]])
+def test_the_l1_ball_is_respected_by_nearly_tied_correlations(s, gap, others):
+    C = np.array([1.0, -(1 - gap), *others])[:, None]
+    assert_solves_the_l1_ball_problem(L1Ball(s), C)
+
+
+@pytest.mark.parametrize("s", [1.0, 1.5, 2.5, 6.5])
+@pytest.mark.parametrize("tied", [2, 3, 5])
+def test_loadings_of_unit_norm_respect_the_l1_ball_where_correlations_tie(s, tied):
+    c = np.r_[np.full(tied, 2.0), 1.0, -0.5][:, None]
+    z = L1Ball(s).loadings(c)
+    assert np.linalg.norm(z) == pytest.approx(1)
+    assert np.sum(np.abs(z)) <= np.sqrt(s) * (1 + 1e-9)
+    assert np.sum(c * z) == pytest.approx(least_dual_value(c[:, 0], s))
+
+
+def test_an_l1_ball_that_holds_one_variable_takes_the_largest():
+    c = np.array([[1.0], [-3.0], [2.0]])
+    np.testing.assert_allclose(L1Ball(1.0).loadings(c), [[0], [-1], [0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("s", [3.0, 100.0])
+def test_a_slack_l1_ball_is_plain_normalisation(s):
+    c = np.array([[1.0], [-3.0], [2.0]])
+    np.testing.assert_allclose(L1Ball(s).loadings(c), c / np.linalg.norm(c))
+    assert L1Ball(s).value_and_gradient(c)[0] == pytest.approx(np.linalg.norm(c))
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_pattern_is_filled_with_the_correlations_of_its_variables(power, positive):
+    penalty = FixedSupport(PATTERN, power)
+    penalty = NonNegative(penalty) if positive else penalty
+    C = generic()
+    inside = np.where(PATTERN, seen(penalty, C), 0)
+    Z = penalty.loadings(C)
+    np.testing.assert_allclose(penalty.evaluate(C)[0], np.linalg.norm(inside, axis=0) ** power)
+    np.testing.assert_allclose(np.sum(C * Z, axis=0) ** power, penalty.evaluate(C)[0], atol=1e-12)
+    assert not np.any(Z[~PATTERN])
+    for z in candidates(penalty, Z, 0):
+        assert np.all(np.sum(C * np.where(PATTERN, z, 0), axis=0) <= np.sum(C * Z, axis=0) + 1e-12)
+
+
+def candidates(penalty, Z, seed):
+    """Feasible loadings in the unit ball: random ones of every cardinality, neighbours of Z, zero."""
+    rng = np.random.default_rng(seed)
+    for trial in range(200):
+        z = rng.standard_normal((N, M)) if trial % 2 else Z + 0.1 * rng.standard_normal((N, M))
+        z[rng.permutation(N)[: trial % N]] = 0
+        z = np.maximum(z, 0) if isinstance(penalty, NonNegative) else z
+        yield z / np.maximum(np.linalg.norm(z, axis=0), 1e-12)
+    yield np.zeros((N, M))
+
+
+# --- which variables matter -----------------------------------------------------------------------------------------
+
+
+@EACH
+@pytest.mark.parametrize("seed", range(10))
+def test_relevance_is_above_one_exactly_on_the_active_entries(penalty, seed):
+    C = generic(seed)
+    active = penalty.evaluate(C)[1] != 0
+    if isinstance(signed(penalty), FixedSupport) and not isinstance(penalty, NonNegative):
+        np.testing.assert_array_equal(active, PATTERN)
+    np.testing.assert_array_equal(penalty.relevance(C) > 1, active)
+
+
+@EACH
+@HYPOTHESIS
+@given(C=CORRELATIONS)
+def test_every_active_entry_is_relevant_also_at_ties_and_zeros(penalty, C):
+    relevance = penalty.relevance(C)
+    assert relevance.shape == C.shape
+    assert not np.any(np.isnan(relevance))
+    assert np.all(relevance[penalty.evaluate(C)[1] != 0] > 1)
+
+
+@EACH
+def test_relevance_is_defined_without_correlation(penalty):
+    assert not np.any(np.isnan(penalty.relevance(np.zeros((N, M)))))
+
+
+@pytest.mark.parametrize("name", ["l1", "l0", "cardinality", "l1 ball s=1.7"])
+def test_relevance_ranks_inactive_variables_by_their_correlation(name):
+    C = generic(1, scale=0.4)
+    relevance = PENALTIES[name].relevance(C)
+    for j in range(M):
+        inactive = np.flatnonzero(relevance[:, j] <= 1)
+        ranks = np.argsort(np.argsort(relevance[inactive, j]))
+        np.testing.assert_array_equal(ranks, np.argsort(np.argsort(np.abs(C[inactive, j]))))
+
+
+@pytest.mark.parametrize("kind", [L1, L0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_relevance_at_level_zero_is_no_overflow(kind, dtype):
+    C = np.array([[1e4], [0.0], [-3.0]], dtype)
+    np.testing.assert_array_equal(kind(np.zeros(1, dtype)).relevance(C) > 1, C != 0)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_relevance_is_no_overflow_where_fewer_variables_correlate_than_are_wanted(positive):
+    penalty = Cardinality(np.array([2]))
+    penalty = NonNegative(penalty) if positive else penalty
+    relevance = penalty.relevance(np.array([[5.0], [0.0], [0.0]]))
+    assert relevance[0, 0] > 1
+
+
+POSITIVE = st.floats(0.1, 3)
+LEVELS = {
+    "l1": lambda g: L1(g),
+    "l0": lambda g: L0(g),
+    "non-negative l1": lambda g: NonNegative(L1(g)),
+    "non-negative l0": lambda g: NonNegative(L0(g)),
+    "cardinality": lambda g: Cardinality(np.ceil(g).astype(int)),
+    "l1 ball": lambda g: L1Ball(1 + g[0]),
+    "pattern": lambda g: FixedSupport(np.arange(5)[:, None] < g),
+    "non-negative pattern": lambda g: NonNegative(FixedSupport(np.arange(5)[:, None] < g, power=1)),
+}
+
+
+@pytest.mark.parametrize("make", LEVELS.values(), ids=LEVELS)
+@HYPOTHESIS
+@given(
+    A=arrays(np.float64, (3, 5), elements=QUARTERS),
+    X=arrays(np.float64, (3, 2), elements=st.integers(-3, 3).map(float)),
+    aligned=st.lists(st.integers(0, 4), max_size=2),
+    mu=st.tuples(POSITIVE, POSITIVE).map(np.array),
+    gamma=st.tuples(POSITIVE, POSITIVE).map(np.array),
+)
+def test_screening_never_drops_a_variable_that_some_direction_makes_active(make, A, X, aligned, mu, gamma):
+    for j, i in enumerate(aligned):  # the direction in which variable i is most correlated
+        X[:, j] = A[:, i]
+    X /= np.maximum(np.linalg.norm(X, axis=0), 1e-12) * (1 + 1e-9)
+    penalty = make(gamma)
+    active = np.any(penalty.evaluate(mu * (A.T @ X))[1] != 0, axis=1)
+    kept = penalty.keep(np.linalg.norm(A, axis=0), mu)
+    assert kept.shape == (5,)
+    assert np.all(kept[active])
+
+
+@pytest.mark.parametrize(
+    ("penalty", "kept"),
+    [
+        (L1(np.array([1.0, 3.0])), [False, False, True, True]),
+        (L1(np.array([3.0, 1.9])), [False, True, True, True]),
+        (L0(np.array([1.0, 9.0])), [False, False, True, True]),
+        (L0(np.array([9.0, 3.9])), [False, True, True, True]),
+        (NonNegative(L1(np.array([9.0, 6.0]))), [False, False, False, False]),
+        (Cardinality(np.array([2])), [False, True, True, True]),
+        (FixedSupport(np.eye(4, 2, dtype=bool)), [True, True, False, False]),
+    ],
+)
+def test_screening_drops_what_no_direction_can_make_active(penalty, kept):
+    """Norms 0, 1, 1.5, 2.9 and weights 1, 2: unit j sees at most μⱼ‖aᵢ‖."""
+    mu = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(penalty.keep(np.array([0.0, 1.0, 1.5, 2.9]), mu), kept)
+
+
+@EACH
+@pytest.mark.parametrize("idx", [[0, 1, 2, 3, 4, 5, 6], [6, 1, 3], [5]])
+def test_the_wish_for_some_variables_is_that_for_all_with_the_others_silent(penalty, idx):
+    idx = np.array(idx, int)
+    C = np.zeros((N, M))
+    C[idx] = generic(2)[idx]
+    values, gradient = penalty.evaluate(C)
+    few_values, few_gradient = penalty.restrict(idx).evaluate(C[idx])
+    np.testing.assert_allclose(few_values, values, atol=1e-12)
+    np.testing.assert_allclose(few_gradient, gradient[idx], atol=1e-12)
+    np.testing.assert_array_equal(penalty.restrict(idx).relevance(C[idx]) > 1, penalty.relevance(C)[idx] > 1)
+
+
+def test_signed_takes_the_wrapper_off():
+    penalty = L1(np.ones(1))
+    assert signed(NonNegative(penalty)) is penalty
+    assert signed(penalty) is penalty
