@@ -26,10 +26,13 @@ class Normalizer:
     free : ndarray of shape (m, d)
         Orthonormal basis of the units' directions in which Y vanishes: any X N freeᵀ with N orthonormal
         and orthogonal to Y M may be added without changing ⟨Y, X⟩.
+    ill_conditioned : bool
+        Y M has lost digits and wants to be normalised once more.
     """
 
     multiplier: Array
     free: Array
+    ill_conditioned: bool = False
 
     def apply(self, Y: Array) -> Array:
         """Y M, for Y of shape (anything, m)."""
@@ -61,12 +64,13 @@ def polar_normalizer(gram: Array) -> Normalizer:
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0))  # (m,)
     inverse = reciprocal(norms)
     w, V = np.linalg.eigh(inverse[:, None] * gram * inverse)
-    kept = w > 4 * w.size * np.finfo(w.dtype).eps * max(w[-1], 1.0)
+    kept = w > 1e3 * np.finfo(w.dtype).eps * max(w[-1], 1.0)
+    ill_conditioned = bool(np.any(w[kept] < 1e-4))
     w, V = np.sqrt(w[kept]), V[:, kept]  # (r,), (m, r)
     U, s, Wt = np.linalg.svd((w[:, None] * V.T) * norms)  # B = w Vᵀ D, (r, m)
     rank = s.size
     M = inverse[:, None] * (V / w) @ (U @ Wt[:rank])
-    return Normalizer(M, Wt[rank:].T)
+    return Normalizer(M, Wt[rank:].T, ill_conditioned)
 
 
 def _unit_normalizer(gram: Array) -> Normalizer:

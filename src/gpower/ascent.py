@@ -102,7 +102,7 @@ def maximize(
     feasible_set : FeasibleSet
         ``argmax_linear(g)``; see `gpower.feasible_sets`.
     start : point of the set
-        x₀; use any point, the first step lands on the set.
+        x₀; a point outside the set may have a value that no point of the set reaches.
     tol : float
         Relative growth at which to stop.
     max_iter : int

@@ -12,7 +12,7 @@ rule                change                                          what is left
 =================== ============================================== ==============================
 
 The first leaves variance along earlier loadings once they overlap; the second does not; the third works on
-the samples and makes the scores uncorrelated. All keep AᵀA positive semidefinite.
+the samples: what is left is uncorrelated with the earlier scores. All keep AᵀA positive semidefinite.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ class Deflated(Operator):
     def dtype(self) -> np.dtype:
         """As the base."""
         return self.base.dtype
+
+    @property
+    def sample_radius(self) -> Array | None:
+        """As the base."""
+        return self.base.sample_radius
 
     @property
     def column_norms(self) -> Array:
@@ -161,6 +166,7 @@ def _parts(operator: Operator) -> tuple[Operator, Array, Array, Array]:
 def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
     """Norms of A − y zᵀ; only columns with z ≠ 0 change. What rounding alone leaves of a column is zero."""
     before = operator.column_norms.astype(np.float64) ** 2
+    whole = _parts(operator)[0].column_norms.astype(np.float64) ** 2
     eps, t = float(np.finfo(operator.dtype).eps), z[:, 0].astype(np.float64)
     idx = np.flatnonzero(t)
     if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
@@ -171,4 +177,4 @@ def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
     else:
         c = operator.correlate(y)
         after, noise = before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]), 32 * eps
-    return np.sqrt(np.where(after > noise * before, after, 0.0)).astype(operator.dtype)
+    return np.sqrt(np.where(after > noise * whole, after, 0.0)).astype(operator.dtype)

@@ -342,7 +342,7 @@ class GPower(SparsePCAEstimator):
         self
         """
         X = check_table(self, X, reset=True, min_samples=2 if self.center and self.covariance is None else 1)
-        recipe = recipe_from(vars(self), X.shape)
+        recipe = recipe_from(dict(vars(self)), X.shape)
         operator, moments = self._operator(X, sample_weight)
         rng = np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
         found = extract_components(operator, recipe, rng)

@@ -79,7 +79,10 @@ class Sphere(FeasibleSet):
     @cached_property
     def _factor(self) -> Any:
         try:
-            return sla.cho_factor(self.metric)
+            G = np.asarray(self.metric)
+            if not np.allclose(G, G.T):
+                raise np.linalg.LinAlgError
+            return sla.cho_factor(G)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "metric must be symmetric positive definite; its Cholesky factor does not exist."
@@ -202,7 +205,7 @@ class Cube(FeasibleSet):
     array([ 1., -1.,  1.])
     """
 
-    radius: float = 1.0
+    radius: float | Array = 1.0  # one for all coordinates, or broadcast against the points
 
     def argmax_linear(self, g: Array) -> Array:
         """r·sign(g), with +r where g is zero."""
@@ -214,7 +217,7 @@ class Cube(FeasibleSet):
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
         """Whether every entry is in [−r, r]."""
-        return bool(np.max(np.abs(x)) <= self.radius * (1 + tol))
+        return bool(np.all(np.abs(x) <= self.radius * (1 + tol)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +255,7 @@ class CorrelationSet(FeasibleSet):
     Where A(μ∘T) is rank deficient (a unit has no active variable, or two coincide) its polar factor is not
     unique. The free units are then pointed at the columns of A with the largest part that the others leave
     unexplained: still a maximiser, so that the ascent stays monotone, and active again whenever anything can
-    be. Where no such column is left (more units than the rank of A) the unit is zero.
+    be. Where no such column is left (more units than the rank of A) a unit without active variable is zero.
     """
 
     operator: Operator
@@ -284,17 +287,24 @@ class CorrelationSet(FeasibleSet):
 
     def _place(self, Y: Array, C: Array) -> Point:
         """Y put on the set of samples, with C = AᵀY carried along."""
+        normalizer = self._normalizer(Y, C)
+        X, C = normalizer.apply(Y), normalizer.apply(C)
+        if normalizer.ill_conditioned:
+            normalizer = self._normalizer(X, C)
+            X, C = normalizer.apply(X), normalizer.apply(C)
+        if normalizer.free.shape[1]:
+            N, CN = self.fresh_directions(normalizer.free.shape[1], X, C)
+            X, C = X + N @ normalizer.free.T, C + CN @ normalizer.free.T
+        return Point(X, self._weigh(C))
+
+    def _normalizer(self, Y: Array, C: Array) -> Normalizer:
+        """What puts Y on the set of samples."""
         assert not isinstance(self.samples, Cube)
         if Y.shape[1] == 1 or isinstance(self.samples, Spheres):
             gram = self.operator.squared_norms(Y, C)[:, None]
         else:
             gram = self.operator.inner(Y, Y, C)
-        normalizer = self.samples.normalizer(gram)
-        X, C = normalizer.apply(Y), normalizer.apply(C)
-        if normalizer.free.shape[1]:
-            N, CN = self.fresh_directions(normalizer.free.shape[1], X, C)
-            X, C = X + N @ normalizer.free.T, C + CN @ normalizer.free.T
-        return Point(X, self._weigh(C))
+        return self.samples.normalizer(gram)
 
     def fresh_directions(self, count: int, X: Array | None = None, C: Array | None = None) -> tuple[Array, Array]:
         """Orthonormal directions towards the columns that X leaves least explained, and their correlations.
@@ -317,7 +327,8 @@ class CorrelationSet(FeasibleSet):
         pivot = first_largest(np.maximum(squares - np.sum(C.astype(np.float64) ** 2, axis=1), 0))
         q = self.operator.columns(np.array([pivot]))  # (p, 1)
         c = self.operator.correlate(q)
-        least = 1e3 * np.finfo(q.dtype).eps * np.sqrt(squares.max(initial=0))
+        noise = 1e3 * float(np.finfo(q.dtype).eps)  # of a length; of its square where only AᵀA is known
+        least = (noise if self.operator.has_samples else np.sqrt(noise)) * np.sqrt(squares.max(initial=0))
         for _ in range(2):  # twice is enough to be orthogonal to working precision
             overlap = self.operator.inner(X, q, c)  # (k, 1)
             q, c = q - X @ overlap, c - C @ overlap
@@ -346,7 +357,7 @@ class CorrelationSet(FeasibleSet):
         """Nuclear norm (Stiefel), sum of column norms (Spheres) or ℓ1 norm (Cube) of A(μ∘T)."""
         Y = self._representative(g)
         if isinstance(self.samples, Cube):
-            return float(np.sum(np.abs(Y))) * self.samples.radius
+            return float(np.sum(self.samples.radius * np.abs(Y)))
         C = np.zeros((0, Y.shape[1])) if self.operator.has_samples else self.operator.correlate(Y)
         if isinstance(self.samples, Spheres):
             return float(np.sum(np.sqrt(np.maximum(self.operator.squared_norms(Y, C), 0))))

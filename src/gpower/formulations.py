@@ -150,7 +150,8 @@ class Formulation:
     def problem(self, operator: Operator, mu: Array, regularization: float = 0.0) -> tuple[Problem, Array]:
         """The problem on a matrix, and the absolute γ it uses."""
         gamma = self.gamma(self.norms(operator), mu)
-        samples = Cube() if self.l1_variance else Stiefel()
+        radius = operator.sample_radius
+        samples = Cube(1.0 if radius is None else radius[:, None]) if self.l1_variance else Stiefel()
         mu = np.asarray(mu, operator.dtype)
         return Problem(operator, self.penalty(gamma, operator.dtype), mu, samples, regularization), gamma
 
@@ -160,8 +161,9 @@ class Formulation:
 
 
 def column_l1_norms(operator: Operator, step: int = 256) -> Array:
-    """‖aᵢ‖₁ of every column: the largest |aᵢᵀx| over the cube."""
+    """Σ rₖ|aₖᵢ| of every column: the largest |aᵢᵀx| over the cube."""
     n = operator.shape[1]
     blocks = [np.arange(i, min(i + step, n)) for i in range(0, n, step)]
-    norms = np.concatenate([np.abs(operator.columns(idx)).sum(axis=0) for idx in blocks])
+    radius = np.ones(operator.shape[0], operator.dtype) if operator.sample_radius is None else operator.sample_radius
+    norms = np.concatenate([radius @ np.abs(operator.columns(idx)) for idx in blocks])
     return np.where(operator.column_norms > 0, norms, 0)

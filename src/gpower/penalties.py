@@ -83,7 +83,7 @@ class L1(Penalty):
 
     def relevance(self, C: Array) -> Array:
         """|c| / γ."""
-        return np.abs(C) * reciprocal(np.maximum(self.gamma, np.finfo(C.dtype).tiny))
+        return np.abs(C) / np.maximum(self.gamma, smallest_divisor(C))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,12 @@ class L0(Penalty):
 
     def relevance(self, C: Array) -> Array:
         """|c| / √γ."""
-        return np.abs(C) * reciprocal(np.sqrt(np.maximum(self.gamma, np.finfo(C.dtype).tiny)))
+        return np.abs(C) / np.maximum(np.sqrt(self.gamma), smallest_divisor(C))
+
+
+def smallest_divisor(C: Array) -> float:
+    """What a vanishing threshold is taken for, so that a ratio to it stays finite."""
+    return float(np.sqrt(np.finfo(C.dtype).tiny))
 
 
 def top(values: Array, k: int) -> Array:
@@ -160,7 +165,7 @@ class Cardinality(Penalty):
         magnitude = np.abs(C)
         kept = self._kept(C)
         smallest = np.min(magnitude, axis=0, where=kept, initial=np.inf)
-        ratio = magnitude * reciprocal(np.maximum(smallest, np.finfo(C.dtype).tiny))
+        ratio = magnitude / np.maximum(smallest, smallest_divisor(C))
         return np.where(kept, np.inf, np.minimum(ratio, 1))
 
 
@@ -183,37 +188,53 @@ class L1Ball(Penalty):
         return np.sum(C * Z, axis=0), Z
 
     def _maximizer(self, c: Array) -> Array:
-        """The maximiser for one unit, (n,)."""
-        a = -np.sort(-np.abs(c))  # decreasing
-        if a[0] == 0:
-            return np.zeros_like(c)
-        tied = int(np.sum(a >= a[0] * (1 - 4 * np.finfo(c.dtype).eps)))
-        if tied >= self.s:  # no level separates the tied entries: spread the bound over them
-            z = np.where(np.abs(c) >= a[tied - 1], np.sign(c), 0)
-            return z * (np.sqrt(self.s) / tied)
-        z = np.sign(c) * np.maximum(np.abs(c) - self._level(a), 0)
-        return np.asarray(z / np.linalg.norm(z))
+        """The maximiser for one unit, (n,): soft thresholding, seen from the largest entry down.
 
-    def _level(self, a: Array) -> float:
-        """λ ≥ 0 with ‖S_λ(a)‖₁ = √s ‖S_λ(a)‖₂, or 0 where the ℓ1 bound is slack."""
-        if np.sum(a) <= np.sqrt(self.s) * np.linalg.norm(a):
-            return 0.0
-        q = np.arange(1, a.size + 1)
-        one, two = np.cumsum(a), np.cumsum(a * a)
-        # The ratio ‖S‖₁²/‖S‖₂² falls as λ grows; find the number q of entries above λ, then a quadratic.
-        last = np.append(a[1:], 0)
-        excess_one = one - q * last
-        excess_two = two - 2 * last * one + q * last**2
-        count = int(np.argmax(excess_one**2 >= self.s * excess_two)) + 1
+        With gaps bᵢ = max|c| − |cᵢ| the loadings are ∝ (τ − bᵢ)₊; gaps stay accurate where entries nearly tie.
+        """
+        largest = np.max(np.abs(c))
+        if largest == 0:
+            return np.zeros_like(c)
+        gap = largest - np.abs(c)
+        tied = int(np.count_nonzero(gap == 0))
+        weights = (
+            self._spread(gap == 0, tied) if tied >= self.s else np.maximum(self._height(gap, tied, largest) - gap, 0)
+        )
+        z = np.copysign(weights / np.linalg.norm(weights), c) * (weights > 0)
+        return z.astype(c.dtype)
+
+    def _spread(self, largest: Array, tied: int) -> Array:
+        """Positive weights on the tied entries with sum √s and unit norm: no level separates them.
+
+        Every such vector attains the maximum; this one is even but for the first entry.
+        """
+        mean = np.sqrt(self.s) / tied
+        excess = np.sqrt(max(1 - self.s / tied, 0.0) / (tied * max(tied - 1, 1)))
+        first = np.arange(largest.size) == np.argmax(largest)
+        return np.where(largest, np.where(first, mean + (tied - 1) * excess, mean - excess), 0)
+
+    def _height(self, gap: Array, tied: int, largest: float) -> float:
+        """τ > 0 with ‖(τ − b)₊‖₁ = √s ‖(τ − b)₊‖₂; the largest entry itself, no threshold, where the bound is slack."""
+        b = np.sort(gap)
+        q = np.arange(1, b.size + 1)
+        one, two = np.cumsum(b), np.cumsum(b * b)
+        # ‖·‖₁²/‖·‖₂² grows with τ; find the number q of entries above the level, then solve a quadratic.
+        following = np.append(b[1:], largest)
+        excess_one = q * following - one
+        excess_two = q * following**2 - 2 * following * one + two
+        enough = (excess_one**2 >= self.s * excess_two) & (q >= tied) & (q > self.s)
+        if not enough.any():
+            return float(largest)
+        count = int(np.argmax(enough)) + 1
         mean = one[count - 1] / count
-        spread = max(two[count - 1] / count - mean**2, 0.0)
-        return float(max(mean - np.sqrt(spread * self.s / max(count - self.s, np.finfo(float).tiny)), 0.0))
+        spread = np.mean((b[:count] - mean) ** 2)
+        return float(min(mean + np.sqrt(spread * self.s / (count - self.s)), largest))
 
     def relevance(self, C: Array) -> Array:
         """Infinite where the maximiser is active, else |c| over the smallest active one."""
         active = self.evaluate(C)[1] != 0
         smallest = np.min(np.abs(C), axis=0, where=active, initial=np.inf)
-        ratio = np.minimum(np.abs(C) / np.maximum(smallest, np.finfo(C.dtype).tiny), 1)
+        ratio = np.minimum(np.abs(C) / np.maximum(smallest, smallest_divisor(C)), 1)
         return np.where(active, np.inf, ratio)
 
 

@@ -38,7 +38,7 @@ def leading_components(operator: Operator, m: int, start: Array | None = None) -
         values, U = _largest_eigenpairs(_sample_gram(operator), m, x)
         Z = operator.correlate(U.astype(operator.dtype))
     values = np.where(values > 4 * max(p, n) * np.finfo(operator.dtype).eps * values[:1], values, 0.0)
-    Z = unit_columns(Z) * (values > 0)
+    Z = unit_columns(np.where(operator.column_norms[:, None] > 0, Z, 0)) * (values > 0)
     missing = m - values.size
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
 

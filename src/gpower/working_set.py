@@ -7,8 +7,8 @@ A solution uses a few columns, so a round finds out which and iterates on those 
 3. the ascent runs on A_W, gathered once, and ends at X; the next round begins at C = AᵀX.
 
 Monotone: W holds every active column, so f_W = f at the start of a round; the inner ascent raises f_W;
-and f ≥ f_W everywhere. It stops when the objective of the *whole* problem stops growing: no column outside W
-has become active, so the point is first-order optimal for the whole problem.
+and f ≥ f_W everywhere. The first inner step is the step of the whole problem, whose gradient lives on W, so a
+round gains at least Δ(X) of the whole problem: when its objective stops growing, the point is first-order optimal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GROWTH, LEAST = 1.5, 32
 #: When W would be more than this share of the matrix, the ascent runs on the whole matrix.
 DENSE_SHARE = 0.4
 #: The inner ascent is this much more precise than the rounds.
-INNER_PRECISION = 0.1
+INNER_PRECISION = 0.3
 
 
 @dataclass(frozen=True)

@@ -58,19 +58,34 @@ def as_operator(
     found = moments(X, center, scale, sample_weight, counter)
     row_scale = None if sample_weight is None else np.sqrt(sample_weight).astype(X.dtype)
     column_scale = found.column_scale(X.dtype)
-    q = None
+    q, mean = None, None
     if center:
         r = np.ones(X.shape[0], X.dtype) if row_scale is None else row_scale
         q = r / np.linalg.norm(r)
+        X, mean = _without_large_offsets(X, found)
     if reduce and _is_tall(X):
-        S = centred_gram(X, found.mean if center else None, sample_weight, counter)
+        S = centred_gram(X, mean, sample_weight, counter)
         if column_scale is not None:
             S *= column_scale[:, None] * column_scale
         return Covariance(S, counter=counter), found
-    if center and not sp.issparse(X) and found.centring_loss(X.dtype) > CENTRING_LOSS[X.dtype]:
-        X, q = X - found.mean.astype(X.dtype), None
     norms = found.norms.astype(X.dtype)
     return DataMatrix(X, norms, q, row_scale, column_scale, counter=counter), found
+
+
+def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:
+    """X less the means of the columns that implicit centring would lose digits of, and the means that remain.
+
+    Such a column of a sparse matrix has every entry stored, or it would vary by as much as its mean.
+    """
+    shift = np.where(found.centring_loss(X.dtype) > CENTRING_LOSS[X.dtype], found.mean, 0.0)
+    if not shift.any():
+        return X, found.mean
+    if sp.issparse(X):
+        shifted = X.copy()
+        cols = X.indices if X.format == "csr" else np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
+        shifted.data -= shift[cols].astype(X.dtype)
+        return shifted, found.mean - shift
+    return X - shift.astype(X.dtype), found.mean - shift
 
 
 def _is_tall(X: Any) -> bool:

@@ -76,6 +76,11 @@ class Operator(ABC):
     def column_norms(self) -> Array:
         """Euclidean norms of the columns, (n_features,)."""
 
+    @property
+    def sample_radius(self) -> Array | None:
+        """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
+        return None
+
     @abstractmethod
     def correlate(self, X: Array) -> Array:
         """AᵀX."""

@@ -19,7 +19,7 @@ GATHER_SHARE = 0.15
 
 def nonzero_rows(T: Array) -> Array:
     """Indices of the rows of T that are not all zero."""
-    return (T[:, 0] if T.shape[1] == 1 else T.any(axis=1)).nonzero()[0]
+    return np.asarray(T[:, 0] if T.shape[1] == 1 else T.any(axis=1)).nonzero()[0]
 
 
 def restrict_samples(operator: Operator, idx: Array) -> Restriction:
@@ -93,6 +93,11 @@ class DataMatrix(Operator):
             A = self.columns(np.arange(self.shape[1]))
             object.__setattr__(self, "norms", np.sqrt(np.sum(A * A, axis=0)))
         return np.asarray(self.norms)
+
+    @property
+    def sample_radius(self) -> Array | None:
+        """r."""
+        return self.row_scale
 
     def correlate(self, X: Array) -> Array:
         """AᵀX in one pass: X is centred instead of the matrix."""

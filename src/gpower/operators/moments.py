@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, reciprocal
 from gpower.operators.base import PassCounter
 
 #: Elements of the blocks in which a dense matrix is centred: a buffer that stays in the cache.
 BLOCK = 1 << 16
+#: Rows whose means shift the data before its moments are summed.
+FIRST_ROWS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,88 +46,88 @@ class Moments:
         factor = np.where(self.norms > 0, 1 / self.scale, 0.0)
         return None if np.all(factor == 1) else factor.astype(dtype)
 
-    def centring_loss(self, dtype: np.dtype) -> float:
-        """Relative rounding error of a product that is centred afterwards."""
-        varying = self.norms > 0
-        offset = np.abs(self.mean[varying]) * np.sqrt(self.weight) / (self.norms * self.scale)[varying]
-        return float(np.finfo(dtype).eps * np.max(offset, initial=0.0))
+    def centring_loss(self, dtype: np.dtype) -> Array:
+        """Relative rounding error of each column, (n_features,), in a product that is centred afterwards."""
+        offset = np.abs(self.mean) * np.sqrt(self.weight) * reciprocal(self.norms * self.scale)
+        return np.asarray(np.finfo(dtype).eps * offset)
 
 
 def moments(X: Any, center: bool, scale: bool, weight: Array | None, counter: PassCounter) -> Moments:
-    """Means and norms of the columns in two passes (three with scaling of uncentred data)."""
+    """Means and norms of the columns in one pass, or two where the first rows say little about the rest."""
     n = X.shape[1]
     total = float(X.shape[0] if weight is None else np.sum(weight, dtype=np.float64))
-    mean = np.zeros(n)
     if center or scale:
-        counter.add(1)
-        mean = _weighted_sum(X, weight) / total
-    counter.add(1)
-    deviation = deviation_norms(X, mean, weight)
-    if center:
+        mean, deviation = _mean_and_deviation(X, weight, total, counter)
         noise = 16 * np.finfo(X.dtype).eps * np.abs(mean) * np.sqrt(total)
         deviation = np.where(deviation <= noise, 0.0, deviation)
+    else:
+        counter.add(1)
+        mean, deviation = np.zeros(n), deviation_norms(X, np.zeros(n), weight)
     spread = np.ones(n)
     if scale:
-        spread = deviation / np.sqrt(max(total - 1, 1.0))
-        spread = np.where(spread > 0, spread, 1.0)
-    if not center and scale:
-        counter.add(1)
-        deviation, mean = deviation_norms(X, np.zeros(n), weight), np.zeros(n)
+        spread = np.where(deviation > 0, deviation / np.sqrt(max(total - 1, 1.0)), 1.0)
+    if scale and not center:
+        deviation, mean = np.sqrt(deviation**2 + total * mean**2), np.zeros(n)
     return Moments(mean, spread, deviation / spread, total)
 
 
-def _weighted_sum(X: Any, weight: Array | None) -> Array:
-    """Σ wᵢ xᵢ in float64."""
-    if weight is None and sp.issparse(X):
-        return np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
-    w = np.ones(X.shape[0], X.dtype) if weight is None else weight.astype(X.dtype)
-    if X.dtype == np.float64 or sp.issparse(X):
-        return np.asarray(w @ X, np.float64)
-    blocks = [np.asarray(w[rows] @ X[rows], np.float64) for rows in _row_blocks(X, 64)]
-    return np.asarray(np.sum(blocks, axis=0))
+def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: PassCounter) -> tuple[Array, Array]:
+    """Means, and norms of the deviations from them.
+
+    Dense data are shifted by the means of the first rows, so that the one-pass formula Σd² − (Σd)²/W cancels little;
+    columns where it does (a trend, say) cost a second pass.
+    """
+    counter.add(1)
+    if sp.issparse(X):
+        sums = X.sum(axis=0) if weight is None else weight.astype(X.dtype) @ X
+        mean = np.asarray(sums, np.float64).ravel() / total
+        return mean, _sparse_deviation_norms(X, mean, weight)
+    shift = np.asarray(X[:FIRST_ROWS].mean(axis=0, dtype=np.float64)).astype(X.dtype)
+    sums, squares = _shifted_sums(X, shift, weight)
+    mean = shift + sums / total
+    kept = squares - sums**2 / total
+    if np.any(kept < 1e-2 * squares):
+        counter.add(1)
+        return mean, deviation_norms(X, mean, weight)
+    return mean, np.sqrt(kept)
 
 
 def deviation_norms(X: Any, mean: Array, weight: Array | None = None) -> Array:
     """‖√w∘(x − mean)‖ of every column, without cancellation."""
     if sp.issparse(X):
         return _sparse_deviation_norms(X, mean, weight)
+    return np.sqrt(_shifted_sums(X, mean.astype(X.dtype), weight)[1])
+
+
+def _shifted_sums(X: Array, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    """Weighted sums of x − shift and of its squares over the rows, in float64, by tiles that stay in the cache."""
     p, n = X.shape
-    squares = np.zeros(n)
-    shift = mean.astype(X.dtype)
-    if X.flags.f_contiguous and not X.flags.c_contiguous:
-        w = np.ones(p, X.dtype) if weight is None else weight.astype(X.dtype)
-        step = max(1, BLOCK // p)
-        for start in range(0, n, step):
-            B = X[:, start : start + step] - shift[start : start + step]
-            B *= B
-            squares[start : start + step] = w @ B
-        return np.sqrt(squares)
-    for rows in _row_blocks(X):
-        B = X[rows] - shift
-        B *= B
-        w = np.ones(B.shape[0], X.dtype) if weight is None else weight[rows].astype(X.dtype)
-        squares += w @ B
-    return np.sqrt(squares)
+    by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
+    rows, cols = (p, max(1, BLOCK // p)) if by_columns else (max(1, BLOCK // n), n)
+    w = np.ones(p, X.dtype) if weight is None else weight.astype(X.dtype)
+    sums, squares = np.zeros(n), np.zeros(n)
+    buffer = np.empty(min(rows, p) * min(cols, n), X.dtype)
+    for i in range(0, p, rows):
+        for j in range(0, n, cols):
+            tile = X[i : i + rows, j : j + cols]
+            B = buffer[: tile.size].reshape(tile.shape, order="F" if by_columns else "C")
+            np.subtract(tile, shift[j : j + cols], out=B)
+            sums[j : j + cols] += w[i : i + rows] @ B
+            np.multiply(B, B, out=B)
+            squares[j : j + cols] += w[i : i + rows] @ B
+    return sums, squares
 
 
 def _sparse_deviation_norms(X: Any, mean: Array, weight: Array | None) -> Array:
     """Stored entries deviate by x − m, all others by m."""
     p, n = X.shape
-    coo_columns = X.indices if X.format == "csc" else None
     w = np.ones(p) if weight is None else weight.astype(np.float64)
-    rows = X.indices if X.format == "csc" else np.repeat(np.arange(p), np.diff(X.indptr))
-    cols = np.repeat(np.arange(n), np.diff(X.indptr)) if coo_columns is not None else X.indices
+    major = np.repeat(np.arange(X.indptr.size - 1), np.diff(X.indptr))
+    rows, cols = (X.indices, major) if X.format == "csc" else (major, X.indices)
     stored_weight = np.bincount(cols, weights=w[rows], minlength=n)
     deviation = (X.data - mean[cols]) ** 2 * w[rows]
     inside = np.bincount(cols, weights=deviation, minlength=n)
     return np.asarray(np.sqrt(inside + np.maximum(w.sum() - stored_weight, 0) * mean**2))
-
-
-def _row_blocks(X: Array, least: int = 1) -> Iterator[slice]:
-    """Slices of rows of about `BLOCK` elements."""
-    step = max(least, BLOCK // max(X.shape[1], 1), 1)
-    for start in range(0, X.shape[0], step):
-        yield slice(start, start + step)
 
 
 def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: PassCounter) -> Array:
