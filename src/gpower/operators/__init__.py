@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from gpower._arrays import Array
 from gpower.operators.base import Operator, PassCounter, Restriction
 from gpower.operators.in_memory import Covariance, DataMatrix
-from gpower.operators.moments import Moments, centred_gram, moments
+from gpower.operators.moments import Moments, centred_gram, column_moments
 
 __all__ = ["Covariance", "DataMatrix", "Moments", "Operator", "PassCounter", "Restriction", "as_operator"]
 
@@ -55,7 +55,7 @@ def as_operator(
         n = X.shape[0]
         return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0)
     counter = PassCounter()
-    found = moments(X, center, scale, sample_weight, counter)
+    found = column_moments(X, center, scale, sample_weight, counter)
     row_scale = None if sample_weight is None else np.sqrt(sample_weight).astype(X.dtype)
     column_scale = found.column_scale(X.dtype)
     q, mean = None, None
@@ -63,7 +63,7 @@ def as_operator(
         r = np.ones(X.shape[0], X.dtype) if row_scale is None else row_scale
         q = r / np.linalg.norm(r)
         X, mean = _without_large_offsets(X, found)
-    if reduce and _is_tall(X):
+    if reduce and _is_tall(X) and not (center and sp.issparse(X) and _cancels(found, X.dtype)):
         S = centred_gram(X, mean, sample_weight, counter)
         if column_scale is not None:
             S *= column_scale[:, None] * column_scale
@@ -86,6 +86,12 @@ def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:
         shifted.data -= shift[cols].astype(X.dtype)
         return shifted, found.mean - shift
     return X - shift.astype(X.dtype), found.mean - shift
+
+
+def _cancels(found: Moments, dtype: np.dtype) -> bool:
+    """Whether XᵀX − W mmᵀ of sparse data, centred afterwards, loses digits: the offset counts squared."""
+    eps = float(np.finfo(dtype).eps)
+    return bool(np.max(found.centring_loss(dtype) ** 2) > CENTRING_LOSS[dtype] * eps)
 
 
 def _is_tall(X: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,9 @@ from gpower._arrays import Array, reciprocal
 from gpower.operators.base import PassCounter
 
 #: Elements of the blocks in which a dense matrix is centred: a buffer that stays in the cache.
-BLOCK = 1 << 16
+BLOCK = 1 << 17
+#: Stored entries of a sparse matrix treated at once.
+SPARSE_BLOCK = 1 << 20
 #: Rows whose means shift the data before its moments are summed.
 FIRST_ROWS = 32
 
@@ -52,7 +55,7 @@ class Moments:
         return np.asarray(np.finfo(dtype).eps * offset)
 
 
-def moments(X: Any, center: bool, scale: bool, weight: Array | None, counter: PassCounter) -> Moments:
+def column_moments(X: Any, center: bool, scale: bool, weight: Array | None, counter: PassCounter) -> Moments:
     """Means and norms of the columns in one pass, or two where the first rows say little about the rest."""
     n = X.shape[1]
     total = float(X.shape[0] if weight is None else np.sum(weight, dtype=np.float64))
@@ -74,15 +77,18 @@ def moments(X: Any, center: bool, scale: bool, weight: Array | None, counter: Pa
 def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: PassCounter) -> tuple[Array, Array]:
     """Means, and norms of the deviations from them.
 
-    Dense data are shifted by the means of the first rows, so that the one-pass formula Σd² − (Σd)²/W cancels little;
-    columns where it does (a trend, say) cost a second pass.
+    Where the first rows show means well above the spread, dense data are shifted by them, so that the one-pass
+    formula Σd² − (Σd)²/W cancels little; columns where it does (a trend, say) cost a second pass.
     """
     counter.add(1)
     if sp.issparse(X):
         sums = X.sum(axis=0) if weight is None else weight.astype(X.dtype) @ X
         mean = np.asarray(sums, np.float64).ravel() / total
         return mean, _sparse_deviation_norms(X, mean, weight)
-    shift = np.asarray(X[:FIRST_ROWS].mean(axis=0, dtype=np.float64)).astype(X.dtype)
+    first = X[:FIRST_ROWS]
+    shift = np.asarray(first.mean(axis=0, dtype=np.float64)).astype(X.dtype)
+    if np.all(np.abs(shift) <= 2 * first.std(axis=0)):
+        shift = np.zeros_like(shift)
     sums, squares = _shifted_sums(X, shift, weight)
     mean = shift + sums / total
     kept = squares - sums**2 / total
@@ -105,15 +111,15 @@ def _shifted_sums(X: Array, shift: Array, weight: Array | None) -> tuple[Array, 
     by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
     rows, cols = (p, max(1, BLOCK // p)) if by_columns else (max(1, BLOCK // n), n)
     w = np.ones(p, X.dtype) if weight is None else weight.astype(X.dtype)
-    sums, squares = np.zeros(n), np.zeros(n)
+    sums, squares, moved = np.zeros(n), np.zeros(n), bool(np.any(shift))
     buffer = np.empty(min(rows, p) * min(cols, n), X.dtype)
     for i in range(0, p, rows):
         for j in range(0, n, cols):
             tile = X[i : i + rows, j : j + cols]
             B = buffer[: tile.size].reshape(tile.shape, order="F" if by_columns else "C")
-            np.subtract(tile, shift[j : j + cols], out=B)
-            sums[j : j + cols] += w[i : i + rows] @ B
-            np.multiply(B, B, out=B)
+            shifted = np.subtract(tile, shift[j : j + cols], out=B) if moved else tile
+            sums[j : j + cols] += w[i : i + rows] @ shifted
+            np.multiply(shifted, shifted, out=B)
             squares[j : j + cols] += w[i : i + rows] @ B
     return sums, squares
 
@@ -122,12 +128,22 @@ def _sparse_deviation_norms(X: Any, mean: Array, weight: Array | None) -> Array:
     """Stored entries deviate by x − m, all others by m."""
     p, n = X.shape
     w = np.ones(p) if weight is None else weight.astype(np.float64)
-    major = np.repeat(np.arange(X.indptr.size - 1), np.diff(X.indptr))
-    rows, cols = (X.indices, major) if X.format == "csc" else (major, X.indices)
-    stored_weight = np.bincount(cols, weights=w[rows], minlength=n)
-    deviation = (X.data - mean[cols]) ** 2 * w[rows]
-    inside = np.bincount(cols, weights=deviation, minlength=n)
-    return np.asarray(np.sqrt(inside + np.maximum(w.sum() - stored_weight, 0) * mean**2))
+    squares, stored_weight, stored = np.zeros(n), np.zeros(n), np.zeros(n, np.intp)
+    for rows, cols, values in _stored_entries(X):
+        squares += np.bincount(cols, weights=(values - mean[cols]) ** 2 * w[rows], minlength=n)
+        stored_weight += np.bincount(cols, weights=w[rows], minlength=n)
+        stored += np.bincount(cols, minlength=n)
+    unstored = np.where(stored < p, np.maximum(w.sum() - stored_weight, 0), 0)
+    return np.sqrt(squares + unstored * mean**2)
+
+
+def _stored_entries(X: Any) -> Iterator[tuple[Array, Array, Array]]:
+    """Rows, columns and values of the stored entries of a CSR or CSC matrix, a block at a time."""
+    for start in range(0, X.nnz, SPARSE_BLOCK):
+        block = slice(start, min(start + SPARSE_BLOCK, X.nnz))
+        major = np.searchsorted(X.indptr, np.arange(block.start, block.stop), side="right") - 1
+        rows, cols = (X.indices[block], major) if X.format == "csc" else (major, X.indices[block])
+        yield rows, cols, X.data[block]
 
 
 def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: PassCounter) -> Array:
