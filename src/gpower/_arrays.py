@@ -49,7 +49,7 @@ def reciprocal(values: Array) -> Array:
 def column_normalizer(squared_norms: Array) -> Normalizer:
     """The M that scales each column of Y to unit norm, from the squared norms, (m,)."""
     multiplier = reciprocal(np.sqrt(np.maximum(squared_norms, 0)))
-    return Normalizer(multiplier, np.zeros((multiplier.size, 0), multiplier.dtype))
+    return Normalizer(multiplier, np.eye(multiplier.size, dtype=multiplier.dtype)[:, multiplier == 0])
 
 
 def polar_normalizer(gram: Array) -> Normalizer:

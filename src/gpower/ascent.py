@@ -9,6 +9,7 @@ first-order measure reported as `gap`; hence values never fall and min Δ ≤ (f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -168,7 +169,7 @@ class Momentum:
 
     def extrapolate(self, feasible_set: FeasibleSet, step: Any) -> Any:
         """The step carried on in its direction; the step itself where there is nothing to go by."""
-        t = (1 + np.sqrt(1 + 4 * self.t**2)) / 2
+        t = (1 + math.sqrt(1 + 4 * self.t**2)) / 2
         b, last = (self.t - 1) / t, self.last
         self.last, self.t = step, t
         return step if last is None or b == 0 else feasible_set.extrapolate(step, last, b)

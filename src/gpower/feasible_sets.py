@@ -293,9 +293,16 @@ class CorrelationSet(FeasibleSet):
             normalizer = self._normalizer(X, C)
             X, C = normalizer.apply(X), normalizer.apply(C)
         if normalizer.free.shape[1]:
-            N, CN = self.fresh_directions(normalizer.free.shape[1], X, C)
-            X, C = X + N @ normalizer.free.T, C + CN @ normalizer.free.T
+            X, C = self._fill_free(normalizer.free, X, C)
         return Point(X, self._weigh(C))
+
+    def _fill_free(self, free: Array, X: Array, C: Array) -> tuple[Array, Array]:
+        """X with its free units pointed at columns of A: orthogonal ones in a block, the largest for each start."""
+        if isinstance(self.samples, Spheres):
+            N, CN = self.fresh_directions(1)
+            return X + N * free.sum(axis=1), C + CN * free.sum(axis=1)
+        N, CN = self.fresh_directions(free.shape[1], X, C)
+        return X + N @ free.T, C + CN @ free.T
 
     def _normalizer(self, Y: Array, C: Array) -> Normalizer:
         """What puts Y on the set of samples."""
@@ -332,7 +339,7 @@ class CorrelationSet(FeasibleSet):
         for _ in range(2):  # twice is enough to be orthogonal to working precision
             overlap = self.operator.inner(X, q, c)  # (k, 1)
             q, c = q - X @ overlap, c - C @ overlap
-            norm = np.sqrt(max(float(self.operator.squared_norms(q, c)[0]), 0.0))
+            norm = float(np.sqrt(max(float(self.operator.squared_norms(q, c)[0]), 0.0)))
             if norm <= least:
                 return 0 * q, 0 * c
             q, c, least = q / norm, c / norm, 0.0

@@ -92,7 +92,7 @@ class Problem:
     def as_batch(self, n_starts: int) -> Problem:
         """The problem of one unit, `n_starts` times side by side as columns of one product."""
         samples = self.samples if isinstance(self.samples, Cube) else Spheres()
-        return replace(self, mu=np.ones(n_starts, self.mu.dtype), samples=samples)
+        return replace(self, mu=np.repeat(self.mu, n_starts), samples=samples)
 
     def loadings(self, point: Point) -> Array:
         """The loadings that attain the penalty at a point, (n_features, m)."""

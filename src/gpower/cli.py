@@ -1,0 +1,509 @@
+"""The command line: ``gpower fit`` and ``gpower demo``. Needs typer and rich, the ``cli`` extra.
+
+Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 1 bad data or parameters,
+2 wrong usage, 130 interrupted. Whatever is slow to import loads inside the commands.
+"""
+
+import csv
+import json
+import logging
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.cells import set_cell_size
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from gpower import GPower
+    from gpower.datasets import Table
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Sparse principal components: each uses a few named variables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_PATIENCE = 1.0  # seconds of work before progress shows
+_MAX_NAME = 30  # characters of a variable's name in the printed table
+_PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # the choice of the literature
+_FITTED = (
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "cardinality_",
+    "gamma_",
+    "objective_",
+    "optimality_gap_",
+    "n_iter_",
+    "converged_",
+    "n_passes_",
+    "n_features_in_",
+    "mean_",
+    "scale_",
+    "components_",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from gpower import __version__
+
+        typer.echo(f"gpower {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Sparse principal components: each uses a few named variables."""
+
+
+def _one_or_each(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A parser of one number, or of one per component separated by commas."""
+
+    def numbers(text: str) -> Any:
+        try:
+            values = [kind(part) for part in str(text).split(",")]
+        except ValueError:
+            what = "a whole number" if kind is int else "a number"
+            raise typer.BadParameter(f"{text!r} is not {what}, nor several separated by commas") from None
+        return values if len(values) > 1 else values[0]
+
+    return numbers
+
+
+def _count_or_auto(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def _name_or_position(text: str) -> int | str:
+    return int(text) if str(text).isdecimal() else text
+
+
+_table_option = partial(typer.Option, rich_help_panel="The table")
+_component_option = partial(typer.Option, rich_help_panel="The components")
+_method_option = partial(typer.Option, rich_help_panel="The method")
+_answer_option = partial(typer.Option, rich_help_panel="The answer")
+
+
+@app.command()
+def fit(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz).",
+            show_default=False,
+        ),
+    ],
+    index_col: Annotated[
+        Any,
+        _table_option(
+            parser=_name_or_position,
+            metavar="COLUMN",
+            help="Column with the rows' names: its heading, or its position from 0. Most files do not need it.",
+        ),
+    ] = None,
+    header: Annotated[
+        bool | None,
+        _table_option(
+            "--header/--no-header",
+            help="Whether a text file begins with names; by default its first line decides.",
+        ),
+    ] = None,
+    transpose: Annotated[
+        bool, _table_option("--transpose", help="DATA is variables × samples, as in genes × samples.")
+    ] = False,
+    key: Annotated[str | None, _table_option(metavar="NAME", help="Array of an .npz archive to use.")] = None,
+    covariance: Annotated[
+        bool, _table_option("--covariance", help="DATA is a covariance or correlation matrix.")
+    ] = False,
+    center: Annotated[bool, _table_option("--center/--no-center", help="Subtract the means.")] = True,
+    scale: Annotated[bool, _table_option("--scale/--no-scale", help="Divide by the standard deviations.")] = False,
+    n_components: Annotated[
+        int | None,
+        _component_option(
+            "--n-components",
+            "-m",
+            help="Number of components; by default as many as -k, --gamma or --mu lists, or 2.",
+        ),
+    ] = None,
+    cardinality: Annotated[
+        Any,
+        _component_option(
+            "--cardinality",
+            "-k",
+            parser=_one_or_each(int),
+            metavar="K,...",
+            help="Variables in each component: one number, or one per component, as 20,10,5.",
+        ),
+    ] = None,
+    gamma: Annotated[
+        Any,
+        _component_option(
+            parser=_one_or_each(float),
+            metavar="G,...",
+            help="Instead of -k: penalty as a fraction, from 0 to below 1, of its largest useful value.",
+        ),
+    ] = None,
+    l1_bound: Annotated[
+        Any,
+        _component_option(
+            parser=_one_or_each(float),
+            metavar="S,...",
+            help="Instead of -k: bound the sum of the absolute loadings by the root of S.",
+        ),
+    ] = None,
+    penalty: Annotated[str, _component_option(metavar="KIND", help="Penalty: l0 or l1.")] = "l0",
+    positive: Annotated[bool, _component_option("--positive", help="Non-negative loadings.")] = False,
+    variance: Annotated[
+        str, _component_option(metavar="KIND", help="Variance: l2, or l1, which outlying samples sway less.")
+    ] = "l2",
+    method: Annotated[
+        str,
+        _method_option(metavar="NAME", help="deflation: one component after the other; block: all at once."),
+    ] = "deflation",
+    mu: Annotated[
+        Any,
+        _method_option(parser=_one_or_each(float), metavar="MU,...", help="Weights of the components of a block."),
+    ] = None,
+    deflation: Annotated[
+        str,
+        _method_option(
+            metavar="RULE",
+            help="How a component is removed before the next: projection, orthogonalized or schur.",
+        ),
+    ] = "projection",
+    refit: Annotated[
+        str,
+        _method_option(
+            metavar="RULE",
+            help="How loadings are filled in once the variables are chosen: auto, norms, variance or none.",
+        ),
+    ] = "auto",
+    polish: Annotated[bool, _method_option("--polish/--no-polish", help="Exchange variables while that helps.")] = True,
+    n_init: Annotated[
+        Any, _method_option(parser=_count_or_auto, metavar="N", help="Number of starts, or auto.")
+    ] = "auto",
+    init: Annotated[
+        str | None, _method_option(metavar="NAME", help="paper: start exactly where the paper does.")
+    ] = None,
+    solver: Annotated[
+        str,
+        _method_option(metavar="NAME", help="rounds: a few columns at a time; direct: the whole matrix; or auto."),
+    ] = "auto",
+    regularization: Annotated[float, _method_option(help="Strong convexity added to a block.")] = 0.0,
+    acceleration: Annotated[bool, _method_option("--acceleration/--no-acceleration", help="Use momentum.")] = True,
+    tol: Annotated[float, _method_option(help="Stop when the objective grows by less, relatively.")] = 1e-6,
+    max_iter: Annotated[int, _method_option(help="Most steps of an ascent.")] = 1000,
+    random_state: Annotated[int | None, _method_option(help="Seed of random starts.")] = None,
+    output: Annotated[
+        Path | None,
+        _answer_option(
+            "--output", "-o", metavar="DIR", help="Write loadings.csv, scores.csv and model.npz into this folder."
+        ),
+    ] = None,
+    as_json: Annotated[bool, _answer_option("--json", help="Print the fitted attributes as JSON.")] = False,
+    top: Annotated[int, _answer_option(metavar="N", min=1, help="Print at most N variables of a component.")] = 50,
+    verbose: Annotated[int, _answer_option("--verbose", "-v", count=True, help="Say more.")] = 0,
+) -> None:
+    """Find sparse components of a table: gpower fit genes.csv -m 5 -k 20 -o results"""
+    lists = {"cardinality": cardinality, "gamma": gamma, "l1_bound": l1_bound, "mu": mu}
+    options = lists | {
+        "n_components": n_components if n_components is not None else _listed(lists.values()),
+        "penalty": penalty,
+        "method": method,
+        "variance": variance,
+        "positive": positive,
+        "covariance": "precomputed" if covariance else None,
+        "center": center,
+        "scale": scale,
+        "n_init": n_init,
+        "init": init,
+        "solver": solver,
+        "refit": None if refit == "none" else refit,
+        "polish": polish,
+        "deflation": deflation,
+        "regularization": regularization,
+        "acceleration": acceleration,
+        "tol": tol,
+        "max_iter": max_iter,
+        "random_state": random_state,
+        "verbose": verbose,
+    }
+    console, err = Console(), Console(stderr=True)
+    with _manners(err):
+        _log_to_stderr(verbose)
+        folder = None if output is None else _made(output)
+        with _progress(err, f"reading {data.name}"):
+            table = _read(data, index_col=index_col, header=header, transpose=transpose, key=key)
+        model, notes = _fitted(table, options, err)
+        names = _names(table)
+        if as_json:
+            typer.echo(json.dumps(_as_json(model, names, notes), allow_nan=False))
+        else:
+            _print_components(console, model, names, title=_title(table, data.name, covariance), top=top)
+        if folder is not None:
+            written = _write_results(folder, model, table, names, covariance)
+            _say(err if as_json else console, f"Wrote {', '.join(written)} into {folder}.")
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the two pictures.")] = Path(
+        "gpower-demo"
+    ),
+) -> None:
+    """Sparse components of two small tables that come with the package, printed and drawn."""
+    console, err = Console(), Console(stderr=True)
+    with _manners(err):
+        from gpower.datasets import Table, load_pitprops, load_planted_expression
+
+        folder = _made(output)
+        pitprops = load_pitprops()
+        table = Table(pitprops.correlation, pitprops.feature_names)
+        title = f"Pitprops: correlations of 13 measurements on {pitprops.n_samples} pit props (Jeffers 1967)"
+        _show_example(console, err, table, _PITPROPS_CARDINALITY, "precomputed", title, folder / "pitprops.png")
+
+        expression = load_planted_expression()
+        table = Table(expression.X, expression.feature_names, expression.sample_names)
+        title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
+        model = _show_example(console, err, table, [8, 6, 5], None, title, folder / "expression.png")
+        for j, (module, genes) in enumerate(expression.modules.items()):
+            found = {name for name, _ in _loadings(model.components_[j], expression.feature_names)}
+            _say(console, f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes.")
+
+
+def _show_example(
+    console: Console,
+    err: Console,
+    table: "Table",
+    cardinality: list[int],
+    covariance: str | None,
+    title: str,
+    picture: Path,
+) -> "GPower":
+    """Fit, print and draw one bundled table."""
+    options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
+    model, _ = _fitted(table, options, err)
+    _print_components(console, model, _names(table), title)
+    try:
+        _draw(model, _names(table), picture)
+    except ImportError as error:
+        _say(err, f"note: no picture. {error}")
+    else:
+        _say(console, f"Picture: {picture}\n")
+    return model
+
+
+def _draw(model: "GPower", names: Sequence[str], path: Path) -> None:
+    """Write the picture of the loadings; works without a display."""
+    from gpower.plotting import plot_loadings
+
+    figure = plot_loadings(model, names)[0].figure
+    figure.savefig(path, dpi=150)
+    import matplotlib.pyplot as plt
+
+    plt.close(figure)
+
+
+@contextmanager
+def _manners(err: Console) -> Iterator[None]:
+    """Turn what can go wrong into one line and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say(err, "Interrupted.")
+        raise typer.Exit(130) from None
+    except BrokenPipeError:  # the reader of our output has left; typer ends quietly
+        raise
+    except (ValueError, ImportError, OSError, MemoryError) as error:
+        _say(err, f"error: {_sentence(error)}")
+        raise typer.Exit(1) from None
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, on one line."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return " ".join(str(error).split()) or f"{type(error).__name__}."
+
+
+def _say(console: Console, text: str) -> None:
+    """One line as it is, whatever the width of the terminal and whatever brackets a name contains."""
+    console.print(Text(text), soft_wrap=True)
+
+
+def _log_to_stderr(verbose: int) -> None:
+    if verbose:
+        logging.basicConfig(level=logging.DEBUG if verbose > 1 else logging.INFO, format="%(message)s")
+
+
+def _listed(values: Iterable[Any]) -> int:
+    """The number of components that the options with one entry per component imply."""
+    return next((len(value) for value in values if isinstance(value, list)), 2)
+
+
+def _made(folder: Path) -> Path:
+    """The output folder, made before the work so that the work is not lost to a wrong name."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: this is a file; the results go into a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _read(path: Path, **options: Any) -> "Table":
+    from gpower.datasets import read_table
+
+    return read_table(path, **options)
+
+
+def _fitted(table: "Table", options: dict[str, Any], err: Console) -> tuple["GPower", list[str]]:
+    """The model, with its warnings as notes on stderr."""
+    from gpower import GPower
+
+    n_samples, n_features = table.X.shape
+    with (
+        _progress(err, f"fitting {n_samples} × {n_features}") as tell,
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        model = GPower(**options, callback=tell).fit(table.labelled())
+    notes = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+    for note in notes:
+        _say(err, f"note: {note}")
+    return model, notes
+
+
+@contextmanager
+def _progress(err: Console, what: str) -> Iterator[Callable[[Any], None] | None]:
+    """Show on a terminal what is being done, once it has taken a second.
+
+    Yields a callback for the estimator that counts its steps; None where there is no terminal.
+    """
+    if not err.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    progress = Progress(*columns, console=err, transient=True)
+    task = progress.add_task(what)
+    steps = count(1)
+
+    def tell(state: Any) -> None:
+        progress.update(task, description=f"{what}, step {next(steps)}, objective {state.value:.6g}")
+
+    timer = threading.Timer(_PATIENCE, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield tell
+    finally:
+        timer.cancel()
+        timer.join()  # it may be starting the display just now
+        if progress.live.is_started:
+            progress.stop()
+
+
+def _names(table: "Table") -> list[str]:
+    return list(table.feature_names or (f"x{j}" for j in range(table.X.shape[1])))
+
+
+def _title(table: "Table", name: str, covariance: bool) -> str:
+    n_samples, n_features = table.X.shape
+    return f"{name}: {n_features} variables" if covariance else f"{name}: {n_samples} samples × {n_features} variables"
+
+
+def _loadings(component: Any, names: Sequence[str]) -> list[tuple[str, float]]:
+    """Name and loading of the active variables, the largest |loading| first."""
+    active = component.nonzero()[0]
+    order = sorted(active, key=lambda j: -abs(component[j]))
+    return [(names[j], float(component[j])) for j in order]
+
+
+def _print_components(console: Console, model: "GPower", names: Sequence[str], title: str, top: int = 50) -> None:
+    """The components side by side, as many as fit: variance and running total above, loadings below."""
+    columns = [_loadings(component, names) for component in model.components_]
+    shares = [float(share) for share in model.explained_variance_ratio_]
+    name_width = max([5, *(min(len(name), _MAX_NAME) for column in columns for name, _ in column[:top])])
+    # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
+    width = max(name_width + 7, len("100.0 % of variance"))
+    per_line = max(1, console.width // (width + 4))
+    _say(console, title)
+    for start in range(0, len(columns), per_line):
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2))
+        for j in range(start, min(start + per_line, len(columns))):
+            total = sum(shares[: j + 1])
+            head = f"Component {j + 1}\n{100 * shares[j]:.1f} % of variance\n{100 * total:.1f} % in total"
+            table.add_column(Text(head), no_wrap=True, min_width=width)
+        cells = [_cells(column, top, name_width) for column in columns[start : start + per_line]]
+        for i in range(max(map(len, cells))):
+            table.add_row(*(Text(column[i] if i < len(column) else "") for column in cells))
+        console.print(table)
+
+
+def _cells(loadings: Sequence[tuple[str, float]], top: int, name_width: int) -> list[str]:
+    """The lines of one component in the printed table."""
+    if not loadings:
+        return ["no active variable"]
+    lines = [f"{_fixed(name, name_width)} {loading:+.3f}" for name, loading in loadings[:top]]
+    return lines if len(loadings) <= top else [*lines, f"and {len(loadings) - top} more"]
+
+
+def _fixed(name: str, width: int) -> str:
+    return set_cell_size(name if len(name) <= width else name[: width - 1] + "…", width)
+
+
+def _as_json(model: "GPower", names: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
+    """The fitted attributes under their own names, the loadings once more by name, and the notes."""
+    fitted = {name: _plain(getattr(model, name)) for name in _FITTED}
+    loadings = [
+        [{"name": name, "loading": loading} for name, loading in _loadings(component, names)]
+        for component in model.components_
+    ]
+    return fitted | {"feature_names_in_": list(names), "loadings": loadings, "notes": list(notes)}
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists; null for what JSON has no number for."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_results(folder: Path, model: "GPower", table: "Table", names: Sequence[str], covariance: bool) -> list[str]:
+    """Write the loadings, the scores (a covariance has none) and the model; the names of the files."""
+    written = ["loadings.csv", "model.npz"]
+    _write_csv(folder / "loadings.csv", "variable", names, model.components_.T)
+    model.save(folder / "model.npz")
+    if not covariance:
+        samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
+        _write_csv(folder / "scores.csv", "sample", samples, model.transform(table.labelled()))
+        written.insert(1, "scores.csv")
+    return written
+
+
+def _write_csv(path: Path, corner: str, names: Sequence[str], columns: Any) -> None:
+    """One named row per line, one column per component, every digit kept."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([corner, *(f"component_{j + 1}" for j in range(columns.shape[1]))])
+        writer.writerows([name, *row] for name, row in zip(names, columns.tolist(), strict=True))

@@ -1,0 +1,356 @@
+"""Rounds on a working set: monotone in the whole objective, and first-order optimal for the whole problem."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import gpower.working_set
+from gpower.deflation import deflate
+from gpower.feasible_sets import Cube, Point, Spheres, Stiefel
+from gpower.formulations import Problem
+from gpower.operators import Covariance, DataMatrix, as_operator
+from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
+from gpower.working_set import Settings, ascend, uses_rounds, working_set
+
+P, N = 20, 100
+TIGHT = Settings(solver="rounds", tol=1e-14, max_iter=5000)
+
+
+def table(seed=0, duplicates=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((P, N)) * rng.uniform(0.5, 1.5, N)
+    X[:, :8] += 1.5 * rng.standard_normal((P, 1))  # a group worth finding
+    if duplicates:
+        X[:, 30:38], X[:, 38:42] = X[:, :8], X[:, :4]
+    return X
+
+
+def sparse_table(seed=0):
+    return np.where(np.random.default_rng(seed + 100).random((P, N)) < 0.3, table(seed), 0)
+
+
+def wide(kind, seed=0):
+    """An operator, the matrix it stands for, and what its sample-space representations mean."""
+    if kind == "CSR":
+        X = sparse_table(seed)
+        return as_operator(sp.csr_array(X))[0], X - X.mean(axis=0), np.eye(P)
+    X = table(seed, duplicates=kind == "duplicated columns")
+    A = X - X.mean(axis=0)
+    if kind == "covariance":
+        return Covariance(A.T @ A), A, A
+    operator = as_operator(X)[0]
+    if kind == "deflated":
+        z = np.zeros(N)
+        z[[2, 9, 40]] = [0.6, 0.48, 0.64]
+        return deflate(operator, z), A - np.outer(A @ z, z), np.eye(P)
+    return operator, A, np.eye(P)
+
+
+KINDS = ["dense", "CSR", "covariance", "duplicated columns", "deflated"]
+MU = {1: np.ones(1), 3: np.array([1.3, 1.0, 0.8])}
+
+
+def penalty(name, A, m, mu):
+    """A penalty that about a tenth of the variables survive."""
+    longest = mu * np.sqrt(np.median(np.sort(np.sum(A**2, axis=0))[-30:]))
+    spread = np.linspace(1.0, 1.1, m)
+    return {
+        "l1": L1(0.5 * spread * longest),
+        "l0": L0(0.25 * spread * longest**2),
+        "cardinality": Cardinality(np.arange(4, 4 + m)),
+        "l1 ball": L1Ball(3.0),
+        "non-negative l1": NonNegative(L1(0.5 * spread * longest)),
+        "non-negative l0": NonNegative(L0(0.25 * spread * longest**2)),
+        "non-negative cardinality": NonNegative(Cardinality(np.arange(4, 4 + m))),
+        "pattern": FixedSupport(np.arange(A.shape[1])[:, None] % 9 == np.arange(m), power=1),
+    }[name]
+
+
+NAMES = ["l1", "l0", "cardinality", "l1 ball", "non-negative l1", "non-negative l0", "non-negative cardinality"]
+CASES = [(name, m) for name in NAMES for m in (1, 3) if not (name == "l1 ball" and m > 1)]
+EACH = pytest.mark.parametrize(("name", "m"), CASES)
+
+
+def problem_and_start(kind, name, m, seed=0):
+    operator, A, frame = wide(kind, seed)
+    problem = Problem(operator, penalty(name, A, m, MU[m]), MU[m])
+    T = np.abs(np.random.default_rng(seed + 50).standard_normal((N, m))) * (np.arange(N) < 12)[:, None]
+    return problem, problem.feasible_set.point(operator.combine(T)), A, frame
+
+
+def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
+    """The result, the value of every round, and the sizes of the working sets."""
+    values, sizes = [problem.objective.value_and_gradient(start)[0]], []
+
+    def remembered(relevance):
+        W = working_set(relevance)
+        sizes.append(W.size)
+        active = np.flatnonzero(np.any(relevance > 1, axis=1))
+        assert np.isin(active, W).all()
+        return W
+
+    watching = Settings(
+        options.solver,
+        options.tol,
+        options.max_iter,
+        options.acceleration,
+        callback=lambda state: values.append(state.value),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpower.working_set, "LEAST", least)
+        patch.setattr(gpower.working_set, "GROWTH", growth)
+        patch.setattr(gpower.working_set, "DENSE_SHARE", dense_share)
+        patch.setattr(gpower.working_set, "working_set", remembered)
+        result = ascend(problem, start, watching)
+    return result, np.array([*values, result.value]), sizes
+
+
+def relative_gap(problem, point, A, frame):
+    """Δ/f of the whole problem at a point, from the explicit matrix."""
+    X = frame @ point.X
+    value, T = problem.penalty.value_and_gradient(problem.mu * (A.T @ X))
+    return (np.linalg.norm(A @ (problem.mu * T), "nuc") - np.sum(T * (problem.mu * (A.T @ X)))) / value
+
+
+@EACH
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_rounds_end_at_a_stationary_point_of_the_whole_problem(kind, name, m, seed):
+    problem, start, A, frame = problem_and_start(kind, name, m, seed)
+    result, values, sizes = solve(problem, start)
+    assert result.converged
+    assert min(sizes) < 0.4 * N, "the working set was never a part of the matrix"
+    assert np.all(np.diff(values) >= -1e-13 * result.value)
+    assert np.all(np.diff(result.history) >= 0)
+    assert result.value > values[0]
+    X = frame @ result.point.X
+    np.testing.assert_allclose(X.T @ X, np.eye(m), atol=1e-8)
+    assert problem.penalty.value_and_gradient(problem.mu * (A.T @ X))[0] == pytest.approx(result.value, rel=1e-9)
+    assert relative_gap(problem, result.point, A, frame) <= 1e-9
+    assert result.gap <= 1e-9 * result.value
+
+
+@EACH
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_round(name, m, tol):
+    """Each round gains at least Δ: where it gains no more than tol, Δ was no more than that."""
+    problem, start, A, frame = problem_and_start("dense", name, m)
+    points = [start]
+    options = Settings("rounds", tol, callback=lambda state: points.append(state.point))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpower.working_set, "LEAST", 4)
+        result = ascend(problem, start, options)
+    assert result.converged
+    assert relative_gap(problem, points[-1], A, frame) <= tol * (1 + 1e-6)
+
+
+@EACH
+@pytest.mark.parametrize("acceleration", [False, True])
+def test_each_round_gains_at_least_the_gap_of_the_whole_problem(name, m, acceleration):
+    problem, start, A, frame = problem_and_start("dense", name, m, seed=3)
+    points = [start]
+    options = Settings("rounds", 1e-10, acceleration=acceleration, callback=lambda state: points.append(state.point))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpower.working_set, "LEAST", 4)
+        points.append(ascend(problem, start, options).point)
+    values = [problem.penalty.value_and_gradient(x.C)[0] for x in points]
+    for x, value, following in zip(points, values, values[1:], strict=False):
+        assert following - value >= value * (relative_gap(problem, x, A, frame) - 1e-9)
+
+
+@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("dense_share", [0.0, 1.0])
+def test_both_ways_of_a_round_end_at_a_stationary_point(name, m, dense_share):
+    """On the gathered columns however many they are, and on the whole matrix always."""
+    problem, start, A, frame = problem_and_start("dense", name, m)
+    result, values, _ = solve(problem, start, dense_share=dense_share)
+    assert np.all(np.diff(values) >= -1e-13 * result.value)
+    assert relative_gap(problem, result.point, A, frame) <= 1e-9
+
+
+@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_working_set_larger_than_the_samples_is_ascended_without_its_gram_matrix(name, m):
+    problem, start, A, frame = problem_and_start("dense", name, m)
+    result, values, sizes = solve(problem, start, least=40, dense_share=0.9)
+    assert set(sizes) == {40}
+    assert np.all(np.diff(values) >= -1e-13 * result.value)
+    assert relative_gap(problem, result.point, A, frame) <= 1e-9
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_pattern_is_filled_by_rounds_as_by_the_direct_ascent(power):
+    operator, A, frame = wide("dense")
+    pattern = np.arange(N)[:, None] % 9 == np.arange(3)
+    problem = Problem(operator, FixedSupport(pattern, power), MU[3])
+    X, C = problem.feasible_set.fresh_directions(3)
+    start = Point(X, problem.mu * C)
+    by_rounds, values, _ = solve(problem, start)
+    direct = ascend(problem, start, Settings("direct", 1e-14, 5000, acceleration=False))
+    assert np.all(np.diff(values) >= -1e-13 * by_rounds.value)
+    assert by_rounds.value == pytest.approx(direct.value, rel=1e-6)
+    assert relative_gap(problem, by_rounds.point, A, frame) <= 1e-9
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_start_without_active_variables_is_left_behind(m):
+    operator, A, frame = wide("dense")
+    problem = Problem(operator, penalty("l1", A, m, MU[m]), MU[m])
+    X = np.linalg.svd(A)[0][:, -m:]  # the directions of least variance
+    start = problem.feasible_set.point(X)
+    assert problem.objective.value_and_gradient(start)[0] == 0
+    result, _, _ = solve(problem, start)
+    assert result.value > 0
+    assert relative_gap(problem, result.point, A, frame) <= 1e-9
+
+
+def test_a_start_known_only_by_its_correlations_serves():
+    problem, start, A, frame = problem_and_start("dense", "l1", 1)
+    result, _, _ = solve(problem, Point(None, start.C))
+    assert relative_gap(problem, result.point, A, frame) <= 1e-9
+
+
+@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
+@pytest.mark.parametrize("m", [1, 3])
+def test_single_precision_stays_single_and_monotone(name, m):
+    _, A, frame = wide("dense")
+    mu = MU[m].astype(np.float32)
+    wish = penalty(name, A, m, MU[m])
+    if name != "cardinality":
+        wish = type(wish)(wish.gamma.astype(np.float32))
+    problem = Problem(as_operator(table().astype(np.float32))[0], wish, mu)
+    X, C = problem.feasible_set.fresh_directions(m)
+    result, values, _ = solve(problem, Point(X, mu * C), Settings("rounds", 1e-6))
+    assert (result.point.X.dtype, result.point.C.dtype) == (np.float32, np.float32)
+    assert np.all(np.diff(values) >= -1e-5 * result.value)
+    assert relative_gap(problem, result.point, A, frame) <= 1e-3
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
+    X = np.random.default_rng(5).standard_normal((60, 1500))
+    passes = {}
+    for solver in ("rounds", "direct"):
+        operator = as_operator(X)[0]
+        mu = np.linspace(1.1, 1.0, m)
+        problem = Problem(operator, L1(0.25 * mu * operator.column_norms.max()), mu)
+        start = problem.feasible_set.fresh_directions(m)
+        before = operator.passes
+        result = ascend(problem, Point(start[0], mu * start[1]), Settings(solver, 1e-8, acceleration=False))
+        assert result.converged
+        passes[solver] = operator.passes - before
+    assert passes["rounds"] < passes["direct"] / 2
+
+
+def test_a_callback_stops_the_rounds():
+    problem, start, _, _ = problem_and_start("dense", "l0", 1)
+    result = ascend(problem, start, Settings("rounds", 0.0, callback=lambda state: True))
+    assert result.n_iter == 1
+    assert len(result.history) == 2
+    assert not result.converged
+
+
+# --- a search for counter-examples ----------------------------------------------------------------------------------
+
+ENTRIES = st.integers(-8, 8).map(lambda i: i / 4) | st.floats(-2, 2).map(lambda x: round(x, 3))
+SMALL = st.tuples(st.integers(2, 5), st.integers(4, 12)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=ENTRIES)
+)
+WISHES = {
+    "l1": lambda longest, level: L1(level * longest),
+    "l0": lambda longest, level: L0(level * longest**2),
+    "cardinality": lambda longest, level: Cardinality(np.array([1 + int(4 * level)])),
+    "non-negative l0": lambda longest, level: NonNegative(L0(level * longest**2)),
+}
+
+
+@pytest.mark.parametrize("make", WISHES.values(), ids=WISHES)
+@pytest.mark.parametrize("as_covariance", [False, True], ids=["data", "covariance"])
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(A=SMALL, level=st.floats(0.03, 0.9), m=st.integers(1, 2), twice=st.booleans())
+def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A, level, m, twice):
+    A = np.hstack([A, A[:, ::2]]) if twice else A  # exact duplicates
+    m = min(m, A.shape[0])
+    if np.linalg.matrix_rank(A) < m:
+        return
+    mu = np.linspace(1.0, 0.83, m)
+    operator = Covariance(A.T @ A) if as_covariance else DataMatrix(A)
+    problem = Problem(operator, make(mu * np.linalg.norm(A, axis=0).max(), level), mu)
+    X, C = problem.feasible_set.fresh_directions(m)
+    start = Point(X, mu * C)
+    result, values, _ = solve(problem, start, least=1, growth=1.2, dense_share=1.0)
+    assert np.all(np.diff(values) >= -1e-12 * result.value)
+    frame = A if as_covariance else np.eye(A.shape[0])
+    if result.converged:
+        assert relative_gap(problem, result.point, A, frame) <= (1e-7 if as_covariance else 1e-9)
+
+
+# --- which columns, and when ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(relevance=arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=st.floats(0, 3)))
+def test_the_working_set_holds_every_active_column_and_then_the_most_relevant(relevance):
+    n = relevance.shape[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpower.working_set, "LEAST", 3)
+        W = working_set(relevance)
+    active = np.flatnonzero(np.any(relevance > 1, axis=1))
+    assert np.isin(active, W).all()
+    assert W.size == min(n, max(3, int(1.5 * active.size)))
+    assert np.all(np.diff(W) > 0)
+    outside = np.setdiff1d(np.arange(n), W)
+    if outside.size:
+        assert relevance.max(axis=1)[outside].max() <= relevance.max(axis=1)[W].min()
+
+
+def test_the_working_set_takes_infinite_relevance():
+    relevance = np.r_[np.full(30, np.inf), np.linspace(0, 1, 70)][:, None]
+    W = working_set(relevance)
+    assert W.size == 45
+    np.testing.assert_array_equal(W, np.r_[np.arange(30), np.arange(85, 100)])
+
+
+def sized(p, n, **options):
+    return Problem(DataMatrix(np.zeros((p, n))), L1(np.ones(1)), **options)
+
+
+def test_small_matrices_are_ascended_directly_and_large_ones_by_rounds():
+    assert not uses_rounds(sized(500, 500), "auto")
+    assert uses_rounds(sized(500, 501), "auto")
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (500, 501)])
+def test_the_solver_can_be_chosen_by_name(shape):
+    assert uses_rounds(sized(*shape), "rounds")
+    assert not uses_rounds(sized(*shape), "direct")
+
+
+@pytest.mark.parametrize("solver", ["auto", "rounds", "direct"])
+@pytest.mark.parametrize("options", [{"samples": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
+def test_what_rounds_cannot_do_is_ascended_directly(solver, options):
+    assert not uses_rounds(sized(500, 501, **options), solver)
+
+
+@pytest.mark.parametrize("samples", [Stiefel(), Spheres()])
+def test_blocks_and_batches_may_use_rounds(samples):
+    assert uses_rounds(sized(500, 501, samples=samples), "auto")
+
+
+@pytest.mark.parametrize("options", [{"samples": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
+def test_what_is_ascended_directly_is_solved_all_the_same(options):
+    operator, A, _ = wide("dense")
+    problem = Problem(operator, L1(np.full(1, 0.4)), **options)
+    start = problem.feasible_set.point(A[:, :1])
+    result = ascend(problem, start, Settings("rounds", 1e-13))
+    value, gradient = problem.objective.value_and_gradient(result.point)
+    assert result.converged
+    assert value == pytest.approx(result.value)
+    assert (
+        problem.feasible_set.support_value(gradient) - problem.feasible_set.pairing(gradient, result.point)
+        <= 1e-6 * value
+    )

@@ -1,0 +1,88 @@
+"""The paper's examples run, and their answers are those of NumPy."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def load(name):
+    """An example as a module."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["power_method", "shifted_power_method"])
+def test_the_power_methods_find_the_largest_eigenvalue(name, capsys):
+    example = load(name)
+    eigenvalue, vector = example.main()
+    values, vectors = np.linalg.eigh(example.matrix())
+    assert eigenvalue == pytest.approx(values[-1], rel=1e-9)
+    assert np.linalg.norm(vector) == pytest.approx(1)
+    assert abs(vector @ vectors[:, -1]) == pytest.approx(1, abs=1e-8)
+    printed = capsys.readouterr().out
+    assert f"{values[-1]:.6f}" in printed
+    assert "Converged" in printed
+
+
+def test_the_shift_is_needed():
+    """Without it the function is not convex, and the steps end at the eigenvalue largest in absolute value."""
+    example = load("shifted_power_method")
+    values = np.linalg.eigvalsh(example.matrix())
+    assert values[0] < 0 < values[-1] < -values[0]
+    x = np.full(6, 6**-0.5)
+    for _ in range(500):
+        x = example.matrix() @ x / np.linalg.norm(example.matrix() @ x)
+    assert x @ example.matrix() @ x == pytest.approx(values[0], rel=1e-6)
+
+
+def test_procrustes_is_solved_as_well_as_from_many_random_starts(capsys):
+    example = load("procrustes")
+    residual, X = example.main()
+    C, D = example.problem()
+    np.testing.assert_allclose(X.T @ X, np.eye(3), atol=1e-10)
+    assert residual == pytest.approx(np.sum((C - D @ X) ** 2))
+    rng = np.random.default_rng(1)
+    starts = [np.linalg.qr(rng.standard_normal(X.shape))[0] for _ in range(50)]
+    objective = example.Procrustes(C, D)
+    assert residual <= min(objective.residual(start) for start in starts)
+    assert residual <= min(objective.residual(example.solve(C, D, start).point) for start in starts[:10]) + 1e-6
+    assert f"residual {residual:.6f}" in capsys.readouterr().out
+
+
+def test_procrustes_values_are_the_residual_but_for_a_constant():
+    example = load("procrustes")
+    C, D = example.problem()
+    objective, rng = example.Procrustes(C, D), np.random.default_rng(2)
+    sums = []
+    for _ in range(5):
+        X = np.linalg.qr(rng.standard_normal((8, 3)))[0]
+        sums.append(objective.value_and_gradient(X)[0] + objective.residual(X))
+    np.testing.assert_allclose(sums, 3 * objective.omega + np.sum(C**2))
+
+
+def test_procrustes_gradient_is_the_slope_and_the_function_convex():
+    example = load("procrustes")
+    objective, rng = example.Procrustes(*example.problem()), np.random.default_rng(3)
+    for _ in range(50):
+        X, Y = rng.standard_normal((2, 8, 3))
+        value, gradient = objective.value_and_gradient(X)
+        assert objective.value_and_gradient(Y)[0] >= value + np.vdot(gradient, Y - X) - 1e-9
+        slope = (objective.value_and_gradient(X + 1e-6 * Y)[0] - objective.value_and_gradient(X - 1e-6 * Y)[0]) / 2e-6
+        assert slope == pytest.approx(np.vdot(gradient, Y), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("m", [1, 3, 6])
+def test_procrustes_with_an_orthogonal_matrix_is_a_polar_factor(m):
+    """‖C − DX‖ = ‖DᵀC − X‖: the nearest orthonormal matrix to DᵀC, known in closed form."""
+    example, rng = load("procrustes"), np.random.default_rng(4)
+    D = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    C = rng.standard_normal((6, m))
+    start = np.linalg.qr(rng.standard_normal((6, m)))[0]
+    U, _, Vt = np.linalg.svd(D.T @ C, full_matrices=False)
+    np.testing.assert_allclose(example.solve(C, D, start).point, U @ Vt, atol=1e-8)
