@@ -1,5 +1,6 @@
 """``gpower`` and ``python -m gpower``."""
 
+import io
 import sys
 
 __all__ = ["main"]
@@ -20,6 +21,10 @@ def main() -> None:
             raise
         sys.stderr.write('error: the command line needs typer and rich: pip install "gpower[cli]"\n')
         raise SystemExit(1) from None
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the terminal's encoding lacks is no reason to lose the answer.
+            stream.reconfigure(errors="replace")
     app(prog_name="gpower")
 
 

@@ -250,8 +250,7 @@ def fit(
         "verbose": verbose,
     }
     console, err = Console(), Console(stderr=True)
-    with _manners(err):
-        _log_to_stderr(verbose)
+    with _manners(err), _logging(verbose):
         folder = None if output is None else _made(output)
         with _progress(err, f"reading {data.name}"):
             table = _read(data, index_col=index_col, header=header, transpose=transpose, key=key)
@@ -352,9 +351,19 @@ def _say(console: Console, text: str) -> None:
     console.print(Text(text), soft_wrap=True)
 
 
-def _log_to_stderr(verbose: int) -> None:
+@contextmanager
+def _logging(verbose: int) -> Iterator[None]:
+    """What the library logs goes to stderr while the command runs."""
+    logger, handler = logging.getLogger("gpower"), logging.StreamHandler()
+    before = logger.level
     if verbose:
-        logging.basicConfig(level=logging.DEBUG if verbose > 1 else logging.INFO, format="%(message)s")
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def _listed(values: Iterable[Any]) -> int:
@@ -444,14 +453,14 @@ def _print_components(console: Console, model: "GPower", names: Sequence[str], t
     shares = [float(share) for share in model.explained_variance_ratio_]
     name_width = max([5, *(min(len(name), _MAX_NAME) for column in columns for name, _ in column[:top])])
     # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
-    width = max(name_width + 7, len("100.0 % of variance"))
+    width = max(name_width + 7, len("0.0123 % of variance"))
     per_line = max(1, console.width // (width + 4))
     _say(console, title)
     for start in range(0, len(columns), per_line):
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2))
         for j in range(start, min(start + per_line, len(columns))):
             total = sum(shares[: j + 1])
-            head = f"Component {j + 1}\n{100 * shares[j]:.1f} % of variance\n{100 * total:.1f} % in total"
+            head = f"Component {j + 1}\n{100 * shares[j]:.3g} % of variance\n{100 * total:.3g} % in total"
             table.add_column(Text(head), no_wrap=True, min_width=width)
         cells = [_cells(column, top, name_width) for column in columns[start : start + per_line]]
         for i in range(max(map(len, cells))):

@@ -134,7 +134,7 @@ def _draw_bars(axes: "Axes", loadings: NDArray[Any], names: list[str], n_rows: i
 
 
 def _label(axes: "Axes", j: int, share: float, n_active: int, n_shown: int) -> None:
-    axes.set_title(f"Component {j + 1} · {100 * share:.1f} % of variance", fontsize=9.5, loc="left")
+    axes.set_title(f"Component {j + 1} · {100 * share:.3g} % of variance", fontsize=9.5, loc="left")
     axes.set_xlabel("loading", fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     axes.tick_params(axis="y", length=0)

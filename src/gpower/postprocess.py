@@ -21,6 +21,8 @@ DENSE_ORDER = 1200
 REFIT_TOL = 1e-12
 #: A swap must raise the variance by this much, relatively.
 SWAP_GAIN = 1e-10
+#: Most promising exchanges whose variance is computed before one is made.
+SWAPS_TRIED = 6
 
 
 def leading_components(operator: Operator, m: int, start: Array | None = None) -> tuple[Array, Array]:
@@ -154,45 +156,48 @@ def refit(problem: Problem, point: Point, how: str | None, pattern: Array | None
     return max(filled, key=lambda Z: float(adjusted_variances(score_gram(problem.operator, Z)).sum()))
 
 
-def bordered_eigenvalues(S: Array, inside: Array, outside: Array) -> Array:
-    """λmax of S[inside + j, inside + j] for every j of `outside`, from one eigendecomposition.
+def swap_slack(S: Array, support: Array, outside: Array) -> tuple[float, Array]:
+    """λ = λmax(S[support, support]), and for every exchange of i for j the sign of what it would do to λ.
 
-    With S[inside, inside] = Q diag(w) Qᵀ and c = QᵀS[inside, j], the largest eigenvalue is the root right
-    of max(w) of x − S_jj − Σ cᵢ²/(x − wᵢ): increasing and concave, so Newton from the left is monotone.
+    With i out and j in, λ is passed exactly where the bordered secular function λ − S_jj − bᵀ(λI − S_RR)⁻¹b is
+    negative, R the support without i and b = S[R, j]. The slack is that function for all i and j at once: with
+    N = (λI − S_PP)⁻¹ over the whole support, Schur's formula gives bᵀ(λI − S_RR)⁻¹b = Q_j − V_ij²/N_ii, where
+    V = N S[P, J] and Q_j = S[P, j]ᵀV_j. N is singular along the leading eigenvector u; its share, s = 1/N along u
+    tending to zero, is divided out by hand.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, n)
+    support, outside : ndarray of int
+        P of k variables, and J, those that may come in.
+
+    Returns
+    -------
+    value : float
+    slack : ndarray of shape (k, |J|)
 
     Examples
     --------
     >>> import numpy as np
-    >>> S = np.array([[2.0, 1.0], [1.0, 2.0]])
-    >>> bordered_eigenvalues(S, np.array([0]), np.array([1]))
-    array([3.])
+    >>> value, slack = swap_slack(np.diag([1.0, 2.0, 3.0]), np.array([0, 1]), np.array([2]))
+    >>> value, slack[0, 0] < 0
+    (2.0, True)
     """
-    d = S[outside, outside]
-    if inside.size == 0:
-        return np.asarray(d)
-    w, Q = np.linalg.eigh(S[np.ix_(inside, inside)])
-    squares = (Q.T @ S[np.ix_(inside, outside)]) ** 2  # (k, |outside|)
-    tiny = 8 * np.finfo(S.dtype).eps * max(abs(float(w[-1])), float(np.max(np.abs(d), initial=0)), 1e-300)
-    x = np.maximum(_two_by_two(w[-1], d, squares[-1]), w[-1] + tiny)
-    upper = np.maximum(_two_by_two(w[-1], d, squares.sum(axis=0)), x)
-    for _ in range(60):
-        distance = np.maximum(x - w[:, None], tiny)
-        ratio = squares / distance
-        step = -(x - d - ratio.sum(axis=0)) / (1 + (ratio / distance).sum(axis=0))
-        new = np.clip(x + step, x, upper)
-        if np.all(new - x <= 4 * np.finfo(S.dtype).eps * np.abs(x)):
-            break
-        x = new
-    return np.asarray(x)
+    w, U = np.linalg.eigh(S[np.ix_(support, support)])
+    B, d = S[np.ix_(support, outside)], S[outside, outside]  # (k, |J|), (|J|,)
+    u, s = U[:, -1:], SWAP_GAIN * abs(float(w[-1])) + np.finfo(S.dtype).tiny
+    value = float(w[-1])
+    U, w = U[:, :-1], value + s - w[:-1]
+    N = np.sum(U * U / w, axis=1)[:, None]  # diagonal of N without u's share, (k, 1)
+    c, rest = u.T @ B, U.T @ B  # (1, |J|), (k - 1, |J|)
+    V = (U / w) @ rest
+    Q = np.sum(rest * rest / w[:, None], axis=0)
+    quadratic = (c**2 * N + u**2 * Q - 2 * u * c * V + s * (Q * N - V**2)) / (u**2 + s * N)
+    return value, value + s - d - quadratic
 
 
-def _two_by_two(a: float, d: Array, square: Array) -> Array:
-    """Largest eigenvalue of [[a, c], [c, d]], where square = c²."""
-    return np.asarray(0.5 * (a + d + np.sqrt((a - d) ** 2 + 4 * square)))
-
-
-def swap_polish(S: Array, support: Array, max_positions: int = 48, max_swaps: int = 200) -> Array:
-    """Exchange one variable at a time while that raises λmax(S[support, support]); steepest exchange first.
+def swap_polish(S: Array, support: Array, max_swaps: int = 1000) -> Array:
+    """Exchange one variable at a time while that raises λmax(S[support, support]).
 
     Parameters
     ----------
@@ -200,25 +205,24 @@ def swap_polish(S: Array, support: Array, max_positions: int = 48, max_swaps: in
         Covariance of the candidate variables.
     support : ndarray of int
         Where to begin.
-    max_positions : int
-        With more variables than this, only those with the smallest loadings are offered for exchange.
 
     Returns
     -------
     ndarray of int, sorted
+        A support that no single exchange improves.
     """
     support = np.array(support)
     for _ in range(max_swaps):
-        w, V = np.linalg.eigh(S[np.ix_(support, support)])
-        order = np.argsort(np.abs(V[:, -1]))[:max_positions]
         outside = np.setdiff1d(np.arange(S.shape[0]), support)
-        best, swap = w[-1] * (1 + SWAP_GAIN) + np.finfo(S.dtype).tiny, None
-        for position in order if outside.size else []:
-            values = bordered_eigenvalues(S, np.delete(support, position), outside)
-            j = int(np.argmax(values))
-            if values[j] > best:
-                best, swap = values[j], (position, outside[j])
-        if swap is None:
+        if outside.size == 0:
             break
-        support[swap[0]] = swap[1]
+        value, slack = swap_slack(S, support, outside)
+        most = np.argsort(slack, axis=None, kind="stable")[:SWAPS_TRIED]
+        tried = np.repeat(support[None], most.size, axis=0)
+        out, into = np.unravel_index(most, slack.shape)
+        tried[np.arange(most.size), out] = outside[into]
+        values = np.linalg.eigvalsh(S[tried[:, :, None], tried[:, None, :]])[:, -1]
+        if not values.max() > value * (1 + SWAP_GAIN):
+            break
+        support = tried[np.argmax(values)]
     return np.sort(support)

@@ -7,8 +7,10 @@ package through this file only. A sparse matrix stays sparse.
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ class Table:
     X : ndarray or scipy.sparse matrix of shape (n_samples, n_features)
         float32 or float64; a missing cell is NaN.
     feature_names, sample_names : tuple of str, or None
-        None where the file gives no names.
+        None where the file gives no names. Names of variables are unique: a repeated one gets .1, .2, ….
 
     Examples
     --------
@@ -199,7 +201,22 @@ def _checked(path: Path, table: Table) -> Table:
         X = sparse.csr_array(X)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    return replace(table, X=X)
+    return replace(table, X=X, feature_names=_unique(table.feature_names))
+
+
+def _unique(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The names, a repeated one followed by .1, .2, … as pandas and R do; several probes measure one gene."""
+    if names is None or len(set(names)) == len(names):
+        return names
+    taken, seen, unique = set(names), set[str](), list[str]()
+    numbers = defaultdict[str, Iterator[int]](lambda: count(1))
+    for name in names:
+        if name in seen:
+            name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in taken)
+        seen.add(name)
+        taken.add(name)
+        unique.append(name)
+    return tuple(unique)
 
 
 def _read_npy(path: Path) -> Any:

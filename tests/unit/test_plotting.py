@@ -1,0 +1,143 @@
+"""The picture draws the model: bars are loadings, labels are names."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpower import GPower
+from gpower.datasets import load_planted_expression
+from gpower.plotting import plot_loadings
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+
+NAMES = ["a", "b", "c", "d"]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def model():
+    components = np.array([[0.48, 0.0, -0.64, 0.6], [0.0, 1.0, 0.0, 0.0]])
+    return SimpleNamespace(components_=components, explained_variance_ratio_=np.array([0.314, 0.125]))
+
+
+def bars(axes):
+    return [bar.get_width() for bar in axes.patches]
+
+
+def labels(axes):
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_bars_are_the_loadings_sorted_by_size(model):
+    first, second = plot_loadings(model, NAMES)
+    assert bars(first) == [-0.64, 0.6, 0.48]
+    assert labels(first) == ["c", "d", "a"]
+    assert bars(second) == [1.0]
+    assert labels(second) == ["b"]
+
+
+def test_the_largest_bar_is_on_top(model):
+    axes = plot_loadings(model, NAMES)[0]
+    bottom, top = axes.get_ylim()
+    assert bottom > top
+    assert axes.patches[0].get_y() < axes.patches[1].get_y()
+
+
+def test_the_sign_shows_in_colour_and_direction(model):
+    negative, positive, other = plot_loadings(model, NAMES)[0].patches
+    assert positive.get_facecolor() == other.get_facecolor() != negative.get_facecolor()
+    assert negative.get_width() < 0 < positive.get_width()
+
+
+def test_every_bar_is_inside_its_panel(model):
+    for axes in plot_loadings(model, NAMES):
+        left, right = axes.get_xlim()
+        bottom, top = axes.get_ylim()
+        for bar in axes.patches:
+            assert left <= min(0, bar.get_width())
+            assert max(0, bar.get_width()) <= right
+            assert top < bar.get_y() < bar.get_y() + bar.get_height() < bottom
+
+
+def test_the_title_gives_the_share_of_the_variance(model):
+    titles = [axes.get_title(loc="left") for axes in plot_loadings(model)]
+    assert titles == ["Component 1 · 31.4 % of variance", "Component 2 · 12.5 % of variance"]
+
+
+def test_names_come_from_the_model_or_are_numbered(model):
+    assert labels(plot_loadings(model)[0]) == ["x2", "x3", "x0"]
+    model.feature_names_in_ = np.array(NAMES, dtype=object)
+    assert labels(plot_loadings(model)[0]) == ["c", "d", "a"]
+
+
+def test_long_names_are_shortened(model):
+    label = labels(plot_loadings(model, ["a", "b" * 60, "c", "d"])[1])[0]
+    assert len(label) == 24
+    assert label.endswith("…")
+
+
+def test_draws_on_the_users_axes(model):
+    _, mine = plt.subplots(1, 2)
+    before = plt.get_fignums()
+    assert list(plot_loadings(model, NAMES, axes=mine)) == list(mine)
+    assert plt.get_fignums() == before
+    assert bars(mine[0]) == [-0.64, 0.6, 0.48]
+
+
+def test_one_component_takes_a_single_axes(model):
+    model.components_ = model.components_[:1]
+    _, mine = plt.subplots()
+    assert plot_loadings(model, axes=mine)[0] is mine
+
+
+def test_only_the_largest_of_many_are_drawn_and_it_says_so():
+    loadings = np.linspace(1, 2, 60)
+    model = SimpleNamespace(components_=loadings[None], explained_variance_ratio_=[0.5])
+    axes = plot_loadings(model)[0]
+    np.testing.assert_array_equal(bars(axes), loadings[::-1][:40])
+    assert [text.get_text() for text in axes.texts] == ["the 40 largest of 60"]
+
+
+def test_an_all_zero_component_says_so():
+    model = SimpleNamespace(components_=np.zeros((1, 3)), explained_variance_ratio_=[0.0])
+    axes = plot_loadings(model)[0]
+    assert bars(axes) == []
+    assert [text.get_text() for text in axes.texts] == ["no active variable"]
+
+
+def test_components_beyond_a_line_leave_no_empty_frames():
+    model = SimpleNamespace(components_=np.eye(4), explained_variance_ratio_=np.full(4, 0.25))
+    axes = plot_loadings(model)
+    assert len(axes) == 4
+    visible = [panel for panel in axes[0].figure.axes if panel.axison]
+    assert visible == list(axes)
+
+
+def test_wrong_lengths_are_told(model):
+    with pytest.raises(ValueError, match="feature_names has 2 entries, but the model has 4 variables"):
+        plot_loadings(model, ["a", "b"])
+    with pytest.raises(ValueError, match="axes has 3 entries, but the model has 2 components"):
+        plot_loadings(model, axes=plt.subplots(1, 3)[1])
+
+
+def test_a_fitted_model():
+    data = load_planted_expression()
+    fitted = GPower(2, cardinality=[8, 6]).fit(data.X)
+    for axes, module in zip(plot_loadings(fitted, data.feature_names), ("GROWTH", "IMMUNE"), strict=True):
+        assert sorted(labels(axes)) == sorted(data.modules[module])
+
+
+def test_says_which_extra_is_missing(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r'pip install "gpower\[plot\]"'):
+        plot_loadings(model)

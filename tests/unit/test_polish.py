@@ -1,0 +1,56 @@
+"""Swap polish: the whole neighbourhood of a support from one eigendecomposition."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gpower.postprocess import swap_polish, swap_slack
+
+
+def largest(S, idx):
+    return np.linalg.eigvalsh(S[np.ix_(idx, idx)])[-1]
+
+
+def exchanged(support, i, j):
+    return np.append(np.delete(support, i), j)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    A=hnp.arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(3, 8)), elements=st.integers(-4, 4).map(float)),
+    data=st.data(),
+)
+def test_the_slack_is_negative_exactly_where_an_exchange_helps(A, data):
+    S = A.T @ A
+    n = len(S)
+    k = data.draw(st.integers(1, n - 1))
+    support = np.array(data.draw(st.permutations(range(n)))[:k])
+    outside = np.setdiff1d(np.arange(n), support)
+    value, slack = swap_slack(S, support, outside)
+    assert value == pytest.approx(largest(S, support), abs=1e-12)
+    for i in range(k):
+        for column, j in enumerate(outside):
+            gain = largest(S, exchanged(support, i, j)) - value
+            if abs(gain) > 1e-6 * max(value, 1):
+                assert (gain > 0) == (slack[i, column] < 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_no_exchange_improves_a_polished_support(seed, k):
+    A = np.random.default_rng(seed).standard_normal((15, 20))
+    S = A.T @ A
+    start = np.arange(k)
+    polished = swap_polish(S, start)
+    assert polished.size == np.unique(polished).size == k
+    assert largest(S, polished) >= largest(S, start)
+    for i in range(k):
+        for j in np.setdiff1d(np.arange(20), polished):
+            assert largest(S, exchanged(polished, i, j)) <= largest(S, polished) * (1 + 1e-9)
+
+
+def test_all_variables_leave_nothing_to_exchange():
+    S = np.diag([3.0, 2.0, 1.0])
+    assert swap_polish(S, np.array([2, 0, 1])).tolist() == [0, 1, 2]

@@ -1,0 +1,411 @@
+"""The reader of users' tables: what it understands, and what it says about what it does not."""
+
+import builtins
+import gzip
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+
+from gpower.datasets import Table, TableError, read_table
+
+NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
+FEATURES = ("a", "b", "c")
+SAMPLES = ("s1", "s2")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a text file and return its path."""
+
+    def _write(name, text, encoding="utf-8"):
+        path = tmp_path / name
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    return _write
+
+
+def check(table, features=None, samples=None, numbers=NUMBERS):
+    np.testing.assert_array_equal(table.X, numbers)
+    assert table.feature_names == features
+    assert table.sample_names == samples
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        ("text", "features", "samples"),
+        [
+            ("1,2.5,-3\n4,5,6e-3\n", None, None),
+            ("a,b,c\n1,2.5,-3\n4,5,6e-3\n", FEATURES, None),
+            (",a,b,c\ns1,1,2.5,-3\ns2,4,5,6e-3\n", FEATURES, SAMPLES),
+            ("id,a,b,c\ns1,1,2.5,-3\ns2,4,5,6e-3\n", FEATURES, SAMPLES),
+            ("s1,1,2.5,-3\ns2,4,5,6e-3\n", None, SAMPLES),
+            (",0,1,2\n0,1,2.5,-3\n1,4,5,6e-3\n", ("0", "1", "2"), ("0", "1")),
+            ("state,1990,1991,1992\ns1,1,2.5,-3\ns2,4,5,6e-3\n", ("1990", "1991", "1992"), SAMPLES),
+            ("a,b,c\ns1,1,2.5,-3\ns2,4,5,6e-3\n", FEATURES, SAMPLES),  # R's write.table: no corner
+            ('"a","b","c"\r\n"1","2.5","-3"\r\n"4","5","6e-3"\r\n', FEATURES, None),
+            ("\n\na,b,c\n\n1,2.5,-3\n\n4,5,6e-3\n\n", FEATURES, None),
+            ("\ufeffa,b,c\n1,2.5,-3\n4,5,6e-3", FEATURES, None),
+            ("a;b;c\n1;2.5;-3\n4;5;6e-3\n", FEATURES, None),
+            (" a , b , c \n 1 , 2.5 , -3 \n 4 , 5 , 6e-3 \n", FEATURES, None),
+            ('"a,x",b,c\n1,2.5,-3\n4,5,6e-3\n', ("a,x", "b", "c"), None),
+        ],
+    )
+    def test_csv_with_and_without_names(self, write, text, features, samples):
+        check(read_table(write("t.csv", text)), features, samples)
+
+    @pytest.mark.parametrize("name", ["t.tsv", "t.TSV", "t.tab", "t.txt"])
+    def test_tabs(self, write, name):
+        check(read_table(write(name, "a\tb\tc\n1\t2.5\t-3\n4\t5\t6e-3\n")), FEATURES)
+
+    def test_a_tab_separated_header_may_contain_more_commas_than_tabs(self, write):
+        table = read_table(write("t.tsv", "a,a,a,a\tb\tc\n1\t2.5\t-3\n4\t5\t6e-3\n"))
+        check(table, ("a,a,a,a", "b", "c"))
+
+    def test_columns_padded_with_blanks(self, write):
+        check(read_table(write("t.txt", "  1.0   2.5 -3\n  4.0   5   6e-3\n")))
+
+    def test_gzipped(self, tmp_path):
+        path = tmp_path / "t.csv.gz"
+        path.write_bytes(gzip.compress(b"a,b,c\n1,2.5,-3\n4,5,6e-3\n"))
+        check(read_table(path), FEATURES)
+
+    def test_utf16_as_spreadsheets_save_it(self, write):
+        check(read_table(write("t.txt", "a\tb\tc\n1\t2.5\t-3\n4\t5\t6e-3\n", "utf-16")), FEATURES)
+
+    def test_one_column(self, write):
+        check(read_table(write("t.csv", "height\n1\n2\n")), ("height",), numbers=[[1.0], [2.0]])
+
+    def test_savetxt_round_trip(self, tmp_path):
+        np.savetxt(tmp_path / "t.txt", NUMBERS)
+        check(read_table(tmp_path / "t.txt"))
+
+    @pytest.mark.parametrize("missing", ["", " ", "NA", "NaN", "nan", "null", "N/A", "."])
+    def test_missing_cells_become_nan(self, write, missing):
+        table = read_table(write("t.csv", f"a,b\n1,{missing}\n{missing},4\n"))
+        check(table, ("a", "b"), numbers=[[1, np.nan], [np.nan, 4]])
+
+    def test_a_heading_that_is_empty_gets_its_position(self, write):
+        assert read_table(write("t.csv", "a,,c\n1,2,3\n")).feature_names == ("a", "column 2", "c")
+
+    def test_repeated_headings_are_told_apart(self, write):
+        table = read_table(write("t.csv", "a,b,a,a.1,a,b\n1,2,3,4,5,6\n"))
+        assert table.feature_names == ("a", "b", "a.2", "a.1", "a.3", "b.1")
+
+    @pytest.mark.parametrize("index_col", [2, "who"])
+    def test_index_col_by_position_and_by_heading(self, write, index_col):
+        path = write("t.csv", "a,b,who,c\n1,2.5,7,-3\n4,5,8,6e-3\n")
+        check(read_table(path, index_col=index_col), FEATURES, ("7", "8"))
+
+    def test_header_can_be_forced_either_way(self, write):
+        path = write("t.csv", "1,2\n3,4\n")
+        check(read_table(path, header=True), ("1", "2"), numbers=[[3, 4]])
+        check(read_table(path, header=False), numbers=[[1, 2], [3, 4]])
+
+    def test_transpose_swaps_the_names_too(self, write):
+        path = write("t.csv", "gene,s1,s2\na,1,4\nb,2.5,5\nc,-3,6e-3\n")
+        check(read_table(path, transpose=True), FEATURES, SAMPLES)
+
+    def test_hundreds_of_rows_beyond_the_lookahead(self, tmp_path):
+        X = np.arange(3000.0).reshape(1000, 3)
+        np.savetxt(tmp_path / "t.csv", X, delimiter=",")
+        check(read_table(tmp_path / "t.csv"), numbers=X)
+
+
+class TestTextErrors:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", "the file is empty"),
+            ("\n \n\n", "only blank lines"),
+            ("a,b,c\n", "a header and no samples"),
+            ("a,b\n1,2\n3\n", "line 3 has 1 cells where 2 are expected"),
+            ("a,b\n1,2\n3,4,5\n", "line 3 has 3 cells where 2 are expected"),
+            ("a,b\n1,2,3\n4,5\n", "line 2 has 3 cells where 2 are expected"),
+            ("1,2\n3,4,5\n", "line 2 has 3 cells where 2 are expected"),
+            ("a,b\n1,2,\n3,4,\n", "line 2 has 3 cells where 2 are expected"),
+            ("a,b\n1,2\n\n3,x\n", r"line 4, column 2 \('b'\) holds 'x' where a number belongs"),
+            ("a,b\nx,2\n3,4\n", r"line 2, column 1 \('a'\) holds 'x'.*index_col"),
+            ("id,a,b\ns1,1,2\ns2,3,male\n", r"line 3, column 3 \('b'\) holds 'male'"),
+            ("1,2,x\n4,5,6\n", "line 1, column 3 holds 'x'"),
+            ("1,x\n4,5\n", "line 1, column 2 holds 'x'"),
+            ("a,b\n1,1_0\n", r"line 2, column 2 \('b'\) holds '1_0'"),
+            ("a;b\n1,5;2\n", r"holds '1,5' where a number belongs; write decimals with a point"),
+            ("name,sex\nAda,f\nBob,m\n", r"line 2, column 2 \('sex'\) holds 'f'"),
+        ],
+    )
+    def test_says_where_and_what(self, write, text, message):
+        path = write("t.csv", text)
+        with pytest.raises(TableError, match=message) as raised:
+            read_table(path)
+        assert str(raised.value).startswith(str(path))
+        assert "\n" not in str(raised.value)
+
+    def test_a_table_of_names_only_has_no_variables(self, write):
+        with pytest.raises(TableError, match="no variables"):
+            read_table(write("t.csv", "id\ns1\ns2\n"), index_col=0)
+
+    def test_bytes_that_are_not_text(self, tmp_path):
+        (tmp_path / "t.csv").write_bytes(bytes(range(128, 256)))
+        with pytest.raises(TableError, match="not a text file in UTF-8"):
+            read_table(tmp_path / "t.csv")
+
+    def test_a_quote_that_never_closes(self, write):
+        with pytest.raises(TableError, match="not a table in text"):
+            read_table(write("t.csv", 'a,b\n1,"' + "2,3\n" * 50_000))
+
+    @pytest.mark.parametrize(
+        ("index_col", "message"),
+        [("nobody", "'nobody' is not a heading; the file has the columns a, b"), (9, "not one of the columns 0 to 1")],
+    )
+    def test_unknown_index_col(self, write, index_col, message):
+        with pytest.raises(TableError, match=message):
+            read_table(write("t.csv", "a,b\n1,2\n"), index_col=index_col)
+
+    def test_index_col_by_heading_needs_a_header(self, write):
+        with pytest.raises(TableError, match="the file has no header"):
+            read_table(write("t.csv", "1,2\n3,4\n"), index_col="a")
+
+    @pytest.mark.parametrize("keep", [30, -4])
+    def test_truncated_gzip(self, tmp_path, keep):
+        whole = gzip.compress(b"\n".join(b"%d,%d" % (i, i * i) for i in range(500)))
+        (tmp_path / "t.csv.gz").write_bytes(whole[:keep])
+        with pytest.raises(TableError, match="cannot be read"):
+            read_table(tmp_path / "t.csv.gz")
+
+    def test_text_that_is_not_gzip(self, write):
+        with pytest.raises(TableError, match=r"cannot be read.*gzip"):
+            read_table(write("t.csv.gz", "1,2\n"))
+
+
+class TestFiles:
+    def test_missing(self, tmp_path):
+        with pytest.raises(TableError, match=r"nothing\.csv: there is no such file"):
+            read_table(tmp_path / "nothing.csv")
+
+    def test_folder(self, tmp_path):
+        with pytest.raises(TableError, match="this is a folder"):
+            read_table(tmp_path)
+
+    @pytest.mark.parametrize("name", ["t.xlsx", "t", "t.npy.gz", "t.gz"])
+    def test_unknown_suffix_lists_the_known_ones(self, write, name):
+        with pytest.raises(TableError, match=r"is not one of \.csv, .*\.parquet"):
+            read_table(write(name, "1,2\n"))
+
+    @pytest.mark.parametrize("name", ["t.npy", "t.npz", "t.mtx", "t.parquet"])
+    def test_empty(self, write, name):
+        with pytest.raises(TableError, match="the file is empty"):
+            read_table(write(name, ""))
+
+    @pytest.mark.parametrize("name", ["t.npy", "t.npz", "t.mtx", "t.mtx.gz", "t.parquet"])
+    def test_not_of_its_kind(self, write, name):
+        if name == "t.parquet":
+            pytest.importorskip("pandas")
+            pytest.importorskip("pyarrow")
+        with pytest.raises(TableError, match=r"not|cannot be read") as raised:
+            read_table(write(name, "a,b,c\n1,2,3\n"))
+        assert "\n" not in str(raised.value)
+
+    @pytest.mark.parametrize(
+        ("name", "options"),
+        [("t.npy", {"index_col": 0}), ("t.npy", {"header": True}), ("t.csv", {"key": "X"}), ("t.mtx", {"key": "X"})],
+    )
+    def test_an_option_that_would_be_ignored_is_refused(self, write, name, options):
+        with pytest.raises(TableError, match=f"{next(iter(options))} has no meaning for a {name[1:]} file"):
+            read_table(write(name, "1,2\n"), **options)
+
+
+class TestNumPy:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_npy_keeps_the_precision(self, tmp_path, dtype):
+        np.save(tmp_path / "t.npy", NUMBERS.astype(dtype))
+        table = read_table(tmp_path / "t.npy")
+        check(table, numbers=NUMBERS.astype(dtype))
+        assert table.X.dtype == dtype
+
+    @pytest.mark.parametrize("dtype", [np.int8, np.uint16, bool, np.float16])
+    def test_other_numbers_become_float64(self, tmp_path, dtype):
+        np.save(tmp_path / "t.npy", np.ones((2, 2), dtype))
+        assert read_table(tmp_path / "t.npy").X.dtype == np.float64
+
+    def test_transpose(self, tmp_path):
+        np.save(tmp_path / "t.npy", NUMBERS.T)
+        check(read_table(tmp_path / "t.npy", transpose=True))
+
+    @pytest.mark.parametrize(
+        ("array", "message"),
+        [
+            (np.ones(3), "two dimensions and this array has 1"),
+            (np.ones((2, 2, 2)), "two dimensions and this array has 3"),
+            (np.ones((0, 3)), r"no samples \(rows\): its shape is 0 × 3"),
+            (np.ones((3, 0)), r"no variables \(columns\): its shape is 3 × 0"),
+            (np.ones((2, 2), complex), "real numbers and this array holds complex"),
+            (np.array([["a", "b"]]), "real numbers and this array holds str"),
+        ],
+    )
+    def test_arrays_that_are_no_table(self, tmp_path, array, message):
+        np.save(tmp_path / "t.npy", array)
+        with pytest.raises(TableError, match=message):
+            read_table(tmp_path / "t.npy")
+
+    def test_pickled_objects_are_refused(self, tmp_path):
+        np.save(tmp_path / "t.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+        with pytest.raises(TableError, match=r"not a whole \.npy file of numbers"):
+            read_table(tmp_path / "t.npy")
+
+    @pytest.mark.parametrize("name", ["t.npy", "t.npz"])
+    def test_truncated(self, tmp_path, name):
+        path = tmp_path / name
+        if name == "t.npy":
+            np.save(path, np.ones((50, 50)))
+        else:
+            np.savez(path, X=np.ones((50, 50)))
+        path.write_bytes(path.read_bytes()[:-500])
+        with pytest.raises(TableError, match=r"not a whole|truncated"):
+            read_table(path)
+
+    def test_npz_with_names(self, tmp_path):
+        np.savez(tmp_path / "t.npz", X=NUMBERS, genes=FEATURES, samples=SAMPLES, y=np.ones((2, 1)))
+        check(read_table(tmp_path / "t.npz"), FEATURES, SAMPLES)
+
+    def test_npz_names_keep_their_meaning_when_turned(self, tmp_path):
+        np.savez(tmp_path / "t.npz", X=NUMBERS.T, genes=FEATURES, samples=SAMPLES)
+        check(read_table(tmp_path / "t.npz", transpose=True), FEATURES, SAMPLES)
+
+    def test_npz_with_one_unnamed_array(self, tmp_path):
+        np.savez(tmp_path / "t.npz", NUMBERS)
+        check(read_table(tmp_path / "t.npz"))
+
+    def test_npz_with_several_tables_needs_a_key(self, tmp_path):
+        np.savez(tmp_path / "t.npz", first=NUMBERS, second=2 * NUMBERS)
+        check(read_table(tmp_path / "t.npz", key="second"), numbers=2 * NUMBERS)
+        with pytest.raises(TableError, match=r"2 tables \(first, second\)"):
+            read_table(tmp_path / "t.npz")
+        with pytest.raises(TableError, match="no array 'third'; there are first, second"):
+            read_table(tmp_path / "t.npz", key="third")
+
+    def test_npz_without_a_table(self, tmp_path):
+        np.savez(tmp_path / "t.npz", y=np.ones(3))
+        with pytest.raises(TableError, match="holds no table"):
+            read_table(tmp_path / "t.npz")
+
+    def test_npz_with_pickled_objects(self, tmp_path):
+        np.savez(tmp_path / "t.npz", X=np.array([[{}]], dtype=object))
+        with pytest.raises(TableError, match="something other than numbers"):
+            read_table(tmp_path / "t.npz")
+
+
+class TestSparse:
+    @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.csr_matrix])
+    @pytest.mark.parametrize("transpose", [False, True])
+    def test_npz_stays_sparse(self, tmp_path, kind, transpose):
+        sparse.save_npz(tmp_path / "t.npz", kind(NUMBERS.T if transpose else NUMBERS))
+        table = read_table(tmp_path / "t.npz", transpose=transpose)
+        assert sparse.issparse(table.X)
+        assert table.X.format in ("csr", "csc")
+        np.testing.assert_array_equal(table.X.toarray(), NUMBERS)
+
+    def test_counts_become_float64(self, tmp_path):
+        sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(np.eye(3, dtype=np.int32)))
+        assert read_table(tmp_path / "t.npz").X.dtype == np.float64
+
+    @pytest.mark.parametrize("name", ["t.mtx", "t.mtx.gz"])
+    def test_matrix_market_stays_sparse(self, tmp_path, name):
+        scipy_io.mmwrite(tmp_path / "t.mtx", sparse.coo_array(NUMBERS))
+        if name.endswith(".gz"):
+            (tmp_path / name).write_bytes(gzip.compress((tmp_path / "t.mtx").read_bytes()))
+        table = read_table(tmp_path / name)
+        assert sparse.issparse(table.X)
+        np.testing.assert_array_equal(table.X.toarray(), NUMBERS)
+
+    def test_dense_matrix_market(self, tmp_path):
+        scipy_io.mmwrite(tmp_path / "t.mtx", NUMBERS)
+        check(read_table(tmp_path / "t.mtx"))
+
+    def test_truncated_matrix_market(self, tmp_path):
+        path = tmp_path / "t.mtx"
+        scipy_io.mmwrite(path, sparse.coo_array(np.ones((5, 5))))
+        path.write_text("\n".join(path.read_text().splitlines()[:-3]))
+        with pytest.raises(TableError, match="not a whole Matrix Market file"):
+            read_table(path)
+
+    def test_without_samples(self, tmp_path):
+        sparse.save_npz(tmp_path / "t.npz", sparse.csr_array((0, 4)))
+        with pytest.raises(TableError, match="no samples"):
+            read_table(tmp_path / "t.npz")
+
+
+class TestParquet:
+    @pytest.fixture
+    def pandas(self):
+        pytest.importorskip("pyarrow")
+        return pytest.importorskip("pandas")
+
+    def test_named_columns(self, pandas, tmp_path):
+        pandas.DataFrame(NUMBERS, columns=FEATURES).to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet"), FEATURES)
+
+    def test_index_kept_by_pandas(self, pandas, tmp_path):
+        pandas.DataFrame(NUMBERS, columns=FEATURES, index=SAMPLES).to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet"), FEATURES, SAMPLES)
+
+    @pytest.mark.parametrize("index_col", [None, 0, "id"])
+    def test_a_column_of_names(self, pandas, tmp_path, index_col):
+        frame = pandas.DataFrame(NUMBERS, columns=FEATURES)
+        frame.insert(0, "id", SAMPLES)
+        frame.to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet", index_col=index_col), FEATURES, SAMPLES)
+
+    def test_missing_numbers_and_integers(self, pandas, tmp_path):
+        frame = pandas.DataFrame({"a": pandas.array([1, None], dtype="Int64"), "b": [True, False]})
+        frame.to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet"), ("a", "b"), numbers=[[1, 1], [np.nan, 0]])
+
+    def test_single_precision_is_kept(self, pandas, tmp_path):
+        pandas.DataFrame(NUMBERS.astype(np.float32), columns=FEATURES).to_parquet(tmp_path / "t.parquet")
+        assert read_table(tmp_path / "t.parquet").X.dtype == np.float32
+
+    def test_text_columns_are_named(self, pandas, tmp_path):
+        pandas.DataFrame({"a": [1.0], "sex": ["f"]}).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(TableError, match="row 1, column 'sex' holds 'f' where a number belongs"):
+            read_table(tmp_path / "t.parquet")
+
+    def test_unknown_index_col(self, pandas, tmp_path):
+        pandas.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(TableError, match="index_col 'b' is not one of the 1 columns"):
+            read_table(tmp_path / "t.parquet", index_col="b")
+
+    def test_truncated(self, pandas, tmp_path):
+        path = tmp_path / "t.parquet"
+        pandas.DataFrame(np.ones((100, 3)), columns=FEATURES).to_parquet(path)
+        path.write_bytes(path.read_bytes()[:-40])
+        with pytest.raises(TableError, match="not a whole Parquet file"):
+            read_table(path)
+
+    def test_says_which_extra_is_missing(self, monkeypatch, write):
+        real_import = builtins.__import__
+
+        def without_pandas(name, *args, **kwargs):
+            if name in ("pandas", "pyarrow"):
+                raise ImportError(name)
+            return real_import(name, *args, **kwargs)
+
+        monkeypatch.setattr(builtins, "__import__", without_pandas)
+        with pytest.raises(ImportError, match=r'pip install "gpower\[io\]"'):
+            read_table(write("t.parquet", "anything"))
+
+
+class TestLabelled:
+    def test_a_frame_that_shares_the_numbers(self):
+        pytest.importorskip("pandas")
+        X = NUMBERS.copy()
+        frame = Table(X, FEATURES).labelled()
+        assert tuple(frame.columns) == FEATURES
+        assert np.shares_memory(frame.to_numpy(), X)
+
+    def test_nothing_to_label(self):
+        S = sparse.csr_array(NUMBERS)
+        assert Table(NUMBERS).labelled() is NUMBERS
+        assert Table(S, FEATURES).labelled() is S
