@@ -1,6 +1,7 @@
 # make demo   the main job on bundled data, with a picture
 # make test   lint, types, import floors and the whole test suite
-# Both set up a virtual environment inside the checkout the first time.
+# make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
+# All set up a virtual environment inside the checkout the first time.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -8,7 +9,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint types floors unit format clean
+.PHONY: demo test lint types floors unit bench bench-full format clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
@@ -33,7 +34,13 @@ floors: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 -q
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+bench-full: $(STAMP)
+	$(BIN)/python -m benchmarks --full
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -341,7 +341,7 @@ class GPower(SparsePCAEstimator):
         -------
         self
         """
-        X = check_table(self, X, reset=True, min_samples=2 if self.center and self.covariance is None else 1)
+        X = check_table(self, X, reset=True)
         recipe = recipe_from(dict(vars(self)), X.shape)
         operator, moments = self._operator(X, sample_weight)
         rng = np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
@@ -354,6 +354,8 @@ class GPower(SparsePCAEstimator):
         """X as an operator, once it is known to hold numbers throughout."""
         names = getattr(self, "feature_names_in_", None)
         precomputed = self.covariance == "precomputed"
+        if X.shape[0] == 1 and self.center and not precomputed:
+            raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
         if precomputed:
             if sp.issparse(X) or sample_weight is not None:
                 what = "a dense matrix" if sp.issparse(X) else "no sample_weight"
@@ -407,8 +409,8 @@ class GPower(SparsePCAEstimator):
         zero = np.flatnonzero(self.cardinality_ == 0)
         if zero.size:
             warnings.warn(
-                f"Component(s) {', '.join(map(str, zero))} have no active variable and are all zero: the data have no "
-                "variance left for them, or gamma is too large. Ask for fewer components or a smaller gamma.",
+                f"{', '.join(f'components_[{j}]' for j in zero)}: no active variable, all zero. The data have no "
+                "variance left for it, or gamma is too large. Ask for fewer components or a smaller gamma.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

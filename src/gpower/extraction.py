@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from gpower._arrays import Array, orient
-from gpower.ascent import AscentResult, maximize
+from gpower.ascent import AscentResult, AscentState, maximize
 from gpower.calibration import calibrate
 from gpower.deflation import deflate
 from gpower.feasible_sets import Cube, Point
@@ -195,15 +196,18 @@ def _starts(problem: Problem, recipe: Recipe, rng: np.random.RandomState) -> lis
         count = count or (BLOCK_STARTS if exact else 1)
         return [block_start(problem), *(random_block_start(problem, rng) for _ in range(count - 1))]
     count = count or (auto_starts(problem.operator) if exact else 1)
-    return race(problem, column_starts(problem, column_order(problem.operator, count, rng)))
+    starts = column_starts(problem, column_order(problem.operator, count, rng))
+    return race(problem, starts, recipe.settings.callback)
 
 
-def race(problem: Problem, starts: Point) -> list[Point]:
+def race(problem: Problem, starts: Point, callback: Callable[[AscentState], Any] | None = None) -> list[Point]:
     """The best starts of one unit after a short ascent of all of them as one batch, distinct supports only."""
     if starts.C.shape[1] == 1:
         return [starts]
     batch = problem.as_batch(starts.C.shape[1])
-    point = maximize(batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=RACE_ITER).point
+    point = maximize(
+        batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=RACE_ITER, callback=callback
+    ).point
     values, gradient = batch.penalty.evaluate(point.C)
     finalists: dict[bytes, int] = {}
     for j in np.argsort(-values, kind="stable"):

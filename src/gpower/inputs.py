@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from gpower._arrays import Array
 
 
-def check_table(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
+def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as a float32 or float64 array, CSR or CSC matrix; not yet checked for missing values.
 
     Text columns are named in the error.
@@ -24,7 +24,6 @@ def check_table(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) ->
         accept_sparse=("csr", "csc"),
         dtype=(np.float64, np.float32),
         ensure_all_finite=False,
-        ensure_min_samples=min_samples,
     )
 
 

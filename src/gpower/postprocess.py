@@ -180,7 +180,7 @@ def swap_slack(S: Array, support: Array, outside: Array) -> tuple[float, Array]:
     --------
     >>> import numpy as np
     >>> value, slack = swap_slack(np.diag([1.0, 2.0, 3.0]), np.array([0, 1]), np.array([2]))
-    >>> value, slack[0, 0] < 0
+    >>> value, bool(slack[0, 0] < 0)
     (2.0, True)
     """
     w, U = np.linalg.eigh(S[np.ix_(support, support)])

@@ -89,7 +89,7 @@ def test_missing_values_name_the_column_of_a_frame(frame):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_text_columns_are_named(frame):
     table = frame({"sample": ["a", "b", "c"], "x": [1.0, 2.0, 3.0], "y": [1.0, 0.0, 3.0]})
-    with pytest.raises(ValueError, match="hold text, not numbers: 'sample'. Drop them"):
+    with pytest.raises(ValueError, match="hold text, not numbers: 'sample'"):
         GPower(1).fit(table)
 
 

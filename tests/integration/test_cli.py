@@ -1,0 +1,494 @@
+"""The command line, as a person and as a program use it."""
+
+import csv
+import gzip
+import inspect
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+
+from gpower import GPower, __version__
+from gpower.datasets import load_pitprops, load_planted_expression, read_table
+
+typer = pytest.importorskip("typer")
+rich = pytest.importorskip("rich")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from gpower import cli  # noqa: E402
+
+EXPRESSION = load_planted_expression()
+PITPROPS = load_pitprops()
+
+
+def write_csv(path, X, columns=None, rows=None):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        if columns is not None:
+            writer.writerow([*(["name"] if rows is not None else []), *columns])
+        for i, row in enumerate(np.asarray(X).tolist()):
+            writer.writerow([*([rows[i]] if rows is not None else []), *row])
+    return path
+
+
+@pytest.fixture
+def gpower(monkeypatch):
+    """Run the command and return its result; the terminal is wide enough not to wrap."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*args):
+        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def expression(tmp_path):
+    return write_csv(tmp_path / "expression.csv", EXPRESSION.X, EXPRESSION.feature_names, EXPRESSION.sample_names)
+
+
+@pytest.fixture
+def pitprops(tmp_path):
+    return write_csv(tmp_path / "pitprops.csv", PITPROPS.correlation, PITPROPS.feature_names, PITPROPS.feature_names)
+
+
+def read_csv(path):
+    table = read_table(path)
+    return table.X, table.feature_names, table.sample_names
+
+
+class TestPrinted:
+    def test_each_component_lists_its_variables_with_variance_and_total(self, gpower, pitprops):
+        result = gpower("fit", pitprops, "--covariance", "-m", 2, "-k", 4)
+        model = GPower(2, cardinality=4, covariance="precomputed").fit(PITPROPS.correlation)
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        printed = " ".join(result.stdout.split())
+        for component in model.components_:
+            for j in np.flatnonzero(component):
+                assert f"{PITPROPS.feature_names[j]} {component[j]:+.3f}" in printed
+        shares = 100 * model.explained_variance_ratio_
+        assert f"{shares[0]:.3g} % of variance" in result.stdout
+        assert f"{shares.sum():.3g} % in total" in result.stdout
+
+    def test_variables_are_sorted_by_size(self, gpower, expression):
+        lines = gpower("fit", expression, "-m", 1, "-k", 8).stdout.splitlines()
+        loadings = [abs(float(line.split()[1])) for line in lines if line.strip().startswith("GROWTH")]
+        assert len(loadings) == 8
+        assert loadings == sorted(loadings, reverse=True)
+
+    def test_components_that_do_not_fit_side_by_side_go_below(self, gpower, expression, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "50")
+        lines = gpower("fit", expression, "-k", "8,6,5").stdout.splitlines()
+        assert max(map(len, lines)) <= 50
+        assert [line for line in lines if "Component 3" in line and "Component 1" not in line]
+
+    def test_top_shortens_the_list_and_says_so(self, gpower, expression):
+        result = gpower("fit", expression, "-m", 1, "-k", 8, "--top", 3)
+        assert result.stdout.count("GROWTH") == 3
+        assert "and 5 more" in result.stdout
+
+    def test_names_with_brackets_are_printed_as_they_are(self, gpower, tmp_path):
+        X = np.random.RandomState(0).standard_normal((10, 2)) * [3, 1]
+        path = write_csv(tmp_path / "t.csv", X, ["[bold]a[/bold]", "b"])
+        assert "[bold]a[/bold] +1.000" in gpower("fit", path, "-m", 1, "-k", 1).stdout
+
+    def test_small_shares_do_not_round_to_nothing(self, gpower, tmp_path):
+        X = np.random.RandomState(0).standard_normal((10, 2)) * [100, 1]
+        result = gpower("fit", write_csv(tmp_path / "t.csv", X), "-k", 1)
+        model = GPower(2, cardinality=1).fit(X)
+        assert model.explained_variance_ratio_[1] < 5e-4
+        assert f"{100 * model.explained_variance_ratio_[1]:.3g} % of variance" in result.stdout
+
+    def test_variables_of_the_same_name_are_told_apart(self, gpower, tmp_path):
+        X = np.random.RandomState(0).standard_normal((10, 2)) * [1, 3]
+        assert "TP53.1 +1.000" in gpower("fit", write_csv(tmp_path / "t.csv", X, ["TP53"] * 2), "-m", 1, "-k", 1).stdout
+
+    def test_unnamed_variables_are_numbered(self, gpower, tmp_path):
+        X = np.random.RandomState(0).standard_normal((10, 3)) * [1, 5, 1]
+        assert "x1" in gpower("fit", write_csv(tmp_path / "t.csv", X), "-m", 1, "-k", 1).stdout
+
+    def test_warnings_are_notes_on_stderr(self, gpower, expression):
+        result = gpower("fit", expression, "--gamma", 0.1, "--max-iter", 1)
+        assert result.exit_code == 0
+        assert result.stderr.startswith("note: ")
+        assert "max_iter" in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+    def test_verbose_logs_to_stderr_while_it_runs(self, gpower, expression):
+        logger = logging.getLogger("gpower")
+        before = logger.level, list(logger.handlers)
+        assert "3 components" in gpower("fit", expression, "-k", "8,6,5", "-v").stderr
+        assert (logger.level, list(logger.handlers)) == before
+
+
+class TestOptions:
+    def test_every_estimator_option_has_its_flag(self):
+        options = set(inspect.signature(cli.fit).parameters)
+        assert set(inspect.signature(GPower).parameters) - {"callback"} <= options
+
+    def test_defaults_are_the_estimators(self, gpower, expression, tmp_path):
+        gpower("fit", expression, "-o", tmp_path)
+        assert GPower.load(tmp_path / "model.npz").get_params() == GPower().get_params()
+
+    @pytest.mark.parametrize(
+        ("flags", "expected"),
+        [
+            (["-m", "3", "-k", "4"], {"n_components": 3, "cardinality": 4}),
+            (["-k", "8,6,5"], {"n_components": 3, "cardinality": [8, 6, 5]}),
+            (["--gamma", "0.1,0.2"], {"n_components": 2, "gamma": [0.1, 0.2]}),
+            (["--gamma", "0.1", "--penalty", "l1"], {"gamma": 0.1, "penalty": "l1"}),
+            (["--method", "block", "--mu", "1,0.5"], {"method": "block", "mu": [1, 0.5]}),
+            (["--method", "block", "--regularization", "0.5"], {"regularization": 0.5}),
+            (["--l1-bound", "4"], {"l1_bound": 4.0}),
+            (["--variance", "l1", "-k", "5"], {"variance": "l1"}),
+            (["--positive", "-k", "5"], {"positive": True}),
+            (["--no-center", "--scale"], {"center": False, "scale": True}),
+            (["--n-init", "3", "--random-state", "7", "-k", "5"], {"n_init": 3, "random_state": 7}),
+            (["--n-init", "auto", "--init", "paper"], {"n_init": "auto", "init": "paper"}),
+            (["--solver", "direct", "--no-acceleration"], {"solver": "direct", "acceleration": False}),
+            (["--refit", "none", "--no-polish"], {"refit": None, "polish": False}),
+            (["--refit", "norms"], {"refit": "norms"}),
+            (["--deflation", "schur"], {"deflation": "schur"}),
+            (["--tol", "1e-3", "--max-iter", "50"], {"tol": 1e-3, "max_iter": 50}),
+            (["-vv"], {"verbose": 2}),
+        ],
+    )
+    def test_flags_reach_the_estimator(self, gpower, expression, tmp_path, flags, expected):
+        result = gpower("fit", expression, *flags, "-o", tmp_path)
+        assert result.exit_code == 0, result.stderr
+        params = GPower.load(tmp_path / "model.npz").get_params()
+        assert {name: params[name] for name in expected} == expected
+
+    def test_covariance(self, gpower, pitprops, tmp_path):
+        result = gpower("fit", pitprops, "--covariance", "-m", 1, "-k", 5, "-o", tmp_path)
+        assert GPower.load(tmp_path / "model.npz").explained_variance_[0] == pytest.approx(3.406155, abs=1e-6)
+        assert not (tmp_path / "scores.csv").exists()
+        assert "loadings.csv, model.npz" in result.stdout
+
+
+class TestFormats:
+    """The same numbers give the same components, whatever file they come in."""
+
+    X = EXPRESSION.X[:, :40]
+    NAMES = EXPRESSION.feature_names[:40]
+
+    def components(self, gpower, path, *flags):
+        result = gpower("fit", path, "-m", 2, "-k", 3, "--json", *flags)
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    @pytest.fixture
+    def expected(self):
+        return GPower(2, cardinality=3).fit(self.X).components_
+
+    def test_text(self, gpower, tmp_path, expected):
+        for name in ("t.csv", "t.txt"):
+            found = self.components(gpower, write_csv(tmp_path / name, self.X, self.NAMES))
+            np.testing.assert_array_equal(found["components_"], expected)
+            assert found["feature_names_in_"] == list(self.NAMES)
+
+    def test_gzip(self, gpower, tmp_path, expected):
+        plain = write_csv(tmp_path / "t.csv", self.X)
+        (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+        np.testing.assert_array_equal(self.components(gpower, tmp_path / "t.csv.gz")["components_"], expected)
+
+    def test_transpose(self, gpower, tmp_path, expected):
+        path = write_csv(tmp_path / "t.csv", self.X.T, EXPRESSION.sample_names, self.NAMES)
+        found = self.components(gpower, path, "--transpose")
+        np.testing.assert_allclose(found["components_"], expected, atol=1e-10)
+        assert found["feature_names_in_"] == list(self.NAMES)
+
+    @pytest.mark.parametrize("flag", ["id", "2"])
+    def test_index_col(self, gpower, tmp_path, expected, flag):
+        X = np.insert(self.X, 2, np.arange(len(self.X)), axis=1)
+        columns = [*self.NAMES[:2], "id", *self.NAMES[2:]]
+        found = self.components(gpower, write_csv(tmp_path / "t.csv", X, columns), "--index-col", flag)
+        np.testing.assert_array_equal(found["components_"], expected)
+
+    def test_numpy(self, gpower, tmp_path, expected):
+        np.save(tmp_path / "t.npy", self.X)
+        np.savez(tmp_path / "t.npz", first=self.X, second=self.X)
+        np.testing.assert_array_equal(self.components(gpower, tmp_path / "t.npy")["components_"], expected)
+        found = self.components(gpower, tmp_path / "t.npz", "--key", "second")
+        np.testing.assert_array_equal(found["components_"], expected)
+
+    def test_sparse(self, gpower, tmp_path, expected):
+        sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(self.X))
+        scipy_io.mmwrite(tmp_path / "t.mtx", sparse.coo_array(self.X))
+        for name in ("t.npz", "t.mtx"):
+            found = self.components(gpower, tmp_path / name)
+            np.testing.assert_allclose(found["components_"], expected, atol=1e-8)
+
+    def test_parquet(self, gpower, tmp_path, expected):
+        pandas = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow")
+        pandas.DataFrame(self.X, columns=self.NAMES).to_parquet(tmp_path / "t.parquet")
+        np.testing.assert_array_equal(self.components(gpower, tmp_path / "t.parquet")["components_"], expected)
+
+
+class TestOutput:
+    @pytest.fixture
+    def model(self):
+        return GPower(3, cardinality=[8, 6, 5]).fit(EXPRESSION.X)
+
+    def test_files_hold_the_fitted_model(self, gpower, expression, tmp_path, model):
+        folder = tmp_path / "new" / "results"
+        result = gpower("fit", expression, "-k", "8,6,5", "-o", folder)
+        assert f"Wrote loadings.csv, scores.csv, model.npz into {folder}." in result.stdout.splitlines()
+
+        loadings, columns, variables = read_csv(folder / "loadings.csv")
+        np.testing.assert_array_equal(loadings, model.components_.T)
+        assert columns == ("component_1", "component_2", "component_3")
+        assert variables == EXPRESSION.feature_names
+
+        scores, columns, samples = read_csv(folder / "scores.csv")
+        np.testing.assert_allclose(scores, model.transform(EXPRESSION.X), rtol=1e-12)
+        assert columns == ("component_1", "component_2", "component_3")
+        assert samples == EXPRESSION.sample_names
+
+        again = GPower.load(folder / "model.npz")
+        np.testing.assert_array_equal(again.components_, model.components_)
+        np.testing.assert_array_equal(again.explained_variance_, model.explained_variance_)
+
+    def test_the_saved_model_knows_the_names(self, gpower, expression, tmp_path):
+        pytest.importorskip("pandas")
+        gpower("fit", expression, "-k", 5, "-o", tmp_path)
+        assert tuple(GPower.load(tmp_path / "model.npz").feature_names_in_) == EXPRESSION.feature_names
+
+    def test_unnamed_samples_are_numbered(self, gpower, tmp_path):
+        np.save(tmp_path / "t.npy", EXPRESSION.X)
+        gpower("fit", tmp_path / "t.npy", "-k", 5, "-o", tmp_path)
+        assert read_csv(tmp_path / "scores.csv")[2][:2] == ("s0", "s1")
+        assert read_csv(tmp_path / "loadings.csv")[2][:2] == ("x0", "x1")
+
+    def test_json_has_the_fitted_attributes(self, gpower, expression, model):
+        result = gpower("fit", expression, "-k", "8,6,5", "--json")
+        assert result.stderr == ""
+        found = json.loads(result.stdout)
+        fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+        assert fitted <= set(found)
+        for name in fitted - {"gamma_"}:
+            np.testing.assert_array_equal(found[name], getattr(model, name), err_msg=name)
+        assert found["gamma_"] == [None, None, None]  # NaN is not JSON
+
+    def test_json_lists_loadings_by_name(self, gpower, expression, model):
+        first = json.loads(gpower("fit", expression, "-k", "8,6,5", "--json").stdout)["loadings"][0]
+        by_name = {entry["name"]: entry["loading"] for entry in first}
+        at = [EXPRESSION.feature_names.index(name) for name in by_name]
+        np.testing.assert_array_equal(list(by_name.values()), model.components_[0, at])
+        assert set(by_name) == set(EXPRESSION.modules["GROWTH"])
+
+    def test_json_keeps_stdout_to_itself(self, gpower, expression, tmp_path):
+        result = gpower("fit", expression, "--gamma", 0.1, "--max-iter", 1, "--json", "-o", tmp_path)
+        notes = json.loads(result.stdout)["notes"]
+        assert len(notes) == 1
+        assert result.stderr.splitlines() == [
+            f"note: {notes[0]}",
+            f"Wrote loadings.csv, scores.csv, model.npz into {tmp_path}.",
+        ]
+
+
+class TestErrors:
+    def one_line(self, result, message):
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert len(result.stderr.splitlines()) == 1
+        assert message in result.stderr
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("t.csv", b"", "the file is empty"),
+            ("t.csv", b"a,b\n", "no samples"),
+            ("t.csv", b"a,b\n1,2\n3,4,5\n", "line 3 has 3 cells where 2 are expected"),
+            ("t.csv", b"a,b\n1,2\n3,oops\n", "line 3, column 2 ('b') holds 'oops' where a number belongs"),
+            ("t.csv", b"a,b\n1,2\n3,\n5,6\n", "column 'b'"),
+            ("t.csv", b"a,b\n1,2\n3,inf\n5,6\n", "column 'b'"),
+            ("t.csv", b"a,b\n1,2\n", "sample"),
+            ("t.csv", bytes(range(200, 256)), "not a text file"),
+            ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
+            ("t.tsv", b"a\tb\n1\t2\n3\n", "line 3 has 1 cells where 2 are expected"),
+            ("t.npy", b"\x93NUMPY\x01\x00", "not a whole .npy file"),
+            ("t.npy", b"a,b\n1,2\n", "not a whole .npy file"),
+            ("t.npz", b"PK\x03\x04 and then nothing", "not an .npz archive"),
+            ("t.mtx", b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.0\n", "Matrix Market"),
+            ("t.parquet", b"PAR1 and then nothing", "Parquet"),
+            ("t.xlsx", b"PK", "the suffix '.xlsx' is not one of"),
+        ],
+    )
+    def test_malformed_files(self, gpower, tmp_path, name, content, message):
+        if name.endswith("parquet") or "column 'b'" in message:
+            pytest.importorskip("pandas")
+        (tmp_path / name).write_bytes(content)
+        self.one_line(gpower("fit", tmp_path / name, "-m", 1, "-k", 1), message)
+
+    def test_missing_file(self, gpower, tmp_path):
+        self.one_line(gpower("fit", tmp_path / "nothing.csv"), "nothing.csv: there is no such file")
+
+    def test_a_folder_is_no_table(self, gpower, tmp_path):
+        self.one_line(gpower("fit", tmp_path), "this is a folder")
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["-m", 0], "n_components=0"),
+            (["-k", 0], "cardinality=0"),
+            (["-k", 999], "cardinality=999"),
+            (["-m", 3, "-k", "5,5"], "cardinality has 2 entries, but n_components=3"),
+            (["-k", 5, "--gamma", 0.1], "cardinality and gamma"),
+            (["--gamma", 1.5], "gamma=1.5"),
+            (["--penalty", "l7"], "penalty='l7'"),
+            (["--covariance"], "square matrix"),
+            (["--index-col", "nobody"], "'nobody' is not a heading"),
+            (["--key", "X"], "key has no meaning for a .csv file"),
+        ],
+    )
+    def test_bad_parameters(self, gpower, expression, flags, message):
+        self.one_line(gpower("fit", expression, *flags), message)
+
+    def test_output_that_is_a_file(self, gpower, expression):
+        self.one_line(gpower("fit", expression, "-o", expression), "this is a file; the results go into a folder")
+
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ["fit"],
+            ["fit", "t.csv", "-k", "many"],
+            ["fit", "t.csv", "--n-init", "few"],
+            ["fit", "t.csv", "--nonsense"],
+            ["no"],
+        ],
+    )
+    def test_wrong_usage_is_code_two(self, gpower, args):
+        result = gpower(*args)
+        assert result.exit_code == 2
+        assert "Error" in result.stderr
+
+    def test_interrupted(self, gpower, expression, monkeypatch):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(GPower, "fit", interrupt)
+        result = gpower("fit", expression)
+        assert result.exit_code == 130
+        assert result.stderr == "Interrupted.\n"
+        assert result.stdout == ""
+
+
+class TestProgress:
+    @pytest.fixture
+    def terminal(self):
+        return rich.console.Console(file=io.StringIO(), force_terminal=True, width=100)
+
+    def test_shows_steps_once_the_work_is_long(self, terminal, monkeypatch):
+        monkeypatch.setattr(cli, "_PATIENCE", 0.01)
+        with cli._progress(terminal, "fitting 3 × 4") as tell:
+            time.sleep(0.1)
+            for _ in range(2):
+                tell(type("State", (), {"value": 1.25}))
+            time.sleep(0.3)
+        assert "fitting 3 × 4, step 2, objective 1.25" in terminal.file.getvalue()
+
+    def test_short_work_shows_nothing(self, terminal):
+        with cli._progress(terminal, "fitting") as tell:
+            tell(type("State", (), {"value": 1.25}))
+        assert terminal.file.getvalue() == ""
+
+    def test_nothing_but_a_terminal_is_told(self, monkeypatch):
+        monkeypatch.setattr(cli, "_PATIENCE", 0.0)
+        console = rich.console.Console(file=io.StringIO(), force_terminal=False)
+        with cli._progress(console, "fitting") as tell:
+            time.sleep(0.05)
+        assert tell is None
+        assert console.file.getvalue() == ""
+
+    def test_counting_steps_never_stops_an_ascent(self, terminal):
+        with cli._progress(terminal, "fitting") as tell:
+            watched = GPower(2, gamma=0.1, callback=tell).fit(EXPRESSION.X)
+        np.testing.assert_array_equal(watched.components_, GPower(2, gamma=0.1).fit(EXPRESSION.X).components_)
+
+
+class TestDemo:
+    def test_prints_both_tables_and_draws_both_pictures(self, gpower, tmp_path):
+        pytest.importorskip("matplotlib")
+        result = gpower("demo", "--output", tmp_path / "pictures")
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        for name in ("pitprops.png", "expression.png"):
+            assert (tmp_path / "pictures" / name).read_bytes().startswith(b"\x89PNG")
+            assert f"Picture: {tmp_path / 'pictures' / name}" in result.stdout.splitlines()
+        assert "Component 6" in result.stdout
+        assert "Component 1 found 8 of the 8 GROWTH genes." in result.stdout
+        assert "Component 3 found 5 of the 5 STRESS genes." in result.stdout
+
+    def test_goes_on_without_matplotlib(self, gpower, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        result = gpower("demo", "--output", tmp_path)
+        assert result.exit_code == 0
+        assert "STRESS1" in result.stdout
+        assert "Picture" not in result.stdout
+        assert (
+            result.stderr.splitlines()
+            == ['note: no picture. Pictures need matplotlib: pip install "gpower[plot]".'] * 2
+        )
+
+
+class TestProcess:
+    """Real processes, as the shell starts them."""
+
+    def run(self, *args, **env):
+        command = [sys.executable, *args]
+        env = os.environ | env
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
+
+    def test_fit(self, expression):
+        done = self.run("-m", "gpower", "fit", str(expression), "-m", "1", "-k", "8", "--json")
+        assert done.returncode == 0
+        assert done.stderr == ""
+        assert json.loads(done.stdout)["cardinality_"] == [8]
+
+    def test_a_terminal_without_the_letters_of_a_name(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("α,b\n1,2\n5,2.5\n9,2\n", encoding="utf-8")
+        done = self.run("-m", "gpower", "fit", str(path), "-m", "1", "-k", "1", PYTHONIOENCODING="ascii")
+        assert done.returncode == 0
+        assert "? " in done.stdout
+        assert done.stderr == ""
+
+    def test_error_without_traceback(self, tmp_path):
+        done = self.run("-m", "gpower", "fit", str(tmp_path / "nothing.csv"))
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert done.stderr == f"error: {tmp_path / 'nothing.csv'}: there is no such file.\n"
+
+    def test_says_which_extra_is_missing(self):
+        block = "import sys; sys.modules['typer'] = None; from gpower.__main__ import main; main()"
+        done = self.run("-c", block)
+        assert done.returncode == 1
+        assert done.stderr.splitlines() == ['error: the command line needs typer and rich: pip install "gpower[cli]"']
+
+    def test_help_loads_nothing_heavy_of_its_own(self):
+        code = (
+            "import sys\nfrom gpower.__main__ import main\n"
+            "try:\n    main()\nexcept SystemExit:\n    pass\n"
+            "print(sorted({'matplotlib', 'gpower.plotting', 'gpower.datasets'} & set(sys.modules)))"
+        )
+        assert self.run("-c", code).stdout.splitlines()[-1] == "[]"
+
+
+def test_version(gpower):
+    assert gpower("--version").stdout == f"gpower {__version__}\n"
