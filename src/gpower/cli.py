@@ -4,10 +4,8 @@ Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 
 2 wrong usage, 130 interrupted. Whatever is slow to import loads inside the commands.
 """
 
-import csv
 import json
 import logging
-import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.cells import set_cell_size
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
 from rich.text import Text
+
+from gpower.report import print_components, write_results
 
 if TYPE_CHECKING:
     from gpower import GPower
@@ -40,23 +37,7 @@ app = typer.Typer(
 )
 
 _PATIENCE = 1.0  # seconds of work before progress shows
-_MAX_NAME = 30  # characters of a variable's name in the printed table
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # the choice of the literature
-_FITTED = (
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "cardinality_",
-    "gamma_",
-    "objective_",
-    "optimality_gap_",
-    "n_iter_",
-    "converged_",
-    "n_passes_",
-    "n_features_in_",
-    "mean_",
-    "scale_",
-    "components_",
-)
 
 
 def _print_version(wanted: bool) -> None:
@@ -257,11 +238,11 @@ def fit(
         model, notes = _fitted(table, options, err)
         names = _names(table)
         if as_json:
-            typer.echo(json.dumps(_as_json(model, names, notes), allow_nan=False))
+            typer.echo(json.dumps(attributes(model, names, notes), allow_nan=False))
         else:
-            _print_components(console, model, names, title=_title(table, data.name, covariance), top=top)
+            print_components(console, model, names, title=_title(table, data.name, covariance), top=top)
         if folder is not None:
-            written = _write_results(folder, model, table, names, covariance)
+            written = write_results(folder, model, table, names, covariance)
             _say(err if as_json else console, f"Wrote {', '.join(written)} into {folder}.")
 
 
@@ -287,7 +268,7 @@ def demo(
         title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
         model = _show_example(console, err, table, [8, 6, 5], None, title, folder / "expression.png")
         for j, (module, genes) in enumerate(expression.modules.items()):
-            found = {name for name, _ in _loadings(model.components_[j], expression.feature_names)}
+            found = set(model.loadings(expression.feature_names)[j])
             _say(console, f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes.")
 
 
@@ -303,7 +284,7 @@ def _show_example(
     """Fit, print and draw one bundled table."""
     options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
     model, _ = _fitted(table, options, err)
-    _print_components(console, model, _names(table), title)
+    print_components(console, model, _names(table), title)
     try:
         _draw(model, _names(table), picture)
     except ImportError as error:
@@ -438,81 +419,3 @@ def _names(table: "Table") -> list[str]:
 def _title(table: "Table", name: str, covariance: bool) -> str:
     n_samples, n_features = table.X.shape
     return f"{name}: {n_features} variables" if covariance else f"{name}: {n_samples} samples × {n_features} variables"
-
-
-def _loadings(component: Any, names: Sequence[str]) -> list[tuple[str, float]]:
-    """Name and loading of the active variables, the largest |loading| first."""
-    active = component.nonzero()[0]
-    order = sorted(active, key=lambda j: -abs(component[j]))
-    return [(names[j], float(component[j])) for j in order]
-
-
-def _print_components(console: Console, model: "GPower", names: Sequence[str], title: str, top: int = 50) -> None:
-    """The components side by side, as many as fit: variance and running total above, loadings below."""
-    columns = [_loadings(component, names) for component in model.components_]
-    shares = [float(share) for share in model.explained_variance_ratio_]
-    name_width = max([5, *(min(len(name), _MAX_NAME) for column in columns for name, _ in column[:top])])
-    # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
-    width = max(name_width + 7, len("0.0123 % of variance"))
-    per_line = max(1, console.width // (width + 4))
-    _say(console, title)
-    for start in range(0, len(columns), per_line):
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2))
-        for j in range(start, min(start + per_line, len(columns))):
-            total = sum(shares[: j + 1])
-            head = f"Component {j + 1}\n{100 * shares[j]:.3g} % of variance\n{100 * total:.3g} % in total"
-            table.add_column(Text(head), no_wrap=True, min_width=width)
-        cells = [_cells(column, top, name_width) for column in columns[start : start + per_line]]
-        for i in range(max(map(len, cells))):
-            table.add_row(*(Text(column[i] if i < len(column) else "") for column in cells))
-        console.print(table)
-
-
-def _cells(loadings: Sequence[tuple[str, float]], top: int, name_width: int) -> list[str]:
-    """The lines of one component in the printed table."""
-    if not loadings:
-        return ["no active variable"]
-    lines = [f"{_fixed(name, name_width)} {loading:+.3f}" for name, loading in loadings[:top]]
-    return lines if len(loadings) <= top else [*lines, f"and {len(loadings) - top} more"]
-
-
-def _fixed(name: str, width: int) -> str:
-    return set_cell_size(name if len(name) <= width else name[: width - 1] + "…", width)
-
-
-def _as_json(model: "GPower", names: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
-    """The fitted attributes under their own names, the loadings once more by name, and the notes."""
-    fitted = {name: _plain(getattr(model, name)) for name in _FITTED}
-    loadings = [
-        [{"name": name, "loading": loading} for name, loading in _loadings(component, names)]
-        for component in model.components_
-    ]
-    return fitted | {"feature_names_in_": list(names), "loadings": loadings, "notes": list(notes)}
-
-
-def _plain(value: Any) -> Any:
-    """Arrays as lists; null for what JSON has no number for."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _write_results(folder: Path, model: "GPower", table: "Table", names: Sequence[str], covariance: bool) -> list[str]:
-    """Write the loadings, the scores (a covariance has none) and the model; the names of the files."""
-    written = ["loadings.csv", "model.npz"]
-    _write_csv(folder / "loadings.csv", "variable", names, model.components_.T)
-    model.save(folder / "model.npz")
-    if not covariance:
-        samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
-        _write_csv(folder / "scores.csv", "sample", samples, model.transform(table.labelled()))
-        written.insert(1, "scores.csv")
-    return written
-
-
-def _write_csv(path: Path, corner: str, names: Sequence[str], columns: Any) -> None:
-    """One named row per line, one column per component, every digit kept."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([corner, *(f"component_{j + 1}" for j in range(columns.shape[1]))])
-        writer.writerows([name, *row] for name, row in zip(names, columns.tolist(), strict=True))

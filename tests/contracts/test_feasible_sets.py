@@ -424,6 +424,28 @@ def test_nearly_coinciding_units_are_still_made_orthonormal(kind, angle):
     assert np.vdot(T, y.C) == pytest.approx(np.linalg.norm(known.A @ (mu * T), "nuc"), rel=1e-7)
 
 
+@pytest.mark.parametrize("angle", [0.3, 0.1, 0.05, 0.03, 0.02, 0.01, 1e-3, 1e-5])
+def test_nearly_coinciding_units_are_still_made_orthonormal_in_single_precision(angle):
+    known, rng = data(), np.random.default_rng(22)
+    T = rng.standard_normal((N, M)).astype(np.float32)
+    T[:, 1] = T[:, 0] + angle * T[:, 1]
+    mu = np.ones(M, np.float32)
+    y = CorrelationSet(DataMatrix(known.A.astype(np.float32)), mu).argmax_linear(Point(None, T))
+    assert_member(known, Stiefel(), mu, y, tol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["centred", "covariance"])
+def test_starts_side_by_side_without_a_direction_are_each_pointed_at_the_longest_column(kind):
+    known, rng = data(kind), np.random.default_rng(28)
+    T = rng.standard_normal((N, M))
+    T[:, [0, 2]] = 0
+    y = CorrelationSet(known.operator, MU[M], Spheres()).argmax_linear(Point(None, T))
+    assert_member(known, Spheres(), MU[M], y)
+    longest = unit_columns(known.A[:, [np.argmax(np.linalg.norm(known.A, axis=0))]])
+    np.testing.assert_allclose(known.samples(y)[:, [0, 2]], np.hstack([longest, longest]), atol=1e-10)
+    np.testing.assert_allclose(known.samples(y)[:, [1]], unit_columns(known.A @ T[:, [1]]), atol=1e-10)
+
+
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
 def test_a_unit_without_a_direction_is_pointed_at_the_column_least_explained_by_the_others(kind):
     known, mu, rng = data(kind), MU[M], np.random.default_rng(23)

@@ -634,6 +634,39 @@ def test_rows_of_weight_zero_have_no_influence_however_far_they_lie(container, s
     np.testing.assert_allclose(moments.scale, wanted.scale, rtol=1e-8)
 
 
+@EACH_CONTAINER
+def test_many_samples_in_single_precision_are_summed_without_drift(container):
+    """Logarithms of counts repeat a few values: a running float32 sum would be off by the same way each time."""
+    counts = np.random.default_rng(12).poisson([0.2, 1.0, 5.0], size=(100_000, 3))
+    X = np.log1p(counts).astype(np.float32)
+    A = standardized(X)
+    operator, moments = as_operator(container(X))
+    S = gram_of(operator)
+    norms = np.linalg.norm(A, axis=0)
+    np.testing.assert_allclose(moments.mean, X.mean(axis=0, dtype=np.float64), rtol=1e-5)
+    np.testing.assert_allclose(operator.column_norms, norms, rtol=1e-4)
+    np.testing.assert_allclose(S / np.outer(norms, norms), A.T @ A / np.outer(norms, norms), atol=1e-4)
+
+
+def stored_twice(kind):
+    """A matrix some of whose entries are stored as two summands, and the dense matrix it stands for."""
+    data, minor = np.array([1.0, 2.0, 5.0, -1.0, 4.0, 0.5, 0.5, 3.0]), np.array([0, 0, 1, 2, 2, 3, 3, 0])
+    X = kind((data, minor, np.array([0, 3, 5, 7, 8])), shape=(4, 4))
+    assert not X.has_canonical_format
+    return X, X.copy().toarray()
+
+
+@KINDS
+@pytest.mark.parametrize("options", [{}, {"scale": True}, {"center": False}])
+def test_entries_stored_in_parts_count_as_their_sum(kind, options):
+    X, dense = stored_twice(kind)
+    A = standardized(dense, **options)
+    for reduce in (True, False):
+        operator, _ = as_operator(X, reduce=reduce, **options)
+        np.testing.assert_allclose(gram_of(operator), A.T @ A, atol=1e-12)
+        np.testing.assert_allclose(operator.column_norms, np.linalg.norm(A, axis=0), atol=1e-12)
+
+
 def test_the_moments_of_weighted_data_are_those_of_repeated_rows():
     X, counts = tall_table(1.0), np.arange(60) % 3
     weighted, moments = as_operator(X, scale=True, sample_weight=counts.astype(float))

@@ -241,3 +241,14 @@ def test_importing_gpower_loads_no_optional_package():
         return heavy & set(out.split())
 
     assert loaded_by("gpower") <= loaded_by("sklearn.decomposition")  # which itself looks for pandas
+
+
+def test_loadings_are_named_and_sorted():
+    X = planted(n=15)
+    model = GPower(1, cardinality=3).fit(pd.DataFrame(X, columns=[f"gene{j}" for j in range(15)]))
+    (first,) = model.loadings()
+    assert sorted(first) == sorted(f"gene{j}" for j in np.flatnonzero(model.components_[0]))
+    assert list(np.abs(list(first.values()))) == sorted(np.abs(list(first.values())), reverse=True)
+    assert list(model.loadings([str(j) for j in range(15)])[0]) == [name.removeprefix("gene") for name in first]
+    with pytest.raises(ValueError, match="feature_names has 3 entries, but there are 15 variables"):
+        model.loadings(["a", "b", "c"])

@@ -1,0 +1,111 @@
+"""A fitted model as a person or a program reads it: printed table, JSON, files. Needs rich, the ``cli`` extra."""
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.cells import set_cell_size
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from gpower.datasets import Table
+    from gpower.fitted import SparsePCAEstimator
+
+__all__ = ["attributes", "print_components", "write_results"]
+
+_MAX_NAME = 30  # characters of a variable's name in the printed table
+_FITTED = (
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "cardinality_",
+    "gamma_",
+    "objective_",
+    "optimality_gap_",
+    "n_iter_",
+    "converged_",
+    "n_passes_",
+    "n_features_in_",
+    "mean_",
+    "scale_",
+    "components_",
+)
+
+
+def print_components(
+    console: Console, model: "SparsePCAEstimator", names: Sequence[str], title: str, top: int = 50
+) -> None:
+    """The components side by side, as many as fit: variance and running total above, loadings below."""
+    columns = [list(component.items()) for component in model.loadings(names)]
+    shares = [float(share) for share in model.explained_variance_ratio_]
+    name_width = max([5, *(min(len(name), _MAX_NAME) for column in columns for name, _ in column[:top])])
+    # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
+    width = max(name_width + 7, len("0.0123 % of variance"))
+    per_line = max(1, console.width // (width + 4))
+    console.print(Text(title), soft_wrap=True)
+    for start in range(0, len(columns), per_line):
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2))
+        for j in range(start, min(start + per_line, len(columns))):
+            total = sum(shares[: j + 1])
+            head = f"Component {j + 1}\n{100 * shares[j]:.3g} % of variance\n{100 * total:.3g} % in total"
+            table.add_column(Text(head), no_wrap=True, min_width=width)
+        cells = [_cells(column, top, name_width) for column in columns[start : start + per_line]]
+        for i in range(max(map(len, cells))):
+            table.add_row(*(Text(column[i] if i < len(column) else "") for column in cells))
+        console.print(table)
+
+
+def _cells(loadings: Sequence[tuple[str, float]], top: int, name_width: int) -> list[str]:
+    """The lines of one component in the printed table."""
+    if not loadings:
+        return ["no active variable"]
+    lines = [f"{_fixed(name, name_width)} {loading:+.3f}" for name, loading in loadings[:top]]
+    return lines if len(loadings) <= top else [*lines, f"and {len(loadings) - top} more"]
+
+
+def _fixed(name: str, width: int) -> str:
+    return set_cell_size(name if len(name) <= width else name[: width - 1] + "…", width)
+
+
+def attributes(model: "SparsePCAEstimator", names: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
+    """The fitted attributes under their own names, the loadings once more by name, and the notes."""
+    fitted = {name: _plain(getattr(model, name)) for name in _FITTED}
+    loadings = [
+        [{"name": name, "loading": loading} for name, loading in component.items()]
+        for component in model.loadings(names)
+    ]
+    return fitted | {"feature_names_in_": list(names), "loadings": loadings, "notes": list(notes)}
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists; null for what JSON has no number for."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_results(
+    folder: Path, model: "SparsePCAEstimator", table: "Table", names: Sequence[str], covariance: bool
+) -> list[str]:
+    """Write the loadings, the scores (a covariance has none) and the model; the names of the files."""
+    written = ["loadings.csv", "model.npz"]
+    _write_csv(folder / "loadings.csv", "variable", names, model.components_.T)
+    model.save(folder / "model.npz")
+    if not covariance:
+        samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
+        _write_csv(folder / "scores.csv", "sample", samples, model.transform(table.labelled()))
+        written.insert(1, "scores.csv")
+    return written
+
+
+def _write_csv(path: Path, corner: str, names: Sequence[str], columns: Any) -> None:
+    """One named row per line, one column per component, every digit kept."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([corner, *(f"component_{j + 1}" for j in range(columns.shape[1]))])
+        writer.writerows([name, *row] for name, row in zip(names, columns.tolist(), strict=True))
