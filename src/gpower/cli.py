@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from gpower.report import print_components, write_results
+from gpower.report import attributes, print_components, write_results
 
 if TYPE_CHECKING:
     from gpower import GPower
