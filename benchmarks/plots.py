@@ -1,0 +1,43 @@
+"""Time against size, a panel per problem, a line per solver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.rulers import Measurement
+
+
+def plot(measured: Sequence[Measurement], path: Path, machine: str) -> None:
+    """Both axes logarithmic, on the Gaussian tables."""
+    rows = [row for row in measured if row.group in ("single", "five", "large", "sklearn") and row.times]
+    panels = sorted({_panel(row) for row in rows}, key=lambda panel: (len(panel), panel))
+    if not panels:
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    colors = {name: f"C{j}" for j, name in enumerate(dict.fromkeys(row.solver for row in rows))}
+    figure, axes = plt.subplots(1, len(panels), figsize=(max(3.4 * len(panels), 7), 4), sharey=True, squeeze=False)
+    for axis, panel in zip(axes[0], panels, strict=True):
+        for name, color in colors.items():
+            points = {
+                row.shape[0] * row.shape[1]: row.seconds for row in rows if (_panel(row), row.solver) == (panel, name)
+            }
+            axis.loglog(sorted(points), [points[x] for x in sorted(points)], "o-", ms=4, color=color, label=name)
+        axis.set(title=panel, xlabel="entries of the matrix")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("seconds")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=4, frameon=False)
+    figure.suptitle(machine, fontsize=5)
+    figure.tight_layout(rect=(0, 0.1, 1, 0.98))
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _panel(row: Measurement) -> str:
+    problem = row.problem
+    return problem.penalty if problem.n_components == 1 else f"{problem.penalty}, m=5, {problem.method}"

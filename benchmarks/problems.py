@@ -1,0 +1,50 @@
+"""What is solved and what a solver answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A formulation of sparse PCA, free of the data.
+
+    Attributes
+    ----------
+    penalty : {"l1", "l0"}
+    gamma : float
+        Fraction of the largest useful γ: of max‖aᵢ‖ (ℓ1), of its square (ℓ0).
+    n_components : int
+    method : {"deflation", "block"}
+        One component after the other, or all at once.
+    """
+
+    penalty: str
+    gamma: float
+    n_components: int = 1
+    method: str = "deflation"
+
+    @property
+    def label(self) -> str:
+        """The problem in a few letters."""
+        many = "" if self.n_components == 1 else f" m={self.n_components} {self.method}"
+        return f"{self.penalty} {100 * self.gamma:g}%{many}"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Loadings, (n_features, m), and what the solver itself says of them; NaN where it says nothing."""
+
+    Z: np.ndarray
+    objective: float = np.nan
+    passes: float = np.nan
+
+
+class CannotRun(Exception):  # noqa: N818 - not an error: an entry of the table
+    """A competitor has no answer to a problem; the message says why."""
+
+
+L1, L0 = Problem("l1", 0.1), Problem("l0", 0.01)
+FIVE = tuple(Problem(one.penalty, one.gamma, 5, method) for method in ("deflation", "block") for one in (L1, L0))

@@ -1,0 +1,136 @@
+"""One ruler for all: time of interleaved repeats, passes, objective, explained variance, cardinality, memory."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.problems import Answer, CannotRun, Problem
+from benchmarks.solvers import solver
+
+#: Seconds of a round under which it is repeated more often.
+BLINK = 0.2
+
+
+@dataclass(eq=False)
+class Measurement:
+    """What one solver did with one problem of one table."""
+
+    group: str
+    dataset: str
+    shape: tuple[int, int]
+    problem: Problem
+    solver: str
+    times: list[float] = field(default_factory=list)
+    objective: float = np.nan
+    passes: float = np.nan
+    cardinality: int = 0
+    variance: float = np.nan  # adjusted, share of the total
+    memory: float = np.nan  # peak extra bytes
+    note: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Median time; NaN where the solver could not run."""
+        return float(np.median(self.times)) if self.times else np.nan
+
+    def values(self) -> dict[str, float]:
+        """Every ruler but the time."""
+        names = ("objective", "passes", "cardinality", "variance", "memory")
+        return {name: float(getattr(self, name)) for name in names}
+
+
+class VarianceRuler:
+    """Adjusted variance of loadings as a share of the total variance of a table; means and total computed once."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.mean = np.asarray(X.mean(axis=0)).ravel()
+        squares = float(X.multiply(X).sum()) if hasattr(X, "multiply") else float(np.vdot(X, X))
+        self.total = squares - X.shape[0] * float(self.mean @ self.mean)
+
+    def share(self, Z: np.ndarray) -> float:
+        """Σ Rⱼⱼ² of the QR factorisation of the scores of unit loadings, largest variance first, over the total."""
+        Z = Z / np.maximum(np.linalg.norm(Z, axis=0), 1e-300)
+        rows = np.flatnonzero(Z.any(axis=1))
+        scores = np.asarray(self.X[:, rows] @ Z[rows]) - self.mean[rows] @ Z[rows]
+        order = np.argsort(-np.sum(scores**2, axis=0))
+        return float(np.sum(np.diagonal(np.linalg.qr(scores[:, order], mode="r")) ** 2)) / self.total
+
+
+def peak_memory(call: Callable[[], Any]) -> tuple[Any, float]:
+    """A call's result, and the most bytes that Python and NumPy held for it at any time."""
+    tracemalloc.start()
+    try:
+        result = call()
+        return result, float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """A call's result and its wall time."""
+    begin = time.perf_counter()
+    result = call()
+    return result, time.perf_counter() - begin
+
+
+def repeat_times(calls: Sequence[Callable[[], Any]], repeats: int) -> np.ndarray:
+    """Wall times, (repeats, len(calls)), of interleaved repeats after a warm-up."""
+    with quiet():
+        for call in calls:
+            call()
+        return np.array([[timed(call)[1] for call in calls] for _ in range(repeats)])
+
+
+@contextmanager
+def quiet() -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings collected instead of shown."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+def compete(
+    group: str, dataset: str, X: Any, problem: Problem, solvers: Sequence[str], repeats: int, budget: float
+) -> list[Measurement]:
+    """All solvers on one problem, the first being the reference whose cardinality the others get.
+
+    The warm-up measures everything but the time. Then `repeats` interleaved rounds (five times as many when a round
+    takes no more than a blink); a solver drops out once it has used up `budget` seconds, but has at least one.
+    """
+    ruler, runs, measured, warm_up = VarianceRuler(X), [], [], 0.0
+    for name in solvers:
+        row = Measurement(group, dataset, X.shape, problem, solver(name).LABEL)
+        measured.append(row)
+        try:
+            with quiet() as caught:
+                call = solver(name).prepare(X, problem, measured[0].cardinality)
+                (answer, row.memory), seconds = timed(lambda call=call: peak_memory(call))
+        except CannotRun as reason:
+            row.note = str(reason)
+            continue
+        row.note = str(caught[0].message) if caught else ""
+        record(row, answer, ruler)
+        runs.append((row, call))
+        warm_up += seconds
+    with quiet():
+        for _ in range(repeats if warm_up > BLINK else 5 * repeats):
+            for row, call in runs:
+                if sum(row.times) < budget:
+                    row.times.append(timed(call)[1])
+    return measured
+
+
+def record(row: Measurement, answer: Answer, ruler: VarianceRuler) -> None:
+    """The untimed rulers, the same for every solver."""
+    row.objective, row.passes = answer.objective, answer.passes
+    row.cardinality = int(np.count_nonzero(answer.Z))
+    row.variance = ruler.share(answer.Z)

@@ -1,0 +1,18 @@
+"""GPower with the paper's settings to the letter: its start, its iteration on the whole matrix, its refits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.problems import Answer, Problem
+from benchmarks.solvers.gpower_default import answer, estimator
+
+LABEL = "gpower (paper)"
+
+
+def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
+    """`GPower.fit` with the paper's settings; ℓ0 loadings are read off, ℓ1 patterns are filled."""
+    refit = "norms" if problem.penalty == "l1" else None
+    model = estimator(problem, solver="direct", init="paper", n_init=1, acceleration=False, refit=refit)
+    return lambda: answer(model.fit(X))
