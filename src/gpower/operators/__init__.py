@@ -54,6 +54,9 @@ def as_operator(
     if covariance:
         n = X.shape[0]
         return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0)
+    if sp.issparse(X) and not X.has_canonical_format:  # an entry stored in parts counts as their sum
+        X = X.copy()
+        X.sum_duplicates()
     counter = PassCounter()
     found = column_moments(X, center, scale, sample_weight, counter)
     row_scale = None if sample_weight is None else np.sqrt(sample_weight).astype(X.dtype)

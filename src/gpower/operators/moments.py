@@ -16,6 +16,8 @@ from gpower.operators.base import PassCounter
 BLOCK = 1 << 17
 #: Stored entries of a sparse matrix treated at once.
 SPARSE_BLOCK = 1 << 20
+#: Rows of a sparse matrix whose products are summed at once.
+SPARSE_ROWS = 1 << 14
 #: Rows whose means shift the data before its moments are summed.
 FIRST_ROWS = 32
 
@@ -82,8 +84,7 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     """
     counter.add(1)
     if sp.issparse(X):
-        sums = X.sum(axis=0) if weight is None else weight.astype(X.dtype) @ X
-        mean = np.asarray(sums, np.float64).ravel() / total
+        mean = _sparse_sums(X, weight) / total
         return mean, _sparse_deviation_norms(X, mean, weight)
     first = X[:FIRST_ROWS]
     shift = np.asarray(first.mean(axis=0, dtype=np.float64)).astype(X.dtype)
@@ -124,6 +125,15 @@ def _shifted_sums(X: Array, shift: Array, weight: Array | None) -> tuple[Array, 
     return sums, squares
 
 
+def _sparse_sums(X: Any, weight: Array | None) -> Array:
+    """Weighted sums of the columns in float64: repeated values make sums in float32 drift."""
+    w = np.ones(X.shape[0]) if weight is None else weight.astype(np.float64)
+    sums = np.zeros(X.shape[1])
+    for rows, cols, values in _stored_entries(X):
+        sums += np.bincount(cols, weights=values * w[rows], minlength=X.shape[1])
+    return sums
+
+
 def _sparse_deviation_norms(X: Any, mean: Array, weight: Array | None) -> Array:
     """Stored entries deviate by x − m, all others by m."""
     p, n = X.shape
@@ -150,12 +160,7 @@ def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: Pass
     """(X − mean)ᵀ diag(w) (X − mean), (n_features, n_features), in one pass."""
     counter.add(1)
     if sp.issparse(X):
-        WX = X if weight is None else sp.diags_array(weight.astype(X.dtype)) @ X
-        S = np.asarray((X.T @ WX).todense())
-        if mean is not None:
-            total = X.shape[0] if weight is None else float(np.sum(weight))
-            S -= (total * np.outer(mean, mean)).astype(S.dtype)
-        return S
+        return _sparse_gram(X, mean, weight)
     S = np.zeros((X.shape[1], X.shape[1]), np.float64)
     step = max(X.shape[1], 256)
     for start in range(0, X.shape[0], step):
@@ -164,4 +169,17 @@ def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: Pass
         if weight is not None:
             B = np.sqrt(weight[rows]).astype(X.dtype)[:, None] * B
         S += B.T @ B
+    return S.astype(X.dtype)
+
+
+def _sparse_gram(X: Any, mean: Array | None, weight: Array | None) -> Array:
+    """XᵀWX − Σw·mmᵀ, summed over blocks of rows in float64."""
+    w = np.ones(X.shape[0]) if weight is None else weight.astype(np.float64)
+    S = np.zeros((X.shape[1], X.shape[1]))
+    rows = X.tocsr()
+    for start in range(0, X.shape[0], SPARSE_ROWS):
+        B = rows[start : start + SPARSE_ROWS].astype(np.float64)
+        S += (B.T @ (sp.diags_array(w[start : start + SPARSE_ROWS]) @ B)).toarray()
+    if mean is not None:
+        S -= w.sum() * np.outer(mean, mean)
     return S.astype(X.dtype)
