@@ -30,40 +30,42 @@ def gaussian(n_samples: int, n_features: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n_samples, n_features))
 
 
-def factor_model(n_samples: int, n_features: int, seed: int = 0, n_factors: int = 20) -> np.ndarray:
+def factor_model(
+    n_samples: int, n_features: int, *, n_factors: int = 20, share: float = 0.04, spread: float = 0.5, seed: int = 0
+) -> np.ndarray:
     """Expression-like data: log-normal column deviations, factors of decaying strength on overlapping groups.
 
-    Factor k moves a random 4 % of the variables with strength 2/√(k+1) beside unit noise, so a variable may
-    follow several of them; then every column gets its own standard deviation and level.
+    Factor k moves a random `share` of the variables with strength 2/√(k+1) beside unit noise, so a variable may
+    follow several of them; then every column gets its own standard deviation, of log-deviation `spread`, and level.
     """
     rng = np.random.default_rng(seed)
     strengths = 2 / np.sqrt(np.arange(1, n_factors + 1))
-    members = rng.random((n_factors, n_features)) < 0.04
+    members = rng.random((n_factors, n_features)) < share
     loadings = members * rng.normal(1, 0.3, members.shape) * rng.choice([-1, 1], members.shape)
     X = rng.standard_normal((n_samples, n_factors)) @ (strengths[:, None] * loadings)
     X += rng.standard_normal(X.shape)
-    X *= np.exp(rng.normal(-1, 0.5, n_features))
+    X *= np.exp(rng.normal(-1, spread, n_features))
     X += rng.normal(8, 2, n_features)
     return X
 
 
-def sparse_counts(n_samples: int, n_features: int, density: float = 0.01, seed: int = 0) -> sp.csr_array:
-    """Document-like CSR: log-normal entries in random places, and 20 topics where 300 words meet 300 documents."""
+def sparse_topics(n_samples: int, n_features: int, density: float = 0.01, seed: int = 0) -> sp.csr_array:
+    """Documents × words in CSR: positive entries at random, a tenth of them larger and in 20 topics of 200 words."""
     rng = np.random.default_rng(seed)
     total = int(density * n_samples * n_features)
-    topics = [_topic(rng, n_samples, n_features, inside=total // 200) for _ in range(20)]
-    rest = total - sum(rows.size for rows, _ in topics)
-    rows = np.concatenate([rng.integers(n_samples, size=rest), *(rows for rows, _ in topics)])
-    cols = np.concatenate([rng.integers(n_features, size=rest), *(cols for _, cols in topics)])
-    values = rng.lognormal(0, 0.5, rows.size)
+    places = [_topic(rng, (n_samples, n_features), total // 200) for _ in range(20)]
+    inside = sum(rows.size for rows, _ in places)
+    places.append((rng.integers(n_samples, size=total - inside), rng.integers(n_features, size=total - inside)))
+    rows, cols = (np.concatenate(part) for part in zip(*places, strict=True))
+    values = rng.lognormal(0, 0.5, total) * np.where(np.arange(total) < inside, 3, 1)
     return sp.csr_array(sp.coo_array((values, (rows, cols)), shape=(n_samples, n_features)))
 
 
-def _topic(rng: np.random.Generator, n_samples: int, n_features: int, inside: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places where some documents use some words."""
-    documents = rng.choice(n_samples, 300, replace=False)
-    words = rng.choice(n_features, 300, replace=False)
-    return rng.choice(documents, inside), rng.choice(words, inside)
+def _topic(rng: np.random.Generator, shape: tuple[int, int], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places where 200 documents use 200 words, the documents unequally often."""
+    documents, words = (rng.choice(size, 200, replace=False) for size in shape)
+    weights = rng.dirichlet(np.full(200, 2.0))
+    return rng.choice(documents, count, p=weights), rng.choice(words, count)
 
 
 def expression(path: Path) -> np.ndarray:
@@ -79,5 +81,5 @@ def gaussian_dataset(shape: tuple[int, int]) -> Dataset:
 
 LARGE = gaussian_dataset((2000, 40000))
 FACTOR = Dataset("factor model 295x13319", partial(factor_model, 295, 13319))
-TALL = Dataset("tall factor model 20000x500", partial(factor_model, 20000, 500))
-SPARSE = Dataset("sparse 20000x20000 1%", partial(sparse_counts, 20000, 20000))
+TALL = Dataset("tall factor model 20000x500", partial(factor_model, 20000, 500, n_factors=8, share=0.2, spread=0.2))
+SPARSE = Dataset("sparse 20000x20000 1%", partial(sparse_topics, 20000, 20000))

@@ -66,7 +66,7 @@ class VarianceRuler:
 
 
 def peak_memory(call: Callable[[], Any]) -> tuple[Any, float]:
-    """A call's result, and the most bytes that Python and NumPy held for it at any time."""
+    """A call's result, and the most bytes that Python and NumPy held for it at any time, its result included."""
     tracemalloc.start()
     try:
         result = call()
@@ -103,27 +103,32 @@ def compete(
 ) -> list[Measurement]:
     """All solvers on one problem, the first being the reference whose cardinality the others get.
 
-    The warm-up measures everything but the time. Then `repeats` interleaved rounds (five times as many when a round
-    takes no more than a blink); a solver drops out once it has used up `budget` seconds, but has at least one.
+    A warm-up, a run for the memory, then `repeats` interleaved rounds, five times as many when they take no more
+    than a blink. A solver drops out once it has used up `budget` seconds, but has at least one round; a warm-up
+    five times as long stands for all of it.
     """
-    ruler, runs, measured, warm_up = VarianceRuler(X), [], [], 0.0
+    ruler, runs, measured = VarianceRuler(X), [], []
     for name in solvers:
         row = Measurement(group, dataset, X.shape, problem, solver(name).LABEL)
         measured.append(row)
-        try:
-            with quiet() as caught:
+        with quiet() as caught:
+            try:
                 call = solver(name).prepare(X, problem, measured[0].cardinality)
-                (answer, row.memory), seconds = timed(lambda call=call: peak_memory(call))
-        except CannotRun as reason:
-            row.note = str(reason)
-            continue
-        row.note = str(caught[0].message) if caught else ""
+                answer, seconds = timed(call)
+            except CannotRun as reason:
+                row.note = str(reason)
+                continue
         record(row, answer, ruler)
-        runs.append((row, call))
-        warm_up += seconds
+        row.note = str(caught[0].message) if caught else ""
+        if seconds > 5 * budget:
+            row.times.append(seconds)
+        else:
+            runs.append((row, call, seconds))
     with quiet():
-        for _ in range(repeats if warm_up > BLINK else 5 * repeats):
-            for row, call in runs:
+        for row, call, _ in runs:
+            row.memory = peak_memory(call)[1]
+        for _ in range(repeats if sum(seconds for *_, seconds in runs) > BLINK else 5 * repeats):
+            for row, call, _ in runs:
                 if sum(row.times) < budget:
                     row.times.append(timed(call)[1])
     return measured

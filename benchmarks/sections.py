@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.datasets import gaussian, sparse_counts
+from benchmarks.datasets import gaussian, sparse_topics
 from benchmarks.problems import FIVE, L0, L1, Problem
 from benchmarks.report import Log, at_least, at_most, print_table
 from benchmarks.rulers import peak_memory, quiet, repeat_times, timed
@@ -153,8 +153,8 @@ def memory(run: Run) -> None:
         "dense C 1000x20000": (lambda: dense, 0.5),
         "dense F 1000x20000": (lambda: np.asfortranarray(dense), 0.5),
         "dense C float32": (lambda: dense.astype(np.float32), 0.5),
-        "sparse CSR 20000x20000": (lambda: sparse_counts(20000, 20000), 1.0),
-        "sparse CSC 20000x20000": (lambda: sparse_counts(20000, 20000).tocsc(), 1.0),
+        "sparse CSR 20000x20000": (lambda: sparse_topics(20000, 20000), 1.0),
+        "sparse CSC 20000x20000": (lambda: sparse_topics(20000, 20000).tocsc(), 1.0),
     }
     rows = []
     for name, (make, limit) in tables.items():

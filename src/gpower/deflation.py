@@ -25,6 +25,8 @@ from gpower._arrays import Array
 from gpower.operators.base import Operator, Restriction
 from gpower.operators.in_memory import Covariance, DataMatrix, gram_samples, restrict_samples
 
+#: Columns deflated at once.
+BLOCK = 256
 RULES = ("projection", "orthogonalized", "schur")
 
 
@@ -86,7 +88,10 @@ class Deflated(Operator):
 
     def columns(self, idx: Array) -> Array:
         """A[:, idx] − Y Z[idx]ᵀ."""
-        return self.base.columns(idx) - self.Y @ self.Z[idx].T
+        A = self.base.columns(idx)
+        for j in range(0, len(idx), BLOCK):  # in place, a few columns at a time: A may be much of the matrix
+            A[:, j : j + BLOCK] -= self.Y @ self.Z[idx[j : j + BLOCK]].T
+        return A
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
         """XᵀY; the base's own correlations are recovered from the deflated ones where it needs them."""
@@ -173,7 +178,8 @@ def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
         after, noise = before - t**2, 32 * eps
     elif operator.has_samples and idx.size <= t.size // 4:
         after, noise = before.copy(), (128 * eps) ** 2
-        after[idx] = np.sum((operator.columns(idx) - y @ z[idx].T).astype(np.float64) ** 2, axis=0)
+        for part in np.array_split(idx, idx.size // BLOCK + 1):
+            after[part] = np.sum((operator.columns(part) - y @ z[part].T).astype(np.float64) ** 2, axis=0)
     else:
         c = operator.correlate(y)
         after, noise = before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]), 32 * eps

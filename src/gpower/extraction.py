@@ -15,7 +15,7 @@ from gpower.deflation import deflate
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Formulation, Problem
 from gpower.operators.base import Operator
-from gpower.penalties import Cardinality, top
+from gpower.penalties import Cardinality, Penalty, top
 from gpower.postprocess import fill_unit, leading_components, refit, swap_polish
 from gpower.starts import (
     auto_starts,
@@ -35,8 +35,8 @@ FINALISTS = 5
 BLOCK_STARTS = 4
 #: Variables outside a support that the swap polish considers.
 SWAP_CANDIDATES = 384
-#: Precision of the race between starts.
-RACE_TOL, RACE_ITER = 1e-4, 100
+#: Precision of the race between starts, and the steps of a heat.
+RACE_TOL, HEAT = 1e-4, 4
 
 ROTATION_NOTE = (
     "With equal mu and no penalty the loadings of a block are defined only up to a rotation; "
@@ -201,20 +201,28 @@ def _starts(problem: Problem, recipe: Recipe, rng: np.random.RandomState) -> lis
 
 
 def race(problem: Problem, starts: Point, callback: Callable[[AscentState], Any] | None = None) -> list[Point]:
-    """The best starts of one unit after a short ascent of all of them as one batch, distinct supports only."""
-    if starts.C.shape[1] == 1:
-        return [starts]
-    batch = problem.as_batch(starts.C.shape[1])
-    point = maximize(
-        batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=RACE_ITER, callback=callback
-    ).point
-    values, gradient = batch.penalty.evaluate(point.C)
-    finalists: dict[bytes, int] = {}
+    """The best starts of one unit, of distinct supports: all ascend as one batch, the best third goes on to another."""
+    count = starts.C.shape[1]
+    while count > FINALISTS:
+        batch = problem.as_batch(count)
+        starts = maximize(
+            batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT, callback=callback
+        ).point
+        kept = _distinct_best(batch.penalty, starts.C, max(FINALISTS, count // 3))
+        starts, count = Point(starts.X[:, kept], starts.C[:, kept]), len(kept)
+    return [starts.column(j) for j in range(count)]
+
+
+def _distinct_best(penalty: Penalty, C: Array, most: int) -> list[int]:
+    """Columns of C with the largest values, one for each support."""
+    values, gradient = penalty.evaluate(C)
+    active = gradient != 0
+    first: dict[bytes, int] = {}
     for j in np.argsort(-values, kind="stable"):
-        finalists.setdefault(np.flatnonzero(gradient[:, j]).tobytes(), int(j))
-        if len(finalists) == FINALISTS:
+        first.setdefault(np.packbits(active[:, j]).tobytes(), int(j))
+        if len(first) == most:
             break
-    return [point.column(j) for j in finalists.values()]
+    return list(first.values())
 
 
 def _end(problem: Problem, start: Point, recipe: Recipe) -> tuple[Array, float, AscentResult]:

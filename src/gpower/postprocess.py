@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse.linalg as spla
@@ -12,7 +14,6 @@ from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators.base import Operator
-from gpower.operators.in_memory import Covariance
 from gpower.penalties import FixedSupport, L1Ball, NonNegative, Penalty, signed
 
 #: Above this order an eigenproblem goes to Lanczos iterations.
@@ -25,56 +26,81 @@ SWAP_GAIN = 1e-10
 SWAPS_TRIED = 6
 
 
-def leading_components(operator: Operator, m: int, start: Array | None = None) -> tuple[Array, Array]:
-    """Loadings of ordinary PCA, (n, m), and the variances ‖A z‖², (m,), largest first; zero beyond the rank.
+def leading_components(
+    operator: Operator, m: int, idx: Array | None = None, start: Array | None = None
+) -> tuple[Array, Array]:
+    """Loadings of ordinary PCA of some columns, (|idx|, m), and the variances ‖A z‖², (m,), largest first.
 
-    `start`, (n,), near the first component spares iterations.
+    Zero beyond the rank. `start`, (|idx|,), near the first component spares iterations.
     """
     p, n = operator.shape
-    if min(p, n) > DENSE_ORDER and 4 * m < min(p, n):
-        values, Z = _lanczos(operator, m)
-    elif n <= p or not operator.has_samples:
-        values, Z = _largest_eigenpairs(operator.gram(np.arange(n)), m, start)
+    idx = np.arange(n) if idx is None else idx
+    if min(p, idx.size) > DENSE_ORDER and 4 * m < min(p, idx.size):
+        values, Z = _by_products(operator, m, idx, start)
+    elif idx.size <= p or not operator.has_samples:
+        values, Z = _largest_eigenpairs(operator.gram(idx), m, start)
     else:
-        x = None if start is None else operator.combine(start[:, None])[:, 0]
-        values, U = _largest_eigenpairs(_sample_gram(operator), m, x)
-        Z = operator.correlate(U.astype(operator.dtype))
-    values = np.where(values > 4 * max(p, n) * np.finfo(operator.dtype).eps * values[:1], values, 0.0)
-    Z = unit_columns(np.where(operator.column_norms[:, None] > 0, Z, 0)) * (values > 0)
+        x = None if start is None else operator.combine(_embedded(start[:, None], idx, n))[:, 0]
+        values, U = _largest_eigenpairs(_sample_gram(operator, idx), m, x)
+        Z = operator.correlate(U.astype(operator.dtype))[idx]
+    values = np.where(values > 4 * max(p, idx.size) * np.finfo(operator.dtype).eps * values[:1], values, 0.0)
+    Z = unit_columns(np.where(operator.column_norms[idx, None] > 0, Z, 0)) * (values > 0)
     missing = m - values.size
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
 
 
+def _embedded(Z: Array, idx: Array, n: int) -> Array:
+    """Rows `idx` of an array of n rows, the others zero."""
+    whole = np.zeros((n, Z.shape[1]), Z.dtype)
+    whole[idx] = Z
+    return whole
+
+
 def _largest_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
-    """By Lanczos from a good start, else by a dense solver."""
+    """By Lanczos from a good start or for a large matrix, else by a dense solver."""
     n = G.shape[0]
-    if start is not None and n > 24 and m == 1:
-        w, V = spla.eigsh(G, k=1, which="LA", v0=start, ncv=min(n, 12))
-        return w, V
+    if (start is not None and n > 24 and m == 1) or n > DENSE_ORDER > 4 * m:
+        found = _lanczos(G, m, np.ones(n, G.dtype) if start is None else start)
+        if found is not None:
+            return found
     w, V = sla.eigh(G, subset_by_index=[max(n - m, 0), n - 1], driver="evr")
     return w[::-1], V[:, ::-1]
 
 
-def _sample_gram(operator: Operator, step: int = 4096) -> Array:
-    """AAᵀ, a sum over blocks of columns."""
+def _lanczos(G: Any, m: int, start: Array) -> tuple[Array, Array] | None:
+    """Leading eigenpairs from a start, or None where eigenvalues cluster so that it does not converge."""
+    n = G.shape[0]
+    try:
+        w, V = spla.eigsh(G, k=m, which="LA", v0=start, ncv=min(n, max(2 * m + 1, 12)), maxiter=100 * m)
+    except spla.ArpackError:
+        return None
+    return w[::-1], V[:, ::-1]
+
+
+def _sample_gram(operator: Operator, idx: Array) -> Array:
+    """A[:, idx]A[:, idx]ᵀ, a sum over blocks of columns, each a small part of the matrix."""
     p, n = operator.shape
     K = np.zeros((p, p), operator.dtype)
-    for i in range(0, n, step):
-        A = operator.columns(np.arange(i, min(i + step, n)))
+    step = max(64, n // 16)
+    for i in range(0, idx.size, step):
+        A = operator.columns(idx[i : i + step])
         K += A @ A.T
     return K
 
 
-def _lanczos(operator: Operator, m: int) -> tuple[Array, Array]:
-    """Leading eigenpairs of AᵀA by products alone."""
+def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) -> tuple[Array, Array]:
+    """Leading eigenpairs of A[:, idx]ᵀA[:, idx] by products with the matrix alone."""
     n = operator.shape[1]
 
     def product(v: Array) -> Array:
-        return operator.correlate(operator.combine(v.reshape(n, -1).astype(operator.dtype)))
+        T = _embedded(v.reshape(idx.size, -1).astype(operator.dtype), idx, n)
+        return operator.correlate(operator.combine(T))[idx]
 
-    AtA = spla.LinearOperator((n, n), matvec=product, matmat=product, dtype=operator.dtype)
-    w, V = spla.eigsh(AtA, k=m, which="LA", v0=operator.column_norms.astype(operator.dtype))
-    return w[::-1], V[:, ::-1]
+    AtA = spla.LinearOperator((idx.size, idx.size), matvec=product, matmat=product, dtype=operator.dtype)
+    found = _lanczos(AtA, m, operator.column_norms[idx] if start is None else start)
+    if found is not None:
+        return found
+    return _largest_eigenpairs(operator.gram(idx), m)
 
 
 def fill_unit(operator: Operator, support: Array, start: Array | None = None) -> tuple[Array, float]:
@@ -82,15 +108,11 @@ def fill_unit(operator: Operator, support: Array, start: Array | None = None) ->
 
     `start`, (n,), are loadings near the answer.
     """
-    z = np.zeros(operator.shape[1], operator.dtype)
     if support.size == 0:
-        return z, 0.0
+        return np.zeros(operator.shape[1], operator.dtype), 0.0
     near = None if start is None else start[support]
-    small = support.size < operator.shape[0] or not operator.has_samples
-    inner = Covariance(operator.gram(support)) if small else operator.take(support)
-    loadings, variance = leading_components(inner, 1, near)
-    z[support] = loadings[:, 0]
-    return z, float(variance[0])
+    loadings, variance = leading_components(operator, 1, support, near)
+    return _embedded(loadings, support, operator.shape[1])[:, 0], float(variance[0])
 
 
 def fill_pattern(problem: Problem, pattern: Array, start: Point, power: int, max_iter: int = 1000) -> Array:

@@ -29,7 +29,7 @@ SMALL = 250_000
 #: Columns in W per active column, and its least size.
 GROWTH, LEAST = 1.5, 32
 #: When W would be more than this share of the matrix, the ascent runs on the whole matrix.
-DENSE_SHARE = 0.4
+DENSE_SHARE = 0.15
 #: The inner ascent is this much more precise than the rounds.
 INNER_PRECISION = 0.3
 

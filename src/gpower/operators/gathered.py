@@ -32,16 +32,16 @@ class Gathered:
         at[at == self.idx.size] = 0
         held = self.idx[at] == idx if self.idx.size else np.zeros(idx.size, bool)
         fresh = fetch(idx[~held])
-        A = np.empty((fresh.shape[0], idx.size), fresh.dtype, order="F")
-        A[:, ~held] = fresh
-        A[:, held] = self.A[:, at[held]] if held.any() else 0
+        A = fresh
+        if held.any():
+            A = np.empty((fresh.shape[0], idx.size), fresh.dtype, order="F")
+            A[:, ~held], A[:, held] = fresh, self.A[:, at[held]]
         G = None
-        if gram:
+        if gram and (self.G is None or not held.any()):
+            G = A.T @ A
+        elif gram and self.G is not None:
             G = np.empty((idx.size, idx.size), fresh.dtype)
-            if self.G is None or not held.any():
-                np.matmul(A.T, A, out=G)
-            else:
-                cross = fresh.T @ A  # (|fresh|, |idx|)
-                G[np.ix_(held, held)] = self.G[np.ix_(at[held], at[held])]
-                G[~held], G[:, ~held] = cross, cross.T
+            cross = fresh.T @ A  # (|fresh|, |idx|)
+            G[np.ix_(held, held)] = self.G[np.ix_(at[held], at[held])]
+            G[~held], G[:, ~held] = cross, cross.T
         self.idx, self.A, self.G = idx, A, G

@@ -13,6 +13,8 @@ from gpower.operators.base import Operator, Restriction
 
 #: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
 GRAM_SHARE = 0.7
+#: Rows of a sparse matrix that are dense at once.
+DENSE_ROWS = 256
 #: Products with few non-zero rows of T touch only those columns; above this share the whole matrix is read.
 GATHER_SHARE = 0.15
 
@@ -145,7 +147,22 @@ class DataMatrix(Operator):
 
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
-        return gram_samples(self, idx)
+        return self._sparse_gram(idx) if sp.issparse(self.X) else gram_samples(self, idx)
+
+    def _sparse_gram(self, idx: Array) -> Array:
+        """Summed over blocks of rows, so that only a block is ever dense."""
+        self.counter.add(len(idx) / self.shape[1])
+        B = self.X[:, idx].tocsr()
+        r = np.ones(B.shape[0], B.dtype) if self.row_scale is None else self.row_scale
+        removed = None if self.q is None else (self.q * r) @ B  # (|idx|,), qᵀ diag(r) B
+        G = np.zeros((len(idx), len(idx)), B.dtype)
+        for start in range(0, B.shape[0], DENSE_ROWS):
+            rows = slice(start, start + DENSE_ROWS)
+            D = r[rows, None] * B[rows].toarray()
+            if removed is not None and self.q is not None:
+                D -= np.outer(self.q[rows], removed)
+            G += D.T @ D
+        return G if self.column_scale is None else G * np.outer(self.column_scale[idx], self.column_scale[idx])
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +222,9 @@ class Covariance(Operator):
         return self.correlate(X)
 
     def gram(self, idx: Array) -> Array:
-        """Σ[idx, idx]."""
+        """Σ[idx, idx]; Σ itself, not a copy, when that is all of it."""
+        if len(idx) == self.shape[1] and np.array_equal(idx, np.arange(len(idx))):
+            return self.S
         self.counter.add((len(idx) / self.shape[1]) ** 2)
         return np.asarray(self.S[np.ix_(idx, idx)])
 

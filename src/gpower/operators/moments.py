@@ -15,9 +15,9 @@ from gpower.operators.base import PassCounter
 #: Elements of the blocks in which a dense matrix is centred: a buffer that stays in the cache.
 BLOCK = 1 << 17
 #: Stored entries of a sparse matrix treated at once.
-SPARSE_BLOCK = 1 << 20
+SPARSE_BLOCK = 1 << 16
 #: Rows of a sparse matrix whose products are summed at once.
-SPARSE_ROWS = 1 << 14
+SPARSE_ROWS = 1 << 12
 #: Rows whose means shift the data before its moments are summed.
 FIRST_ROWS = 32
 
