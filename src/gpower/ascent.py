@@ -19,6 +19,9 @@ import numpy as np
 
 from gpower.feasible_sets import FeasibleSet
 
+#: A relative fall of the objective that rounding does not explain.
+FALL = 1e-3
+
 
 class Objective(Protocol):
     """A convex function with a subgradient."""
@@ -69,6 +72,8 @@ class AscentResult:
         ``str(status)`` is a sentence.
     history : ndarray
         Values of f from the start on, never decreasing.
+    converged : bool
+        Whether the stopping rule was met.
     """
 
     point: Any
@@ -103,7 +108,7 @@ def maximize(
     feasible_set : FeasibleSet
         ``argmax_linear(g)``; see `gpower.feasible_sets`.
     start : point of the set
-        x₀; a point outside the set may have a value that no point of the set reaches.
+        x₀, in the set.
     tol : float
         Relative growth at which to stop.
     max_iter : int
@@ -118,6 +123,11 @@ def maximize(
     Returns
     -------
     AscentResult
+
+    Raises
+    ------
+    ValueError
+        If a step lowers the objective: the start is outside the set, or the objective is not convex.
 
     Examples
     --------
@@ -144,6 +154,8 @@ def maximize(
             momentum, target = Momentum(step), step
             new_value, new_gradient = objective.value_and_gradient(target)
         growth, previous = new_value - value, value
+        if not growth >= -FALL * abs(previous):
+            raise ValueError(_fallen(n_iter, previous, new_value))
         point, value, gradient = target, new_value, new_gradient
         history.append(max(value, history[-1]))  # a plain step falls by rounding only
         if growth <= tol * abs(previous):
@@ -154,6 +166,13 @@ def maximize(
             break
     gap = gap_at(feasible_set, gradient, point)
     return AscentResult(point, float(value), gap, len(history) - 1, status, np.asarray(history))
+
+
+def _fallen(n_iter: int, before: float, after: float) -> str:
+    return (
+        f"Step {n_iter} took the objective from {before:.6g} to {after:.6g}, which no step on a convex function can do "
+        "from a point of the set: check that the start lies in the set, that the objective is convex, and its gradient."
+    )
 
 
 def gap_at(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:

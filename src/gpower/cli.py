@@ -30,7 +30,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     help="Sparse principal components: each uses a few named variables.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -50,11 +50,14 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
     """Sparse principal components: each uses a few named variables."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def _one_or_each(kind: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -79,6 +82,10 @@ def _name_or_position(text: str) -> int | str:
     return int(text) if str(text).isdecimal() else text
 
 
+def _names_or_positions(text: str) -> list[int | str]:
+    return [_name_or_position(part.strip()) for part in str(text).split(",")]
+
+
 _table_option = partial(typer.Option, rich_help_panel="The table")
 _component_option = partial(typer.Option, rich_help_panel="The components")
 _method_option = partial(typer.Option, rich_help_panel="The method")
@@ -101,6 +108,14 @@ def fit(
             parser=_name_or_position,
             metavar="COLUMN",
             help="Column with the rows' names: its heading, or its position from 0. Most files do not need it.",
+        ),
+    ] = None,
+    drop: Annotated[
+        Any,
+        _table_option(
+            parser=_names_or_positions,
+            metavar="COLUMN,...",
+            help="Columns to leave out, such as descriptions: their headings, or positions from 0.",
         ),
     ] = None,
     header: Annotated[
@@ -142,7 +157,8 @@ def fit(
         _component_option(
             parser=_one_or_each(float),
             metavar="G,...",
-            help="Instead of -k: penalty as a fraction, from 0 to below 1, of its largest useful value.",
+            help="Instead of -k: penalty as a fraction, from 0 to below 1, of its largest useful value. With "
+            "neither: 0.01, or 0.1 for the l1 penalty.",
         ),
     ] = None,
     l1_bound: Annotated[
@@ -202,7 +218,12 @@ def fit(
             "--output", "-o", metavar="DIR", help="Write loadings.csv, scores.csv and model.npz into this folder."
         ),
     ] = None,
-    as_json: Annotated[bool, _answer_option("--json", help="Print the fitted attributes as JSON.")] = False,
+    plot: Annotated[
+        Path | None, _answer_option(metavar="FILE", help="Draw the loadings into this .png, .pdf or .svg.")
+    ] = None,
+    as_json: Annotated[
+        bool, _answer_option("--json", help="Print all fitted attributes as JSON, complete and therefore long.")
+    ] = False,
     top: Annotated[int, _answer_option(metavar="N", min=1, help="Print at most N variables of a component.")] = 50,
     verbose: Annotated[int, _answer_option("--verbose", "-v", count=True, help="Say more.")] = 0,
 ) -> None:
@@ -233,17 +254,25 @@ def fit(
     console, err = Console(), Console(stderr=True)
     with _manners(err), _logging(verbose):
         folder = None if output is None else _made(output)
+        if plot is not None:
+            _check_picture(plot)
+        layout = {"index_col": index_col, "header": header, "transpose": transpose}
         with _progress(err, f"reading {data.name}"):
-            table = _read(data, index_col=index_col, header=header, transpose=transpose, key=key)
+            table, doubts = _read(data, covariance, layout, key=key, drop=drop or (), complete=True)
+        _note(err, doubts)
         model, notes = _fitted(table, options, err)
         names = _names(table)
         if as_json:
-            typer.echo(json.dumps(attributes(model, names, notes), allow_nan=False))
+            typer.echo(json.dumps(attributes(model, names, [*doubts, *notes]), allow_nan=False))
         else:
             print_components(console, model, names, title=_title(table, data.name, covariance), top=top)
+        aside = err if as_json else console
         if folder is not None:
             written = write_results(folder, model, table, names, covariance)
-            _say(err if as_json else console, f"Wrote {', '.join(written)} into {folder}.")
+            _say(aside, f"Wrote {', '.join(written)} into {folder}.")
+        if plot is not None:
+            _draw(model, names, plot)
+            _say(aside, f"Picture: {plot}")
 
 
 @app.command()
@@ -295,14 +324,17 @@ def _show_example(
 
 
 def _draw(model: "GPower", names: Sequence[str], path: Path) -> None:
-    """Write the picture of the loadings; works without a display."""
-    from gpower.plotting import plot_loadings
+    from gpower.plotting import write_picture
 
-    figure = plot_loadings(model, names)[0].figure
-    figure.savefig(path, dpi=150)
-    import matplotlib.pyplot as plt
+    write_picture(model, names, path)
 
-    plt.close(figure)
+
+def _check_picture(path: Path) -> None:
+    """Refuse a picture that cannot be written, and make its folder, before the work."""
+    from gpower.plotting import check_picture
+
+    check_picture(path)
+    _made(path.parent)
 
 
 @contextmanager
@@ -321,7 +353,12 @@ def _manners(err: Console) -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, on one line."""
+    """What went wrong, on one line, with the options of the reader as one types them."""
+    from gpower.datasets import TableError
+    from gpower.datasets.hints import as_flag
+
+    if isinstance(error, TableError):
+        return error.spelled(as_flag)
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
     return " ".join(str(error).split()) or f"{type(error).__name__}."
@@ -330,6 +367,11 @@ def _sentence(error: Exception) -> str:
 def _say(console: Console, text: str) -> None:
     """One line as it is, whatever the width of the terminal and whatever brackets a name contains."""
     console.print(Text(text), soft_wrap=True)
+
+
+def _note(err: Console, notes: Iterable[str]) -> None:
+    for note in notes:
+        _say(err, f"note: {note}")
 
 
 @contextmanager
@@ -360,10 +402,13 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _read(path: Path, **options: Any) -> "Table":
+def _read(path: Path, covariance: bool, layout: dict[str, Any], **options: Any) -> tuple["Table", list[str]]:
+    """The table, and what it looks like where that is not how it was read."""
     from gpower.datasets import read_table
+    from gpower.datasets.hints import hints
 
-    return read_table(path, **options)
+    table = read_table(path, **layout, **options)
+    return table, [f"{hint}." for hint in hints(path, table, **layout, covariance=covariance)]
 
 
 def _fitted(table: "Table", options: dict[str, Any], err: Console) -> tuple["GPower", list[str]]:
@@ -378,8 +423,7 @@ def _fitted(table: "Table", options: dict[str, Any], err: Console) -> tuple["GPo
         warnings.simplefilter("always")
         model = GPower(**options, callback=tell).fit(table.labelled())
     notes = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-    for note in notes:
-        _say(err, f"note: {note}")
+    _note(err, notes)
     return model, notes
 
 

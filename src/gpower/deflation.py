@@ -18,6 +18,7 @@ the samples: what is left is uncorrelated with the earlier scores. All keep Aᵀ
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -69,6 +70,11 @@ class Deflated(Operator):
         return self.base.dtype
 
     @property
+    def is_sparse(self) -> bool:
+        """As the base."""
+        return self.base.is_sparse
+
+    @property
     def sample_radius(self) -> Array | None:
         """As the base."""
         return self.base.sample_radius
@@ -110,11 +116,16 @@ class Deflated(Operator):
 
     def gram(self, idx: Array) -> Array:
         """Gram matrix of some deflated columns."""
-        if self.has_samples:
+        if self.has_samples and not self.is_sparse:
             return gram_samples(self, idx)
-        Z, D = self.Z[idx], self.D[idx]
-        cross = D @ Z.T
+        Z = self.Z[idx]
+        cross = self._correlations[idx] @ Z.T
         return self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
+
+    @cached_property
+    def _correlations(self) -> Array:
+        """AᵀY, (n_features, j)."""
+        return self.base.correlate(self.Y) if self.has_samples else self.D
 
     def take(self, idx: Array) -> Operator:
         """Some columns, the deflation carried out."""

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from gpower._arrays import Array
 from gpower.ascent import AscentState
 from gpower.extraction import Extraction, extract_components
 from gpower.fitted import PerAscent, SparsePCAEstimator
@@ -21,6 +22,8 @@ from gpower.operators import Moments, Operator, as_operator
 from gpower.parameters import check_covariance, check_weights, recipe_from
 
 logger = logging.getLogger("gpower")
+#: A component that adds less than this share of its own variance repeats the others.
+REPEATED = 0.1
 
 
 class GPower(SparsePCAEstimator):
@@ -229,8 +232,9 @@ class GPower(SparsePCAEstimator):
         """Fitted attributes, in the units of the user."""
         self.components_ = np.ascontiguousarray(found.Z.T)
         self.n_passes_ = operator.passes
-        variances = adjusted_variances(score_gram(operator, found.Z))
-        total = operator.total_variance
+        gram = score_gram(operator, found.Z)
+        variances, total = adjusted_variances(gram), operator.total_variance
+        self._tell_repeats(variances, np.diagonal(gram))
         self.explained_variance_ = variances / moments.degrees
         self.explained_variance_ratio_ = variances / total if total > 0 else np.zeros_like(variances)
         self.cardinality_ = np.count_nonzero(self.components_, axis=1)
@@ -242,11 +246,26 @@ class GPower(SparsePCAEstimator):
         self.mean_ = moments.mean.astype(operator.dtype)
         self.scale_ = moments.scale.astype(operator.dtype)
 
+    def _tell_repeats(self, adjusted: Array, own: Array) -> None:
+        """Warn of components whose scores the others already explain."""
+        repeats = np.flatnonzero((own > 0) & (adjusted < REPEATED * own))
+        if repeats.size:
+            advice = 'deflation="schur" or method="block"' if self.method == "deflation" else "fewer components"
+            warnings.warn(
+                f"{', '.join(f'components_[{j}]' for j in repeats)}: nearly all of the variance is that of other "
+                f"components, whose variables it is correlated with. To look elsewhere, try {advice}.",
+                UserWarning,
+                stacklevel=4,
+            )
+
     def _tell(self, found: Extraction, moments: Moments) -> None:
         """Warnings: what the user should know of this fit."""
         names = getattr(self, "feature_names_in_", None)
         if self.verbose:
-            logger.info("%d components, %s variables, %.1f passes", *self._summary())
+            _log(
+                f"{len(self.components_)} components of {'-'.join(map(str, self.cardinality_))} variables, "
+                f"{self.explained_variance_ratio_.sum():.1%} of the variance, {self.n_passes_:.1f} passes"
+            )
         constant = np.flatnonzero(moments.norms == 0)
         if constant.size:
             shown = ", ".join(name_of(j, names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
@@ -264,9 +283,10 @@ class GPower(SparsePCAEstimator):
                 stacklevel=3,
             )
         if not np.all(found.converged):
-            which = ", ".join(map(str, np.flatnonzero(~found.converged)))
+            stopped = [f"components_[{j}]" for j in np.flatnonzero(~found.converged)]
+            which = "The block" if self.method == "block" else ", ".join(stopped)
             warnings.warn(
-                f"The ascent {which} stopped before the objective did (max_iter={self.max_iter}, tol={self.tol:g}); "
+                f"{which}: the ascent stopped before it converged (max_iter={self.max_iter}, tol={self.tol:g}); "
                 "raise max_iter, or see optimality_gap_ for how far it was from a stationary point.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -274,5 +294,10 @@ class GPower(SparsePCAEstimator):
         for note in found.notes:
             warnings.warn(note, UserWarning, stacklevel=3)
 
-    def _summary(self) -> tuple[int, str, float]:
-        return len(self.components_), "-".join(map(str, self.cardinality_)), self.n_passes_
+
+def _log(message: str) -> None:
+    """To the "gpower" logger, and to stderr where nobody has set up logging."""
+    if not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)
+    logger.info(message)

@@ -26,6 +26,9 @@ class PerAscent(np.ndarray):
     def __bool__(self) -> bool:
         return bool(np.all(np.asarray(self)))
 
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
 
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
@@ -40,6 +43,8 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def transform(self, X: Any) -> Array:
         """Scores ``(X − mean_)/scale_ @ components_.T``.
+
+        A model of a precomputed covariance knows no means and scales: centre and scale X yourself.
 
         Parameters
         ----------
@@ -87,6 +92,9 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def score(self, X: Any, y: Any = None) -> float:
         """Share of the variance of X inside the span of the components, between 0 and 1.
 
+        What is lost when X is projected on the components. `explained_variance_ratio_` counts instead the
+        variance of the scores, each only as far as it is uncorrelated with the others: the smaller of the two.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
@@ -120,6 +128,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:
             names = [f"x{j}" for j in range(self.components_.shape[1])]
+        if len(set(map(str, names))) < len(names):
+            raise ValueError(
+                "feature_names repeats a name, so loadings by name would drop variables; make them unique."
+            )
         if len(names) != self.components_.shape[1]:
             raise ValueError(
                 f"feature_names has {len(names)} entries, but there are {self.components_.shape[1]} variables."

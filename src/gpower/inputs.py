@@ -14,38 +14,50 @@ from gpower._arrays import Array
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as a float32 or float64 array, CSR or CSC matrix; not yet checked for missing values.
 
-    Text columns are named in the error.
+    Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
-    check_numeric_columns(X)
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse=("csr", "csc"),
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-    )
+    _check_container(X)
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=("csr", "csc"),
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+        )
+    except ValueError as error:
+        if "could not convert string to float" in str(error):
+            raise ValueError(f"X holds text where numbers belong ({error}); keep the numeric columns only.") from None
+        raise
 
 
-def check_numeric_columns(X: Any) -> None:
-    """Refuse a frame with text columns by their names."""
+def _check_container(X: Any) -> None:
+    """Refuse what is near a matrix but none: an AnnData object, a lazy frame, a frame with text columns."""
+    if hasattr(X, "obs") and hasattr(X, "var") and hasattr(X, "X"):
+        raise TypeError("X is an AnnData object; pass its matrix, adata.X, and adata.var_names to loadings().")
+    if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
+        raise TypeError("X is a lazy frame, which holds no data yet; pass X.collect().")
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return
-    text = [str(name) for name, dtype in zip(X.columns, X.dtypes, strict=True) if _is_text(X[name], dtype)]
+    text = [str(name) for name, dtype in zip(X.columns, X.dtypes, strict=True) if _is_text(X, name, dtype)]
     if text:
         shown = ", ".join(repr(name) for name in text[:3]) + (", …" if len(text) > 3 else "")
         raise ValueError(
-            f"{len(text)} column(s) hold text, not numbers: {shown}. "
+            f"{len(text)} column(s) hold text or dates, not numbers: {shown}. "
             "Drop them, or make them the index if they name the samples."
         )
 
 
-def _is_text(column: Any, dtype: Any) -> bool:
+def _is_text(X: Any, name: Any, dtype: Any) -> bool:
     """Whether a pandas or polars column cannot be read as numbers."""
-    if str(dtype).lower().startswith(("float", "int", "uint", "bool")):
+    word = str(dtype).lower()
+    if word.startswith(("float", "int", "uint", "bool", "double", "sparse", "decimal")):
         return False
+    if word != "object":
+        return True
     try:
-        np.asarray(column, dtype=np.float64)
+        np.asarray(X[name], dtype=np.float64)
     except (TypeError, ValueError):
         return True
     return False
@@ -69,7 +81,7 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None) -> None
     value = X[i, j]
     kind = "NaN (a missing value)" if np.isnan(value) else "infinity (inf)"
     raise ValueError(
-        f"Input X contains {kind}, first in column {name_of(j, names)}, row {i}. "
+        f"Input X contains {kind}, first in column {name_of(j, names)}, row {i} (counted from 0). "
         "Drop or impute those entries before fitting."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -37,7 +38,9 @@ def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
         formulation=_formulation(params, m, shape[1]),
         mu=_weights(params["mu"], block, m),
         block=block,
-        n_init=None if params["n_init"] == "auto" else whole(params["n_init"], 'n_init (or "auto")', 1),
+        n_init=None
+        if isinstance(params["n_init"], str) and params["n_init"] == "auto"
+        else whole(params["n_init"], "n_init", 1),
         init=_init(params["init"], shape[0], m),
         refit=params["refit"],
         polish=bool(params["polish"]),
@@ -66,6 +69,13 @@ def _check_combinations(params: dict[str, Any], block: bool, m: int, shape: tupl
         raise ValueError(
             f'variance="l1" needs the samples and one unit at a time, so it excludes {other}; '
             'use method="deflation" on the data.'
+        )
+    if block and params["deflation"] != "projection":
+        raise ValueError('A block finds all components at once and deflates nothing; leave deflation="projection".')
+    if params["covariance"] is not None and params["scale"]:
+        raise ValueError(
+            "scale=True cannot act on a precomputed covariance, which is taken as it is; "
+            "pass the correlation matrix instead."
         )
     if block and params["l1_bound"] is not None:
         raise ValueError('l1_bound works on one unit at a time; use method="deflation", or gamma with method="block".')
@@ -150,7 +160,7 @@ def one_of(value: Any, name: str, options: tuple[Any, ...]) -> Any:
     plain = value.item() if isinstance(value, np.generic) else value
     if not any(plain is option or (type(plain) is type(option) and plain == option) for option in options):
         allowed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name}={value!r} is not known; use one of {allowed}.")
+        raise ValueError(f"{name}={reprlib.repr(value)} is not known; use one of {allowed}.")
     return plain
 
 

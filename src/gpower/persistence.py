@@ -52,8 +52,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             arrays = {name: archive[name] for name in archive.files if name != "header"}
     except ModelFileError:
         raise
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, zlib.error) as error:
-        raise ModelFileError(f"{str(source)!r} is truncated or not a gpower model ({error}).") from None
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, zlib.error):
+        raise ModelFileError(
+            f"{str(source)!r} is truncated or not a gpower model; write one with model.save(path)."
+        ) from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ModelFileError(f"{str(source)!r} is a NumPy archive but not a gpower model.")
     if header["version"] > VERSION:

@@ -1,6 +1,7 @@
 """Pictures of fitted models. Needs matplotlib, the ``plot`` extra, which loads with the first picture."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,13 +10,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_loadings"]
+__all__ = ["check_picture", "plot_loadings", "write_picture"]
 
 # Blue and vermilion of Okabe and Ito: told apart under every colour-vision deficiency, and in grey.
 _POSITIVE, _NEGATIVE = "#0072B2", "#D55E00"
 _PANELS_PER_ROW = 3
 _MIN_SLOTS = 2  # a single bar does not fill its panel
 _MAX_NAME = 24  # characters of a name that the picture shows
+_PICTURES = (".png", ".pdf", ".svg")
 
 
 def plot_loadings(
@@ -72,6 +74,57 @@ def plot_loadings(
     return panels
 
 
+def write_picture(model: Any, feature_names: Sequence[str] | None, path: Path) -> None:
+    """Write the picture of the loadings into a file; works without a display.
+
+    Parameters
+    ----------
+    model : GPower
+        A fitted model.
+    feature_names : sequence of str, optional
+        Names of all variables, as in `plot_loadings`.
+    path : Path
+        The file, a ``.png``, ``.pdf`` or ``.svg``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.plotting import write_picture
+    >>> write_picture(model, None, Path("loadings.pdf"))  # doctest: +SKIP
+    """
+    check_picture(path)
+    figure = plot_loadings(model, feature_names)[0].figure
+    figure.savefig(path, dpi=150)
+    _pyplot().close(figure)
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a file that no picture can be written into, before the work that it would show.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.plotting import check_picture
+    >>> check_picture(Path("loadings.xyz"))
+    Traceback (most recent call last):
+    ...
+    ValueError: loadings.xyz: a picture ends in .png, .pdf or .svg.
+    """
+    if path.suffix.lower() not in _PICTURES:
+        raise ValueError(f"{path}: a picture ends in {', '.join(_PICTURES[:-1])} or {_PICTURES[-1]}.")
+    if path.is_dir():
+        raise ValueError(f"{path}: this is a folder; a picture is one file.")
+    _pyplot()
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError('Pictures need matplotlib: pip install "gpower[plot]".') from None
+    return plt
+
+
 def _names(model: Any, given: Sequence[str] | None, n_features: int) -> list[str]:
     """One short name per variable: the given ones, the model's, or x0, x1, …."""
     names = given if given is not None else getattr(model, "feature_names_in_", None)
@@ -101,10 +154,7 @@ def _given_panels(axes: Any, n_components: int) -> "NDArray[Any]":
 
 def _new_panels(counts: list[int]) -> "NDArray[Any]":
     """The panels of a new figure, a few to a line, each line as high as its fullest panel needs."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError('Pictures need matplotlib: pip install "gpower[plot]".') from None
+    plt = _pyplot()
     n_wide = min(len(counts), _PANELS_PER_ROW)
     lines = [counts[start : start + n_wide] for start in range(0, len(counts), n_wide)]
     slots = [max(*line, _MIN_SLOTS) for line in lines]

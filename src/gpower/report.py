@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["attributes", "print_components", "write_results"]
 
-_MAX_NAME = 30  # characters of a variable's name in the printed table
+# A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
+_LOADING, _PADDING = 7, 4
 _FITTED = (
     "explained_variance_",
     "explained_variance_ratio_",
@@ -42,10 +43,10 @@ def print_components(
     """The components side by side, as many as fit: variance and running total above, loadings below."""
     columns = [list(component.items()) for component in model.loadings(names)]
     shares = [float(share) for share in model.explained_variance_ratio_]
-    name_width = max([5, *(min(len(name), _MAX_NAME) for column in columns for name, _ in column[:top])])
-    # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
-    width = max(name_width + 7, len("0.0123 % of variance"))
-    per_line = max(1, console.width // (width + 4))
+    longest = max((len(name) for column in columns for name, _ in column[:top]), default=0)
+    name_width = max(5, min(longest, console.width - _LOADING - _PADDING))
+    width = max(name_width + _LOADING, len("0.0123 % of variance"))
+    per_line = max(1, console.width // (width + _PADDING))
     console.print(Text(title), soft_wrap=True)
     for start in range(0, len(columns), per_line):
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2))

@@ -50,6 +50,9 @@ BAD_PARAMETERS = [
     ({"max_iter": 0}, "max_iter=0"),
     ({"regularization": -1.0}, "regularization=-1.0"),
     ({"positive": "yes"}, "positive='yes' is not known"),
+    ({"method": "block", "deflation": "schur"}, "A block finds all components at once and deflates nothing"),
+    ({"covariance": "precomputed", "scale": True}, "pass the correlation matrix instead"),
+    ({"covariance": np.eye(6)}, "is not known; use one of None, 'precomputed'"),
 ]
 
 
@@ -86,10 +89,25 @@ def test_missing_values_name_the_column_of_a_frame(frame):
         GPower().fit(table)
 
 
+def test_containers_that_hold_no_matrix_say_what_to_pass():
+    class AnnDataLike:
+        obs = var = X = None
+
+    with pytest.raises(TypeError, match=r"pass its matrix, adata\.X"):
+        GPower().fit(AnnDataLike())
+    with pytest.raises(TypeError, match=r"pass X\.collect\(\)"):
+        GPower().fit(pl.DataFrame(X).lazy())
+    with pytest.raises(ValueError, match="X holds text where numbers belong"):
+        GPower().fit([["a", "1"], ["b", "2"]])
+    dates = pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"]), "x": [1.0, 2.0], "y": [0.0, 1.0]})
+    with pytest.raises(ValueError, match="hold text or dates, not numbers: 'when'"):
+        GPower(1).fit(dates)
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_text_columns_are_named(frame):
     table = frame({"sample": ["a", "b", "c"], "x": [1.0, 2.0, 3.0], "y": [1.0, 0.0, 3.0]})
-    with pytest.raises(ValueError, match="hold text, not numbers: 'sample'"):
+    with pytest.raises(ValueError, match="not numbers: 'sample'"):
         GPower(1).fit(table)
 
 

@@ -212,7 +212,7 @@ def test_a_callback_sees_every_step_and_can_stop():
     GPower(1, gamma=0.1, solver="direct", callback=lambda state: seen.append((state.value, state.gap))).fit(planted())
     assert len(seen) >= 1
     assert all(gap >= 0 for _, gap in seen)
-    with pytest.warns(Warning, match="stopped before the objective did"):
+    with pytest.warns(Warning, match="stopped before it converged"):
         model = GPower(1, gamma=0.01, solver="direct", tol=0.0, callback=lambda state: True).fit(planted())
     assert not model.converged_[0]
     assert model.n_iter_[0] == 1
@@ -252,3 +252,15 @@ def test_loadings_are_named_and_sorted():
     assert list(model.loadings([str(j) for j in range(15)])[0]) == [name.removeprefix("gene") for name in first]
     with pytest.raises(ValueError, match="feature_names has 3 entries, but there are 15 variables"):
         model.loadings(["a", "b", "c"])
+
+
+def test_components_that_repeat_each_other_are_named():
+    """One module of twelve variables fills several components of three under projection, one under Schur."""
+    rng = np.random.default_rng(0)
+    X = 0.5 * rng.standard_normal((60, 30))
+    X[:, :12] += 3 * rng.standard_normal((60, 1))
+    X[:, 15:20] += 2 * rng.standard_normal((60, 1))
+    with pytest.warns(UserWarning, match=r"components_\[1\].*nearly all of the variance is that of other components"):
+        GPower(2, cardinality=3).fit(X)
+    schur = GPower(2, cardinality=3, deflation="schur").fit(X)
+    assert set(np.flatnonzero(schur.components_[1])) <= set(range(15, 20))

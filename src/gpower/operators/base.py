@@ -77,6 +77,11 @@ class Operator(ABC):
         """Euclidean norms of the columns, (n_features,)."""
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether columns stored densely would take much more room than the matrix."""
+        return False
+
+    @property
     def sample_radius(self) -> Array | None:
         """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
         return None

@@ -97,6 +97,11 @@ class DataMatrix(Operator):
         return np.asarray(self.norms)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether X is a scipy.sparse matrix."""
+        return sp.issparse(self.X)
+
+    @property
     def sample_radius(self) -> Array | None:
         """r."""
         return self.row_scale
@@ -113,8 +118,13 @@ class DataMatrix(Operator):
     def combine(self, T: Array) -> Array:
         """A T, reading only the columns that T uses when they are few."""
         rows = nonzero_rows(T)
-        if rows.size <= GATHER_SHARE * T.shape[0]:
+        few = rows.size <= GATHER_SHARE * T.shape[0]
+        if (few and not self.is_sparse) or self.gathered.find(rows) is not None:
             return combine_few(self, T, rows)
+        if few:  # some columns of a sparse matrix stay sparse
+            self.counter.add(rows.size / T.shape[0])
+            scale = 1 if self.column_scale is None else self.column_scale[rows, None]
+            return self._finish(np.asarray(self.X[:, rows] @ (scale * T[rows])))
         self.counter.add(1)
         if self.column_scale is not None:
             T = self.column_scale[:, None] * T
@@ -147,7 +157,7 @@ class DataMatrix(Operator):
 
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
-        return self._sparse_gram(idx) if sp.issparse(self.X) else gram_samples(self, idx)
+        return self._sparse_gram(idx) if self.is_sparse else gram_samples(self, idx)
 
     def _sparse_gram(self, idx: Array) -> Array:
         """Summed over blocks of rows, so that only a block is ever dense."""
