@@ -19,6 +19,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpower import GPower
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
+
+
 def planted(p=40, n=30, seed=0):
     """Two planted components of five and four variables in noise."""
     rng = np.random.default_rng(seed)
