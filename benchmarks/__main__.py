@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,15 @@ from benchmarks.report import Log, machine_line, print_case, print_floors
 from benchmarks.rulers import Measurement, compete
 from benchmarks.sections import SECTIONS, Run
 
+#: Groups of cases and sections; ``--only`` also looks at the names of datasets and problems.
+PARTS = ("single", "five", "factor", "expression", "tall", "sparse", "sklearn", "large", *SECTIONS)
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--full", action="store_true", help="everything, with more repeats")
     parser.add_argument("--quick", action="store_true", help="without 2000 x 40000")
-    parser.add_argument(
-        "--only", metavar="PATTERN", help=f"cases and sections matching this; sections: {', '.join(SECTIONS)}"
-    )
+    parser.add_argument("--only", metavar="PATTERN", help=f"regular expression of what to run: {', '.join(PARTS)}")
     parser.add_argument("--data", type=Path, metavar="FILE.npz", help="a real table: array X, samples x genes")
     parser.add_argument("--repeats", type=int, metavar="N", help="timed repeats of each solver (5; --full: 11)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="threads of BLAS and OpenMP")
@@ -49,7 +51,8 @@ def run_case(case: Case, repeats: int, budget: float, log: Log) -> list[Measurem
 
 
 def main() -> None:
-    options = arguments()
+    """Cases, then sections, then the floors; what was measured is written even when interrupted."""
+    options, begin = arguments(), time.perf_counter()
     wanted = re.compile(options.only or "", re.IGNORECASE)
     repeats = options.repeats or (11 if options.full else 5)
     budget = 20.0 if options.full else 2.0  # seconds of timed runs per solver and case
@@ -58,18 +61,19 @@ def main() -> None:
     with threadpoolctl.threadpool_limits(options.threads):
         machine = machine_line(options.threads)
         print(machine, end="\n\n")
-        for case in cases(options.data, options.full, options.quick):
-            if wanted.search(case.name):
-                measured += run_case(case, repeats, budget, log)
-        for name, section in SECTIONS.items():
-            if wanted.search(name):
-                print(f"{name}: {section.__doc__.splitlines()[0]}")
-                section(Run(options.full, repeats, log))
-    print_floors(measured)
-    print(machine)
-    log.write(options.output / "measurements.csv", machine)
-    plot(measured, options.output / "times.png", machine)
-    print(f"Written to {options.output}")
+        try:
+            for case in cases(options.data, options.full, options.quick):
+                if wanted.search(case.name):
+                    measured += run_case(case, repeats, budget, log)
+            for name, section in SECTIONS.items():
+                if wanted.search(name):
+                    print(f"{name}: {(section.__doc__ or '').splitlines()[0]}")
+                    section(Run(options.full, repeats, log))
+        finally:
+            print_floors(measured)
+            log.write(options.output / "measurements.csv", machine)
+            plot(measured, options.output / "times.png", machine)
+    print(f"{machine}\nWritten to {options.output} after {time.perf_counter() - begin:.0f} s")
 
 
 if __name__ == "__main__":

@@ -74,12 +74,12 @@ def expression(path: Path) -> np.ndarray:
         return np.asarray(file["X"], np.float64)
 
 
-def gaussian_dataset(shape: tuple[int, int]) -> Dataset:
-    """Gaussian data of one size."""
-    return Dataset(f"gaussian {shape[0]}x{shape[1]}", partial(gaussian, *shape))
+def gaussian_dataset(shape: tuple[int, int], seed: int = 0) -> Dataset:
+    """Gaussian data of one size; seed 0 bears the plain name."""
+    name = f"gaussian {shape[0]}x{shape[1]}" + (f" seed {seed}" if seed else "")
+    return Dataset(name, partial(gaussian, *shape, seed))
 
 
-LARGE = gaussian_dataset((2000, 40000))
 FACTOR = Dataset("factor model 295x13319", partial(factor_model, 295, 13319))
 TALL = Dataset("tall factor model 20000x500", partial(factor_model, 20000, 500, n_factors=8, share=0.2, spread=0.2))
 SPARSE = Dataset("sparse 20000x20000 1%", partial(sparse_topics, 20000, 20000))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from benchmarks.rulers import Measurement
 
@@ -23,10 +25,12 @@ def plot(measured: Sequence[Measurement], path: Path, machine: str) -> None:
     figure, axes = plt.subplots(1, len(panels), figsize=(max(3.4 * len(panels), 7), 4), sharey=True, squeeze=False)
     for axis, panel in zip(axes[0], panels, strict=True):
         for name, color in colors.items():
-            points = {
-                row.shape[0] * row.shape[1]: row.seconds for row in rows if (_panel(row), row.solver) == (panel, name)
-            }
-            axis.loglog(sorted(points), [points[x] for x in sorted(points)], "o-", ms=4, color=color, label=name)
+            points = defaultdict(list)
+            for row in rows:
+                if (_panel(row), row.solver) == (panel, name):
+                    points[row.shape[0] * row.shape[1]].append(row.seconds)
+            seconds = [median(points[size]) for size in sorted(points)]
+            axis.loglog(sorted(points), seconds, "o-", ms=4, color=color, label=name)
         axis.set(title=panel, xlabel="entries of the matrix")
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel("seconds")

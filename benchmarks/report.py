@@ -150,16 +150,25 @@ def print_floors(measured: Sequence[Measurement]) -> None:
         print("Ratios: time of the translation (or of the peer named) / time of GPower")
         print_table(("cases", "ratio", "min", "max", "count", "floor", ""), rows)
     for groups, median, most in ((("single", "large"), 9, 15), (("factor",), 6, 6)):
-        passes = [row.passes for row in measured if _counts_passes(row, groups)]
-        if passes:
+        if passes := [row.passes for row in measured if _counts_passes(row, groups)]:
             found = f"median {np.median(passes):.1f} (at most {median}), maximum {max(passes):.1f} (at most {most})"
-            print(f"Passes of GPower for one unit, {' and '.join(groups)}, from 250x2500: {found}\n")
+            print(f"Passes of GPower for one unit, {' and '.join(groups)}, above 250 000 entries: {found}\n")
+    print_variances([row for row in measured if row.group == "sklearn"])
 
 
 def _counts_passes(row: Measurement, groups: tuple[str, ...]) -> bool:
     """One unit, on a matrix large enough for rounds."""
-    one, large = row.problem.n_components == 1, row.shape[0] * row.shape[1] >= 250 * 1000
+    one, large = row.problem.n_components == 1, row.shape[0] * row.shape[1] > 250_000
     return row.group in groups and row.solver == "gpower" and one and large
+
+
+def print_variances(measured: Sequence[Measurement]) -> None:
+    """Explained variance of the peers over ours, at equal cardinality."""
+    ours = {(row.dataset, row.problem): row.variance for row in measured if row.solver == "gpower"}
+    for row in measured:
+        if row.solver != "gpower" and row.times:
+            share = row.variance / ours[row.dataset, row.problem]
+            print(f"Explained variance at equal cardinality, {row.dataset}, {row.solver}: {share:.2f} of GPower's")
 
 
 def _against(value: float, floor: float | None) -> tuple[str, str]:

@@ -106,7 +106,7 @@ def quality(run: Run) -> None:
     table = []
     for k in (5, 10, 20):
         gaps = []
-        for seed in range(5 if run.full else 2):
+        for seed in range(5 if run.full else 1):
             X = gaussian(100, 300, seed)
             A = X - X.mean(axis=0)
             with quiet():

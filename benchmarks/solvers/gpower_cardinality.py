@@ -13,9 +13,8 @@ LABEL = "gpower (all defaults)"
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """`GPower(cardinality=k).fit`, k shared out evenly."""
-    if cardinality % problem.n_components:
-        cardinality -= cardinality % problem.n_components
-    if cardinality == 0:
-        raise CannotRun("the reference found nothing")
-    return lambda: answer(GPower(problem.n_components, cardinality=cardinality // problem.n_components).fit(X))
+    """`GPower(cardinality=k).fit`, the cardinality shared out evenly."""
+    k = cardinality // problem.n_components
+    if k == 0:
+        raise CannotRun("the reference has fewer variables than components")
+    return lambda: answer(GPower(problem.n_components, cardinality=k).fit(X))

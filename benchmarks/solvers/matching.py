@@ -14,7 +14,7 @@ POWER = 0.3
 
 
 def matched_alpha(
-    count: Callable[[float], int], alpha: float, wanted: int, fits: int = 12, near: float = 0.03
+    count: Callable[[float], int], alpha: float, wanted: int, fits: int = 12, near: float = 0.05
 ) -> float:
     """The alpha whose answer is nearest to `wanted` non-zeros, by a power law inside a shrinking bracket."""
     low, high, tried = 0.0, np.inf, {}

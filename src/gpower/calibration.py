@@ -36,8 +36,8 @@ def calibrate(
 ) -> Calibrated:
     """Find γ in [0, largest) with exactly `wanted` active variables per unit.
 
-    Where the active set jumps over the wanted number, the smallest set above it is returned, and the caller
-    keeps its best after the refit.
+    Where the active set jumps over the wanted number, the smallest set above it is returned, or where the units of a
+    block hold each other back the set that is least short; the caller cuts or fills it.
 
     Parameters
     ----------
@@ -51,17 +51,23 @@ def calibrate(
     """
     low, high = np.zeros_like(largest), largest.copy()
     gamma, here = 0.5 * largest, start
-    best = None
+    best: Calibrated | None = None
     for _ in range(MAX_BISECTIONS):
         tried = _solve(build(gamma), gamma, here, start, settings)
         here, active = tried.result.point, tried.active
-        if np.all(active >= wanted) and (best is None or active.sum() < best.active.sum()):
+        if best is None or _miss(active, wanted) < _miss(best.active, wanted):
             best = tried
         if np.all(active == wanted):
             break
         low, high = np.where(active > wanted, gamma, low), np.where(active < wanted, gamma, high)
         gamma = np.where(active == wanted, gamma, 0.5 * (low + high))
-    return best or _solve(build(low), low, start, start, settings)
+    assert best is not None
+    return best
+
+
+def _miss(active: Array, wanted: Array) -> tuple[int, int]:
+    """Variables short of the wanted number, which weigh more, and variables above it."""
+    return int(np.maximum(wanted - active, 0).sum()), int(np.maximum(active - wanted, 0).sum())
 
 
 def _solve(problem: Problem, gamma: Array, here: Point, start: Point, settings: Settings) -> Calibrated:

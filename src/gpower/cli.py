@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from gpower.report import attributes, print_components, write_results
+from gpower.report import attributes, print_components, table_title, variable_names, write_results
 
 if TYPE_CHECKING:
     from gpower import GPower
@@ -253,25 +253,27 @@ def fit(
     }
     console, err = Console(), Console(stderr=True)
     with _manners(err), _logging(verbose):
+        from gpower.plotting import prepare_picture, write_picture
+
         folder = None if output is None else _made(output)
         if plot is not None:
-            _check_picture(plot)
+            prepare_picture(plot)
         layout = {"index_col": index_col, "header": header, "transpose": transpose}
         with _progress(err, f"reading {data.name}"):
             table, doubts = _read(data, covariance, layout, key=key, drop=drop or (), complete=True)
         _note(err, doubts)
         model, notes = _fitted(table, options, err)
-        names = _names(table)
+        names = variable_names(table)
         if as_json:
             typer.echo(json.dumps(attributes(model, names, [*doubts, *notes]), allow_nan=False))
         else:
-            print_components(console, model, names, title=_title(table, data.name, covariance), top=top)
+            print_components(console, model, names, title=table_title(table, data.name, covariance), top=top)
         aside = err if as_json else console
         if folder is not None:
             written = write_results(folder, model, table, names, covariance)
             _say(aside, f"Wrote {', '.join(written)} into {folder}.")
         if plot is not None:
-            _draw(model, names, plot)
+            write_picture(model, names, plot)
             _say(aside, f"Picture: {plot}")
 
 
@@ -313,28 +315,16 @@ def _show_example(
     """Fit, print and draw one bundled table."""
     options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
     model, _ = _fitted(table, options, err)
-    print_components(console, model, _names(table), title)
+    print_components(console, model, variable_names(table), title)
+    from gpower.plotting import write_picture
+
     try:
-        _draw(model, _names(table), picture)
+        write_picture(model, variable_names(table), picture)
     except ImportError as error:
         _say(err, f"note: no picture. {error}")
     else:
         _say(console, f"Picture: {picture}\n")
     return model
-
-
-def _draw(model: "GPower", names: Sequence[str], path: Path) -> None:
-    from gpower.plotting import write_picture
-
-    write_picture(model, names, path)
-
-
-def _check_picture(path: Path) -> None:
-    """Refuse a picture that cannot be written, and make its folder, before the work."""
-    from gpower.plotting import check_picture
-
-    check_picture(path)
-    _made(path.parent)
 
 
 @contextmanager
@@ -454,12 +444,3 @@ def _progress(err: Console, what: str) -> Iterator[Callable[[Any], None] | None]
         timer.join()  # it may be starting the display just now
         if progress.live.is_started:
             progress.stop()
-
-
-def _names(table: "Table") -> list[str]:
-    return list(table.feature_names or (f"x{j}" for j in range(table.X.shape[1])))
-
-
-def _title(table: "Table", name: str, covariance: bool) -> str:
-    n_samples, n_features = table.X.shape
-    return f"{name}: {n_features} variables" if covariance else f"{name}: {n_samples} samples × {n_features} variables"

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from gpower._arrays import Array
 from gpower.ascent import AscentState
 from gpower.extraction import Extraction, extract_components
 from gpower.fitted import PerAscent, SparsePCAEstimator
-from gpower.inputs import check_finite, check_range, check_table, name_of
+from gpower.inputs import check_finite, check_range, check_table
 from gpower.metrics import adjusted_variances, score_gram
+from gpower.notices import log_fit, notices
 from gpower.operators import Moments, Operator, as_operator
 from gpower.parameters import check_covariance, check_weights, recipe_from
-
-logger = logging.getLogger("gpower")
-#: A component that adds less than this share of its own variance repeats the others.
-REPEATED = 0.1
 
 
 class GPower(SparsePCAEstimator):
@@ -198,8 +193,8 @@ class GPower(SparsePCAEstimator):
         operator, moments = self._operator(X, sample_weight)
         rng = np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
         found = extract_components(operator, recipe, rng)
-        self._store(operator, moments, found)
-        self._tell(found, moments)
+        own_variance = self._store(operator, moments, found)
+        self._tell(own_variance, moments, found)
         return self
 
     def _operator(self, X: Any, sample_weight: Any) -> tuple[Operator, Moments]:
@@ -222,19 +217,18 @@ class GPower(SparsePCAEstimator):
                 scale=self.scale,
                 sample_weight=weight,
                 covariance=precomputed,
-                reduce=self.variance == "l2" and not isinstance(self.init, np.ndarray),
+                reduce=self.variance == "l2" and isinstance(self.init, str | None),
             )
         check_finite(X, names, moments.norms)
         check_range(moments.norms, names, operator.dtype)
         return operator, moments
 
-    def _store(self, operator: Operator, moments: Moments, found: Extraction) -> None:
-        """Fitted attributes, in the units of the user."""
+    def _store(self, operator: Operator, moments: Moments, found: Extraction) -> Array:
+        """Set the fitted attributes, in the units of the user; the variance of each component on its own."""
         self.components_ = np.ascontiguousarray(found.Z.T)
         self.n_passes_ = operator.passes
         gram = score_gram(operator, found.Z)
         variances, total = adjusted_variances(gram), operator.total_variance
-        self._tell_repeats(variances, np.diagonal(gram))
         self.explained_variance_ = variances / moments.degrees
         self.explained_variance_ratio_ = variances / total if total > 0 else np.zeros_like(variances)
         self.cardinality_ = np.count_nonzero(self.components_, axis=1)
@@ -245,59 +239,13 @@ class GPower(SparsePCAEstimator):
         self.converged_ = found.converged
         self.mean_ = moments.mean.astype(operator.dtype)
         self.scale_ = moments.scale.astype(operator.dtype)
+        return np.diagonal(gram) / moments.degrees
 
-    def _tell_repeats(self, adjusted: Array, own: Array) -> None:
-        """Warn of components whose scores the others already explain."""
-        repeats = np.flatnonzero((own > 0) & (adjusted < REPEATED * own))
-        if repeats.size:
-            advice = 'deflation="schur" or method="block"' if self.method == "deflation" else "fewer components"
-            warnings.warn(
-                f"{', '.join(f'components_[{j}]' for j in repeats)}: nearly all of the variance is that of other "
-                f"components, whose variables it is correlated with. To look elsewhere, try {advice}.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _tell(self, found: Extraction, moments: Moments) -> None:
-        """Warnings: what the user should know of this fit."""
-        names = getattr(self, "feature_names_in_", None)
+    def _tell(self, own_variance: Array, moments: Moments, found: Extraction) -> None:
+        """Warn, and log if asked to."""
         if self.verbose:
-            _log(
-                f"{len(self.components_)} components of {'-'.join(map(str, self.cardinality_))} variables, "
-                f"{self.explained_variance_ratio_.sum():.1%} of the variance, {self.n_passes_:.1f} passes"
-            )
-        constant = np.flatnonzero(moments.norms == 0)
-        if constant.size:
-            shown = ", ".join(name_of(j, names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
-            warnings.warn(
-                f"{constant.size} column(s) do not vary and get no loading: {shown}.",
-                UserWarning,
-                stacklevel=3,
-            )
-        zero = np.flatnonzero(self.cardinality_ == 0)
-        if zero.size:
-            warnings.warn(
-                f"{', '.join(f'components_[{j}]' for j in zero)}: no active variable, all zero. The data have no "
-                "variance left for it, or gamma is too large. Ask for fewer components or a smaller gamma.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        if not np.all(found.converged):
-            stopped = [f"components_[{j}]" for j in np.flatnonzero(~found.converged)]
-            which = "The block" if self.method == "block" else ", ".join(stopped)
-            warnings.warn(
-                f"{which}: the ascent stopped before it converged (max_iter={self.max_iter}, tol={self.tol:g}); "
-                "raise max_iter, or see optimality_gap_ for how far it was from a stationary point.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            log_fit(self)
+        for message, category in notices(self, np.flatnonzero(moments.norms == 0), own_variance):
+            warnings.warn(message, category, stacklevel=3)
         for note in found.notes:
             warnings.warn(note, UserWarning, stacklevel=3)
-
-
-def _log(message: str) -> None:
-    """To the "gpower" logger, and to stderr where nobody has set up logging."""
-    if not logger.hasHandlers():
-        logger.addHandler(logging.StreamHandler())
-        logger.setLevel(logging.INFO)
-    logger.info(message)

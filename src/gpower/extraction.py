@@ -43,8 +43,8 @@ ROTATION_NOTE = (
     "the principal axes are returned. Give decreasing mu to single them out."
 )
 CUT_NOTE = (
-    "No gamma has exactly the wanted number of active variables; "
-    "the nearest larger active set was cut to its largest loadings and refitted."
+    "No gamma was found with exactly the wanted number of active variables; the nearest active set was cut to its "
+    "largest loadings, or filled with the most correlated variables, and refitted."
 )
 
 
@@ -127,13 +127,14 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
     if _is_pca(recipe, operator) and operator.column_norms.any():
         return _pca(operator, recipe)
     problem, gamma = recipe.formulation.problem(operator, np.asarray(recipe.mu), recipe.regularization)
-    problem, kept = _screened(problem, recipe.formulation)
+    norms = recipe.formulation.norms(operator)
+    problem, kept = _screened(problem, norms)
     if kept.size == 0:
         return _as_extraction(np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype), gamma)
     if recipe.formulation.calibrated:
-        found = _calibrated(problem, recipe, rng)
+        found = _calibrated(problem, recipe, norms[kept], rng)
     else:
-        starts = _starts(problem, recipe, rng)
+        starts = _starts(problem, recipe, norms[kept], rng)
         ends = [_end(problem, start, recipe) for start in starts]
         best = max(ends, key=lambda end: end[1])
         found = _as_extraction(best[0], gamma, best[1], best[2])
@@ -176,27 +177,27 @@ def _pca(operator: Operator, recipe: Recipe) -> Extraction:
     return replace(found, n_iter=np.ones(1, int))  # one factorisation
 
 
-def _screened(problem: Problem, wish: Formulation) -> tuple[Problem, Array]:
+def _screened(problem: Problem, norms: Array) -> tuple[Problem, Array]:
     """The problem on the columns that can be active at all, and their indices; gathered only if few are left."""
-    kept = np.flatnonzero(problem.penalty.keep(wish.norms(problem.operator), problem.mu))
+    kept = np.flatnonzero(problem.penalty.keep(norms, problem.mu))
     n = problem.operator.shape[1]
     if kept.size > SCREENED_SHARE * n:
         return problem, np.arange(n)
     return replace(problem, operator=problem.operator.take(kept), penalty=problem.penalty.restrict(kept)), kept
 
 
-def _starts(problem: Problem, recipe: Recipe, rng: np.random.RandomState) -> list[Point]:
-    """The starts that are worth an ascent of their own."""
+def _starts(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.RandomState) -> list[Point]:
+    """The starts that are worth an ascent of their own, given the norms of the columns."""
     if isinstance(recipe.init, np.ndarray):
         return [problem.feasible_set.point(recipe.init.astype(problem.operator.dtype))]
     if recipe.init == "paper":
-        return [paper_start(problem, rng)]
+        return [paper_start(problem, norms, rng)]
     exact, count = recipe.formulation.kind == "cardinality", recipe.n_init
     if recipe.block and problem.mu.size > 1:
         count = count or (BLOCK_STARTS if exact else 1)
         return [block_start(problem), *(random_block_start(problem, rng) for _ in range(count - 1))]
     count = count or (auto_starts(problem.operator) if exact else 1)
-    starts = column_starts(problem, column_order(problem.operator, count, rng))
+    starts = column_starts(problem, column_order(problem.operator, norms, count, rng))
     return race(problem, starts, recipe.settings.callback)
 
 
@@ -248,7 +249,7 @@ def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[
         x = problem.operator.combine(swapped[:, None])
         result = ascend(problem, problem.feasible_set.point(x), recipe.settings)
         z, variance = _filled(problem, result.point)
-    return z[:, None], variance, result
+    return z[:, None], variance * float(problem.mu[0]) ** 2, result
 
 
 def _filled(problem: Problem, point: Point) -> tuple[Array, float]:
@@ -266,22 +267,31 @@ def _swapped(problem: Problem, point: Point, z: Array) -> Array:
     return np.asarray(candidates[swap_polish(S, np.searchsorted(candidates, support))])
 
 
-def _calibrated(problem: Problem, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
+def _calibrated(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.RandomState) -> Extraction:
     """A penalty with a wanted cardinality: γ by bisection, the rest as for a given γ."""
     wish, wanted = recipe.formulation, np.asarray(recipe.formulation.levels, int)
     found = calibrate(
         lambda gamma: replace(problem, penalty=wish.penalty(gamma, problem.operator.dtype)),
-        wish.gamma_max(wish.norms(problem.operator), problem.mu),
+        wish.gamma_max(norms, problem.mu),
         wanted,
-        _starts(problem, recipe, rng)[0],
+        _starts(problem, recipe, norms, rng)[0],
         recipe.settings,
     )
     Z = refit(found.problem, found.result.point, recipe.refit)
     notes: tuple[str, ...] = ()
     if np.any(found.active != wanted):
-        keep = np.zeros(Z.shape, bool)
-        for j, k in enumerate(wanted):
-            keep[top(np.abs(Z[:, j : j + 1]), k)[:, 0], j] = True
-        Z = refit(found.problem, found.result.point, recipe.refit, keep & (Z != 0))
+        Z = refit(
+            found.problem, found.result.point, recipe.refit or "auto", _cut_or_filled(Z, found.result.point.C, wanted)
+        )
         notes = (CUT_NOTE,)
     return _as_extraction(Z, found.gamma, found.result.value, found.result, notes)
+
+
+def _cut_or_filled(Z: Array, C: Array, wanted: Array) -> Array:
+    """Pattern of the wanted number of variables per unit: the largest loadings first, then the largest correlations."""
+    pattern = np.zeros(Z.shape, bool)
+    correlations = np.abs(C)
+    scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
+    for j, k in enumerate(wanted):
+        pattern[top(scores[:, j : j + 1], k)[:, 0], j] = True
+    return pattern

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -15,6 +16,9 @@ from gpower.inputs import check_finite, check_table
 from gpower.metrics import captured_variance
 from gpower.operators.moments import deviation_norms
 from gpower.persistence import read_model, write_model
+
+#: Samples that `transform` centres at once.
+ROWS = 1024
 
 
 class PerAscent(np.ndarray):
@@ -64,9 +68,16 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return X
 
     def _project(self, X: Any) -> Array:
-        loadings = self.components_.T / self.scale_[:, None]  # (n_features, m)
-        shift = self.mean_ @ loadings
-        return np.asarray(X @ loadings.astype(X.dtype) - shift.astype(X.dtype))
+        loadings = (self.components_.T / self.scale_[:, None]).astype(X.dtype)  # (n_features, m)
+        mean = self.mean_.astype(X.dtype)
+        if sp.issparse(X):
+            return np.asarray(X @ loadings - mean @ loadings)
+        used = np.flatnonzero(np.any(loadings, axis=1))
+        scores = np.empty((X.shape[0], loadings.shape[1]), X.dtype)
+        for start in range(0, X.shape[0], ROWS):  # the variables in use, centred a block of samples at a time
+            rows = slice(start, start + ROWS)
+            scores[rows] = (X[rows][:, used] - mean[used]) @ loadings[used]
+        return scores
 
     def inverse_transform(self, X: Any) -> Array:
         """Data of the given scores with the least squares: the components are not orthogonal.
@@ -86,8 +97,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError(
                 f"The scores have {scores.shape[1]} columns, but there are {self._n_features_out} components."
             )
-        W = self.components_
-        return np.asarray(scores @ np.linalg.pinv(W @ W.T, hermitian=True) @ W * self.scale_ + self.mean_)
+        W = self.components_.astype(np.float64)
+        rcond = 1e2 * np.sqrt(np.finfo(self.components_.dtype).eps)
+        data = scores @ np.linalg.pinv(W.T, rcond=rcond) * self.scale_ + self.mean_
+        return np.asarray(data, scores.dtype)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Share of the variance of X inside the span of the components, between 0 and 1.

@@ -24,8 +24,10 @@ def score_gram(operator: Operator, Z: Array) -> Array:
     return np.asarray(Y.T @ Y)
 
 
-def adjusted_variances(gram: Array) -> Array:
+def adjusted_variances(gram: Array, dependent: float = 1e-12) -> Array:
     """Adjusted variance of each component, (m,), from the Gram matrix of the scores.
+
+    What is left of a component below `dependent` times the largest variance is rounding, and counts as nothing.
 
     Examples
     --------
@@ -35,13 +37,14 @@ def adjusted_variances(gram: Array) -> Array:
     >>> adjusted_variances(np.array([[4.0, 4.0], [4.0, 4.0]]))
     array([4., 0.])
     """
-    order = np.argsort(-np.diagonal(gram), kind="stable")
-    w, V = np.linalg.eigh(gram[np.ix_(order, order)])
-    root = np.sqrt(np.maximum(w, 0))[:, None] * V.T  # any root has the R of the scores
-    R = np.linalg.qr(root, mode="r")
-    adjusted = np.empty(order.size)
-    squares = np.diagonal(R) ** 2
-    adjusted[order] = np.where(squares > 1e-14 * max(float(w[-1]), 0.0), squares, 0.0)
+    own = np.diagonal(gram)
+    largest = float(own.max(initial=0))
+    order = np.argsort(-np.round(own / largest, 10) if largest > 0 else own, kind="stable")
+    left, adjusted = gram.astype(np.float64), np.zeros(own.size)
+    for j in order:  # Cholesky elimination; a score that the earlier ones span is not eliminated with
+        if left[j, j] > dependent * largest:
+            adjusted[j] = left[j, j]
+            left = left - np.outer(left[:, j], left[j] / left[j, j])
     return adjusted
 
 

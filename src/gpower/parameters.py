@@ -84,7 +84,7 @@ def _check_combinations(params: dict[str, Any], block: bool, m: int, shape: tupl
             f"A block of n_components={m} orthonormal units does not fit into n_samples={shape[0]}; "
             f'ask for at most {shape[0]}, or use method="deflation".'
         )
-    if isinstance(params["init"], np.ndarray) and params["covariance"] is not None:
+    if not isinstance(params["init"], str | None) and params["covariance"] is not None:
         raise ValueError(
             "init holds points of the sample space, which a precomputed covariance does not have; leave it None."
         )
@@ -127,8 +127,8 @@ def _weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
             'mu weighs the units of a block; it has no meaning with method="deflation". Use method="block".'
         )
     weights = per_unit(mu, "mu", m)
-    if not all(isinstance(w, Real) and np.isfinite(float(w)) and float(w) > 0 for w in weights):
-        raise ValueError(f"mu={mu!r}: the weights of the units must be positive numbers.")
+    if not all(isinstance(w, Real) and 1e-6 <= float(w) <= 1e6 for w in weights):
+        raise ValueError(f"mu={mu!r}: the weights of the units must be positive numbers, between 1e-6 and 1e6.")
     return tuple(float(w) for w in weights)
 
 

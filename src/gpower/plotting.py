@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["check_picture", "plot_loadings", "write_picture"]
+__all__ = ["plot_loadings", "prepare_picture", "write_picture"]
 
 # Blue and vermilion of Okabe and Ito: told apart under every colour-vision deficiency, and in grey.
 _POSITIVE, _NEGATIVE = "#0072B2", "#D55E00"
@@ -92,20 +92,20 @@ def write_picture(model: Any, feature_names: Sequence[str] | None, path: Path) -
     >>> from gpower.plotting import write_picture
     >>> write_picture(model, None, Path("loadings.pdf"))  # doctest: +SKIP
     """
-    check_picture(path)
+    prepare_picture(path)
     figure = plot_loadings(model, feature_names)[0].figure
     figure.savefig(path, dpi=150)
     _pyplot().close(figure)
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a file that no picture can be written into, before the work that it would show.
+def prepare_picture(path: Path) -> None:
+    """Refuse a file that can hold no picture, and make its folder, before the work that the picture would show.
 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from gpower.plotting import check_picture
-    >>> check_picture(Path("loadings.xyz"))
+    >>> from gpower.plotting import prepare_picture
+    >>> prepare_picture(Path("loadings.xyz"))
     Traceback (most recent call last):
     ...
     ValueError: loadings.xyz: a picture ends in .png, .pdf or .svg.
@@ -115,6 +115,7 @@ def check_picture(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"{path}: this is a folder; a picture is one file.")
     _pyplot()
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _pyplot() -> Any:

@@ -43,7 +43,8 @@ def leading_components(
         x = None if start is None else operator.combine(_embedded(start[:, None], idx, n))[:, 0]
         values, U = _largest_eigenpairs(_sample_gram(operator, idx), m, x)
         Z = operator.correlate(U.astype(operator.dtype))[idx]
-    values = np.where(values > 4 * max(p, idx.size) * np.finfo(operator.dtype).eps * values[:1], values, 0.0)
+    noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
+    values = np.where(values > noise * values[:1], values, 0.0)
     Z = unit_columns(np.where(operator.column_norms[idx, None] > 0, Z, 0)) * (values > 0)
     missing = m - values.size
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))

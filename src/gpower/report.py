@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpower.datasets import Table
     from gpower.fitted import SparsePCAEstimator
 
-__all__ = ["attributes", "print_components", "write_results"]
+__all__ = ["attributes", "print_components", "table_title", "variable_names", "write_results"]
 
 # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
 _LOADING, _PADDING = 7, 4
@@ -35,6 +35,17 @@ _FITTED = (
     "scale_",
     "components_",
 )
+
+
+def variable_names(table: "Table") -> list[str]:
+    """The names of the variables, or x0, x1, …."""
+    return list(table.feature_names or (f"x{j}" for j in range(table.X.shape[1])))
+
+
+def table_title(table: "Table", name: str, covariance: bool) -> str:
+    """The line above the components: the file and its size."""
+    n_samples, n_features = table.X.shape
+    return f"{name}: {n_features} variables" if covariance else f"{name}: {n_samples} samples × {n_features} variables"
 
 
 def print_components(

@@ -34,13 +34,13 @@ def auto_starts(operator: Operator) -> int:
     return int(min(n, max(FEWEST, WORK / (p * n))))
 
 
-def column_order(operator: Operator, count: int, rng: np.random.RandomState) -> Array:
+def column_order(operator: Operator, norms: Array, count: int, rng: np.random.RandomState) -> Array:
     """Indices of the `count` most promising columns: by norm, ties by an estimate of ‖Aᵀaᵢ‖.
 
-    The row norms of AᵀA are estimated by its product with a few random signs, two passes at most.
+    `norms` are those of the variance in use. The row norms of AᵀA are estimated by its product with a few random
+    signs, two passes at most.
     """
-    norms = operator.column_norms
-    if count == 1:
+    if count == 1 and np.count_nonzero(norms >= norms.max() * (1 - 1e-6)) == 1:
         return np.array([first_largest(norms)])
     rounded = np.round(norms / max(float(norms.max(initial=0)), np.finfo(norms.dtype).tiny), 6)
     secondary = np.zeros_like(norms)
@@ -73,10 +73,10 @@ def random_block_start(problem: Problem, rng: np.random.RandomState) -> Point:
     return problem.feasible_set.point(problem.operator.columns(idx))
 
 
-def paper_start(problem: Problem, rng: np.random.RandomState) -> Point:
+def paper_start(problem: Problem, norms: Array, rng: np.random.RandomState) -> Point:
     """The largest-norm column, completed by any orthonormal complement [JNRS10, section 5]."""
     operator, m = problem.operator, problem.mu.size
-    first = operator.columns(np.array([first_largest(operator.column_norms)]))
+    first = operator.columns(np.array([first_largest(norms)]))
     if isinstance(problem.samples, Cube):
         return problem.feasible_set.point(problem.samples.argmax_linear(first))
     shape = (operator.shape[0], m - 1)

@@ -120,6 +120,15 @@ class TestPrinted:
         X = np.random.RandomState(0).standard_normal((10, 3)) * [1, 5, 1]
         assert "x1" in gpower("fit", write_csv(tmp_path / "t.csv", X), "-m", 1, "-k", 1).stdout
 
+    def test_names_are_as_long_as_the_terminal_is_wide(self, gpower, tmp_path, monkeypatch):
+        X = np.random.RandomState(0).standard_normal((10, 2)) * [3, 1]
+        path = write_csv(tmp_path / "t.csv", X, ["n" * 70, "b"])
+        assert "n" * 70 + " +1.000" in gpower("fit", path, "-k", 1).stdout
+        monkeypatch.setenv("COLUMNS", "60")
+        lines = gpower("fit", path, "-k", 1).stdout.splitlines()
+        assert max(map(len, lines)) <= 60
+        assert any("n" * 48 + "… +1.000" in line for line in lines)
+
     def test_warnings_are_notes_on_stderr(self, gpower, expression):
         result = gpower("fit", expression, "--gamma", 0.1, "--max-iter", 1)
         assert result.exit_code == 0
@@ -218,6 +227,12 @@ class TestFormats:
         found = self.components(gpower, write_csv(tmp_path / "t.csv", X, columns), "--index-col", flag)
         np.testing.assert_array_equal(found["components_"], expected)
 
+    def test_drop(self, gpower, tmp_path, expected):
+        X = np.insert(self.X, [2, 2], 7.0, axis=1)
+        columns = [*self.NAMES[:2], "batch", "my age", *self.NAMES[2:]]
+        found = self.components(gpower, write_csv(tmp_path / "t.csv", X, columns), "--drop", "batch, my age")
+        np.testing.assert_array_equal(found["components_"], expected)
+
     def test_numpy(self, gpower, tmp_path, expected):
         np.save(tmp_path / "t.npy", self.X)
         np.savez(tmp_path / "t.npz", first=self.X, second=self.X)
@@ -300,6 +315,35 @@ class TestOutput:
             f"Wrote loadings.csv, scores.csv, model.npz into {tmp_path}.",
         ]
 
+    @pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.pdf", b"%PDF"), ("p.SVG", b"<?xml")])
+    def test_picture(self, gpower, expression, tmp_path, name, magic):
+        pytest.importorskip("matplotlib")
+        picture = tmp_path / "new" / name
+        result = gpower("fit", expression, "-k", "8,6", "--plot", picture)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.splitlines()[-1] == f"Picture: {picture}"
+        assert picture.read_bytes().startswith(magic)
+
+    def test_doubts_about_the_table_are_notes(self, gpower, tmp_path):
+        X = np.insert(EXPRESSION.X, 0, 100 + np.arange(len(EXPRESSION.X)), axis=1)
+        path = write_csv(tmp_path / "t.csv", X, ["entrez", *EXPRESSION.feature_names])
+        result = gpower("fit", path, "-k", 5, "--json")
+        note = "column 1 ('entrez') looks like row names; if it is, add --index-col entrez."
+        assert result.stderr == f"note: {note}\n"
+        found = json.loads(result.stdout)
+        assert found["notes"] == [note]
+        assert found["feature_names_in_"][0] == "entrez"
+        assert gpower("fit", path, "-k", 5, "--index-col", "entrez").stderr == ""
+
+    def test_correlations_without_the_option(self, gpower, pitprops):
+        note = "note: the table looks like a correlation matrix; if it is, add --covariance.\n"
+        assert gpower("fit", pitprops, "-k", 4).stderr == note
+
+    def test_years_without_the_option(self, gpower, tmp_path):
+        path = write_csv(tmp_path / "t.csv", np.vstack([np.arange(2001, 2011), EXPRESSION.X[:, :10]]))
+        assert "looks like a header; if it is, add --header." in gpower("fit", path, "-k", 4).stderr
+        assert gpower("fit", path, "-k", 4, "--header").stderr == ""
+
 
 class TestErrors:
     def one_line(self, result, message):
@@ -316,8 +360,13 @@ class TestErrors:
             ("t.csv", b"a,b\n", "no samples"),
             ("t.csv", b"a,b\n1,2\n3,4,5\n", "line 3 has 3 cells where 2 are expected"),
             ("t.csv", b"a,b\n1,2\n3,oops\n", "line 3, column 2 ('b') holds 'oops' where a number belongs"),
-            ("t.csv", b"a,b\n1,2\n3,\n5,6\n", "column 'b'"),
-            ("t.csv", b"a,b\n1,2\n3,inf\n5,6\n", "column 'b'"),
+            ("t.csv", b"a,b\n1,2\n3,\n5,6\n", "line 3, column 2 ('b') is empty where a number belongs"),
+            ("t.csv", b"a,b\n1,2\n3,inf\n5,6\n", "line 3, column 2 ('b') holds 'inf' where a number belongs"),
+            ("t.csv", b"id,what,a\ns,pump,1\nt,ring,2\n", "leave columns of text out with --drop what."),
+            ("t.csv", b"a,what\n1,pump\n2,ring\n", "if these are names, say so with --index-col what;"),
+            ("t.csv", "a,b\n1,2\nß,3\n".encode("latin-1"), "line 3 holds 'ß' in Latin-1"),
+            ("t.csv", b"PK\x03\x04", "as .xlsx workbooks are"),
+            ("t.csv", gzip.compress(b"a,b\n1,2\n"), "this is gzipped; end its name in .gz"),
             ("t.csv", b"a,b\n1,2\n", "sample"),
             ("t.csv", bytes(range(200, 256)), "not a text file"),
             ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
@@ -331,7 +380,7 @@ class TestErrors:
         ],
     )
     def test_malformed_files(self, gpower, tmp_path, name, content, message):
-        if name.endswith("parquet") or "column 'b'" in message:
+        if name.endswith("parquet"):
             pytest.importorskip("pandas")
         (tmp_path / name).write_bytes(content)
         self.one_line(gpower("fit", tmp_path / name, "-m", 1, "-k", 1), message)
@@ -353,12 +402,22 @@ class TestErrors:
             (["--gamma", 1.5], "gamma=1.5"),
             (["--penalty", "l7"], "penalty='l7'"),
             (["--covariance"], "square matrix"),
-            (["--index-col", "nobody"], "'nobody' is not a heading"),
-            (["--key", "X"], "key has no meaning for a .csv file"),
+            (["--index-col", "nobody"], "--index-col nobody is not a heading; the file has the columns name, "),
+            (["--drop", "a,nobody"], "--drop a is not a heading"),
+            (["--plot", "loadings.bmp"], "loadings.bmp: a picture ends in .png, .pdf or .svg"),
+            (["--key", "X"], "--key X has no meaning for a .csv file"),
         ],
     )
     def test_bad_parameters(self, gpower, expression, flags, message):
         self.one_line(gpower("fit", expression, *flags), message)
+
+    def test_a_saved_model_is_no_table(self, gpower, expression, tmp_path):
+        gpower("fit", expression, "-k", 5, "-o", tmp_path)
+        self.one_line(gpower("fit", tmp_path / "model.npz"), "this is a model that gpower saved, not a table")
+
+    def test_a_picture_without_matplotlib(self, gpower, expression, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        self.one_line(gpower("fit", expression, "--plot", tmp_path / "p.png"), 'pip install "gpower[plot]"')
 
     def test_output_that_is_a_file(self, gpower, expression):
         self.one_line(gpower("fit", expression, "-o", expression), "this is a file; the results go into a folder")
@@ -488,6 +547,17 @@ class TestProcess:
             "print(sorted({'matplotlib', 'gpower.plotting', 'gpower.datasets'} & set(sys.modules)))"
         )
         assert self.run("-c", code).stdout.splitlines()[-1] == "[]"
+
+
+def test_without_arguments_it_helps(gpower):
+    result = gpower()
+    assert result.exit_code == 0
+    assert "Usage: gpower" in result.stdout.replace("root", "gpower")
+    assert "demo" in result.stdout
+
+
+def test_help_tells_the_default_penalty(gpower):
+    assert "0.01, or 0.1 for" in " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
 
 
 def test_version(gpower):

@@ -18,7 +18,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpower import GPower
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpower import GPower
 from gpower.datasets import load_planted_expression
-from gpower.plotting import plot_loadings
+from gpower.plotting import plot_loadings, prepare_picture, write_picture
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -141,3 +141,17 @@ def test_says_which_extra_is_missing(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r'pip install "gpower\[plot\]"'):
         plot_loadings(model)
+
+
+def test_write_picture_leaves_nothing_open(model, tmp_path):
+    write_picture(model, NAMES, tmp_path / "new" / "p.svg")
+    assert "<svg" in (tmp_path / "new" / "p.svg").read_text()
+    assert plt.get_fignums() == []
+
+
+def test_files_that_are_no_picture(model, tmp_path):
+    with pytest.raises(ValueError, match=r"p\.txt: a picture ends in \.png, \.pdf or \.svg\."):
+        write_picture(model, NAMES, tmp_path / "p.txt")
+    (tmp_path / "p.png").mkdir()
+    with pytest.raises(ValueError, match="this is a folder"):
+        prepare_picture(tmp_path / "p.png")

@@ -8,7 +8,9 @@ import pytest
 from scipy import io as scipy_io
 from scipy import sparse
 
+from gpower import GPower
 from gpower.datasets import Table, TableError, read_table
+from gpower.datasets.hints import hints
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
 FEATURES = ("a", "b", "c")
@@ -51,6 +53,14 @@ class TestText:
             ("a;b;c\n1;2.5;-3\n4;5;6e-3\n", FEATURES, None),
             (" a , b , c \n 1 , 2.5 , -3 \n 4 , 5 , 6e-3 \n", FEATURES, None),
             ('"a,x",b,c\n1,2.5,-3\n4,5,6e-3\n', ("a,x", "b", "c"), None),
+            ("a;b;c\n1;2,5;-3,0\n4;5;6,0e-3\n", FEATURES, None),
+            ("1;2,5;-3\n4;5;,006\n", None, None),
+            ("1,0;2,5;-3,0\n4,0;5,0;0,006\n", None, None),
+            ("# made by hand, in May\n#\na,b,c\n1,2.5,-3\n4,5,6e-3\n", FEATURES, None),
+            ("# of May, June, July\na,b,c\n1,2.5,-3\n4,5,6e-3\n", FEATURES, None),
+            ("# made by hand\n1,2.5,-3\n4,5,6e-3\n", None, None),
+            ("# a,b,c\n1,2.5,-3\n4,5,6e-3\n", FEATURES, None),  # numpy.savetxt
+            ("# made by hand\n#id,a,b,c\ns1,1,2.5,-3\ns2,4,5,6e-3\n", FEATURES, SAMPLES),
         ],
     )
     def test_csv_with_and_without_names(self, write, text, features, samples):
@@ -63,6 +73,9 @@ class TestText:
     def test_a_tab_separated_header_may_contain_more_commas_than_tabs(self, write):
         table = read_table(write("t.tsv", "a,a,a,a\tb\tc\n1\t2.5\t-3\n4\t5\t6e-3\n"))
         check(table, ("a,a,a,a", "b", "c"))
+
+    def test_a_comment_is_no_header_where_there_is_none(self, write):
+        check(read_table(write("t.csv", "# a,b,c\n1,2.5,-3\n4,5,6e-3\n"), header=False))
 
     def test_columns_padded_with_blanks(self, write):
         check(read_table(write("t.txt", "  1.0   2.5 -3\n  4.0   5   6e-3\n")))
@@ -81,6 +94,8 @@ class TestText:
     def test_savetxt_round_trip(self, tmp_path):
         np.savetxt(tmp_path / "t.txt", NUMBERS)
         check(read_table(tmp_path / "t.txt"))
+        np.savetxt(tmp_path / "t.txt", NUMBERS, header="a b c")
+        check(read_table(tmp_path / "t.txt"), FEATURES)
 
     @pytest.mark.parametrize("missing", ["", " ", "NA", "NaN", "nan", "null", "N/A", "."])
     def test_missing_cells_become_nan(self, write, missing):
@@ -98,6 +113,17 @@ class TestText:
     def test_index_col_by_position_and_by_heading(self, write, index_col):
         path = write("t.csv", "a,b,who,c\n1,2.5,7,-3\n4,5,8,6e-3\n")
         check(read_table(path, index_col=index_col), FEATURES, ("7", "8"))
+
+    @pytest.mark.parametrize("drop", [["what", "2001"], [1, 3], ["what", 2001]])
+    def test_drop_by_heading_and_by_position(self, write, drop):
+        path = write("t.csv", "id,what,a,2001,b,c\ns1,pump,1,x,2.5,-3\ns2,ring,4,y,5,6e-3\n")
+        check(read_table(path, drop=drop), FEATURES, SAMPLES)
+        with pytest.raises(TableError, match="no variables"):
+            read_table(path, index_col="id", drop=["what", "a", "2001", "b", "c"])
+
+    def test_names_are_looked_for_in_what_is_not_dropped(self, write):
+        path = write("t.csv", "no,id,a,b,c\n1,s1,1,2.5,-3\n2,s2,4,5,6e-3\n")
+        check(read_table(path, drop=["no"]), FEATURES, SAMPLES)
 
     def test_header_can_be_forced_either_way(self, write):
         path = write("t.csv", "1,2\n3,4\n")
@@ -132,8 +158,15 @@ class TestTextErrors:
             ("1,2,x\n4,5,6\n", "line 1, column 3 holds 'x'"),
             ("1,x\n4,5\n", "line 1, column 2 holds 'x'"),
             ("a,b\n1,1_0\n", r"line 2, column 2 \('b'\) holds '1_0'"),
-            ("a;b\n1,5;2\n", r"holds '1,5' where a number belongs; write decimals with a point"),
+            ('a,b\n"1,5",2\n', r"holds '1,5' where a number belongs; write decimals with a point"),
             ("name,sex\nAda,f\nBob,m\n", r"line 2, column 2 \('sex'\) holds 'f'"),
+            ("gene,what,a,why\ng,kinase,1,so\nh,pump,2,so\n", r"holds 'kinase'.*with drop=\['what', 'why'\]\.$"),
+            ("a,sex\n1,f\n2,m\n", r"holds 'f'.*; if these are names.*index_col='sex'; .* out with drop=\['sex'\]"),
+            ("1,f\n2,m\n", r"column 2 holds 'f'.*drop=\[1\]"),
+            ("a,b,c,1\n1,2,3,f\n2,3,4,m\n", r"\('1'\) holds 'f'.*drop=\[3\]"),
+            ("a;b\n1,5;2.5\n", "line 2: '1,5' has a decimal comma and '2.5' a point"),
+            ("# nothing\n#else\n", "only blank lines and comments"),
+            ("# one\n\na,b\n1,2\n3,x\n", r"line 5, column 2 \('b'\) holds 'x'"),
         ],
     )
     def test_says_where_and_what(self, write, text, message):
@@ -152,17 +185,53 @@ class TestTextErrors:
         with pytest.raises(TableError, match="not a text file in UTF-8"):
             read_table(tmp_path / "t.csv")
 
+    def test_latin1(self, write):
+        path = write("t.csv", "name,a\nAda,1\nJosé,2\n", "latin-1")
+        with pytest.raises(TableError, match="not a text file in UTF-8: line 3 holds 'é' in Latin-1; save"):
+            read_table(path)
+
+    @pytest.mark.parametrize(
+        ("start", "message"),
+        [
+            (b"PK\x03\x04", r"zip archive, as \.xlsx workbooks are.*as CSV"),
+            (b"\xd0\xcf\x11\xe0", r"old Excel workbook.*as CSV"),
+            (gzip.compress(b"1,2", mtime=0), r"this is gzipped; end its name in \.gz"),
+            (b"PAR1\x15\x04", r"Parquet file"),
+        ],
+    )
+    def test_other_files_under_the_name_of_text(self, tmp_path, start, message):
+        (tmp_path / "t.csv").write_bytes(start)
+        with pytest.raises(TableError, match=message):
+            read_table(tmp_path / "t.csv")
+
+    @pytest.mark.parametrize(
+        ("cell", "message"),
+        [("", "is empty"), ("NA", "holds 'NA'"), ("nan", "holds 'nan'"), ("-inf", "holds '-inf'")],
+    )
+    def test_complete_refuses_what_is_missing(self, write, cell, message):
+        path = write("t.csv", f"id,a,b\n\ns1,1,2\ns2,3,{cell}\n")
+        with pytest.raises(TableError, match=rf"line 4, column 3 \('b'\) {message} where a number belongs.*'b'"):
+            read_table(path, complete=True)
+
+    def test_complete_allows_large_numbers(self, write):
+        check(read_table(write("t.csv", "1e308,1e308\n"), complete=True), numbers=[[1e308, 1e308]])
+
     def test_a_quote_that_never_closes(self, write):
         with pytest.raises(TableError, match="not a table in text"):
             read_table(write("t.csv", 'a,b\n1,"' + "2,3\n" * 50_000))
 
     @pytest.mark.parametrize(
-        ("index_col", "message"),
-        [("nobody", "'nobody' is not a heading; the file has the columns a, b"), (9, "not one of the columns 0 to 1")],
+        ("column", "message"),
+        [
+            ("nobody", r"='nobody' is not a heading; the file has the columns a, b, c, d, e, f, …\."),
+            (9, "=9 is not one of the columns 0 to 6"),
+        ],
     )
-    def test_unknown_index_col(self, write, index_col, message):
-        with pytest.raises(TableError, match=message):
-            read_table(write("t.csv", "a,b\n1,2\n"), index_col=index_col)
+    @pytest.mark.parametrize("option", ["index_col", "drop"])
+    def test_unknown_columns(self, write, option, column, message):
+        path = write("t.csv", "a,b,c,d,e,f,g\n1,2,3,4,5,6,7\n")
+        with pytest.raises(TableError, match=option + message):
+            read_table(path, **{option: [column] if option == "drop" else column})
 
     def test_index_col_by_heading_needs_a_header(self, write):
         with pytest.raises(TableError, match="the file has no header"):
@@ -191,7 +260,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["t.xlsx", "t", "t.npy.gz", "t.gz"])
     def test_unknown_suffix_lists_the_known_ones(self, write, name):
-        with pytest.raises(TableError, match=r"is not one of \.csv, .*\.parquet"):
+        with pytest.raises(TableError, match=r"is not one of \.csv, .*\.parquet.*\.tsv\.gz"):
             read_table(write(name, "1,2\n"))
 
     @pytest.mark.parametrize("name", ["t.npy", "t.npz", "t.mtx", "t.parquet"])
@@ -210,10 +279,16 @@ class TestFiles:
 
     @pytest.mark.parametrize(
         ("name", "options"),
-        [("t.npy", {"index_col": 0}), ("t.npy", {"header": True}), ("t.csv", {"key": "X"}), ("t.mtx", {"key": "X"})],
+        [
+            ("t.npy", {"index_col": 0}),
+            ("t.npy", {"header": True}),
+            ("t.npz", {"drop": ["a"]}),
+            ("t.csv", {"key": "X"}),
+            ("t.mtx", {"key": "X"}),
+        ],
     )
     def test_an_option_that_would_be_ignored_is_refused(self, write, name, options):
-        with pytest.raises(TableError, match=f"{next(iter(options))} has no meaning for a {name[1:]} file"):
+        with pytest.raises(TableError, match=f"{next(iter(options))}=.* has no meaning for a {name[1:]} file"):
             read_table(write(name, "1,2\n"), **options)
 
 
@@ -290,6 +365,12 @@ class TestNumPy:
         np.savez(tmp_path / "t.npz", y=np.ones(3))
         with pytest.raises(TableError, match="holds no table"):
             read_table(tmp_path / "t.npz")
+
+    def test_a_saved_model_is_no_table(self, tmp_path):
+        GPower(1, cardinality=2).fit(np.vstack([NUMBERS, -NUMBERS])).save(tmp_path / "model.npz")
+        with pytest.raises(TableError, match="this is a model that gpower saved, not a table"):
+            read_table(tmp_path / "model.npz")
+        assert read_table(tmp_path / "model.npz", key="components_").X.shape == (1, 3)
 
     def test_npz_with_pickled_objects(self, tmp_path):
         np.savez(tmp_path / "t.npz", X=np.array([[{}]], dtype=object))
@@ -369,12 +450,24 @@ class TestParquet:
 
     def test_text_columns_are_named(self, pandas, tmp_path):
         pandas.DataFrame({"a": [1.0], "sex": ["f"]}).to_parquet(tmp_path / "t.parquet")
-        with pytest.raises(TableError, match="row 1, column 'sex' holds 'f' where a number belongs"):
+        with pytest.raises(TableError, match=r"row 1, column 'sex' holds 'f' where a number belongs.*drop=.'sex'"):
             read_table(tmp_path / "t.parquet")
+
+    def test_drop(self, pandas, tmp_path):
+        frame = pandas.DataFrame(NUMBERS, columns=FEATURES)
+        frame.insert(1, "what", ["pump", "ring"])
+        frame.to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet", drop=["what"]), FEATURES)
+        check(read_table(tmp_path / "t.parquet", drop=[1]), FEATURES)
+
+    def test_complete_refuses_what_is_missing(self, pandas, tmp_path):
+        pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, None]}).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(TableError, match="row 2, column 'b' holds nan where a number belongs"):
+            read_table(tmp_path / "t.parquet", complete=True)
 
     def test_unknown_index_col(self, pandas, tmp_path):
         pandas.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "t.parquet")
-        with pytest.raises(TableError, match="index_col 'b' is not one of the 1 columns"):
+        with pytest.raises(TableError, match="index_col='b' is not one of the columns a"):
             read_table(tmp_path / "t.parquet", index_col="b")
 
     def test_truncated(self, pandas, tmp_path):
@@ -409,3 +502,75 @@ class TestLabelled:
         S = sparse.csr_array(NUMBERS)
         assert Table(NUMBERS).labelled() is NUMBERS
         assert Table(S, FEATURES).labelled() is S
+
+
+class TestHints:
+    """What a table seems to be; nothing is said about an ordinary one."""
+
+    X = np.random.RandomState(0).standard_normal((8, 4))
+
+    def said(self, path, **options):
+        reading = {name: options[name] for name in options if name != "covariance"}
+        return list(hints(path, read_table(path, **reading), **options))
+
+    def write_table(self, write, X, columns=None, name="t.csv"):
+        lines = [] if columns is None else [",".join(columns)]
+        return write(name, "\n".join([*lines, *(",".join(map(repr, row)) for row in X.tolist())]))
+
+    @pytest.mark.parametrize("heading", ["entrez", "Gene ID", "sample", "EntrezID", "size"])
+    def test_numbers_that_name_the_rows(self, write, heading):
+        X = np.column_stack([[672, 7157, 1956, 2064, 4609, 5728, 3845, 673], self.X])
+        path = self.write_table(write, X, [heading, *"abcd"])
+        (hint,) = self.said(path)
+        flag = "--index-col 'Gene ID'" if " " in heading else f"--index-col {heading}"
+        assert hint == f"column 1 ({heading!r}) looks like row names; if it is, add {flag}"
+        assert self.said(path, transpose=True) == [hint]
+        assert self.said(path, index_col=heading) == []
+
+    @pytest.mark.parametrize(
+        ("heading", "first", "rest"),
+        [
+            ("size", [3, 1, 4, 1, 5, 9, 2, 6], X),  # a number twice
+            ("size", [3, 1, 4, 7, 5, 9, 2, 6], np.round(9 * X)),  # integers like all others
+            ("sample", [3, 1, 4, 7, 5, 9, 2, 6.5], X),
+            ("cell_size", [3, 1, 4, 7], np.round(9 * X[:4])),
+            ("size", [3, 1, 4, 7], X[:4]),  # too few to tell
+        ],
+    )
+    def test_numbers_that_need_not_name_the_rows(self, write, heading, first, rest):
+        assert self.said(self.write_table(write, np.column_stack([first, rest]), [heading, *"abcd"])) == []
+
+    def test_a_telling_heading_speaks_for_integers(self, write):
+        X = np.column_stack([[5, 6, 7], np.round(9 * self.X[:3])])
+        assert "--index-col sample_id" in self.said(self.write_table(write, X, ["sample_id", *"abcd"]))[0]
+
+    @pytest.mark.parametrize("rest", [X, np.round(9 * X)])
+    def test_numbers_that_name_the_columns(self, write, rest):
+        path = self.write_table(write, np.vstack([[2001, 2003, 2005, 2010], rest]))
+        assert self.said(path) == ["the first row (2001, 2003, 2005, …) looks like a header; if it is, add --header"]
+        assert self.said(path, header=False) == self.said(path, header=True) == []
+
+    @pytest.mark.parametrize("first", [[3, 1, 2, 7], [1, 1, 2, 3], [1, 2, 3, 4.5]])
+    def test_numbers_that_need_not_name_the_columns(self, write, first):
+        assert self.said(self.write_table(write, np.vstack([first, self.X]))) == []
+
+    def test_only_a_text_file_may_have_a_header(self, tmp_path):
+        np.save(tmp_path / "t.npy", np.vstack([[2001, 2003, 2005, 2010], self.X]))
+        assert self.said(tmp_path / "t.npy") == []
+
+    def test_correlations_and_covariances(self, write):
+        C = np.cov(self.X.T)
+        R = np.corrcoef(self.X.T)
+        path = self.write_table(write, R, "abcd")
+        assert self.said(path) == ["the table looks like a correlation matrix; if it is, add --covariance"]
+        assert self.said(path, covariance=True) == []
+        assert self.said(self.write_table(write, C, "abcd")) == []
+        named = "x,a,b,c,d\n" + "\n".join(
+            ",".join([name, *map(repr, row)]) for name, row in zip("abcd", C.tolist(), strict=True)
+        )
+        assert "covariance matrix" in self.said(write("t.csv", named))[0]
+        assert self.said(self.write_table(write, self.X[:4], "abcd")) == []
+
+    def test_sparse(self, tmp_path):
+        sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(np.eye(4)))
+        assert self.said(tmp_path / "t.npz") == []

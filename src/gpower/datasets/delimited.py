@@ -5,13 +5,14 @@ Read line by line, so that everything wrong with a file is reported with its lin
 
 import csv
 import gzip
+import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,31 +23,62 @@ __all__ = ["read_delimited"]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _LOOKAHEAD = 200  # rows that decide where the names are
+_SHOWN = 6  # headings that an error lists
+
+# What a file that only claims to be text begins with, and what to do about it.
+_WORKBOOK = "save its sheet as CSV from the spreadsheet program"
+_NOT_TEXT = {
+    b"PK\x03\x04": f"this is a zip archive, as .xlsx workbooks are, and not text; {_WORKBOOK}, or unpack it",
+    b"\xd0\xcf\x11\xe0": f"this is an old Excel workbook (.xls) and not text; {_WORKBOOK}",
+    b"PAR1\x15": "this is a Parquet file and not text; end its name in .parquet",
+    b"\x1f\x8b": "this is gzipped; end its name in .gz, or unpack it with gunzip",
+}
 
 Row = tuple[int, list[str]]  # (line number, cells)
 Names = tuple[str, ...]
+Columns = Sequence[int | str]  # by position from 0, or by heading
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the names are: `headings` of all columns of the file (or None), `names_at` the names' column."""
+    """What the columns of the file hold.
+
+    `headings` of all of them (or None), `names_at` the rows' names, `kept` the numbers, `text` those of `kept`
+    that seem to hold words only, `complete` whether a missing number is an error.
+    """
 
     headings: list[str] | None
-    names_at: int | None
     width: int
+    names_at: int | None
+    kept: tuple[int, ...]
+    text: tuple[int, ...]
+    complete: bool
 
     @property
     def columns(self) -> Names | None:
         """The names of the columns that hold numbers."""
-        if self.headings is None:
-            return None
-        return tuple(heading or f"column {j + 1}" for j, heading in enumerate(self.headings) if j != self.names_at)
+        return None if self.headings is None else tuple(self.headings[j] or f"column {j + 1}" for j in self.kept)
+
+    def place(self, j: int) -> str:
+        """How an error calls a column of the file."""
+        return f"column {j + 1}" + (f" ({self.headings[j]!r})" if self.headings and self.headings[j] else "")
+
+    def option(self, j: int) -> int | str:
+        """How an option calls it: by its heading, unless that could mean something else."""
+        heading = self.headings[j] if self.headings else ""
+        usable = heading and not heading.isdecimal() and "," not in heading
+        return heading if usable and self.headings and self.headings.count(heading) == 1 else j
 
 
 def read_delimited(
-    path: Path, *, index_col: int | str | None = None, header: bool | None = None
+    path: Path,
+    *,
+    index_col: int | str | None = None,
+    header: bool | None = None,
+    drop: Columns = (),
+    complete: bool = False,
 ) -> tuple[NDArray[np.float64], Names | None, Names | None]:
     r"""Numbers, names of the columns and names of the rows of a text file.
 
@@ -58,6 +90,10 @@ def read_delimited(
         The column of the rows' names; by default a first column without a heading or without a number.
     header : bool, optional
         Whether the first line holds names; by default a line of words does.
+    drop : sequence of int or str, optional
+        Columns to leave out.
+    complete : bool, default False
+        Refuse a missing or infinite number.
 
     Returns
     -------
@@ -79,43 +115,97 @@ def read_delimited(
     """
     with _open_text(path) as lines:
         try:
-            return _read_rows(path, _split(path, lines), index_col, header)
+            return _read_rows(path, _split(path, lines, header), index_col, header, drop, complete)
         except UnicodeDecodeError as error:
-            raise TableError(path, "this is not a text file in UTF-8") from error
+            raise TableError(path, f"this is not a text file in UTF-8{_in_latin1(path)}") from error
         except csv.Error as error:
             raise TableError(path, f"this is not a table in text: {error}") from error
 
 
+def _opened(path: Path, mode: str, **options: Any) -> Any:
+    return (gzip.open if path.suffix.lower() == ".gz" else open)(path, mode, **options)
+
+
 def _open_text(path: Path) -> TextIO:
-    open_bytes = gzip.open if path.suffix.lower() == ".gz" else open
-    with open_bytes(path, "rb") as start:
-        # Spreadsheets save "Unicode text" as UTF-16 and begin it with a mark; everything else is UTF-8.
-        utf16 = start.read(2) in (b"\xff\xfe", b"\xfe\xff")
-    encoding = "utf-16" if utf16 else "utf-8-sig"
-    return cast(TextIO, open_bytes(path, "rt", encoding=encoding, newline=""))
+    with _opened(path, "rb") as file:
+        start = file.read(8)
+    for magic, advice in _NOT_TEXT.items():
+        if start.startswith(magic):
+            raise TableError(path, advice)
+    # Spreadsheets save "Unicode text" as UTF-16 and begin it with a mark; everything else is UTF-8.
+    encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    return cast(TextIO, _opened(path, "rt", encoding=encoding, newline=""))
 
 
-def _split(path: Path, lines: Iterable[str]) -> Iterator[Row]:
-    """The rows of the file that are not blank, each with its line number."""
+def _in_latin1(path: Path) -> str:
+    """Where a file that is not UTF-8 stops being so, if it is text in Latin-1 or what Windows makes of that."""
+    with _opened(path, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                letter = line[error.start : error.start + 1].decode("cp1252", errors="replace")
+                if b"\0" in line or not letter.isprintable() or letter == "\ufffd":
+                    return ""
+                return f": line {number} holds {letter!r} in Latin-1; save the file as UTF-8, or use iconv -f latin1"
+    return ""
+
+
+def _split(path: Path, lines: Iterable[str], header: bool | None) -> Iterator[Row]:
+    """The rows of the table that are not blank, each with its line number."""
     lines = iter(lines)
-    blank = list[str]()
+    above = list[str]()  # blank lines and comments
     first = ""
-    for first in lines:
-        if first.strip():
+    for line in lines:
+        if line.strip() and not line.lstrip().startswith("#"):
+            first = line
             break
-        blank.append(first)
+        above.append(line)
     delimiter = _delimiter(path, first)
+    blank = ["\n"] * len(above)
+    if above and header is not False and (names := _commented_names(above[-1], first, delimiter)):
+        blank[-1] = names
     lines = chain(blank, [first], lines)
     if delimiter == " ":  # columns padded with blanks
         lines = (" ".join(line.split()) for line in lines)
     reader = csv.reader(lines, delimiter=delimiter)
-    return ((reader.line_num, cells) for cells in reader if any(map(str.strip, cells)))
+    rows = ((reader.line_num, cells) for cells in reader if any(map(str.strip, cells)))
+    return _with_points(path, rows) if delimiter == ";" else rows
+
+
+def _commented_names(comment: str, first: str, delimiter: str) -> str:
+    """The header that a comment right above the numbers is, as NumPy and many genomics programs write it; or ""."""
+    names = comment.strip().lstrip("#").strip(" ")
+    above, below = _cells(names, delimiter), _cells(first, delimiter)
+    return names if len(above) == len(below) > 1 and _is_header(above) and not _is_header(below) else ""
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    line = " ".join(line.split()) if delimiter == " " else line
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def _with_points(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows with their decimal commas as points; a table with both may mean either by a point."""
+    comma = point = ""
+    for line, cells in rows:
+        for j, cell in enumerate(cells):
+            if _DECIMAL_COMMA.fullmatch(cell.strip()):
+                comma, cells[j] = cell.strip(), cell.replace(",", ".")
+            elif "." in cell and _is_number(cell):
+                point = cell.strip()
+        if comma and point:
+            raise TableError(path, f"line {line}: {comma!r} has a decimal comma and {point!r} a point; use one of them")
+        yield line, cells
 
 
 def _delimiter(path: Path, line: str) -> str:
     """The character that separates the cells of `line`: the one the suffix promises, if it occurs at all."""
     bare = _QUOTED.sub("", line)
     promised = "," if ".csv" in map(str.lower, path.suffixes) else "\t"
+    cells = [cell.strip() for cell in bare.split(";")]
+    if len(cells) > 1 and "\t" not in bare and all("," not in cell or _DECIMAL_COMMA.fullmatch(cell) for cell in cells):
+        return ";"  # whatever commas there are stand inside numbers
     if promised in bare:
         return promised
     count, found = max((bare.count(mark), mark) for mark in ",;\t")
@@ -125,25 +215,24 @@ def _delimiter(path: Path, line: str) -> str:
 
 
 def _read_rows(
-    path: Path, rows: Iterator[Row], index_col: int | str | None, header: bool | None
+    path: Path, rows: Iterator[Row], index_col: int | str | None, header: bool | None, drop: Columns, complete: bool
 ) -> tuple[NDArray[np.float64], Names | None, Names | None]:
     first = list(islice(rows, _LOOKAHEAD))
     if not first:
-        raise TableError(path, "the file holds only blank lines")
+        raise TableError(path, "the file holds only blank lines and comments")
     has_header = _is_header([cell.strip() for cell in first[0][1]]) if header is None else header
     headings = [cell.strip() for cell in first.pop(0)[1]] if has_header else None
     if not first:
         raise TableError(path, "the file has a header and no samples below it")
-    layout = _layout(path, headings, first, index_col)
+    layout = _layout(path, headings, first, index_col, drop, complete)
     values, names = array("d"), list[str]()
     for line, cells in chain(first, rows):
         if len(cells) != layout.width:
             raise TableError(path, f"line {line} has {len(cells)} cells where {layout.width} are expected")
         if layout.names_at is not None:
-            names.append(cells.pop(layout.names_at).strip())
+            names.append(cells[layout.names_at].strip())
         values.extend(_numbers(path, line, cells, layout))
-    n_columns = layout.width - (layout.names_at is not None)
-    X = np.frombuffer(values).reshape(-1, n_columns) if n_columns else np.empty((len(names), 0))
+    X = np.frombuffer(values).reshape(-1, len(layout.kept))
     return X, layout.columns, tuple(names) if layout.names_at is not None else None
 
 
@@ -182,13 +271,27 @@ def _is_word(cell: str) -> bool:
     return not (_is_number(cell) or _is_missing(cell) or _DECIMAL_COMMA.fullmatch(cell))
 
 
-def _layout(path: Path, headings: list[str] | None, rows: Sequence[Row], index_col: int | str | None) -> _Layout:
-    width = len(rows[0][1])
-    if headings is None:
-        return _Layout(None, _names_column(path, None, width, rows, index_col), width)
-    if index_col is None and _lacks_corner(headings, rows):
-        return _Layout(["", *headings], 0, len(headings) + 1)
-    return _Layout(headings, _names_column(path, headings, len(headings), rows, index_col), len(headings))
+def _layout(
+    path: Path,
+    headings: list[str] | None,
+    rows: Sequence[Row],
+    index_col: int | str | None,
+    drop: Columns,
+    complete: bool,
+) -> _Layout:
+    if headings is not None and index_col is None and _lacks_corner(headings, rows):
+        headings = ["", *headings]
+    width = len(rows[0][1]) if headings is None else len(headings)
+    dropped = {_position(path, "drop", column, headings, width) for column in drop}
+    if index_col is not None:
+        names_at: int | None = _position(path, "index_col", index_col, headings, width)
+    else:
+        names_at = _names_column(headings, [j for j in range(width) if j not in dropped], rows)
+    kept = tuple(j for j in range(width) if j != names_at and j not in dropped)
+    if not kept:
+        raise TableError(path, "the table has no variables: every column is left out or holds names")
+    text = tuple(j for j in kept if all(j < len(cells) and _is_word(cells[j].strip()) for _, cells in rows))
+    return _Layout(headings, width, names_at, kept, text, complete)
 
 
 def _lacks_corner(headings: Sequence[str], rows: Sequence[Row]) -> bool:
@@ -200,43 +303,74 @@ def _lacks_corner(headings: Sequence[str], rows: Sequence[Row]) -> bool:
     return longer and any(cells[-1].strip() for _, cells in rows)
 
 
-def _names_column(
-    path: Path, headings: list[str] | None, width: int, rows: Sequence[Row], index_col: int | str | None
-) -> int | None:
-    """The column that holds the rows' names: the one asked for, or the first if it can be nothing else."""
-    if isinstance(index_col, str):
-        if headings is None or index_col not in headings:
-            found = "no header" if headings is None else f"the columns {', '.join(headings[:6])}"
-            raise TableError(path, f"index_col {index_col!r} is not a heading; the file has {found}")
-        return headings.index(index_col)
-    if index_col is not None:
-        if not 0 <= index_col < width:
-            raise TableError(path, f"index_col {index_col} is not one of the columns 0 to {width - 1}")
-        return index_col
-    corner_is_empty = headings is not None and width > 1 and headings[0] in ("", "Unnamed: 0")
-    only_words = width > 1 and all(cells and _is_word(cells[0].strip()) for _, cells in rows)
-    return 0 if corner_is_empty or only_words else None
+def _position(path: Path, option: str, column: int | str, headings: list[str] | None, width: int) -> int:
+    """Where the column is that an option names by its heading or its position."""
+    if isinstance(column, int) and 0 <= column < width:
+        return column
+    if headings is not None and str(column) in headings:  # headings may be numbers, such as years
+        return headings.index(str(column))
+    if isinstance(column, int):
+        raise TableError(path, f"{{{option}}} is not one of the columns 0 to {width - 1}", **{option: column})
+    found = "no header" if headings is None else f"the columns {listed(headings)}"
+    raise TableError(path, f"{{{option}}} is not a heading; the file has {found}", **{option: column})
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and whether there are more.
+
+    Examples
+    --------
+    >>> from gpower.datasets.delimited import listed
+    >>> listed("abcdefgh")
+    'a, b, c, d, e, f, …'
+    """
+    return ", ".join([*names[:_SHOWN], *(["…"] if len(names) > _SHOWN else [])])
+
+
+def _names_column(headings: list[str] | None, columns: Sequence[int], rows: Sequence[Row]) -> int | None:
+    """The column that holds the rows' names: the first of several, if it can be nothing else."""
+    if len(columns) < 2:
+        return None
+    first = columns[0]
+    corner_is_empty = headings is not None and first == 0 and headings[0] in ("", "Unnamed: 0")
+    only_words = all(first < len(cells) and _is_word(cells[first].strip()) for _, cells in rows)
+    return first if corner_is_empty or only_words else None
 
 
 def _numbers(path: Path, line: int, cells: list[str], layout: _Layout) -> list[float]:
-    """The cells as floats, NaN for a missing one; an error that says which of them is text."""
+    """The numbers of a row, NaN for a missing one; an error that says which of them is none."""
+    if len(layout.kept) < len(cells):
+        cells = [cells[j] for j in layout.kept]
     try:
         if "_" not in "".join(cells):
-            return list(map(float, cells))
+            numbers = list(map(float, cells))
+            if not layout.complete or math.isfinite(sum(numbers)):
+                return numbers
     except ValueError:
         pass
-    return [_number(path, line, j, cell, layout) for j, cell in enumerate(cells)]
+    return [_number(path, line, j, cell.strip(), layout) for j, cell in zip(layout.kept, cells, strict=True)]
 
 
 def _number(path: Path, line: int, j: int, cell: str, layout: _Layout) -> float:
-    if _is_missing(cell):
-        return float("nan")
-    if _is_number(cell):
-        return float(cell)
-    in_file = j + (layout.names_at is not None and j >= layout.names_at)
-    column = f"column {in_file + 1}" + (f" ({layout.columns[j]!r})" if layout.columns else "")
-    if _DECIMAL_COMMA.fullmatch(cell.strip()):
-        advice = "; write decimals with a point"
-    else:
-        advice = "; if these are names, say so with index_col" if layout.names_at is None else ""
-    raise TableError(path, f"line {line}, {column} holds {cell.strip()!r} where a number belongs{advice}")
+    if _is_missing(cell) or _is_number(cell):
+        number = float("nan") if _is_missing(cell) else float(cell)
+        if layout.complete and not math.isfinite(number):
+            what = f"holds {cell!r}" if cell else "is empty"
+            advice = "fill it in, or leave out the line, or the column with {drop}"
+            reason = f"line {line}, {layout.place(j)} {what} where a number belongs; {advice}"
+            raise TableError(path, reason, drop=[layout.option(j)])
+        return number
+    advice, options = _advice(j, cell, layout)
+    raise TableError(path, f"line {line}, {layout.place(j)} holds {cell!r} where a number belongs{advice}", **options)
+
+
+def _advice(j: int, cell: str, layout: _Layout) -> tuple[str, dict[str, Any]]:
+    """What to do about a cell of text, and the options that do it."""
+    if _DECIMAL_COMMA.fullmatch(cell):
+        return "; write decimals with a point", {}
+    options = {"index_col": layout.option(j), "drop": [layout.option(column) for column in layout.text]}
+    advice = [
+        *(["if these are names, say so with {index_col}"] if layout.names_at is None else []),
+        *(["leave columns of text out with {drop}"] if j in layout.text else []),
+    ]
+    return "".join(f"; {part}" for part in advice), options

@@ -1,8 +1,14 @@
 """What can be wrong with a table somebody hands us."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 __all__ = ["TableError"]
+
+
+def _as_argument(option: str, value: Any) -> str:
+    return f"{option}={value!r}"
 
 
 class TableError(ValueError):
@@ -13,7 +19,9 @@ class TableError(ValueError):
     path : Path
         The file.
     reason : str
-        What is wrong with it, without the final full stop.
+        What is wrong with it, without the final full stop; ``{index_col}`` stands for the option of that name.
+    **options
+        The values of the options that `reason` speaks of.
 
     Examples
     --------
@@ -21,7 +29,17 @@ class TableError(ValueError):
     >>> from gpower.datasets import TableError
     >>> str(TableError(Path("genes.csv"), "the file is empty"))
     'genes.csv: the file is empty.'
+    >>> str(TableError(Path("genes.csv"), "{index_col} is not a heading", index_col="id"))
+    "genes.csv: index_col='id' is not a heading."
     """
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}.")
+    def __init__(self, path: Path, reason: str, **options: Any) -> None:
+        self.path, self.reason, self.options = path, reason, options
+        super().__init__(self.spelled(_as_argument))
+
+    def spelled(self, spell: Callable[[str, Any], str]) -> str:
+        """The sentence, with each option written the way its reader would write it."""
+        reason = self.reason
+        for option, value in self.options.items():
+            reason = reason.replace(f"{{{option}}}", spell(option, value))
+        return f"{self.path}: {reason}."

@@ -8,7 +8,7 @@ package through this file only. A sparse matrix stays sparse.
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from os import PathLike
@@ -19,14 +19,14 @@ import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
-from gpower.datasets.delimited import read_delimited
+from gpower.datasets.delimited import listed, read_delimited
 from gpower.datasets.errors import TableError
 
 __all__ = ["Table", "TableError", "read_table"]
 
-_TEXT = (".csv", ".tsv", ".tab", ".txt")
-_COMPRESSIBLE = (*_TEXT, ".mtx")
-_SUFFIXES = (*_TEXT, ".parquet", ".npy", ".npz", ".mtx")
+TEXT = (".csv", ".tsv", ".tab", ".txt")
+_COMPRESSIBLE = (*TEXT, ".mtx")
+_SUFFIXES = (*TEXT, ".parquet", ".npy", ".npz", ".mtx")
 
 # What an .npz archive may call the names of its variables and of its samples, most telling first.
 _FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
@@ -85,6 +85,8 @@ def read_table(
     header: bool | None = None,
     transpose: bool = False,
     key: str | None = None,
+    drop: Sequence[int | str] = (),
+    complete: bool = False,
 ) -> Table:
     r"""Read a table of numbers from a file, whose kind its suffix tells.
 
@@ -98,7 +100,8 @@ def read_table(
 
     In a text file a first line of numbers is data and a first line of words is the header. A first column
     without a heading, or one that holds no number at all, is taken as the samples' names. Empty cells and
-    ``NA`` become NaN.
+    ``NA`` become NaN. Lines that begin with ``#`` above the table are comments. Where semicolons separate the
+    cells, decimals may have a comma.
 
     Parameters
     ----------
@@ -112,6 +115,10 @@ def read_table(
         The file is variables × samples (genes × samples): turn it.
     key : str, optional
         Which array of an ``.npz`` archive to read; needed where it holds several tables and none called X.
+    drop : sequence of int or str, optional
+        Columns of the file to leave out, each counted from 0 or by its heading. Text and Parquet.
+    complete : bool, default False
+        Refuse a table with a missing or infinite number, and say where it is. Text and Parquet.
 
     Returns
     -------
@@ -141,13 +148,13 @@ def read_table(
     """
     path = Path(path)
     suffix = _kind(path)
-    _refuse_unused(path, suffix, index_col=index_col, header=header, key=key)
+    _refuse_unused(path, suffix, index_col=index_col, header=header, key=key, drop=drop or None)
     try:
-        if suffix in _TEXT:
-            X, columns, rows = read_delimited(path, index_col=index_col, header=header)
+        if suffix in TEXT:
+            X, columns, rows = read_delimited(path, index_col=index_col, header=header, drop=drop, complete=complete)
             table = Table(X, columns, rows)
         elif suffix == ".parquet":
-            table = _read_parquet(path, index_col)
+            table = _read_parquet(path, index_col, drop, complete)
         elif suffix == ".npz":
             return _checked(path, _read_npz(path, key, transpose))
         else:
@@ -168,7 +175,9 @@ def _kind(path: Path) -> str:
     if not path.exists():
         raise TableError(path, "there is no such file")
     if suffix not in _SUFFIXES:
-        raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(_SUFFIXES)}, .csv.gz, .mtx.gz")
+        known = ", ".join([*_SUFFIXES, *(f"{known}.gz" for known in _COMPRESSIBLE)])
+        advice = "; save its sheet as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
+        raise TableError(path, f"the suffix {suffix!r} is not one of {known}{advice}")
     if path.stat().st_size == 0:
         raise TableError(path, "the file is empty")
     return suffix
@@ -176,10 +185,12 @@ def _kind(path: Path) -> str:
 
 def _refuse_unused(path: Path, suffix: str, **options: Any) -> None:
     """Refuse an option that this kind of file would ignore."""
-    readers = {"index_col": (*_TEXT, ".parquet"), "header": _TEXT, "key": (".npz",)}
+    named = (*TEXT, ".parquet")
+    readers = {"index_col": named, "drop": named, "header": TEXT, "key": (".npz",)}
     for option, value in options.items():
         if value is not None and suffix not in readers[option]:
-            raise TableError(path, f"{option} has no meaning for a {suffix} file; leave it out")
+            reason = f"{{{option}}} has no meaning for a {suffix} file; leave it out"
+            raise TableError(path, reason, **{option: value})
 
 
 def _transposed(table: Table) -> Table:
@@ -241,7 +252,11 @@ def _read_npz(path: Path, key: str | None, transpose: bool) -> Table:
             if "format" in archive and "shape" in archive and key is None:
                 X = sparse.load_npz(path)
                 return Table(X.T if transpose else X)
+            if {"header", "components_"} <= set(archive.files) and key is None:
+                raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
             arrays = {name: archive[name] for name in archive.files}
+    except TableError:
+        raise
     except ValueError as error:
         raise TableError(path, f"the archive holds something other than numbers: {_first_line(error)}") from error
     X = _choose_array(path, arrays, key)
@@ -274,7 +289,7 @@ def _names(arrays: Mapping[str, Any], keys: tuple[str, ...], length: int) -> tup
     return None
 
 
-def _read_parquet(path: Path, index_col: int | str | None) -> Table:
+def _read_parquet(path: Path, index_col: int | str | None, drop: Sequence[int | str], complete: bool) -> Table:
     try:
         import pandas as pd
         import pyarrow
@@ -284,31 +299,46 @@ def _read_parquet(path: Path, index_col: int | str | None) -> Table:
         frame = pd.read_parquet(path, engine="pyarrow")
     except pyarrow.ArrowException as error:
         raise TableError(path, f"this is not a whole Parquet file: {_first_line(error)}") from error
-    frame = _with_names_as_index(path, frame, index_col)
-    for column in frame.columns:
-        if not pd.api.types.is_numeric_dtype(frame[column].dtype):
-            value = frame[column].iloc[0] if len(frame) else frame[column].dtype
-            raise TableError(path, f"row 1, column {str(column)!r} holds {value!r} where a number belongs")
+    dropped = [_heading(path, frame, "drop", column) for column in drop]
+    index = None if index_col is None else _heading(path, frame, "index_col", index_col)
+    frame = _with_names_as_index(frame.drop(columns=[column for column in dropped if column != index]), index)
+    text = [column for column in frame.columns if not pd.api.types.is_numeric_dtype(frame[column].dtype)]
+    if text:
+        value = frame[text[0]].iloc[0] if len(frame) else frame[text[0]].dtype
+        where = f"row 1, column {str(text[0])!r} holds {value!r} where a number belongs"
+        raise TableError(path, f"{where}; leave columns of text out with {{drop}}", drop=list(map(str, text)))
     rows = None if isinstance(frame.index, pd.RangeIndex) else tuple(map(str, frame.index))
     single = len(frame.columns) and all(dtype == np.float32 for dtype in frame.dtypes)
     X = frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+    if complete and not np.isfinite(X).all():
+        i, j = np.argwhere(~np.isfinite(X))[0]
+        column = str(frame.columns[j])
+        where = f"row {i + 1}, column {column!r} holds {X[i, j]} where a number belongs"
+        advice = "fill it in, or leave out the row, or the column with {drop}"
+        raise TableError(path, f"{where}; {advice}", drop=[column])
     return Table(X, tuple(map(str, frame.columns)), rows)
 
 
-def _with_names_as_index(path: Path, frame: Any, index_col: int | str | None) -> Any:
-    """The frame indexed by `index_col`, or by a leading column of text where nothing else names the rows."""
+def _heading(path: Path, frame: Any, option: str, column: int | str) -> Any:
+    """The heading of the column that an option names by its heading or its position."""
+    if isinstance(column, int) and 0 <= column < len(frame.columns):
+        return frame.columns[column]
+    for heading in (column, str(column)):  # headings may be numbers, such as years
+        if heading in frame.columns:
+            return heading
+    found = listed(list(map(str, frame.columns)))
+    raise TableError(path, f"{{{option}}} is not one of the columns {found}", **{option: column})
+
+
+def _with_names_as_index(frame: Any, heading: Any) -> Any:
+    """The frame indexed by one column, or by a leading column of text where nothing else names the rows."""
     import pandas as pd
 
-    columns = list(frame.columns)
-    if index_col is None:
-        unnamed = isinstance(frame.index, pd.RangeIndex) and len(columns) > 1
-        leading_text = unnamed and not pd.api.types.is_numeric_dtype(frame.dtypes.iloc[0])
-        return frame.set_index(columns[0]) if leading_text else frame
-    if isinstance(index_col, int) and 0 <= index_col < len(columns):
-        return frame.set_index(columns[index_col])
-    if index_col in columns:
-        return frame.set_index(index_col)
-    raise TableError(path, f"index_col {index_col!r} is not one of the {len(columns)} columns")
+    if heading is not None:
+        return frame.set_index(heading)
+    unnamed = isinstance(frame.index, pd.RangeIndex) and len(frame.columns) > 1
+    leading_text = unnamed and not pd.api.types.is_numeric_dtype(frame.dtypes.iloc[0])
+    return frame.set_index(frame.columns[0]) if leading_text else frame
 
 
 def _first_line(error: BaseException) -> str:

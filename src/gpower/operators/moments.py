@@ -63,7 +63,7 @@ def column_moments(X: Any, center: bool, scale: bool, weight: Array | None, coun
     total = float(X.shape[0] if weight is None else np.sum(weight, dtype=np.float64))
     if center or scale:
         mean, deviation = _mean_and_deviation(X, weight, total, counter)
-        noise = 16 * np.finfo(X.dtype).eps * np.abs(mean) * np.sqrt(total)
+        noise = 16 * np.finfo(np.float64).eps * np.abs(mean) * np.sqrt(total)  # of sums, which are in float64
         deviation = np.where(deviation <= noise, 0.0, deviation)
     else:
         counter.add(1)
@@ -87,8 +87,10 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
         mean = _sparse_sums(X, weight) / total
         return mean, _sparse_deviation_norms(X, mean, weight)
     first = X[:FIRST_ROWS]
+    spread = first.std(axis=0)
     shift = np.asarray(first.mean(axis=0, dtype=np.float64)).astype(X.dtype)
-    if np.all(np.abs(shift) <= 2 * first.std(axis=0)):
+    shift = np.where(np.all(first == first[0], axis=0), first[0], shift)  # a constant column deviates by exactly 0
+    if np.all(np.abs(shift) <= 2 * spread):
         shift = np.zeros_like(shift)
     sums, squares = _shifted_sums(X, shift, weight)
     mean = shift + sums / total

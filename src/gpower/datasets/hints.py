@@ -1,0 +1,126 @@
+"""What the command line says about a table that may be something other than it was read as."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gpower.datasets.tables import TEXT, Table
+
+__all__ = ["as_flag", "hints"]
+
+_FEW = 5  # rows in which distinct integers may well be chance
+_MANY = 1000  # rows that are looked at
+_LIKE_NAMES = re.compile(
+    r"(.*[\W_])?(entrez|gene|sample|probe|patient|subject|cell|row)?"
+    r"(ids?|index|idx|entrez|genes?|samples?|probes?|patients?|subjects?|cells?|rows?|barcodes?|accession|number|nr)",
+    re.IGNORECASE,
+)
+
+
+def as_flag(option: str, value: Any) -> str:
+    """An option of `read_table` as one types it.
+
+    Examples
+    --------
+    >>> from gpower.datasets.hints import as_flag
+    >>> as_flag("index_col", "gene id"), as_flag("drop", ["a", "b"]), as_flag("header", False)
+    ("--index-col 'gene id'", '--drop a,b', '--no-header')
+    """
+    flag = option.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return f"--{flag} {shlex.quote(text)}"
+
+
+def hints(
+    path: Path,
+    table: Table,
+    *,
+    index_col: int | str | None = None,
+    header: bool | None = None,
+    transpose: bool = False,
+    covariance: bool = False,
+) -> Iterator[str]:
+    """Names that were read as numbers and correlations that were read as samples, each with the option that helps.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    table : Table
+        What was read from it.
+    index_col, header, transpose, covariance
+        The options it is used with.
+
+    Yields
+    ------
+    str
+        A sentence without its full stop.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from gpower.datasets import Table
+    >>> from gpower.datasets.hints import hints
+    >>> table = Table(np.array([[672, 0.1], [675, 0.7]]), ("entrez", "s1"))
+    >>> list(hints(Path("genes.csv"), table))
+    ["column 1 ('entrez') looks like row names; if it is, add --index-col entrez"]
+    """
+    X, columns, rows = table.X, table.feature_names, table.sample_names
+    if sparse.issparse(X):
+        return
+    if transpose:  # back to how the file lies
+        X, columns, rows = X.T, rows, columns
+    suffix = (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
+    if suffix in (*TEXT, ".parquet") and index_col is None and columns and rows is None:
+        name = columns[0]
+        if _are_row_names(X[:_MANY], name):
+            flag = as_flag("index_col", 0 if name.isdecimal() else name)
+            yield f"column 1 ({name!r}) looks like row names; if it is, add {flag}"
+    if suffix in TEXT and header is None and columns is None and _are_column_names(X[0], X[1:_MANY]):
+        shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
+        yield f"the first row ({shown}) looks like a header; if it is, add --header"
+    if not covariance and (kind := _matrix_kind(X, columns is not None and columns == rows)):
+        yield f"the table looks like a {kind} matrix; if it is, add --covariance"
+
+
+def _are_integers(values: NDArray[Any]) -> bool:
+    return bool(np.all(values == np.round(values)))
+
+
+def _are_row_names(X: NDArray[Any], heading: str) -> bool:
+    """Whether the first column numbers the rows: distinct integers, under a telling heading or beside decimals."""
+    n_rows, n_columns = X.shape
+    first = X[:, 0]
+    if n_rows < 2 or n_columns < 2 or not _are_integers(first) or len(np.unique(first)) < n_rows:
+        return False
+    return bool(_LIKE_NAMES.fullmatch(heading)) or (n_rows >= _FEW and not _are_integers(X[:, 1:]))
+
+
+def _are_column_names(first: NDArray[Any], rest: NDArray[Any]) -> bool:
+    """Whether the first row numbers the columns: distinct integers above decimals, or far from all below them."""
+    if min(rest.shape) < 2 or not _are_integers(first) or len(np.unique(first)) < len(first):
+        return False
+    mostly_decimals = np.mean(rest != np.round(rest)) > 0.5
+    return bool((mostly_decimals and np.all(np.diff(first) > 0)) or np.abs(first).min() > 2 * np.abs(rest).max())
+
+
+def _matrix_kind(X: NDArray[Any], same_names: bool) -> str:
+    """What a symmetric table with a diagonal of ones, or with the same names on both sides, is; or ""."""
+    n_rows, n_columns = X.shape
+    if n_rows != n_columns or n_rows < 3:
+        return ""
+    diagonal = np.diag(X)
+    ones = np.allclose(diagonal, 1)
+    # The first row spares most square tables the comparison of everything.
+    if not (ones or (same_names and np.all(diagonal > 0))) or not np.allclose(X[0], X[:, 0]) or not np.allclose(X, X.T):
+        return ""
+    return "correlation" if ones else "covariance"

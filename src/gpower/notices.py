@@ -1,0 +1,88 @@
+"""What the user should know of a fit: sentences for warnings and for the log. Only the estimator issues them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gpower._arrays import Array
+from gpower.inputs import name_of
+
+logger = logging.getLogger("gpower")
+#: A component that adds less than this share of its own variance repeats the others.
+REPEATED = 0.1
+
+
+def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
+    """Sentences about a fitted GPower, each with its category.
+
+    Parameters
+    ----------
+    model : GPower
+        Fitted.
+    constant : ndarray of int
+        Columns that do not vary.
+    own_variance : ndarray of shape (n_components,)
+        Variance of each component on its own, in the units of `explained_variance_`.
+    """
+    if constant.size:
+        names = getattr(model, "feature_names_in_", None)
+        shown = ", ".join(name_of(j, names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
+        yield f"{constant.size} column(s) do not vary and get no loading: {shown}.", UserWarning
+    if np.any(model.cardinality_ == 0):
+        yield (
+            f"{_rows(model.cardinality_ == 0)}: no active variable, all zero. The data have no variance left for it, "
+            "or gamma is too large. Ask for fewer components or a smaller gamma.",
+            ConvergenceWarning,
+        )
+    if not np.all(model.converged_):
+        which = "The block" if model.method == "block" else _rows(~model.converged_)
+        yield (
+            f"{which}: the ascent stopped before it converged (max_iter={model.max_iter}, tol={model.tol:g}); "
+            "raise max_iter, or see optimality_gap_ for how far it was from a stationary point.",
+            ConvergenceWarning,
+        )
+    yield from _about_sparsity(model, own_variance)
+
+
+def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
+    """Components with fewer variables than asked for, and components that repeat others."""
+    wanted = 0 if model.cardinality is None or model.positive else np.asarray(model.cardinality)
+    short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
+    if np.any(short):
+        yield (
+            f"{_rows(short)}: fewer variables than asked for explain as much; "
+            "the others are uncorrelated with them and would get a zero loading.",
+            UserWarning,
+        )
+    repeats = (own_variance > 0) & (model.explained_variance_ < REPEATED * own_variance)
+    if np.any(repeats):
+        advice = 'deflation="schur" or method="block"' if model.method == "deflation" else "fewer components"
+        yield (
+            f"{_rows(repeats)}: nearly all of the variance is that of other components, "
+            f"whose variables it is correlated with. To look elsewhere, try {advice}.",
+            UserWarning,
+        )
+
+
+def _rows(mask: Array) -> str:
+    """The components of a mask as a user would index them."""
+    return ", ".join(f"components_[{j}]" for j in np.flatnonzero(mask))
+
+
+def log_fit(model: Any) -> None:
+    """One line to the "gpower" logger, and to stderr where nobody has set up logging."""
+    if not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)
+    logger.info(
+        "%d components of %s variables, %.1f %% of the variance, %.1f passes",
+        len(model.components_),
+        "-".join(map(str, model.cardinality_)),
+        100 * model.explained_variance_ratio_.sum(),
+        model.n_passes_,
+    )

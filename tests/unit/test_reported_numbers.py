@@ -1,0 +1,149 @@
+"""Reported numbers against independent computations, at the places where they are easily wrong."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from gpower import GPower
+from gpower.metrics import adjusted_variances
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
+
+
+def gram_schmidt_variances(Y):
+    """Squared norms of the scores less what earlier ones span, in the given order."""
+    basis, out = [], []
+    for y in Y.T:
+        rest = y - sum((q @ y) * q for q in basis)
+        rest = rest - sum((q @ rest) * q for q in basis)
+        length = np.linalg.norm(rest)
+        if length > 1e-8 * np.linalg.norm(Y):
+            basis.append(rest / length)
+            out.append(length**2)
+        else:
+            out.append(0.0)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_adjusted_variance_with_dependent_scores(seed):
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((12, 5)) * [5, 4, 3, 2, 1]
+    Y[:, 1] = Y[:, 0]
+    Y[:, 3] = 0.3 * Y[:, 0] - 0.2 * Y[:, 2]
+    order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
+    expected = np.empty(5)
+    expected[order] = gram_schmidt_variances(Y[:, order])
+    np.testing.assert_allclose(adjusted_variances(Y.T @ Y), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 53])
+def test_rank_deficient_blocks_report_what_their_scores_explain(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 12))
+    model = GPower(4, cardinality=8, method="block").fit(X)
+    Y = (X - X.mean(axis=0)) @ model.components_.T
+    order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
+    np.testing.assert_allclose(model.explained_variance_[order] * 19, gram_schmidt_variances(Y[:, order]), atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_single_precision_reconstruction_stays_within_the_data(seed):
+    rng = np.random.default_rng(seed)
+    X = sum(np.outer(rng.standard_normal(20), rng.standard_normal(12)) for _ in range(2)).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GPower(4, cardinality=6, method="block").fit(X)
+    assert np.abs(model.inverse_transform(model.transform(X))).max() <= 3 * np.abs(X).max()
+
+
+def test_single_precision_pca_keeps_components_far_above_rounding():
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.standard_normal((100, 3)))[0]
+    V = np.linalg.qr(rng.standard_normal((20000, 3)))[0]
+    X = (10 * (U * [100, 8, 7]) @ V.T).astype(np.float32)
+    ratio = GPower(3, gamma=0.0).fit(X).explained_variance_ratio_
+    np.testing.assert_allclose(ratio, GPower(3, gamma=0.0).fit(X.astype(float)).explained_variance_ratio_, atol=1e-5)
+
+
+@pytest.mark.parametrize("init", [None, "paper"])
+def test_l1_variance_starts_where_its_own_norm_is_largest(init):
+    X = np.random.default_rng(0).standard_normal((40, 10))
+    X[:, 0] = 0
+    X[0, 0] = 10.0  # the largest ℓ2 norm, far from the largest ℓ1 norm
+    model = GPower(1, variance="l1", gamma=0.6, init=init).fit(X)
+    assert model.cardinality_[0] >= 1
+    assert model.objective_[0] > 0
+
+
+def test_ties_of_standardised_data_are_broken_by_correlation_not_by_position():
+    X = np.random.default_rng(0).standard_normal((60, 20))
+    X[:, 10:16] += 1.2 * np.random.default_rng(1).standard_normal((60, 1))
+    model = GPower(1, gamma=0.1, scale=True).fit(X)
+    rolled = GPower(1, gamma=0.1, scale=True).fit(np.roll(X, 10, axis=1))
+    assert set(range(10, 16)) <= set(np.flatnonzero(model.components_[0]))
+    np.testing.assert_allclose(model.objective_, rolled.objective_)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("m", "k"), [(2, 4), (3, 9)])
+def test_l1_blocks_have_the_cardinality_asked_for(seed, m, k):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((60, 15)) @ np.diag(rng.random(15) + 0.5)
+    X[:, :5] += 2 * rng.standard_normal((60, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GPower(m, cardinality=k, penalty="l1", method="block").fit(X)
+    assert model.cardinality_.tolist() == [k] * m
+
+
+def test_single_precision_columns_that_vary_little_about_a_large_mean_are_kept():
+    X = (np.arange(50.0)[:, None] % 7 * [1, 1] + 5e6).astype(np.float32)
+    model = GPower(1, cardinality=2).fit(X)
+    assert model.cardinality_.tolist() == [2]
+    noisy = (np.random.default_rng(0).standard_normal((60, 20)) + 1e6).astype(np.float32)
+    exact = GPower(2, cardinality=5).fit(noisy.astype(float))
+    found = GPower(2, cardinality=5).fit(noisy)
+    np.testing.assert_allclose(found.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-2)
+
+
+def test_screened_weights_of_l1_variance_give_the_same_gamma():
+    X = np.zeros((40, 40))
+    X[:, :8] = np.random.default_rng(0).standard_normal((40, 8))
+    weight = np.full(40, 9.0)
+    kwargs = {"variance": "l1", "penalty": "l1", "cardinality": 1}
+    with pytest.warns(UserWarning, match="do not vary"):
+        padded = GPower(1, **kwargs).fit(X, sample_weight=weight)
+    plain = GPower(1, **kwargs).fit(X[:, :8], sample_weight=weight)
+    np.testing.assert_allclose(padded.gamma_, plain.gamma_)
+    np.testing.assert_allclose(padded.objective_, plain.objective_)
+
+
+@pytest.mark.parametrize("refit", ["auto", None])
+def test_the_weight_of_a_block_of_one_scales_its_objective(refit):
+    X = np.random.default_rng(0).standard_normal((20, 10))
+    one, half = (GPower(1, cardinality=3, method="block", mu=[mu], refit=refit).fit(X) for mu in (1.0, 0.5))
+    np.testing.assert_allclose(half.objective_, one.objective_ / 4, rtol=1e-6)
+
+
+def test_transform_is_as_exact_as_its_formula_under_a_large_offset():
+    X = (np.random.default_rng(0).standard_normal((60, 20)) + 1e5).astype(np.float32)
+    model = GPower(1, cardinality=5).fit(X)
+    exact = (X.astype(float) - model.mean_) @ model.components_.T.astype(float)
+    np.testing.assert_allclose(model.transform(X), exact, atol=1e-4 * np.abs(exact).max())
+
+
+def test_uncorrelated_variables_that_add_nothing_are_said():
+    with pytest.warns(UserWarning, match="fewer variables than asked for explain as much"):
+        model = GPower(1, cardinality=3, covariance="precomputed").fit(np.eye(5))
+    assert model.cardinality_.tolist() == [1]
+
+
+def test_a_start_given_as_a_list_is_a_start():
+    X = np.random.default_rng(0).standard_normal((40, 6))
+    start = np.random.default_rng(1).standard_normal((40, 2))
+    listed = GPower(2, gamma=0.1, init=start.tolist()).fit(X)
+    np.testing.assert_array_equal(listed.components_, GPower(2, gamma=0.1, init=start).fit(X).components_)
+    with pytest.raises(ValueError, match="a precomputed covariance does not have"):
+        GPower(2, covariance="precomputed", init=[[1.0, 0.0]] * 6).fit(np.cov(X.T))
