@@ -83,7 +83,7 @@ def test_ties_of_standardised_data_are_broken_by_correlation_not_by_position():
     model = GPower(1, gamma=0.1, scale=True).fit(X)
     rolled = GPower(1, gamma=0.1, scale=True).fit(np.roll(X, 10, axis=1))
     assert set(range(10, 16)) <= set(np.flatnonzero(model.components_[0]))
-    np.testing.assert_allclose(model.objective_, rolled.objective_)
+    assert set(range(6)) <= set(np.flatnonzero(rolled.components_[0]))
 
 
 @pytest.mark.parametrize("seed", range(8))
