@@ -61,6 +61,9 @@ def polar_normalizer(gram: Array) -> Normalizer:
     """
     if gram.size == 1:
         return _unit_normalizer(gram)
+    w, V = np.linalg.eigh(gram)
+    if w[0] > 1e-3 * w[-1]:  # the common case: Y (YᵀY)^{-1/2}
+        return Normalizer((V / np.sqrt(w)) @ V.T, V[:, :0])
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0))  # (m,)
     inverse = reciprocal(norms)
     w, V = np.linalg.eigh(inverse[:, None] * gram * inverse)

@@ -134,10 +134,8 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
     if recipe.formulation.calibrated:
         found = _calibrated(problem, recipe, norms[kept], rng)
     else:
-        starts = _starts(problem, recipe, norms[kept], rng)
-        ends = [_end(problem, start, recipe) for start in starts]
-        best = max(ends, key=lambda end: end[1])
-        found = _as_extraction(best[0], gamma, best[1], best[2])
+        Z, value, result = _best_end(problem, _starts(problem, recipe, norms[kept], rng), recipe)
+        found = _as_extraction(Z, gamma, value, result)
     Z = np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype)
     Z[kept] = orient(found.Z)
     return replace(found, Z=Z)
@@ -226,17 +224,15 @@ def _distinct_best(penalty: Penalty, C: Array, most: int) -> list[int]:
     return list(first.values())
 
 
-def _end(problem: Problem, start: Point, recipe: Recipe) -> tuple[Array, float, AscentResult]:
-    """Loadings at the end of an ascent from a start, their objective, and the ascent."""
-    result = ascend(problem, start, recipe.settings)
+def _best_end(problem: Problem, starts: list[Point], recipe: Recipe) -> tuple[Array, float, AscentResult]:
+    """Loadings at the end of the best ascent, their objective, and the ascent."""
+    results = [ascend(problem, start, recipe.settings) for start in starts]
     single = isinstance(problem.penalty, Cardinality) and not isinstance(problem.samples, Cube) and problem.mu.size == 1
-    if not single or recipe.refit is None:
-        return (
-            refit(problem, result.point, recipe.refit, max_iter=recipe.settings.max_iter),
-            result.value,
-            result,
-        )
-    return _exact_end(problem, result, recipe)
+    if single and recipe.refit is not None:
+        return max((_exact_end(problem, result, recipe) for result in results), key=lambda end: end[1])
+    best = max(results, key=lambda result: result.value)
+    settings = recipe.settings
+    return refit(problem, best.point, recipe.refit, tol=settings.tol, max_iter=settings.max_iter), best.value, best
 
 
 def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[Array, float, AscentResult]:

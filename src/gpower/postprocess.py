@@ -116,7 +116,9 @@ def fill_unit(operator: Operator, support: Array, start: Array | None = None) ->
     return _embedded(loadings, support, operator.shape[1])[:, 0], float(variance[0])
 
 
-def fill_pattern(problem: Problem, pattern: Array, start: Point, power: int, max_iter: int = 1000) -> Array:
+def fill_pattern(
+    problem: Problem, pattern: Array, start: Point, power: int, tol: float = 0.0, max_iter: int = 1000
+) -> Array:
     """Loadings on a pattern, (n, m), by the alternating scheme [JNRS10, Algorithm 6] from a point.
 
     `power=1` maximises the sum of norms as the paper does, `power=2` the sum of squares: the variance. Whatever
@@ -136,26 +138,34 @@ def fill_pattern(problem: Problem, pattern: Array, start: Point, power: int, max
     start = Point(None, start.C[W])
     result = maximize(objective, feasible_set, start, tol=REFIT_TOL, max_iter=max_iter, acceleration=True)
     # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
-    result = maximize(objective, feasible_set, result.point, tol=-1.0, max_iter=max_iter, callback=AtRest(inner))
+    at_rest = AtRest(inner, 1e-4 * tol)
+    result = maximize(objective, feasible_set, result.point, tol=-1.0, max_iter=max_iter, callback=at_rest)
     Z[W] = inner.loadings(result.point)
     return Z
 
 
 class AtRest:
-    """A callback that stops an ascent once its loadings move by no more than rounding."""
+    """A callback that stops an ascent once its loadings move by no more than `least`, or rounding."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, least: float) -> None:
+        self.problem, self.least = problem, least
         self.last: Array | float = np.inf
 
     def __call__(self, state: AscentState) -> bool:
         """Whether the loadings are where they were."""
         Z = self.problem.loadings(state.point)
         moved, self.last = np.max(np.abs(Z - self.last)), Z
-        return bool(moved <= 16 * np.finfo(Z.dtype).eps)
+        return bool(moved <= max(self.least, 16 * float(np.finfo(Z.dtype).eps)))
 
 
-def refit(problem: Problem, point: Point, how: str | None, pattern: Array | None = None, max_iter: int = 1000) -> Array:
+def refit(
+    problem: Problem,
+    point: Point,
+    how: str | None,
+    pattern: Array | None = None,
+    tol: float = 0.0,
+    max_iter: int = 1000,
+) -> Array:
     """Unit loadings, (n, m), on the pattern active at a point (or on a given one).
 
     Parameters
@@ -164,6 +174,8 @@ def refit(problem: Problem, point: Point, how: str | None, pattern: Array | None
         None reads the loadings off the point. One unit of plain variance is filled by the rank-one SVD whatever
         the word. A block takes the sum of norms (the paper's), the sum of squares, or under "auto" whichever
         ends with the larger adjusted variance. Under "auto" an ℓ1-ball is read off, since a refit would leave it.
+    tol : float
+        Of the ascent that found the pattern: filled loadings rest to a ten-thousandth of it.
     """
     Z = problem.loadings(point)
     pattern = Z != 0 if pattern is None else pattern
@@ -173,7 +185,7 @@ def refit(problem: Problem, point: Point, how: str | None, pattern: Array | None
     if pattern.shape[1] == 1 and plain:
         return fill_unit(problem.operator, np.flatnonzero(pattern[:, 0]), Z[:, 0])[0][:, None]
     powers = {"norms": (1,), "variance": (2,), "auto": (1, 2) if pattern.shape[1] > 1 else (2,)}[how]
-    filled = [fill_pattern(problem, pattern, point, power, max_iter=max_iter) for power in powers]
+    filled = [fill_pattern(problem, pattern, point, power, tol, max_iter) for power in powers]
     if len(filled) == 1:
         return filled[0]
     return max(filled, key=lambda Z: float(adjusted_variances(score_gram(problem.operator, Z)).sum()))

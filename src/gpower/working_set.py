@@ -28,8 +28,9 @@ from gpower.formulations import OnCorrelations, Problem
 SMALL = 250_000
 #: Columns in W per active column, and its least size.
 GROWTH, LEAST = 1.5, 32
-#: When W would be more than this share of the matrix, the ascent runs on the whole matrix.
-DENSE_SHARE = 0.15
+#: When W would be more than this share of the matrix, the ascent runs on the whole matrix: a large matrix for the sake
+#: of memory, one of up to MEDIUM entries where gathering would cost more than it saves.
+DENSE_SHARE, DENSE_SHARE_MEDIUM, MEDIUM = 0.15, 0.4, 4_000_000
 #: The inner ascent is this much more precise than the rounds.
 INNER_PRECISION = 0.3
 
@@ -76,9 +77,9 @@ class Rounds(FeasibleSet):
 
     def argmax_linear(self, g: GradientAt) -> Point:
         """The end of an ascent on the working set, as a point of the whole problem."""
-        n = g.origin.shape[0]
+        p, n = self.problem.operator.shape
         W = working_set(self.problem.penalty.relevance(g.origin))
-        if W.size > DENSE_SHARE * n:
+        if W.size > (DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE) * n:
             start = self.whole.argmax_linear(Point(None, g.C))
             return self._ascend(self.problem.penalty, self.whole, start)
         restriction = self.problem.operator.restrict(W)
