@@ -17,14 +17,7 @@ from gpower.formulations import Formulation, Problem
 from gpower.operators.base import Operator
 from gpower.penalties import Cardinality, Penalty, top
 from gpower.postprocess import fill_unit, leading_components, refit, swap_polish
-from gpower.starts import (
-    auto_starts,
-    block_start,
-    column_order,
-    column_starts,
-    paper_start,
-    random_block_start,
-)
+from gpower.starts import auto_starts, block_start, paper_start, random_block_start, unit_starts
 from gpower.working_set import Settings, ascend
 
 #: Screened columns are gathered once when no more than this share is left.
@@ -195,8 +188,7 @@ def _starts(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.Rando
         count = count or (BLOCK_STARTS if exact else 1)
         return [block_start(problem), *(random_block_start(problem, rng) for _ in range(count - 1))]
     count = count or (auto_starts(problem.operator) if exact else 1)
-    starts = column_starts(problem, column_order(problem.operator, norms, count, rng))
-    return race(problem, starts, recipe.settings.callback)
+    return race(problem, unit_starts(problem, norms, count, rng), recipe.settings.callback)
 
 
 def race(problem: Problem, starts: Point, callback: Callable[[AscentState], Any] | None = None) -> list[Point]:

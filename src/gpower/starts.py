@@ -13,6 +13,7 @@ from gpower._arrays import Array, first_largest
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
 from gpower.operators.base import Operator
+from gpower.postprocess import leading_components
 
 #: Probes of the sketch that estimates the row norms of AᵀA.
 PROBES = 16
@@ -51,12 +52,25 @@ def column_order(operator: Operator, norms: Array, count: int, rng: np.random.Ra
     return np.asarray(order[:count][norms[order[:count]] > 0])
 
 
-def column_starts(problem: Problem, idx: Array) -> Point:
-    """Columns `idx` as starts of one unit, side by side, with the correlations of all in one product."""
-    columns = problem.operator.columns(idx)
+def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.RandomState) -> Point:
+    """`count` starts of one unit, side by side, with the correlations of all in one product.
+
+    The most promising columns; once they are used up, the first principal component and random combinations.
+    """
+    idx = column_order(problem.operator, norms, count, rng)
+    directions = problem.operator.columns(idx)
+    if count > idx.size:
+        directions = np.hstack([directions, _beyond_columns(problem.operator, count - idx.size, rng)])
     if isinstance(problem.samples, Cube):
-        columns = problem.samples.argmax_linear(columns)
-    return problem.as_batch(len(idx)).feasible_set.point(columns)
+        directions = problem.samples.argmax_linear(directions)
+    return problem.as_batch(directions.shape[1]).feasible_set.point(directions)
+
+
+def _beyond_columns(operator: Operator, count: int, rng: np.random.RandomState) -> Array:
+    """The first principal component, then random combinations of the columns."""
+    T = rng.standard_normal((operator.shape[1], count)).astype(operator.dtype)
+    T[:, 0] = leading_components(operator, 1)[0][:, 0]
+    return operator.combine(T)
 
 
 def block_start(problem: Problem) -> Point:

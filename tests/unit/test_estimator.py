@@ -266,3 +266,15 @@ def test_components_that_repeat_each_other_are_named():
         GPower(2, cardinality=3).fit(X)
     schur = GPower(2, cardinality=3, deflation="schur").fit(X)
     assert set(np.flatnonzero(schur.components_[1])) <= set(range(15, 20))
+
+
+def test_more_starts_than_columns_go_on_with_pca_and_random_ones():
+    X = planted(n=8)
+    few, many = (GPower(1, cardinality=3, n_init=n, polish=False).fit(X).objective_[0] for n in (8, 40))
+    assert many >= few * (1 - 1e-12)
+    assert GPower(1, gamma=0.05, n_init=20, variance="l1").fit(X).converged_.all()
+    S = np.cov(X.T)
+    np.testing.assert_allclose(
+        GPower(1, cardinality=3, n_init=40, covariance="precomputed").fit(S).objective_ * 39,
+        GPower(1, cardinality=3, n_init=40).fit(X).objective_,
+    )
