@@ -24,7 +24,14 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.operators.base import Operator, Restriction
-from gpower.operators.in_memory import Covariance, DataMatrix, gram_samples, restrict_samples
+from gpower.operators.in_memory import (
+    GRAM_SHARE,
+    Covariance,
+    DataMatrix,
+    gram_samples,
+    restrict_samples,
+    restrict_sparse,
+)
 
 #: Columns deflated at once.
 BLOCK = 256
@@ -136,7 +143,8 @@ class Deflated(Operator):
     def restrict(self, idx: Array) -> Restriction:
         """Some columns, the deflation carried out, and the way back."""
         if self.has_samples:
-            return restrict_samples(self, idx)
+            sparse = self.is_sparse and len(idx) < GRAM_SHARE * self.shape[0]
+            return restrict_sparse(self, idx) if sparse else restrict_samples(self, idx)
         selector = self.columns(idx)  # coefficients of the deflated columns over all variables
         return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
 

@@ -20,6 +20,9 @@ from gpower.notices import log_fit, notices
 from gpower.operators import Moments, Operator, as_operator
 from gpower.parameters import check_covariance, check_weights, recipe_from
 
+#: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
+GRAM_READS = 8
+
 
 class GPower(SparsePCAEstimator):
     """Sparse principal components by the generalized power method.
@@ -190,14 +193,14 @@ class GPower(SparsePCAEstimator):
         """
         X = check_table(self, X, reset=True)
         recipe = recipe_from(dict(vars(self)), X.shape)
-        operator, moments = self._operator(X, sample_weight)
+        operator, moments = self._operator(X, sample_weight, recipe.reads())
         rng = np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
         found = extract_components(operator, recipe, rng)
         own_variance = self._store(operator, moments, found)
         self._tell(own_variance, moments, found)
         return self
 
-    def _operator(self, X: Any, sample_weight: Any) -> tuple[Operator, Moments]:
+    def _operator(self, X: Any, sample_weight: Any, reads: int) -> tuple[Operator, Moments]:
         """X as an operator, once it is known to hold numbers throughout."""
         names = getattr(self, "feature_names_in_", None)
         precomputed = self.covariance == "precomputed"
@@ -217,7 +220,7 @@ class GPower(SparsePCAEstimator):
                 scale=self.scale,
                 sample_weight=weight,
                 covariance=precomputed,
-                reduce=self.variance == "l2" and isinstance(self.init, str | None),
+                reduce=self.variance == "l2" and isinstance(self.init, str | None) and X.shape[1] <= GRAM_READS * reads,
             )
         check_finite(X, names, moments.norms)
         check_range(moments.norms, names, operator.dtype)

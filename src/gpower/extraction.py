@@ -24,6 +24,8 @@ from gpower.working_set import Settings, ascend
 SCREENED_SHARE = 0.25
 #: Supports that the race between starts hands on to be refined and polished.
 FINALISTS = 5
+#: Above this cardinality only the best of them is polished.
+POLISH_ALL = 64
 #: Starts of a block of exact cardinality under n_init="auto".
 BLOCK_STARTS = 4
 #: Variables outside a support that the swap polish considers.
@@ -72,6 +74,10 @@ class Recipe:
     deflation: str = "projection"
     regularization: float = 0.0
     settings: Settings = field(default_factory=Settings)
+
+    def reads(self) -> int:
+        """How often this recipe is expected to read the matrix, roughly."""
+        return len(self.mu) * (100 if self.formulation.kind == "cardinality" or self.formulation.calibrated else 10)
 
     def unit(self, j: int) -> Recipe:
         """The recipe of component j on its own."""
@@ -221,6 +227,8 @@ def _best_end(problem: Problem, starts: list[Point], recipe: Recipe) -> tuple[Ar
     results = [ascend(problem, start, recipe.settings) for start in starts]
     single = isinstance(problem.penalty, Cardinality) and not isinstance(problem.samples, Cube) and problem.mu.size == 1
     if single and recipe.refit is not None:
+        if int(recipe.formulation.levels[0]) > POLISH_ALL:
+            results = sorted(results, key=lambda result: -result.value)[:1]
         return max((_exact_end(problem, result, recipe) for result in results), key=lambda end: end[1])
     best = max(results, key=lambda result: result.value)
     settings = recipe.settings

@@ -23,7 +23,9 @@ REFIT_TOL = 1e-12
 #: A swap must raise the variance by this much, relatively.
 SWAP_GAIN = 1e-10
 #: Most promising exchanges whose variance is computed before one is made.
-SWAPS_TRIED = 6
+SWAPS_TRIED = 4
+#: A support of more variables than this may make many exchanges at once.
+LARGE_SUPPORT = 16
 
 
 def leading_components(
@@ -246,18 +248,48 @@ def swap_polish(S: Array, support: Array, max_swaps: int = 1000) -> Array:
     ndarray of int, sorted
         A support that no single exchange improves.
     """
-    support = np.array(support)
+    support = np.sort(support)
     for _ in range(max_swaps):
         outside = np.setdiff1d(np.arange(S.shape[0]), support)
         if outside.size == 0:
             break
         value, slack = swap_slack(S, support, outside)
-        most = np.argsort(slack, axis=None, kind="stable")[:SWAPS_TRIED]
-        tried = np.repeat(support[None], most.size, axis=0)
-        out, into = np.unravel_index(most, slack.shape)
-        tried[np.arange(most.size), out] = outside[into]
-        values = np.linalg.eigvalsh(S[tried[:, :, None], tried[:, None, :]])[:, -1]
-        if not values.max() > value * (1 + SWAP_GAIN):
+        candidates = _exchanges(slack, support, outside)
+        values = [np.linalg.eigvalsh(S[np.ix_(new, new)])[-1] for new in candidates]
+        best = int(np.argmax(values)) if values else -1
+        if best < 0 or not values[best] > value * (1 + SWAP_GAIN):
             break
-        support = tried[np.argmax(values)]
-    return np.sort(support)
+        support = np.sort(candidates[best])
+    return support
+
+
+def _exchanges(slack: Array, support: Array, outside: Array) -> list[Array]:
+    """Supports to try: each of the most promising exchanges, and for a large support many of them at once."""
+    out, into = np.unravel_index(np.argsort(slack, axis=None, kind="stable")[: 8 * support.size], slack.shape)
+    helpful = slack[out, into] < 0
+    out, into = out[helpful], into[helpful]
+    tried = [_exchanged(support, outside, out[[t]], into[[t]]) for t in range(min(out.size, SWAPS_TRIED))]
+    if support.size > LARGE_SUPPORT:
+        distinct = _disjoint(out, into)
+        sizes = {distinct.size, distinct.size // 2, distinct.size // 4, distinct.size // 8} - {0, 1}
+        tried += [_exchanged(support, outside, out[distinct[:size]], into[distinct[:size]]) for size in sorted(sizes)]
+    return tried
+
+
+def _disjoint(out: Array, into: Array) -> Array:
+    """Positions of exchanges in which no variable goes or comes twice, the most promising first."""
+    seen_out: set[int] = set()
+    seen_into: set[int] = set()
+    kept = []
+    for t, (i, j) in enumerate(zip(out.tolist(), into.tolist(), strict=True)):
+        if i not in seen_out and j not in seen_into:
+            seen_out.add(i)
+            seen_into.add(j)
+            kept.append(t)
+    return np.array(kept, np.intp)
+
+
+def _exchanged(support: Array, outside: Array, out: Array, into: Array) -> Array:
+    new = support.copy()
+    new[out] = outside[into]
+    return new

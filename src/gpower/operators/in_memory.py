@@ -34,6 +34,17 @@ def restrict_samples(operator: Operator, idx: Array) -> Restriction:
     return Restriction(DataMatrix(A), lambda X: X)
 
 
+def restrict_sparse(operator: Operator, idx: Array) -> Restriction:
+    """Columns of an operator over a sparse matrix by their Gram matrix, none of them ever dense."""
+
+    def lift(U: Array) -> Array:
+        T = np.zeros((operator.shape[1], U.shape[1]), U.dtype)
+        T[idx] = U
+        return operator.combine(T)
+
+    return Restriction(Covariance(operator.gram(idx)), lift)
+
+
 def gram_samples(operator: Operator, idx: Array) -> Array:
     """A[:, idx]ᵀA[:, idx], read off the gathered columns where they are among them."""
     at = operator.gathered.find(idx)
@@ -109,7 +120,7 @@ class DataMatrix(Operator):
     def correlate(self, X: Array) -> Array:
         """AᵀX in one pass: X is centred instead of the matrix."""
         self.counter.add(1)
-        Y = X if self.q is None else X - np.outer(self.q, self.q @ X)
+        Y = X if self.q is None else self._centre(X.copy())
         if self.row_scale is not None:
             Y = self.row_scale[:, None] * Y
         C = np.asarray(self.X.T @ Y)
@@ -143,8 +154,12 @@ class DataMatrix(Operator):
         """Weight and centre a product in place; Y is ours."""
         if self.row_scale is not None:
             Y *= self.row_scale[:, None]
+        return self._centre(Y)
+
+    def _centre(self, Y: Array) -> Array:
+        """(I − qqᵀ)Y in place; without weights q is constant, and no outer product of the size of Y is formed."""
         if self.q is not None:
-            Y -= np.outer(self.q, self.q @ Y)
+            Y -= self.q[0] * (self.q @ Y) if self.row_scale is None else np.outer(self.q, self.q @ Y)
         return Y
 
     def take(self, idx: Array) -> DataMatrix:
@@ -152,7 +167,9 @@ class DataMatrix(Operator):
         return DataMatrix(self.columns(idx), self.column_norms[idx], counter=self.counter)
 
     def restrict(self, idx: Array) -> Restriction:
-        """A[:, idx] gathered once, or its Gram matrix."""
+        """A[:, idx] gathered once, or its Gram matrix; columns of a sparse matrix stay sparse."""
+        if self.is_sparse and len(idx) < GRAM_SHARE * self.shape[0]:
+            return restrict_sparse(self, idx)
         return restrict_samples(self, idx)
 
     def gram(self, idx: Array) -> Array:
@@ -160,19 +177,28 @@ class DataMatrix(Operator):
         return self._sparse_gram(idx) if self.is_sparse else gram_samples(self, idx)
 
     def _sparse_gram(self, idx: Array) -> Array:
-        """Summed over blocks of rows, so that only a block is ever dense."""
+        """Sparse columns' products less what centring removes; by dense blocks of rows where that would cancel."""
         self.counter.add(len(idx) / self.shape[1])
-        B = self.X[:, idx].tocsr()
-        r = np.ones(B.shape[0], B.dtype) if self.row_scale is None else self.row_scale
-        removed = None if self.q is None else (self.q * r) @ B  # (|idx|,), qᵀ diag(r) B
-        G = np.zeros((len(idx), len(idx)), B.dtype)
+        B = self.X[:, idx]
+        if self.row_scale is not None:
+            B = sp.diags_array(self.row_scale) @ B
+        G = (B.T @ B).toarray()
+        if self.q is not None:
+            removed = self.q @ B  # (|idx|,)
+            if np.any(np.diagonal(G) - removed**2 < 1e-3 * np.diagonal(G)):
+                G = self._blockwise_gram(B.tocsr(), removed)
+            else:
+                G -= np.outer(removed, removed)
+        return G if self.column_scale is None else G * np.outer(self.column_scale[idx], self.column_scale[idx])
+
+    def _blockwise_gram(self, B: Any, removed: Array) -> Array:
+        """Gram matrix of centred sparse columns, a few rows of them dense at a time."""
+        G = np.zeros((B.shape[1], B.shape[1]), B.dtype)
         for start in range(0, B.shape[0], DENSE_ROWS):
             rows = slice(start, start + DENSE_ROWS)
-            D = r[rows, None] * B[rows].toarray()
-            if removed is not None and self.q is not None:
-                D -= np.outer(self.q[rows], removed)
+            D = B[rows].toarray() - np.outer(np.asarray(self.q)[rows], removed)
             G += D.T @ D
-        return G if self.column_scale is None else G * np.outer(self.column_scale[idx], self.column_scale[idx])
+        return G
 
 
 @dataclass(frozen=True, eq=False)

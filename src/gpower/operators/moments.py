@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,8 @@ from gpower.operators.base import PassCounter
 
 #: Elements of the blocks in which a dense matrix is centred: a buffer that stays in the cache.
 BLOCK = 1 << 17
+#: Entries from which moments are summed by several threads, and how many at most.
+THREADED, MOST_THREADS = 2_000_000, 8
 #: Stored entries of a sparse matrix treated at once.
 SPARSE_BLOCK = 1 << 16
 #: Rows of a sparse matrix whose products are summed at once.
@@ -109,11 +113,30 @@ def deviation_norms(X: Any, mean: Array, weight: Array | None = None) -> Array:
 
 
 def _shifted_sums(X: Array, shift: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Weighted sums of x − shift and of its squares over the rows, in float64, by tiles that stay in the cache."""
+    """Weighted sums of x − shift and of its squares over the rows, in float64; large matrices by several threads."""
+    by_columns = bool(X.flags.f_contiguous and not X.flags.c_contiguous)
+    w = np.ones(X.shape[0], X.dtype) if weight is None else weight.astype(X.dtype)
+    threads = min(os.cpu_count() or 1, MOST_THREADS) if X.size >= THREADED else 1
+    parts = np.array_split(np.arange(X.shape[1] if by_columns else X.shape[0]), threads)
+    cuts = [slice(int(part[0]), int(part[-1]) + 1) for part in parts if part.size]
+
+    def work(cut: slice) -> tuple[Array, Array]:
+        if by_columns:
+            return _tiled_sums(X[:, cut], shift[cut], w, by_columns)
+        return _tiled_sums(X[cut], shift, w[cut], by_columns)
+
+    if len(cuts) == 1:
+        return work(cuts[0])
+    with ThreadPoolExecutor(len(cuts)) as pool:  # NumPy lets go of the interpreter while it works
+        results = list(pool.map(work, cuts))
+    gather = np.concatenate if by_columns else (lambda blocks: np.sum(blocks, axis=0))
+    return np.asarray(gather([r[0] for r in results])), np.asarray(gather([r[1] for r in results]))
+
+
+def _tiled_sums(X: Array, shift: Array, w: Array, by_columns: bool) -> tuple[Array, Array]:
+    """The same for one thread, by tiles that stay in the cache."""
     p, n = X.shape
-    by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
     rows, cols = (p, max(1, BLOCK // p)) if by_columns else (max(1, BLOCK // n), n)
-    w = np.ones(p, X.dtype) if weight is None else weight.astype(X.dtype)
     sums, squares, moved = np.zeros(n), np.zeros(n), bool(np.any(shift))
     buffer = np.empty(min(rows, p) * min(cols, n), X.dtype)
     for i in range(0, p, rows):
@@ -129,33 +152,43 @@ def _shifted_sums(X: Array, shift: Array, weight: Array | None) -> tuple[Array, 
 
 def _sparse_sums(X: Any, weight: Array | None) -> Array:
     """Weighted sums of the columns in float64: repeated values make sums in float32 drift."""
-    w = np.ones(X.shape[0]) if weight is None else weight.astype(np.float64)
     sums = np.zeros(X.shape[1])
-    for rows, cols, values in _stored_entries(X):
-        sums += np.bincount(cols, weights=values * w[rows], minlength=X.shape[1])
+    for cols, values, w in _stored_entries(X, weight):
+        sums += np.bincount(cols, weights=values if w is None else values * w, minlength=X.shape[1])
     return sums
 
 
 def _sparse_deviation_norms(X: Any, mean: Array, weight: Array | None) -> Array:
     """Stored entries deviate by x − m, all others by m."""
     p, n = X.shape
-    w = np.ones(p) if weight is None else weight.astype(np.float64)
     squares, stored_weight, stored = np.zeros(n), np.zeros(n), np.zeros(n, np.intp)
-    for rows, cols, values in _stored_entries(X):
-        squares += np.bincount(cols, weights=(values - mean[cols]) ** 2 * w[rows], minlength=n)
-        stored_weight += np.bincount(cols, weights=w[rows], minlength=n)
+    for cols, values, w in _stored_entries(X, weight):
+        deviation = (values - mean[cols]) ** 2
+        squares += np.bincount(cols, weights=deviation if w is None else deviation * w, minlength=n)
         stored += np.bincount(cols, minlength=n)
-    unstored = np.where(stored < p, np.maximum(w.sum() - stored_weight, 0), 0)
-    return np.sqrt(squares + unstored * mean**2)
+        if w is not None:
+            stored_weight += np.bincount(cols, weights=w, minlength=n)
+    if weight is None:
+        return np.sqrt(squares + (p - stored) * mean**2)
+    unstored = np.maximum(float(np.sum(weight, dtype=np.float64)) - stored_weight, 0)
+    return np.sqrt(squares + np.where(stored < p, unstored, 0) * mean**2)
 
 
-def _stored_entries(X: Any) -> Iterator[tuple[Array, Array, Array]]:
-    """Rows, columns and values of the stored entries of a CSR or CSC matrix, a block at a time."""
+def _stored_entries(X: Any, weight: Array | None) -> Iterator[tuple[Array, Array, Array | None]]:
+    """Columns, values in float64 and weights of the stored entries of a CSR or CSC matrix, a block at a time."""
     for start in range(0, X.nnz, SPARSE_BLOCK):
         block = slice(start, min(start + SPARSE_BLOCK, X.nnz))
-        major = np.searchsorted(X.indptr, np.arange(block.start, block.stop), side="right") - 1
-        rows, cols = (X.indices[block], major) if X.format == "csc" else (major, X.indices[block])
-        yield rows, cols, X.data[block]
+        minor, is_csc = X.indices[block], X.format == "csc"
+        major = _major(X.indptr, block) if is_csc or weight is not None else minor
+        rows, cols = (minor, major) if is_csc else (major, minor)
+        yield cols, X.data[block].astype(np.float64), None if weight is None else weight[rows].astype(np.float64)
+
+
+def _major(indptr: Array, block: slice) -> Array:
+    """Row (CSR) or column (CSC) of each stored entry of a block."""
+    first, last = np.searchsorted(indptr, [block.start, block.stop - 1], side="right") - 1
+    bounds = np.clip(indptr[first : last + 2], block.start, block.stop)
+    return np.repeat(np.arange(first, last + 1), np.diff(bounds))
 
 
 def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: PassCounter) -> Array:
