@@ -82,6 +82,11 @@ class Deflated(Operator):
         return self.base.is_sparse
 
     @property
+    def widest_gram(self) -> int:
+        """As the base."""
+        return self.base.widest_gram
+
+    @property
     def sample_radius(self) -> Array | None:
         """As the base."""
         return self.base.sample_radius
@@ -135,7 +140,10 @@ class Deflated(Operator):
         return self.base.correlate(self.Y) if self.has_samples else self.D
 
     def take(self, idx: Array) -> Operator:
-        """Some columns, the deflation carried out."""
+        """Some columns, the deflation carried out where they are dense."""
+        if self.is_sparse:
+            base = self.base.take(idx)
+            return Deflated(base, self.Y, self.D, self.Z[idx], self.norms[idx], counter=self.counter)
         if self.has_samples:
             return DataMatrix(self.columns(idx), self.norms[idx], counter=self.counter)
         return Covariance(self.gram(idx), counter=self.counter)

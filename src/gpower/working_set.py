@@ -79,7 +79,8 @@ class Rounds(FeasibleSet):
         """The end of an ascent on the working set, as a point of the whole problem."""
         p, n = self.problem.operator.shape
         W = working_set(self.problem.penalty.relevance(g.origin))
-        if W.size > (DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE) * n:
+        share = DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE
+        if W.size > min(share * n, max(LEAST, self.problem.operator.widest_gram)):
             start = self.whole.argmax_linear(Point(None, g.C))
             return self._ascend(self.problem.penalty, self.whole, start)
         restriction = self.problem.operator.restrict(W)

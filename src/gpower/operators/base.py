@@ -82,6 +82,11 @@ class Operator(ABC):
         return False
 
     @property
+    def widest_gram(self) -> int:
+        """Number of columns whose Gram matrix still takes little room beside the matrix."""
+        return self.shape[1]
+
+    @property
     def sample_radius(self) -> Array | None:
         """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
         return None

@@ -113,6 +113,11 @@ class DataMatrix(Operator):
         return sp.issparse(self.X)
 
     @property
+    def widest_gram(self) -> int:
+        """All of them for a dense matrix, which is gathered by its own rule; few for a sparse one."""
+        return int(np.sqrt(self.X.nnz) / 2) if self.is_sparse else self.shape[1]
+
+    @property
     def sample_radius(self) -> Array | None:
         """r."""
         return self.row_scale
@@ -163,7 +168,12 @@ class DataMatrix(Operator):
         return Y
 
     def take(self, idx: Array) -> DataMatrix:
-        """The operator of A[:, idx], centred and scaled explicitly."""
+        """The operator of A[:, idx]: dense columns centred and scaled explicitly, sparse ones as they are."""
+        if self.is_sparse:
+            self.counter.add(len(idx) / self.shape[1])
+            scale = None if self.column_scale is None else self.column_scale[idx]
+            norms = self.column_norms[idx]
+            return DataMatrix(self.X[:, idx], norms, self.q, self.row_scale, scale, counter=self.counter)
         return DataMatrix(self.columns(idx), self.column_norms[idx], counter=self.counter)
 
     def restrict(self, idx: Array) -> Restriction:

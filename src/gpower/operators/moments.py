@@ -15,7 +15,7 @@ from gpower._arrays import Array, reciprocal
 from gpower.operators.base import PassCounter
 
 #: Elements of the blocks in which a dense matrix is centred: a buffer that stays in the cache.
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 #: Entries from which moments are summed by several threads, and how many at most.
 THREADED, MOST_THREADS = 2_000_000, 8
 #: Stored entries of a sparse matrix treated at once.
