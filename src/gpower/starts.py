@@ -17,8 +17,8 @@ from gpower.postprocess import leading_components
 
 #: Probes of the sketch that estimates the row norms of AᵀA.
 PROBES = 16
-#: Rule for the number of starts of an exact cardinality: starts · n · p stays under WORK, within these limits.
-WORK, FEWEST, MOST = 1e8, 32, 256
+#: Rule for the number of starts of an exact cardinality: starts · n · p stays under WORK, but there are at least FEWEST.
+WORK, FEWEST = 1e8, 32
 
 
 def auto_starts(operator: Operator) -> int:
