@@ -17,7 +17,7 @@ from gpower.postprocess import leading_components
 
 #: Probes of the sketch that estimates the row norms of AᵀA.
 PROBES = 16
-#: Rule for the number of starts of an exact cardinality: starts · n · p stays under WORK, but there are at least FEWEST.
+#: Number of starts of an exact cardinality: starts · n · p stays under WORK, but there are at least FEWEST.
 WORK, FEWEST = 1e8, 32
 
 
