@@ -33,8 +33,8 @@ from gpower.operators.in_memory import (
     restrict_sparse,
 )
 
-#: Columns deflated at once.
-BLOCK = 256
+#: Columns deflated at once, and entries of columns whose norms are taken at once.
+BLOCK, BLOCK_ENTRIES = 256, 1 << 20
 RULES = ("projection", "orthogonalized", "schur")
 
 
@@ -205,7 +205,8 @@ def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
         after, noise = before - t**2, 32 * eps
     elif operator.has_samples and idx.size <= t.size // 4:
         after, noise = before.copy(), (128 * eps) ** 2
-        for part in np.array_split(idx, idx.size // BLOCK + 1):
+        few = max(8, min(BLOCK, BLOCK_ENTRIES // operator.shape[0]))
+        for part in np.array_split(idx, idx.size // few + 1):
             after[part] = np.sum((operator.columns(part) - y @ z[part].T).astype(np.float64) ** 2, axis=0)
     else:
         c = operator.correlate(y)
