@@ -125,6 +125,13 @@ def orient(Z: Array) -> Array:
     return np.where(largest < 0, -Z, Z) + 0.0
 
 
+def embedded(Z: Array, idx: Array, n: int) -> Array:
+    """An array of n rows with Z at rows `idx` and zero elsewhere."""
+    whole = np.zeros((n, Z.shape[1]), Z.dtype)
+    whole[idx] = Z
+    return whole
+
+
 def first_largest(values: Array) -> int:
     """Index of the largest value; among values that are equal but for rounding the first one."""
     return int(np.argmax(values >= np.max(values) * (1 - 1e4 * np.finfo(values.dtype).eps)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array, orient
+from gpower._arrays import Array, embedded, orient
 from gpower.ascent import AscentResult, AscentState, maximize
 from gpower.calibration import calibrate
 from gpower.deflation import deflate
@@ -125,8 +125,8 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
     """One component of a matrix already deflated, or a block of them."""
     if _is_pca(recipe, operator) and operator.column_norms.any():
         return _pca(operator, recipe)
-    problem, gamma = recipe.formulation.problem(operator, np.asarray(recipe.mu), recipe.regularization)
     norms = recipe.formulation.norms(operator)
+    problem, gamma = recipe.formulation.problem(operator, norms, np.asarray(recipe.mu), recipe.regularization)
     problem, kept = _screened(problem, norms)
     if kept.size == 0:
         return _as_extraction(np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype), gamma)
@@ -135,9 +135,7 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
     else:
         Z, value, result = _best_end(problem, _starts(problem, recipe, norms[kept], rng), recipe)
         found = _as_extraction(Z, gamma, value, result)
-    Z = np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype)
-    Z[kept] = orient(found.Z)
-    return replace(found, Z=Z)
+    return replace(found, Z=embedded(orient(found.Z), kept, operator.shape[1]))
 
 
 def _as_extraction(

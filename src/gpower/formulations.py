@@ -147,9 +147,11 @@ class Formulation:
             penalty = {"l1": L1, "l0": L0}[self.kind](gamma.astype(dtype))
         return NonNegative(penalty) if self.positive else penalty
 
-    def problem(self, operator: Operator, mu: Array, regularization: float = 0.0) -> tuple[Problem, Array]:
-        """The problem on a matrix, and the absolute γ it uses."""
-        gamma = self.gamma(self.norms(operator), mu)
+    def problem(
+        self, operator: Operator, norms: Array, mu: Array, regularization: float = 0.0
+    ) -> tuple[Problem, Array]:
+        """The problem on a matrix whose columns have these `norms`, and the absolute γ it uses."""
+        gamma = self.gamma(norms, mu)
         radius = operator.sample_radius
         samples = Cube(1.0 if radius is None else radius[:, None]) if self.l1_variance else Stiefel()
         mu = np.asarray(mu, operator.dtype)

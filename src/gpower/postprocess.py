@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse.linalg as spla
 
-from gpower._arrays import Array, unit_columns
+from gpower._arrays import Array, embedded, unit_columns
 from gpower.ascent import AscentState, maximize
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
@@ -42,7 +42,7 @@ def leading_components(
     elif idx.size <= p or not operator.has_samples:
         values, Z = _largest_eigenpairs(operator.gram(idx), m, start)
     else:
-        x = None if start is None else operator.combine(_embedded(start[:, None], idx, n))[:, 0]
+        x = None if start is None else operator.combine(embedded(start[:, None], idx, n))[:, 0]
         values, U = _largest_eigenpairs(_sample_gram(operator, idx), m, x)
         Z = operator.correlate(U.astype(operator.dtype))[idx]
     noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
@@ -50,13 +50,6 @@ def leading_components(
     Z = unit_columns(np.where(operator.column_norms[idx, None] > 0, Z, 0)) * (values > 0)
     missing = m - values.size
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
-
-
-def _embedded(Z: Array, idx: Array, n: int) -> Array:
-    """Rows `idx` of an array of n rows, the others zero."""
-    whole = np.zeros((n, Z.shape[1]), Z.dtype)
-    whole[idx] = Z
-    return whole
 
 
 def _largest_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
@@ -96,7 +89,7 @@ def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) ->
     n = operator.shape[1]
 
     def product(v: Array) -> Array:
-        T = _embedded(v.reshape(idx.size, -1).astype(operator.dtype), idx, n)
+        T = embedded(v.reshape(idx.size, -1).astype(operator.dtype), idx, n)
         return operator.correlate(operator.combine(T))[idx]
 
     AtA = spla.LinearOperator((idx.size, idx.size), matvec=product, matmat=product, dtype=operator.dtype)
@@ -115,7 +108,7 @@ def fill_unit(operator: Operator, support: Array, start: Array | None = None) ->
         return np.zeros(operator.shape[1], operator.dtype), 0.0
     near = None if start is None else start[support]
     loadings, variance = leading_components(operator, 1, support, near)
-    return _embedded(loadings, support, operator.shape[1])[:, 0], float(variance[0])
+    return embedded(loadings, support, operator.shape[1])[:, 0], float(variance[0])
 
 
 def fill_pattern(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, column_dots
+from gpower._arrays import Array, column_dots, embedded
 from gpower.operators.base import Operator, Restriction
 
 #: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
@@ -36,13 +36,8 @@ def restrict_samples(operator: Operator, idx: Array) -> Restriction:
 
 def restrict_sparse(operator: Operator, idx: Array) -> Restriction:
     """Columns of an operator over a sparse matrix by their Gram matrix, none of them ever dense."""
-
-    def lift(U: Array) -> Array:
-        T = np.zeros((operator.shape[1], U.shape[1]), U.dtype)
-        T[idx] = U
-        return operator.combine(T)
-
-    return Restriction(Covariance(operator.gram(idx)), lift)
+    n = operator.shape[1]
+    return Restriction(Covariance(operator.gram(idx)), lambda U: operator.combine(embedded(U, idx, n)))
 
 
 def gram_samples(operator: Operator, idx: Array) -> Array:
@@ -280,10 +275,4 @@ class Covariance(Operator):
 
     def restrict(self, idx: Array) -> Restriction:
         """Σ[idx, idx]; its representation is scattered back over all variables."""
-
-        def scatter(U: Array) -> Array:
-            whole = np.zeros((self.shape[1], U.shape[1]), U.dtype)
-            whole[idx] = U
-            return whole
-
-        return Restriction(Covariance(self.gram(idx)), scatter)
+        return Restriction(Covariance(self.gram(idx)), lambda U: embedded(U, idx, self.shape[1]))
