@@ -25,6 +25,8 @@ rich = pytest.importorskip("rich")
 from typer.testing import CliRunner  # noqa: E402
 
 from gpower import cli  # noqa: E402
+from gpower.cli import console as console_module  # noqa: E402
+from gpower.cli import fit as fit_module  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 PITPROPS = load_pitprops()
@@ -145,7 +147,7 @@ class TestPrinted:
 
 class TestOptions:
     def test_every_estimator_option_has_its_flag(self):
-        options = set(inspect.signature(cli.fit).parameters)
+        options = set(inspect.signature(fit_module.fit).parameters)
         assert set(inspect.signature(GPower).parameters) - {"callback"} <= options
 
     def test_defaults_are_the_estimators(self, gpower, expression, tmp_path):
@@ -454,8 +456,8 @@ class TestProgress:
         return rich.console.Console(file=io.StringIO(), force_terminal=True, width=100)
 
     def test_shows_steps_once_the_work_is_long(self, terminal, monkeypatch):
-        monkeypatch.setattr(cli, "_PATIENCE", 0.01)
-        with cli._progress(terminal, "fitting 3 × 4") as tell:
+        monkeypatch.setattr(console_module, "_PATIENCE", 0.01)
+        with console_module.progress(terminal, "fitting 3 × 4") as tell:
             time.sleep(0.1)
             for _ in range(2):
                 tell(type("State", (), {"value": 1.25}))
@@ -463,20 +465,20 @@ class TestProgress:
         assert "fitting 3 × 4, step 2, objective 1.25" in terminal.file.getvalue()
 
     def test_short_work_shows_nothing(self, terminal):
-        with cli._progress(terminal, "fitting") as tell:
+        with console_module.progress(terminal, "fitting") as tell:
             tell(type("State", (), {"value": 1.25}))
         assert terminal.file.getvalue() == ""
 
     def test_nothing_but_a_terminal_is_told(self, monkeypatch):
-        monkeypatch.setattr(cli, "_PATIENCE", 0.0)
+        monkeypatch.setattr(console_module, "_PATIENCE", 0.0)
         console = rich.console.Console(file=io.StringIO(), force_terminal=False)
-        with cli._progress(console, "fitting") as tell:
+        with console_module.progress(console, "fitting") as tell:
             time.sleep(0.05)
         assert tell is None
         assert console.file.getvalue() == ""
 
     def test_counting_steps_never_stops_an_ascent(self, terminal):
-        with cli._progress(terminal, "fitting") as tell:
+        with console_module.progress(terminal, "fitting") as tell:
             watched = GPower(2, gamma=0.1, callback=tell).fit(EXPRESSION.X)
         np.testing.assert_array_equal(watched.components_, GPower(2, gamma=0.1).fit(EXPRESSION.X).components_)
 

@@ -1,0 +1,147 @@
+"""What every command does the same way: errors as sentences, notes, progress, reading the table, fitting.
+
+Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 1 bad data or parameters,
+2 wrong usage, 130 interrupted. Whatever is slow to import loads inside the functions.
+"""
+
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from gpower import GPower
+    from gpower.datasets import Table
+
+__all__ = ["fitted", "logged", "made", "manners", "note", "noted", "progress", "read", "say"]
+
+_PATIENCE = 1.0  # seconds of work before progress shows
+
+
+@contextmanager
+def manners(err: Console) -> Iterator[None]:
+    """Turn what can go wrong into one line and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(err, "Interrupted.")
+        raise typer.Exit(130) from None
+    except BrokenPipeError:  # the reader of our output has left; typer ends quietly
+        raise
+    except (ValueError, ImportError, OSError, MemoryError) as error:
+        say(err, f"error: {_sentence(error)}")
+        raise typer.Exit(1) from None
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, on one line, with the options of the reader as one types them."""
+    from gpower.datasets import TableError
+    from gpower.datasets.hints import as_flag
+
+    if isinstance(error, TableError):
+        return error.spelled(as_flag)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return " ".join(str(error).split()) or f"{type(error).__name__}."
+
+
+def say(console: Console, text: str) -> None:
+    """One line as it is, whatever the width of the terminal and whatever brackets a name contains."""
+    console.print(Text(text), soft_wrap=True)
+
+
+def note(err: Console, notes: Iterable[str]) -> None:
+    """What the user should know, one line each."""
+    for line in notes:
+        say(err, f"note: {line}")
+
+
+@contextmanager
+def noted(err: Console) -> Iterator[list[str]]:
+    """Warnings raised inside become notes on stderr; the list is filled when the block ends."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield notes
+    notes.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+    note(err, notes)
+
+
+@contextmanager
+def logged(verbose: int) -> Iterator[None]:
+    """What the library logs goes to stderr while the command runs."""
+    logger, handler = logging.getLogger("gpower"), logging.StreamHandler()
+    before = logger.level
+    if verbose:
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def made(folder: Path) -> Path:
+    """The output folder, made before the work so that the work is not lost to a wrong name."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: this is a file; the results go into a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def read(path: Path, covariance: bool, layout: dict[str, Any], **options: Any) -> tuple["Table", list[str]]:
+    """The table, and what it looks like where that is not how it was read."""
+    from gpower.datasets import read_table
+    from gpower.datasets.hints import hints
+
+    table = read_table(path, **layout, **options)
+    return table, [f"{hint}." for hint in hints(path, table, **layout, covariance=covariance)]
+
+
+def fitted(table: "Table", options: dict[str, Any], err: Console) -> tuple["GPower", list[str]]:
+    """The model, with its warnings as notes on stderr."""
+    from gpower import GPower
+
+    n_samples, n_features = table.X.shape
+    with noted(err) as notes, progress(err, f"fitting {n_samples} × {n_features}") as tell:
+        model = GPower(**options, callback=tell).fit(table.labelled())
+    return model, notes
+
+
+@contextmanager
+def progress(err: Console, what: str) -> Iterator[Callable[[Any], None] | None]:
+    """Show on a terminal what is being done, once it has taken a second.
+
+    Yields a callback for the estimator that counts its steps; None where there is no terminal.
+    """
+    if not err.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    bar = Progress(*columns, console=err, transient=True)
+    task = bar.add_task(what)
+    steps = count(1)
+
+    def tell(state: Any) -> None:
+        bar.update(task, description=f"{what}, step {next(steps)}, objective {state.value:.6g}")
+
+    timer = threading.Timer(_PATIENCE, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield tell
+    finally:
+        timer.cancel()
+        timer.join()  # it may be starting the display just now
+        if bar.live.is_started:
+            bar.stop()
