@@ -8,7 +8,7 @@ import pytest
 
 from gpower import GPower
 from gpower.datasets import load_planted_expression
-from gpower.plotting import plot_loadings, prepare_picture, write_picture
+from gpower.plotting import plot_loadings, plot_support, prepare_picture, save_picture, write_picture
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -147,6 +147,21 @@ def test_write_picture_leaves_nothing_open(model, tmp_path):
     write_picture(model, NAMES, tmp_path / "new" / "p.svg")
     assert "<svg" in (tmp_path / "new" / "p.svg").read_text()
     assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+@pytest.mark.parametrize("draw", [plot_loadings, plot_support])
+def test_any_picture_is_saved_and_closed(model, tmp_path, suffix, start, draw):
+    path = tmp_path / "new" / f"picture{suffix}"
+    save_picture(draw(model, NAMES), path)
+    assert path.read_bytes().startswith(start)
+    assert plt.get_fignums() == []
+
+
+def test_a_picture_of_an_unknown_kind_is_not_saved(model, tmp_path):
+    with pytest.raises(ValueError, match=r"p\.gif: a picture ends in \.png, \.pdf or \.svg\."):
+        save_picture(plot_loadings(model), tmp_path / "p.gif")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_files_that_are_no_picture(model, tmp_path):

@@ -1,0 +1,98 @@
+"""Pictures of an ascent: its values, and how far from first-order optimal each point is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpower.plotting.canvas import BLUE, SMALL, VERMILION, given_panels, new_panels, say, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_convergence(trace: Any, axes: Any = None) -> NDArray[Any]:
+    """Objective, and below it the first-order gap Δ on a logarithmic scale, against iterations and passes.
+
+    A pass is one read of the matrix. Panels for what the trace does not hold, passes or gaps, are left out.
+
+    Parameters
+    ----------
+    trace : Trace or AscentResult
+        Anything with arrays `values`, `gaps` and `passes`, one entry per iteration and one for the start, or with the
+        `history` of `gpower.maximize`.
+    axes : array of matplotlib Axes, optional
+        Where to draw, as many as there are panels; by default a new figure.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+        Rows: objective, gap. Columns: iterations, passes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import maximize
+    >>> from gpower.feasible_sets import Sphere
+    >>> from gpower.plotting import plot_convergence
+    >>> class Quadratic:
+    ...     def value_and_gradient(self, x):
+    ...         g = np.array([[2.0, 1.0], [1.0, 2.0]]) @ x
+    ...         return 0.5 * x @ g, g
+    >>> result = maximize(Quadratic(), Sphere(), np.array([1.0, 0.0]), tol=1e-12)
+    >>> plot_convergence(result).shape
+    (1, 1)
+    """
+    values = np.asarray(trace.values if hasattr(trace, "values") else trace.history, float)
+    gaps, passes = _known(trace, "gaps", values.size), _known(trace, "passes", values.size)
+    scales = [("iteration", np.arange(values.size, dtype=float))]
+    scales += [("passes over the matrix", passes)] if passes is not None else []
+    shape = (1 if gaps is None else 2, len(scales))
+    panels = _panels(axes, shape)
+    for column, (label, steps) in enumerate(scales):
+        _draw_values(panels[0, column], steps, values)
+        if gaps is not None:
+            _draw_gaps(panels[1, column], steps, gaps)
+        panels[-1, column].set_xlabel(label, fontsize=9)
+    for panel in panels[:, 1:].flat:
+        panel.set_ylabel("")
+    return panels
+
+
+def _known(trace: Any, name: str, length: int) -> NDArray[Any] | None:
+    """That array of the trace, None if it is not there or all NaN."""
+    array = getattr(trace, name, None)
+    if array is None or np.all(np.isnan(np.asarray(array, float))):
+        return None
+    array = np.asarray(array, float)
+    if array.size != length:
+        raise ValueError(f"The trace has {length} values but {array.size} {name}; it needs one for each.")
+    return array
+
+
+def _panels(axes: Any, shape: tuple[int, int]) -> NDArray[Any]:
+    lines, wide = shape
+    if axes is None:
+        return new_panels(lines, wide, 1.2 + 3.6 * wide, 0.6 + 2.1 * lines, sharex="col", sharey="row")
+    what = f"this trace has {lines * wide} panels ({lines} × {wide})"
+    return given_panels(axes, lines * wide, what).reshape(shape)
+
+
+def _draw_values(axes: Axes, steps: NDArray[Any], values: NDArray[Any]) -> None:
+    axes.plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+    tidy(axes, "", "objective f")
+
+
+def _draw_gaps(axes: Axes, steps: NDArray[Any], gaps: NDArray[Any]) -> None:
+    tidy(axes, "", "first-order gap Δ")
+    n_zero = int(np.count_nonzero(gaps <= 0))
+    if not np.any(gaps > 0):
+        say(axes, "Δ = 0 throughout")
+        return
+    axes.plot(steps, np.where(gaps > 0, gaps, np.nan), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
+    axes.set_yscale("log")
+    if n_zero:
+        words = f"{n_zero} × Δ = 0, not shown"
+        axes.text(0.98, 0.95, words, transform=axes.transAxes, ha="right", va="top", fontsize=SMALL, color="0.4")

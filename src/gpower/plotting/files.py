@@ -1,0 +1,83 @@
+"""Pictures in files: one writer for all of them, with or without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpower.plotting.canvas import pyplot
+from gpower.plotting.loadings import plot_loadings
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def save_picture(axes: Any, path: Path) -> None:
+    """Write any picture of this package into a file and close it; works without a display.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes, or array of them
+        What a ``plot_…`` function gave back.
+    path : Path
+        The file, a ``.png``, ``.pdf`` or ``.svg``. Missing folders are made.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.plotting import plot_scores, save_picture
+    >>> save_picture(plot_scores(model, X), Path("scores.pdf"))  # doctest: +SKIP
+    """
+    prepare_picture(path)
+    figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
+    figure.savefig(path, dpi=150)
+    pyplot().close(figure)
+
+
+def write_picture(model: Any, feature_names: Sequence[str] | None, path: Path) -> None:
+    """Write the picture of the loadings into a file; works without a display.
+
+    Parameters
+    ----------
+    model : GPower
+        A fitted model.
+    feature_names : sequence of str, optional
+        Names of all variables, as in `plot_loadings`.
+    path : Path
+        The file, a ``.png``, ``.pdf`` or ``.svg``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.plotting import write_picture
+    >>> write_picture(model, None, Path("loadings.pdf"))  # doctest: +SKIP
+    """
+    prepare_picture(path)
+    save_picture(plot_loadings(model, feature_names), path)
+
+
+def prepare_picture(path: Path) -> None:
+    """Refuse a file that can hold no picture, and make its folder, before the work that the picture would show.
+
+    Parameters
+    ----------
+    path : Path
+        The file to be.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.plotting import prepare_picture
+    >>> prepare_picture(Path("loadings.xyz"))
+    Traceback (most recent call last):
+    ...
+    ValueError: loadings.xyz: a picture ends in .png, .pdf or .svg.
+    """
+    if path.suffix.lower() not in PICTURES:
+        raise ValueError(f"{path}: a picture ends in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}.")
+    if path.is_dir():
+        raise ValueError(f"{path}: this is a folder; a picture is one file.")
+    pyplot()
+    path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,261 @@
+"""Pictures of a path of solutions: what more variables buy, what γ does, and how loadings come in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
+
+from gpower.plotting.bars import by_size
+from gpower.plotting.canvas import (
+    BLACK,
+    NORMAL,
+    QUIET,
+    SMALL,
+    cardinality_axis,
+    legend_above,
+    look,
+    one_panel,
+    tidy,
+    variable_names,
+    without_zeros,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OTHERS: dict[str, Any] = {"color": "0.75", "linewidth": 0.7, "label": "others"}
+
+
+def plot_tradeoff(path: Any, axes: Any = None) -> Axes:
+    """Explained variance against the number of non-zero loadings, with PCA as the line that none can pass.
+
+    The left scale is the share of the variance that as many ordinary principal components explain, the right
+    one the share of the total. Of several components the variance is cumulated, and the abscissa is the mean number of
+    loadings of those counted. Points without a single loading are left out.
+
+    Parameters
+    ----------
+    path : SparsityPath
+        As from `gpower.sparsity_path`.
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import sparsity_path
+    >>> from gpower.datasets import load_pitprops
+    >>> from gpower.plotting import plot_tradeoff
+    >>> path = sparsity_path(load_pitprops().correlation, covariance="precomputed")
+    >>> axes = plot_tradeoff(path)
+    >>> axes.get_ylabel()
+    '% of the variance of PCA'
+    """
+    pca = np.asarray(path.pca_variance_ratio, float)
+    total, m = float(pca.sum()), pca.size
+    if not total > 0:
+        raise ValueError("The data have no variance, so there is no trade-off to draw.")
+    mean = np.cumsum(path.cardinality, axis=1) / np.arange(1, m + 1)  # (n_points, m)
+    share = 100 * np.cumsum(path.explained_variance_ratio, axis=1) / total
+    panel = one_panel(axes)
+    tidy(panel, "", "% of the variance of PCA" if m == 1 else f"% of the variance of PCA with {m} components")
+    for j, reference in enumerate(100 * np.cumsum(pca) / total):
+        label = "component 1" if j == 0 else f"components 1 to {j + 1}"
+        panel.plot(without_zeros(mean[:, j]), share[:, j], label=label, markersize=4, linewidth=1.3, **look(j))
+        panel.axhline(reference, color=look(j)["color"], linestyle="--", linewidth=1)
+    panel.plot([], [], color=QUIET, linestyle="--", linewidth=1, label="PCA" if m == 1 else "PCA, as many components")
+    cardinality_axis(panel, mean, "non-zero loadings" if m == 1 else "non-zero loadings per component")
+    panel.set_ylim(0, max(104.0, 1.04 * float(share.max())))
+    second = panel.secondary_yaxis("right", functions=(lambda y: np.multiply(y, total), lambda y: np.divide(y, total)))
+    second.set_ylabel("% of the total variance", fontsize=NORMAL)
+    second.tick_params(labelsize=SMALL)
+    legend_above(panel, min(m + 1, 3))
+    return panel
+
+
+def plot_cardinality(path: Any, axes: Any = None) -> Axes:
+    """Number of non-zero loadings against the penalty γ, below the largest number that γ allows.
+
+    At γ no variable with ‖aᵢ‖ ≤ γ (ℓ0: ‖aᵢ‖² ≤ γ) can have a loading in the first component [JNRS10, sections 2.1
+    and 2.2]. How many are left is drawn as steps, and dotted how many that would be on average in Gaussian noise of
+    the same mean variance. Later components have a matrix of their own, and no such bound here.
+
+    Parameters
+    ----------
+    path : SparsityPath
+        With γ: along a grid of ``gammas``, or with ``penalty="l1"``.
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import sparsity_path
+    >>> from gpower.datasets import gaussian
+    >>> from gpower.plotting import plot_cardinality
+    >>> path = sparsity_path(gaussian(20, 60, random_state=0), gammas=np.linspace(0.1, 0.9, 9), penalty="l1")
+    >>> axes = plot_cardinality(path)
+    >>> axes.get_ylabel()
+    'non-zero loadings of 60'
+    """
+    gamma, cardinality = np.asarray(path.gamma, float), np.asarray(path.cardinality)
+    if not np.any(np.isfinite(gamma)):
+        raise ValueError(
+            "This path has no γ: its cardinalities were asked for, not found through a penalty. "
+            'Make one with sparsity_path(X, gammas=[…]), or with penalty="l1".'
+        )
+    panel = one_panel(axes)
+    grid = np.linspace(0, np.nanmax(gamma), 512)
+    bound = without_zeros(path.cardinality_bound(grid))
+    panel.step(grid, bound, where="post", color=BLACK, linewidth=1.2, label="most possible, component 1")
+    expected = _expected_bound(path, grid)
+    if expected is not None:
+        panel.plot(grid, expected, color=QUIET, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise")
+    for j in range(gamma.shape[1]):
+        style: dict[str, Any] = {"label": f"component {j + 1}", "markersize": 4, "linewidth": 1.0}
+        panel.plot(gamma[:, j], without_zeros(cardinality[:, j]), **look(j), **style)
+    unit = r"a column norm $\|a_i\|$ (ℓ1)" if path.penalty == "l1" else r"a squared column norm $\|a_i\|^2$ (ℓ0)"
+    tidy(panel, f"γ, in the units of {unit}", "")
+    cardinality_axis(
+        panel, np.append(cardinality, path.n_features), f"non-zero loadings of {path.n_features}", which="y"
+    )
+    panel.set_xlim(left=0)
+    legend_above(panel)
+    return panel
+
+
+def _expected_bound(path: Any, gamma: NDArray[Any]) -> NDArray[Any] | None:
+    try:
+        return np.asarray(path.expected_cardinality_bound(gamma))
+    except ValueError:  # a covariance does not say how many samples it is of
+        return None
+
+
+def plot_path_loadings(
+    path: Any,
+    component: int = 0,
+    feature_names: Sequence[str] | None = None,
+    axes: Any = None,
+    *,
+    n_names: int = 7,
+) -> Axes:
+    """Loading of each variable of a component along the path, the largest at its dense end named there.
+
+    A component and its negative are the same; each point takes the sign that agrees with its denser neighbour, so that
+    no line jumps for that reason alone. Points without a single loading are left out.
+
+    Parameters
+    ----------
+    path : SparsityPath
+        As from `gpower.sparsity_path`.
+    component : int, default 0
+        Which component, counted from 0.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those of the data, or x0, x1, ….
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    n_names : int, default 7
+        Variables in colour and with their names; the others are grey.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import sparsity_path
+    >>> from gpower.datasets import load_pitprops
+    >>> from gpower.plotting import plot_path_loadings
+    >>> pitprops = load_pitprops()
+    >>> path = sparsity_path(pitprops.correlation, covariance="precomputed")
+    >>> axes = plot_path_loadings(path, feature_names=pitprops.feature_names)
+    >>> axes.get_title(loc="left")
+    'Component 1 · 13 of 13 variables come in'
+    """
+    n_components = np.shape(path.cardinality)[1]
+    if not 0 <= component < n_components:
+        raise ValueError(f"component={component}: the path has {n_components}, counted from 0.")
+    names = variable_names(path, feature_names, path.n_features)
+    used, loadings = _aligned_rows(path, component)
+    cardinality = np.asarray(path.cardinality)[:, component]
+    panel = one_panel(axes, 6.4, 4.2)
+    tidy(panel, "", "loading")
+    cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
+    order = by_size(loadings[-1])[:n_names]
+    x, drawn, every = without_zeros(cardinality), _entering(loadings), max(1, len(path) // 15)
+    others = np.delete(np.pad(drawn, ((0, 1), (0, 0)), constant_values=np.nan), order, axis=1)
+    # All of them as one line with gaps: thousands of lines would take seconds.
+    panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHERS)
+    for place, i in enumerate(order):
+        style: dict[str, Any] = {"markersize": 4, "markevery": every, "linewidth": 1.3, "label": names[used[i]]}
+        panel.plot(x, drawn[:, i], **look(place), **style)
+    panel.axhline(0, color="0.25", linewidth=0.8)
+    _name_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
+    words = f"{used.size} of {path.n_features} variables come in"
+    panel.set_title(f"Component {component + 1} · {words}", fontsize=9.5, loc="left")
+    return panel
+
+
+def _aligned_rows(path: Any, component: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """The variables ever used, and their loadings (n_points, n_used) with signs carried on from the dense end."""
+    rows = sp.vstack([sp.csr_array(path.components(i))[[component]] for i in range(len(path))], format="csc")
+    rows.eliminate_zeros()
+    used = np.flatnonzero(np.diff(rows.indptr))
+    loadings = rows[:, used].toarray()
+    for i in range(len(loadings) - 2, -1, -1):
+        if loadings[i] @ loadings[i + 1] < 0:
+            loadings[i] *= -1
+    return used, loadings
+
+
+def _entering(loadings: NDArray[Any]) -> NDArray[Any]:
+    """The loadings, but of the zeros only those beside another value: a line begins where its variable comes in."""
+    zero = np.pad(loadings == 0, ((1, 1), (0, 0)), constant_values=True)
+    return np.where(zero[:-2] & zero[1:-1] & zero[2:], np.nan, loadings)
+
+
+def _name_ends(axes: Axes, heights: NDArray[Any], names: list[str]) -> None:
+    """Names beside the right edge, moved apart where they would overlap, with a thread in the colour of the line."""
+    bottom, top = axes.get_ylim()
+    heights = (heights - bottom) / (top - bottom)
+    for i, (place, height, name) in enumerate(zip(_spread(heights, 0.055), heights, names, strict=True)):
+        axes.annotate(
+            name,
+            (1, height),
+            (1.06, place),
+            xycoords="axes fraction",
+            va="center",
+            fontsize=SMALL,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": look(i)["color"],
+                "linewidth": 0.9,
+                "relpos": (0, 0.5),
+                "shrinkB": 0,
+            },
+        )
+    axes.set_ylim(bottom, top)
+
+
+def _spread(places: NDArray[Any], apart: float) -> NDArray[Any]:
+    """The places in [0, 1], in the same order and at least `apart`, that are nearest in least squares."""
+    if places.size == 0:
+        return places
+    apart = min(apart, 1 / max(places.size - 1, 1))
+    order = np.argsort(places, kind="stable")
+    steps = apart * np.arange(places.size)  # what is left after these may only grow
+    moved = np.empty_like(places)
+    moved[order] = steps + isotonic_regression(places[order] - steps, y_min=0.0, y_max=max(1 - steps[-1], 0.0))
+    return moved

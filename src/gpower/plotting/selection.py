@@ -1,0 +1,146 @@
+"""Pictures of a choice: cross-validated scores, and how often variables are selected again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpower.plotting.bars import bar_panels, by_size, draw_bars, label_bars
+from gpower.plotting.canvas import (
+    BLUE,
+    VERMILION,
+    cardinality_axis,
+    legend_above,
+    look,
+    one_panel,
+    tidy,
+    variable_names,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_cv(cv: Any, axes: Any = None) -> Axes:
+    """Score of held-out samples, mean ± one standard error, against cardinality; the chosen ones are ringed.
+
+    One component after the other, the score of each is that of all up to it. The standard error is that of a mean over
+    folds, from the sample standard deviation, as in the rule "one-se".
+
+    Parameters
+    ----------
+    cv : GPowerCV
+        A fitted one: anything with `cv_results_`, `n_splits_` and `cardinality_`.
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import GPowerCV
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_cv
+    >>> cv = GPowerCV(1, cardinalities=[4, 8, 16]).fit(load_planted_expression().X)
+    >>> axes = plot_cv(cv)
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['component 1: 8 chosen']
+    """
+    results = cv.cv_results_
+    component = np.asarray(results["param_component"])
+    panel = one_panel(axes)
+    tidy(panel, "", "% of held-out variance, mean ± 1 s.e.")
+    for j, value in enumerate(np.unique(component)):
+        rows = np.flatnonzero(component == value)
+        cardinality, score, deviation = (
+            np.asarray(results[key], float)[rows] for key in ("param_cardinality", "mean_test_score", "std_test_score")
+        )
+        chosen = int(np.asarray(cv.cardinality_)[max(int(value), 0)])
+        name = "all components" if value < 0 else f"component {value + 1}"
+        error = deviation / np.sqrt(cv.n_splits_ - 1) if cv.n_splits_ > 1 else np.zeros_like(score)
+        _draw_scores(panel, cardinality, 100 * score, 100 * error, label=f"{name}: {chosen} chosen", **look(j))
+        _ring(panel, cardinality, 100 * score, chosen, look(j)["color"])
+    cardinality_axis(panel, np.asarray(results["param_cardinality"]), "non-zero loadings")
+    legend_above(panel)
+    return panel
+
+
+def _draw_scores(axes: Axes, cardinality: NDArray[Any], score: NDArray[Any], error: NDArray[Any], **look: Any) -> None:
+    order = np.argsort(cardinality, kind="stable")
+    style: dict[str, Any] = {"markersize": 4, "linewidth": 1.3, "capsize": 2.5, "elinewidth": 0.9}
+    axes.errorbar(cardinality[order], score[order], error[order], **look, **style)
+
+
+def _ring(axes: Axes, cardinality: NDArray[Any], score: NDArray[Any], chosen: int, color: str) -> None:
+    at = cardinality == chosen
+    ring: dict[str, Any] = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
+    axes.plot(cardinality[at], score[at], color=color, label="_", **ring)
+
+
+def plot_stability(
+    stability: Any,
+    feature_names: Sequence[str] | None = None,
+    axes: Any = None,
+    *,
+    max_variables: int = 25,
+) -> NDArray[Any]:
+    """Bars of how often each variable was selected, one panel per component, the most frequent on top.
+
+    Bars of selected variables, at or beyond the dashed threshold, are blue; the others are hollow, with grey names.
+    The title has the bound on the number of variables selected by chance.
+
+    Parameters
+    ----------
+    stability : Stability
+        As from `gpower.stability`.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those of the data, or x0, x1, ….
+    axes : sequence of matplotlib Axes, optional
+        Where to draw, one for each component; by default a new figure.
+    max_variables : int, default 25
+        The most frequent variables of a component that are drawn; a line says how many are not.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, of shape (n_components,)
+
+    Examples
+    --------
+    >>> from gpower import stability
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_stability
+    >>> data = load_planted_expression()
+    >>> again = stability(data.X, n_components=1, cardinality=8, n_subsamples=10)
+    >>> axes = plot_stability(again, data.feature_names)
+    >>> print(axes[0].get_title(loc="left"))
+    Component 1 · 8 selected
+    ≤ 0.71 expected by chance
+    """
+    frequency, selected = np.asarray(stability.frequency), np.asarray(stability.selected)
+    names = variable_names(stability, feature_names, frequency.shape[1])
+    orders = [by_size(row) for row in frequency]
+    panels = bar_panels(axes, [min(len(order), max_variables) for order in orders])
+    for j, ((panel, n_rows), order) in enumerate(zip(panels, orders, strict=True)):
+        shown = order[:max_variables]
+        _draw_frequencies(panel, frequency[j, shown], selected[j, shown], [names[i] for i in shown], n_rows)
+        panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
+        chance = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
+        title = f"Component {j + 1} · {selected[j].sum()} selected\n{chance}"
+        label_bars(panel, title, f"share of subsamples (threshold {stability.threshold:g})", len(order), len(shown))
+    return np.array([panel for panel, _ in panels], dtype=object)
+
+
+def _draw_frequencies(
+    axes: Axes, frequency: NDArray[Any], selected: NDArray[Any], names: list[str], n_rows: int
+) -> None:
+    face = [BLUE if chosen else "white" for chosen in selected]
+    edge = [BLUE if chosen else "0.5" for chosen in selected]
+    draw_bars(axes, frequency, names, n_rows, color=face, edgecolor=edge, linewidth=0.8)
+    for label, chosen in zip(axes.get_yticklabels(), selected, strict=True):
+        label.set_color("black" if chosen else "0.5")
+    axes.set_xlim(0, 1.03)

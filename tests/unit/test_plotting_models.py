@@ -1,0 +1,140 @@
+"""Maps of loadings and scatters of scores show the model's numbers, with the model's names."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+from gpower.datasets import load_planted_expression
+from gpower.plotting import plot_scores, plot_support
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_planted_expression()
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return GPower(3, cardinality=[8, 6, 5]).fit(data.X)
+
+
+def model_of(components):
+    components = np.asarray(components, float)
+    return SimpleNamespace(components_=components, explained_variance_ratio_=np.linspace(0.4, 0.1, len(components)))
+
+
+def names_below(axes):
+    return [label.get_text() for label in axes.get_xticklabels()]
+
+
+def test_cells_are_the_loadings_and_zeros_are_masked():
+    axes = plot_support(model_of([[0.6, 0.0, -0.8, 0.0], [0.0, 0.0, 0.28, 0.96]]), list("abcd"))
+    cells = axes.collections[0].get_array()
+    np.testing.assert_array_equal(cells.filled(0), [[-0.8, 0.6, 0.0], [0.28, 0.0, 0.96]])
+    np.testing.assert_array_equal(cells.mask, [[False, False, True], [False, True, False]])
+    assert names_below(axes) == ["c", "a", "d"]  # under the component where they weigh most, by size; b is unused
+    assert axes.get_title(loc="left") == "3 of 4 variables used"
+
+
+def test_the_colours_are_centred_at_zero_and_blue_is_positive():
+    cells = plot_support(model_of([[0.6, -0.2]])).collections[0]
+    low, high = cells.get_clim()
+    assert (low, high) == (-0.6, 0.6)
+    red, _, blue, _ = cells.cmap(cells.norm(0.6))
+    assert blue > red
+
+
+def test_a_minus_marks_the_negative_cells_for_grey_print():
+    axes = plot_support(model_of([[0.6, 0.0, -0.8], [0.0, -1.0, 0.0]]))
+    assert names_below(axes) == ["x2", "x0", "x1"]
+    assert sorted(text.get_position() for text in axes.texts) == [(0, 0), (2, 1)]
+    assert {text.get_text() for text in axes.texts} == {"−"}
+
+
+def test_the_first_component_is_on_top_with_its_share():
+    axes = plot_support(model_of(np.eye(3)))
+    bottom, top = axes.get_ylim()
+    assert bottom > top
+    assert axes.get_yticklabels()[0].get_text() == "Component 1, 40 %"
+
+
+def test_the_largest_of_many_variables_are_drawn_and_it_says_so():
+    loadings = np.linspace(1, 2, 60)[::-1]
+    axes = plot_support(model_of([loadings]), max_variables=10)
+    np.testing.assert_array_equal(axes.collections[0].get_array(), [loadings[:10]])
+    assert axes.get_title(loc="left") == "60 of 60 variables used, the 10 with the largest loadings"
+
+
+def test_a_model_without_loadings_says_so():
+    axes = plot_support(model_of(np.zeros((2, 3))))
+    assert [text.get_text() for text in axes.texts] == ["no active variable"]
+    assert not axes.collections
+
+
+def test_the_modules_of_the_planted_table_stand_together(fitted, data):
+    names = names_below(plot_support(fitted, data.feature_names))
+    assert [name.rstrip("0123456789") for name in names] == ["GROWTH"] * 8 + ["IMMUNE"] * 6 + ["STRESS"] * 5
+
+
+def test_points_are_the_scores(fitted, data):
+    axes = plot_scores(fitted, data.X, components=(2, 0))
+    np.testing.assert_array_equal(axes.collections[0].get_offsets(), fitted.transform(data.X)[:, [2, 0]])
+    share = 100 * fitted.explained_variance_ratio_[2]
+    assert axes.get_xlabel() == f"Component 3 · {share:.3g} % of variance"
+    assert axes.get_legend() is None
+
+
+def test_sparse_samples(fitted, data):
+    offsets = plot_scores(fitted, sp.csr_array(data.X)).collections[0].get_offsets()
+    np.testing.assert_allclose(offsets, fitted.transform(data.X)[:, :2], atol=1e-10)
+
+
+def test_groups_differ_in_colour_and_in_marker(fitted, data):
+    labels = np.array(["b", "a", "c"])[np.arange(len(data.X)) % 3]
+    axes = plot_scores(fitted, data.X, labels=labels)
+    scores = fitted.transform(data.X)[:, :2]
+    for i, points in enumerate(axes.collections):
+        np.testing.assert_array_equal(points.get_offsets(), scores[i::3])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b", "a", "c"]
+    assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 3
+    assert len({points.get_paths()[0].vertices.tobytes() for points in axes.collections}) == 3
+
+
+def test_draws_on_the_users_axes(fitted, data):
+    _, mine = plt.subplots()
+    assert plot_scores(fitted, data.X, axes=mine) is mine
+    assert plot_support(fitted, axes=plt.subplots()[1]).figure is not mine.figure
+    with pytest.raises(ValueError, match="axes has 2 entries, but this picture has one panel"):
+        plot_scores(fitted, data.X, axes=plt.subplots(1, 2)[1])
+
+
+@pytest.mark.parametrize("pair", [(0, 0), (0, 3), (-1, 0), (0, 1, 2)])
+def test_components_that_are_no_pair(fitted, data, pair):
+    with pytest.raises(ValueError, match="give two different ones of the model's 3, counted from 0"):
+        plot_scores(fitted, data.X, components=pair)
+
+
+def test_a_single_component_has_no_scatter(data):
+    with pytest.raises(ValueError, match="fit one with n_components=2 or more"):
+        plot_scores(GPower(1, cardinality=3).fit(data.X), data.X)
+
+
+def test_labels_that_do_not_fit(fitted, data):
+    with pytest.raises(ValueError, match=f"labels has 2 entries, but X has {len(data.X)} samples"):
+        plot_scores(fitted, data.X, labels=["a", "b"])
+    with pytest.raises(ValueError, match="different values, too many to tell apart: give at most 24"):
+        plot_scores(fitted, data.X, labels=np.arange(len(data.X)))

@@ -1,0 +1,298 @@
+"""Pictures of paths, of cross-validation and of stability draw the numbers of those objects."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpower.datasets import gaussian, load_pitprops, load_planted_expression
+from gpower.model_selection import GPowerCV, sparsity_path, stability
+from gpower.plotting import plot_cardinality, plot_cv, plot_path_loadings, plot_stability, plot_tradeoff
+from gpower.plotting.paths import _spread
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def pitprops():
+    return load_pitprops()
+
+
+@pytest.fixture(scope="module")
+def path(pitprops):
+    return sparsity_path(pitprops.correlation, covariance="precomputed", n_components=3)
+
+
+@pytest.fixture(scope="module")
+def gamma_path():
+    return sparsity_path(gaussian(15, 40, random_state=1), gammas=np.linspace(0.05, 0.95, 10), penalty="l1")
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return load_planted_expression()
+
+
+def labelled(axes):
+    return {line.get_label(): line.get_xydata() for line in axes.lines}
+
+
+def legend(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+# --- the trade-off ---
+
+
+def test_the_last_curve_is_the_share_of_pca(path):
+    curve = labelled(plot_tradeoff(path))["components 1 to 3"]
+    np.testing.assert_array_equal(curve[:, 0], path.grid)
+    np.testing.assert_allclose(curve[:, 1], 100 * path.share_of_pca)
+
+
+def test_curves_cumulate_and_end_on_the_line_of_pca(path):
+    axes = plot_tradeoff(path)
+    reference = 100 * np.cumsum(path.pca_variance_ratio) / path.pca_variance_ratio.sum()
+    lines = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    np.testing.assert_allclose([line.get_ydata()[0] for line in lines], reference)
+    first, both = labelled(axes)["component 1"], labelled(axes)["components 1 to 2"]
+    assert np.all(both[:, 1] > first[:, 1])
+    np.testing.assert_allclose(first[-1, 1], reference[0])  # all variables: PCA itself
+    assert legend(axes)[-1] == "PCA, as many components"
+
+
+def test_the_second_scale_is_the_total_variance(path):
+    axes = plot_tradeoff(path)
+    axes.figure.draw_without_rendering()
+    second = axes.child_axes[0]
+    total = path.pca_variance_ratio.sum()
+    np.testing.assert_allclose(second.get_ylim(), np.array(axes.get_ylim()) * total)
+    assert second.get_ylabel() == "% of the total variance"
+
+
+def test_components_of_different_cardinality_stand_at_their_mean():
+    stand_in = SimpleNamespace(
+        cardinality=np.array([[2, 4], [10, 30]]),
+        explained_variance_ratio=np.array([[0.2, 0.1], [0.4, 0.2]]),
+        pca_variance_ratio=np.array([0.5, 0.3]),
+    )
+    curves = labelled(plot_tradeoff(stand_in))
+    np.testing.assert_allclose(curves["component 1"], [[2, 25], [10, 50]])
+    np.testing.assert_allclose(curves["components 1 to 2"], [[3, 37.5], [20, 75]])
+
+
+def test_points_without_a_loading_are_left_out():
+    stand_in = SimpleNamespace(
+        cardinality=np.array([[0], [3]]),
+        explained_variance_ratio=np.array([[0.0], [0.4]]),
+        pca_variance_ratio=np.array([0.5]),
+    )
+    x = labelled(plot_tradeoff(stand_in))["component 1"][:, 0]
+    np.testing.assert_array_equal(x, [np.nan, 3])
+    stand_in.cardinality = np.zeros((2, 1))
+    with pytest.raises(ValueError, match="No component has a non-zero loading anywhere"):
+        plot_tradeoff(stand_in)
+
+
+def test_data_without_variance_have_no_trade_off():
+    with pytest.raises(ValueError, match="no variance"):
+        plot_tradeoff(SimpleNamespace(pca_variance_ratio=np.zeros(1)))
+
+
+def test_ticks_of_cardinalities_are_plain_numbers_inside_the_axis(path):
+    axes = plot_tradeoff(path)
+    low, high = axes.get_xlim()
+    ticks = [float(label.get_text()) for label in axes.get_xticklabels()]
+    np.testing.assert_array_equal(ticks, axes.get_xticks())
+    assert low < ticks[0] < ticks[-1] < high
+    assert ticks == [1, 2, 5, 10]
+
+
+# --- γ and cardinality ---
+
+
+def test_cardinalities_stay_below_the_drawn_bound(gamma_path):
+    curves = labelled(plot_cardinality(gamma_path))
+    found, bound = curves["component 1"], curves["most possible, component 1"]
+    np.testing.assert_array_equal(found, np.column_stack([gamma_path.gamma[:, 0], gamma_path.cardinality[:, 0]]))
+    at = np.searchsorted(bound[:, 0], found[:, 0], side="right") - 1
+    assert np.all(found[:, 1] <= bound[at, 1])
+    np.testing.assert_array_equal(bound[:, 1], gamma_path.cardinality_bound(bound[:, 0]))
+
+
+def test_the_gaussian_expectation_is_drawn_for_data_only(gamma_path, pitprops):
+    curves = labelled(plot_cardinality(gamma_path))
+    expected = curves["its mean for Gaussian noise"]
+    np.testing.assert_allclose(expected[:, 1], gamma_path.expected_cardinality_bound(expected[:, 0]))
+    of_covariance = sparsity_path(pitprops.correlation, covariance="precomputed", gammas=[0.1, 0.3])
+    axes = plot_cardinality(of_covariance)
+    assert "its mean for Gaussian noise" not in labelled(axes)
+    assert axes.get_xlabel().endswith("(ℓ0)")
+
+
+def test_a_path_without_gamma_says_what_to_do(path):
+    with pytest.raises(ValueError, match=r"has no γ.*gammas=\[…\]\), or with penalty=\"l1\""):
+        plot_cardinality(path)
+
+
+# --- loadings along a path ---
+
+
+def path_of(loadings, names=None):
+    loadings = np.asarray(loadings, float)  # (n_points, n_features), one component
+    return type(
+        "Path",
+        (),
+        {
+            "cardinality": np.count_nonzero(loadings, axis=1)[:, None],
+            "n_features": loadings.shape[1],
+            "feature_names": names,
+            "components": lambda self, i: sp.csr_array(loadings[[i]]),
+            "__len__": lambda self: len(loadings),
+        },
+    )()
+
+
+def test_lines_are_the_loadings_from_where_a_variable_comes_in():
+    rows = [[0, 1, 0, 0], [0, 0.8, 0.6, 0], [0.1, 0.8, 0.5, 0], [0.2, 0.8, 0.5, 0]]
+    curves = labelled(plot_path_loadings(path_of(rows, list("abcd"))))
+    np.testing.assert_array_equal(curves["b"], [[1, 1], [2, 0.8], [3, 0.8], [3, 0.8]])
+    np.testing.assert_array_equal(curves["c"], [[1, 0], [2, 0.6], [3, 0.5], [3, 0.5]])
+    np.testing.assert_array_equal(curves["a"][:, 1], [np.nan, 0, 0.1, 0.2])
+    assert "d" not in curves
+
+
+def test_a_component_that_turns_round_does_not_jump():
+    curves = labelled(plot_path_loadings(path_of([[1, 0], [-0.6, 0.8], [-0.5, 0.87]])))
+    np.testing.assert_array_equal(curves["x0"][:, 1], [-1, -0.6, -0.5])
+    np.testing.assert_array_equal(curves["x1"][:, 1], [0, 0.8, 0.87])
+
+
+def test_the_largest_at_the_dense_end_are_named(path, pitprops):
+    axes = plot_path_loadings(path, 1, pitprops.feature_names, n_names=4)
+    end = path.components(len(path) - 1).toarray()[1]
+    largest = [str(pitprops.feature_names[i]) for i in np.argsort(-np.abs(end))[:4]]
+    assert [text.get_text() for text in axes.texts] == largest
+    np.testing.assert_allclose([labelled(axes)[name][-1, 1] for name in largest], end[np.argsort(-np.abs(end))[:4]])
+    (others,) = [line.get_ydata() for line in axes.lines if line.get_label() == "others"]
+    np.testing.assert_allclose(others.reshape(9, -1)[:, -2], np.delete(end, np.argsort(-np.abs(end))[:4]))
+
+
+def test_no_names_at_all(path):
+    axes = plot_path_loadings(path, n_names=0)
+    assert not axes.texts
+    assert labelled(axes)["others"].shape == (13 * (len(path) + 1), 2)
+
+
+def test_a_component_that_is_not_there(path):
+    with pytest.raises(ValueError, match="component=3: the path has 3, counted from 0"):
+        plot_path_loadings(path, 3)
+    with pytest.raises(ValueError, match="feature_names has 2 entries, but the model has 13 variables"):
+        plot_path_loadings(path, 0, ["a", "b"])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_names_never_overlap_nor_change_their_order(places):
+    places = np.array(places)
+    moved = _spread(places, 0.05)
+    order = np.argsort(places, kind="stable")
+    apart = min(0.05, 1 / max(places.size - 1, 1))
+    assert np.all(np.diff(moved[order]) >= apart - 1e-9)
+    assert np.all((moved > -1e-9) & (moved < 1 + 1e-9))
+    if places.size < 2 or np.min(np.diff(np.sort(places))) >= 0.05:
+        np.testing.assert_allclose(moved, places, atol=1e-12)  # nothing to move
+
+
+# --- cross-validation ---
+
+
+@pytest.fixture(scope="module")
+def cv(planted):
+    return GPowerCV(2, cardinalities=[4, 6, 8, 12], cv=4).fit(planted.X)
+
+
+def test_scores_with_the_standard_error_of_the_folds(cv):
+    axes = plot_cv(cv)
+    scores = 100 * np.array([cv.cv_results_[f"split{i}_test_score"] for i in range(4)])  # (4 folds, 2 · 4 points)
+    error = scores.std(axis=0, ddof=1) / 2
+    for j, container in enumerate(axes.containers):
+        rows = slice(4 * j, 4 * j + 4)
+        curve, _, (bars,) = container.lines
+        np.testing.assert_allclose(curve.get_xydata(), np.column_stack([[4, 6, 8, 12], scores.mean(axis=0)[rows]]))
+        ends = np.array(bars.get_segments())[:, :, 1]
+        np.testing.assert_allclose(ends.T, scores.mean(axis=0)[rows] + [-error[rows], error[rows]])
+
+
+def test_the_chosen_point_is_ringed(cv):
+    axes = plot_cv(cv)
+    rings = [line for line in axes.lines if line.get_markersize() == 12]
+    assert [ring.get_xdata()[0] for ring in rings] == list(cv.cardinality_) == [8, 6]
+    curves = [container.lines[0].get_xydata() for container in axes.containers]
+    for ring, curve in zip(rings, curves, strict=True):
+        assert ring.get_xydata()[0] in curve
+    assert legend(axes) == ["component 1: 8 chosen", "component 2: 6 chosen"]
+
+
+def test_a_joint_search_has_one_curve():
+    stand_in = SimpleNamespace(
+        cv_results_={
+            "param_component": np.array([-1, -1, -1]),
+            "param_cardinality": np.array([9, 3, 5]),
+            "mean_test_score": np.array([0.4, 0.2, 0.5]),
+            "std_test_score": np.array([0.0, 0.1, 0.0]),
+        },
+        cardinality_=np.array([5, 5]),
+        n_splits_=1,
+    )
+    axes = plot_cv(stand_in)
+    (container,) = axes.containers
+    np.testing.assert_allclose(container.lines[0].get_xydata(), [[3, 20], [5, 50], [9, 40]])
+    assert legend(axes) == ["all components: 5 chosen"]
+
+
+# --- stability ---
+
+
+def test_frequencies_are_sorted_and_the_selected_told_apart():
+    frequency = np.array([[0.0, 0.9, 0.3, 1.0], [0.8, 0.0, 0.0, 0.1]])
+    stand_in = SimpleNamespace(
+        frequency=frequency,
+        threshold=0.8,
+        selected=frequency >= 0.8,
+        expected_false_selections=np.array([0.5, 1.25]),
+        feature_names=np.array(list("abcd")),
+    )
+    first, second = plot_stability(stand_in)
+    assert [bar.get_width() for bar in first.patches] == [1.0, 0.9, 0.3]
+    assert [label.get_text() for label in first.get_yticklabels()] == ["d", "b", "c"]
+    faces = [bar.get_facecolor() for bar in first.patches]
+    assert faces[0] == faces[1] != faces[2] == (1.0, 1.0, 1.0, 1.0)
+    assert [label.get_color() for label in first.get_yticklabels()] == ["black", "black", "0.5"]
+    (threshold,) = first.lines
+    assert threshold.get_xdata()[0] == 0.8
+    assert second.get_title(loc="left") == "Component 2 · 1 selected\n≤ 1.2 expected by chance"
+
+
+def test_stability_of_the_planted_modules(planted):
+    again = stability(planted.X, n_components=1, cardinality=8, n_subsamples=5)
+    (axes,) = plot_stability(again, planted.feature_names, max_variables=4)
+    assert {label.get_text() for label in axes.get_yticklabels()} <= set(planted.modules["GROWTH"])
+    assert [text.get_text() for text in axes.texts] == ["the 4 largest of 8"]
+
+
+def test_the_objects_own_plots_are_these(path, planted):
+    assert path.plot().get_ylabel() == plot_tradeoff(path).get_ylabel()
+    again = stability(planted.X, n_components=1, cardinality=8, n_subsamples=2)
+    assert len(again.plot()[0].patches) == len(plot_stability(again)[0].patches) > 0
