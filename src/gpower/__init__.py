@@ -8,13 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpower.ascent import AscentResult, maximize
+    from gpower.certificates import Certificate, best_subset, certify
     from gpower.estimators import GPower
+    from gpower.model_selection import GPowerCV, SparsityPath, Stability, sparsity_path, stability
 
-__all__ = ["AscentResult", "GPower", "maximize"]
+__all__ = [
+    "AscentResult",
+    "Certificate",
+    "GPower",
+    "GPowerCV",
+    "SparsityPath",
+    "Stability",
+    "best_subset",
+    "certify",
+    "maximize",
+    "sparsity_path",
+    "stability",
+]
 __version__ = "0.1.0"
 
 # Names load with their first use, so that the command line answers --help without scikit-learn.
-_HOMES = {"AscentResult": "gpower.ascent", "GPower": "gpower.estimators", "maximize": "gpower.ascent"}
+_HOMES = {
+    "AscentResult": "gpower.ascent",
+    "Certificate": "gpower.certificates",
+    "GPower": "gpower.estimators",
+    "GPowerCV": "gpower.model_selection",
+    "SparsityPath": "gpower.model_selection",
+    "Stability": "gpower.model_selection",
+    "best_subset": "gpower.certificates",
+    "certify": "gpower.certificates",
+    "maximize": "gpower.ascent",
+    "sparsity_path": "gpower.model_selection",
+    "stability": "gpower.model_selection",
+}
 
 
 def __getattr__(name: str) -> Any:

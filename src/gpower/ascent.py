@@ -10,6 +10,7 @@ first-order measure reported as `gap`; hence values never fall and min Δ ≤ (f
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -44,13 +45,17 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class AscentState:
-    """What a callback sees after each step; the gap Δ is computed only if it is asked for."""
+    """What a callback sees after each step; the gap Δ is computed only if it is asked for.
+
+    `start_value` is f(x₀).
+    """
 
     n_iter: int
     value: float
     point: Any
     gradient: Any
     feasible_set: FeasibleSet
+    start_value: float = math.nan
 
     @property
     def gap(self) -> float:
@@ -158,14 +163,78 @@ def maximize(
             raise ValueError(_fallen(n_iter, previous, new_value))
         point, value, gradient = target, new_value, new_gradient
         history.append(max(value, history[-1]))  # a plain step falls by rounding only
+        state = AscentState(n_iter, value, point, gradient, feasible_set, history[0])
+        stop = callback is not None and callback(state)
         if growth <= tol * abs(previous):
             status = Status.CONVERGED
             break
-        if callback is not None and callback(AscentState(n_iter, value, point, gradient, feasible_set)):
+        if stop:
             status = Status.CALLBACK
             break
     gap = gap_at(feasible_set, gradient, point)
     return AscentResult(point, float(value), gap, len(history) - 1, status, np.asarray(history))
+
+
+class Trace:
+    """A callback that records an ascent: value, gap, reads of the matrix and seconds at every step.
+
+    Of several ascents with the same trace (components, starts) the last one is shown; `ascents` holds them all.
+
+    Attributes
+    ----------
+    values, gaps, passes, seconds : ndarray of shape (n_iter + 1,)
+        From the start on, where only the value is known. Reads made for the sake of the gap are not counted.
+    ascents : list of list of tuple
+        The same numbers, a tuple per step, for every ascent.
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.ascent import Trace
+    >>> from gpower.datasets import load_pitprops
+    >>> trace = Trace()
+    >>> model = GPower(1, gamma=0.1, covariance="precomputed", callback=trace).fit(load_pitprops().correlation)
+    >>> bool(trace.values[-1] == model.objective_[0])
+    True
+    """
+
+    def __init__(self) -> None:
+        self.ascents: list[list[tuple[float, float, float, float]]] = []
+        self.begin, self.own = time.perf_counter(), 0.0
+
+    def __call__(self, state: AscentState) -> bool:
+        """Record a step; never stops the ascent."""
+        if state.n_iter == 1:
+            self.ascents.append([(state.start_value, math.nan, math.nan, math.nan)])
+        passes, seconds = state.feasible_set.passes - self.own, time.perf_counter() - self.begin
+        gap = state.gap
+        self.own += state.feasible_set.passes - self.own - passes
+        self.begin += time.perf_counter() - self.begin - seconds
+        self.ascents[-1].append((state.value, gap, passes, seconds))
+        return False
+
+    def _column(self, i: int) -> np.ndarray:
+        return np.array([step[i] for step in self.ascents[-1]]) if self.ascents else np.zeros(0)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values of the last ascent."""
+        return self._column(0)
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """Its first-order measures Δ."""
+        return self._column(1)
+
+    @property
+    def passes(self) -> np.ndarray:
+        """Reads of the matrix until each step."""
+        return self._column(2)
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Seconds since the trace was made."""
+        return self._column(3)
 
 
 def _fallen(n_iter: int, before: float, after: float) -> str:

@@ -7,18 +7,16 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from gpower._arrays import Array
 from gpower.ascent import AscentState
 from gpower.extraction import Extraction, extract_components
-from gpower.fitted import PerAscent, SparsePCAEstimator
-from gpower.inputs import check_finite, check_range, check_table
-from gpower.metrics import adjusted_variances, score_gram
+from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
+from gpower.inputs import check_table
 from gpower.notices import log_fit, notices
-from gpower.operators import Moments, Operator, as_operator
-from gpower.parameters import check_covariance, check_weights, recipe_from
+from gpower.operators import Moments, Operator
+from gpower.parameters import recipe_from
 
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
 GRAM_READS = 8
@@ -194,55 +192,25 @@ class GPower(SparsePCAEstimator):
         X = check_table(self, X, reset=True)
         recipe = recipe_from(dict(vars(self)), X.shape)
         operator, moments = self._operator(X, sample_weight, recipe.reads())
-        rng = np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
-        found = extract_components(operator, recipe, rng)
+        found = extract_components(operator, recipe, self._rng())
         own_variance = self._store(operator, moments, found)
         self._tell(own_variance, moments, found)
         return self
 
     def _operator(self, X: Any, sample_weight: Any, reads: int) -> tuple[Operator, Moments]:
-        """X as an operator, once it is known to hold numbers throughout."""
-        names = getattr(self, "feature_names_in_", None)
-        precomputed = self.covariance == "precomputed"
-        if X.shape[0] == 1 and self.center and not precomputed:
-            raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
-        if precomputed:
-            if sp.issparse(X) or sample_weight is not None:
-                what = "a dense matrix" if sp.issparse(X) else "no sample_weight"
-                raise ValueError(f'covariance="precomputed" takes {what}.')
-            check_finite(X, names)
-            X = check_covariance(X)
-        weight = check_weights(sample_weight, X.shape[0], X.dtype)
-        with np.errstate(all="ignore"):  # values that are not finite are named below
-            operator, moments = as_operator(
-                X,
-                center=self.center,
-                scale=self.scale,
-                sample_weight=weight,
-                covariance=precomputed,
-                reduce=self.variance == "l2" and isinstance(self.init, str | None) and X.shape[1] <= GRAM_READS * reads,
-            )
-        check_finite(X, names, moments.norms)
-        check_range(moments.norms, names, operator.dtype)
-        return operator, moments
+        """X as an operator; tall data as their covariance, where the expected reads pay for it."""
+        reduce = self.variance == "l2" and isinstance(self.init, str | None) and X.shape[1] <= GRAM_READS * reads
+        return checked_operator(self, X, sample_weight, reduce=reduce)
+
+    def _rng(self) -> np.random.RandomState:
+        """The generator of random starts; None stands for a fixed seed."""
+        return np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
 
     def _store(self, operator: Operator, moments: Moments, found: Extraction) -> Array:
         """Set the fitted attributes, in the units of the user; the variance of each component on its own."""
-        self.components_ = np.ascontiguousarray(found.Z.T)
-        self.n_passes_ = operator.passes
-        gram = score_gram(operator, found.Z)
-        variances, total = adjusted_variances(gram), operator.total_variance
-        self.explained_variance_ = variances / moments.degrees
-        self.explained_variance_ratio_ = variances / total if total > 0 else np.zeros_like(variances)
-        self.cardinality_ = np.count_nonzero(self.components_, axis=1)
-        self.gamma_ = found.gamma
-        self.objective_ = found.objective
-        self.optimality_gap_ = found.gap
-        self.n_iter_ = found.n_iter.view(PerAscent)
-        self.converged_ = found.converged
-        self.mean_ = moments.mean.astype(operator.dtype)
-        self.scale_ = moments.scale.astype(operator.dtype)
-        return np.diagonal(gram) / moments.degrees
+        attributes, own_variance = fitted_attributes(operator, moments, found)
+        self.__dict__.update(attributes)
+        return own_variance
 
     def _tell(self, own_variance: Array, moments: Moments, found: Extraction) -> None:
         """Warn, and log if asked to."""

@@ -28,6 +28,8 @@ FINALISTS = 5
 POLISH_ALL = 64
 #: Starts of a block of exact cardinality under n_init="auto".
 BLOCK_STARTS = 4
+#: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits.
+POLISH_MOST = 1000
 #: Variables outside a support that the swap polish considers.
 SWAP_CANDIDATES = 384
 #: Precision of the race between starts, and the steps of a heat.
@@ -58,6 +60,8 @@ class Recipe:
     n_init : int or None
         Number of starts; None for the rule of `auto_starts` with a cardinality, one with γ.
     init : None, "paper" or ndarray of shape (n_samples, m)
+    near : tuple of ndarray of shape (n_features, m)
+        Loadings to begin at instead; ignored where they leave a unit nothing active.
     refit, polish, deflation, regularization
         As in the estimator.
     settings : Settings
@@ -69,6 +73,7 @@ class Recipe:
     block: bool = False
     n_init: int | None = None
     init: Any = None
+    near: tuple[Array, ...] = ()
     refit: str | None = "auto"
     polish: bool = True
     deflation: str = "projection"
@@ -82,7 +87,8 @@ class Recipe:
     def unit(self, j: int) -> Recipe:
         """The recipe of component j on its own."""
         init = self.init[:, j : j + 1] if isinstance(self.init, np.ndarray) else self.init
-        return replace(self, formulation=self.formulation.unit(j), mu=(1.0,), init=init)
+        near = tuple(Z[:, j : j + 1] for Z in self.near)
+        return replace(self, formulation=self.formulation.unit(j), mu=(1.0,), init=init, near=near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +134,7 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
     norms = recipe.formulation.norms(operator)
     problem, gamma = recipe.formulation.problem(operator, norms, np.asarray(recipe.mu), recipe.regularization)
     problem, kept = _screened(problem, norms)
+    recipe = replace(recipe, near=tuple(Z[kept] for Z in recipe.near))
     if kept.size == 0:
         return _as_extraction(np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype), gamma)
     if recipe.formulation.calibrated:
@@ -183,6 +190,9 @@ def _screened(problem: Problem, norms: Array) -> tuple[Problem, Array]:
 
 def _starts(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.RandomState) -> list[Point]:
     """The starts that are worth an ascent of their own, given the norms of the columns."""
+    near = [point for Z in recipe.near if (point := _near(problem, Z)) is not None]
+    if near:
+        return near
     if isinstance(recipe.init, np.ndarray):
         return [problem.feasible_set.point(recipe.init.astype(problem.operator.dtype))]
     if recipe.init == "paper":
@@ -193,6 +203,15 @@ def _starts(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.Rando
         return [block_start(problem), *(random_block_start(problem, rng) for _ in range(count - 1))]
     count = count or (auto_starts(problem.operator) if exact else 1)
     return race(problem, unit_starts(problem, norms, count, rng), recipe.settings.callback)
+
+
+def _near(problem: Problem, Z: Array) -> Point | None:
+    """The point of given loadings; None where a unit has nothing active there."""
+    if not np.all(np.any(Z, axis=0)):
+        return None
+    point = problem.feasible_set.point(problem.operator.combine(Z.astype(problem.operator.dtype)))
+    values, _ = problem.penalty.evaluate(np.asarray(point.C))
+    return point if np.all(values > 0) else None
 
 
 def race(problem: Problem, starts: Point, callback: Callable[[AscentState], Any] | None = None) -> list[Point]:
@@ -236,7 +255,8 @@ def _best_end(problem: Problem, starts: list[Point], recipe: Recipe) -> tuple[Ar
 def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[Array, float, AscentResult]:
     """One unit of exact cardinality: refit, then swap and ascend in turn while that helps."""
     z, variance = _filled(problem, result.point)
-    for _ in range(FINALISTS if recipe.polish else 0):
+    polish = recipe.polish and np.count_nonzero(z) <= POLISH_MOST
+    for _ in range(FINALISTS if polish else 0):
         swapped, better = fill_unit(problem.operator, _swapped(problem, result.point, z))
         if better <= variance * (1 + 1e-12):
             break

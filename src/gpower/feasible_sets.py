@@ -22,6 +22,11 @@ from gpower.operators.base import Operator
 class FeasibleSet(ABC):
     """A compact set with an easy linear maximiser."""
 
+    @property
+    def passes(self) -> float:
+        """Reads of the data so far; NaN for a set that holds none."""
+        return float("nan")
+
     @abstractmethod
     def argmax_linear(self, g: Any) -> Any:
         """A y in the set with the largest ⟨g, y⟩; the same one for the same g."""
@@ -261,6 +266,11 @@ class CorrelationSet(FeasibleSet):
     operator: Operator
     mu: Array
     samples: Stiefel | Spheres | Cube = field(default_factory=Stiefel)
+
+    @property
+    def passes(self) -> float:
+        """Reads of the matrix so far."""
+        return self.operator.passes
 
     @cached_property
     def _unweighted(self) -> bool:

@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from gpower._arrays import Array
-from gpower.inputs import check_finite, check_table
-from gpower.metrics import captured_variance
-from gpower.operators.moments import deviation_norms
+from gpower.extraction import Extraction
+from gpower.inputs import check_finite, check_range, check_table
+from gpower.metrics import adjusted_variances, captured_variance, score_gram
+from gpower.operators import Moments, Operator, as_operator
+from gpower.parameters import check_covariance, check_weights
 from gpower.persistence import read_model, write_model
-
-#: Samples that `transform` centres at once.
-ROWS = 1024
+from gpower.projection import project, share_inside
 
 
 class PerAscent(np.ndarray):
@@ -32,6 +32,53 @@ class PerAscent(np.ndarray):
 
     def __repr__(self) -> str:
         return repr(np.asarray(self))
+
+
+def fitted_attributes(operator: Operator, moments: Moments, found: Extraction) -> tuple[dict[str, Any], Array]:
+    """What a model stores of loadings found, in the units of the user, and the variance of each on its own."""
+    passes, gram = operator.passes, score_gram(operator, found.Z)
+    variances, total = adjusted_variances(gram), operator.total_variance
+    attributes = {
+        "components_": np.ascontiguousarray(found.Z.T),
+        "explained_variance_": variances / moments.degrees,
+        "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
+        "cardinality_": np.count_nonzero(found.Z, axis=0),
+        "gamma_": found.gamma,
+        "objective_": found.objective,
+        "optimality_gap_": found.gap,
+        "n_iter_": found.n_iter.view(PerAscent),
+        "converged_": found.converged,
+        "n_passes_": passes,
+        "mean_": moments.mean.astype(operator.dtype),
+        "scale_": moments.scale.astype(operator.dtype),
+    }
+    return attributes, np.diagonal(gram) / moments.degrees
+
+
+def checked_operator(model: Any, X: Any, sample_weight: Any, *, reduce: bool) -> tuple[Operator, Moments]:
+    """X as an operator, centred and scaled as `model` says, once it is known to hold numbers throughout."""
+    names = getattr(model, "feature_names_in_", None)
+    precomputed = model.covariance == "precomputed"
+    if X.shape[0] == 1 and model.center and not precomputed:
+        raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
+    if precomputed:
+        if sp.issparse(X) or sample_weight is not None:
+            what = "a dense matrix" if sp.issparse(X) else "no sample_weight"
+            raise ValueError(f'covariance="precomputed" takes {what}.')
+        check_finite(X, names)
+        X = check_covariance(X)
+    with np.errstate(all="ignore"):  # values that are not finite are named below
+        operator, moments = as_operator(
+            X,
+            center=model.center,
+            scale=model.scale,
+            sample_weight=check_weights(sample_weight, X.shape[0], X.dtype),
+            covariance=precomputed,
+            reduce=reduce,
+        )
+    check_finite(X, names, moments.norms)
+    check_range(moments.norms, names, operator.dtype)
+    return operator, moments
 
 
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -58,26 +105,13 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         ndarray of shape (n_samples, n_components)
         """
-        X = self._checked(X)
-        return self._project(X)
+        return project(self._checked(X), self.components_.T, self.mean_, self.scale_)
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
         check_finite(X, getattr(self, "feature_names_in_", None))
         return X
-
-    def _project(self, X: Any) -> Array:
-        loadings = (self.components_.T / self.scale_[:, None]).astype(X.dtype)  # (n_features, m)
-        mean = self.mean_.astype(X.dtype)
-        if sp.issparse(X):
-            return np.asarray(X @ loadings - mean @ loadings)
-        used = np.flatnonzero(np.any(loadings, axis=1))
-        scores = np.empty((X.shape[0], loadings.shape[1]), X.dtype)
-        for start in range(0, X.shape[0], ROWS):  # the variables in use, centred a block of samples at a time
-            rows = slice(start, start + ROWS)
-            scores[rows] = (X[rows][:, used] - mean[used]) @ loadings[used]
-        return scores
 
     def inverse_transform(self, X: Any) -> Array:
         """Data of the given scores with the least squares: the components are not orthogonal.
@@ -115,14 +149,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         y : ignored
         """
         X = self._checked(X)
-        Z = self.components_.T.astype(np.float64)
-        if getattr(self, "covariance", None) == "precomputed":
-            gram, total = Z.T @ (X @ Z), float(np.trace(X))
-        else:
-            scores = self._project(X).astype(np.float64)
-            gram = scores.T @ scores
-            total = float(np.sum((deviation_norms(X, self.mean_) / self.scale_) ** 2))
-        return captured_variance(gram, Z) / total if total > 0 else 0.0
+        if getattr(self, "covariance", None) != "precomputed":
+            return share_inside(X, self.components_.T, self.mean_, self.scale_)
+        Z, total = self.components_.T.astype(np.float64), float(np.trace(X))
+        return captured_variance(Z.T @ (X @ Z), Z) / total if total > 0 else 0.0
 
     def loadings(self, feature_names: Sequence[str] | None = None) -> list[dict[str, float]]:
         """The variables of each component by name, the largest absolute loading first.
@@ -172,7 +202,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             name: np.asarray(value).astype(str) if np.asarray(value).dtype == object else np.asarray(value)
             for name, value in fitted.items()
         }
-        write_model(path, {"class": type(self).__name__, "params": _jsonable(params)}, arrays)
+        write_model(path, {"class": type(self).__name__, "params": jsonable(params)}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -205,10 +235,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """Parameters as JSON holds them."""
     if isinstance(value, dict):
-        return {k: _jsonable(v) for k, v in value.items()}
+        return {k: jsonable(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_jsonable(v) for v in value]
+        return [jsonable(v) for v in value]
     return value.item() if isinstance(value, np.generic) else value

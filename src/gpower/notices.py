@@ -15,15 +15,17 @@ from gpower.inputs import name_of
 logger = logging.getLogger("gpower")
 #: A component that adds less than this share of its own variance repeats the others.
 REPEATED = 0.1
+#: Where to look for components that do not repeat each other.
+_OTHER_PLACES: dict[str | None, str] = {"deflation": 'deflation="schur" or method="block"', "unit": 'deflation="schur"'}
 
 
 def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
-    """Sentences about a fitted GPower, each with its category.
+    """Sentences about a fitted model, each with its category.
 
     Parameters
     ----------
-    model : GPower
-        Fitted.
+    model : GPower or a baseline
+        Fitted. A class with another penalty than gamma names it, or None, in `_sparsity_word`.
     constant : ndarray of int
         Columns that do not vary.
     own_variance : ndarray of shape (n_components,)
@@ -34,16 +36,21 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
         shown = ", ".join(name_of(j, names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
         yield f"{constant.size} column(s) do not vary and get no loading: {shown}.", UserWarning
     if np.any(model.cardinality_ == 0):
+        word = getattr(model, "_sparsity_word", "gamma")
+        reason = f", or {word} is too large. Ask for fewer components or a smaller {word}." if word else "."
         yield (
-            f"{_rows(model.cardinality_ == 0)}: no active variable, all zero. The data have no variance left for it, "
-            "or gamma is too large. Ask for fewer components or a smaller gamma.",
+            f"{_rows(model.cardinality_ == 0)}: no active variable, all zero. The data have no variance left for it"
+            f"{reason}",
             ConvergenceWarning,
         )
     if not np.all(model.converged_):
-        which = "The block" if model.method == "block" else _rows(~model.converged_)
+        joint = model.converged_.size < len(model.components_)
+        which = "The block" if _method(model) == "block" else "The components" if joint else _rows(~model.converged_)
+        measured = np.all(np.isfinite(model.optimality_gap_))
         yield (
             f"{which}: the ascent stopped before it converged (max_iter={model.max_iter}, tol={model.tol:g}); "
-            "raise max_iter, or see optimality_gap_ for how far it was from a stationary point.",
+            "raise max_iter"
+            + (", or see optimality_gap_ for how far it was from a stationary point." if measured else "."),
             ConvergenceWarning,
         )
     yield from _about_sparsity(model, own_variance)
@@ -51,7 +58,8 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
 
 def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
     """Components with fewer variables than asked for, and components that repeat others."""
-    wanted = 0 if model.cardinality is None or model.positive else np.asarray(model.cardinality)
+    at_most = getattr(model, "positive", False) or getattr(model, "_cardinality_in_total", False)
+    wanted = 0 if model.cardinality is None or at_most else np.asarray(model.cardinality)
     short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
     if np.any(short):
         yield (
@@ -61,12 +69,17 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type
         )
     repeats = (own_variance > 0) & (model.explained_variance_ < REPEATED * own_variance)
     if np.any(repeats):
-        advice = 'deflation="schur" or method="block"' if model.method == "deflation" else "fewer components"
+        advice = _OTHER_PLACES.get(_method(model), "fewer components")
         yield (
             f"{_rows(repeats)}: nearly all of the variance is that of other components, "
             f"whose variables it is correlated with. To look elsewhere, try {advice}.",
             UserWarning,
         )
+
+
+def _method(model: Any) -> str | None:
+    """How the components of GPower, or of a baseline that deflates, come about; None for other baselines."""
+    return getattr(model, "method", "unit" if hasattr(model, "deflation") else None)
 
 
 def _rows(mask: Array) -> str:

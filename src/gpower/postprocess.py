@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,7 @@ def fill_pattern(
     start = Point(None, start.C[W])
     result = maximize(objective, feasible_set, start, tol=REFIT_TOL, max_iter=max_iter, acceleration=True)
     # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
-    at_rest = AtRest(inner, 1e-4 * tol)
+    at_rest = AtRest(inner.loadings, 1e-4 * tol)
     result = maximize(objective, feasible_set, result.point, tol=-1.0, max_iter=max_iter, callback=at_rest)
     Z[W] = inner.loadings(result.point)
     return Z
@@ -142,13 +143,13 @@ def fill_pattern(
 class AtRest:
     """A callback that stops an ascent once its loadings move by no more than `least`, or rounding."""
 
-    def __init__(self, problem: Problem, least: float) -> None:
-        self.problem, self.least = problem, least
+    def __init__(self, loadings: Callable[[Any], Array], least: float) -> None:
+        self.loadings, self.least = loadings, least
         self.last: Array | float = np.inf
 
     def __call__(self, state: AscentState) -> bool:
         """Whether the loadings are where they were."""
-        Z = self.problem.loadings(state.point)
+        Z = self.loadings(state.point)
         moved, self.last = np.max(np.abs(Z - self.last)), Z
         return bool(moved <= max(self.least, 16 * float(np.finfo(Z.dtype).eps)))
 
@@ -258,9 +259,9 @@ def swap_polish(S: Array, support: Array, max_swaps: int = 1000) -> Array:
 
 def _exchanges(slack: Array, support: Array, outside: Array) -> list[Array]:
     """Supports to try: each of the most promising exchanges, and for a large support many of them at once."""
-    out, into = np.unravel_index(np.argsort(slack, axis=None, kind="stable")[: 8 * support.size], slack.shape)
-    helpful = slack[out, into] < 0
-    out, into = out[helpful], into[helpful]
+    helpful = np.flatnonzero(slack < 0)
+    helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: 8 * support.size]]
+    out, into = np.unravel_index(helpful, slack.shape)
     tried = [_exchanged(support, outside, out[[t]], into[[t]]) for t in range(min(out.size, SWAPS_TRIED))]
     if support.size > LARGE_SUPPORT:
         distinct = _disjoint(out, into)

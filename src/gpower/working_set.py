@@ -75,6 +75,11 @@ class Rounds(FeasibleSet):
         """The data's own set."""
         return self.problem.feasible_set
 
+    @property
+    def passes(self) -> float:
+        """Reads of the matrix so far."""
+        return self.whole.passes
+
     def argmax_linear(self, g: GradientAt) -> Point:
         """The end of an ascent on the working set, as a point of the whole problem."""
         p, n = self.problem.operator.shape

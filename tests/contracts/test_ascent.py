@@ -98,7 +98,7 @@ def accepted(objective, feasible_set, start, **options):
     result = maximize(
         objective, feasible_set, start, callback=lambda state: values.append(state.value) or False, **options
     )
-    return result, np.array([*values, result.value])
+    return result, np.array(values)
 
 
 def definite(seed=0, condition=50.0, d=D):

@@ -1,0 +1,245 @@
+"""The number of variables by cross-validation: as many as help to explain samples that were not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.model_selection import check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from gpower._arrays import Array
+from gpower.continuation import sweep
+from gpower.deflation import deflate
+from gpower.estimators import GPower
+from gpower.fitted import SparsePCAEstimator
+from gpower.inputs import check_table
+from gpower.model_selection.grids import checked_cardinalities
+from gpower.parameters import one_of, recipe_from, whole
+from gpower.projection import share_inside, total_variance
+
+
+class GPowerCV(SparsePCAEstimator):
+    """Sparse principal components with the number of variables chosen by cross-validation.
+
+    A cardinality is judged by the share of the variance of held-out samples inside the span of the components: too few
+    variables miss some of it, too many turn the components towards noise.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+    cardinalities : sequence of int, optional
+        Candidates; by default up to 50, evenly spaced on a logarithmic scale from one to all variables.
+    cv : int, splitter or iterable, default=5
+        As in scikit-learn; an int splits the samples in turn after shuffling them.
+    rule : {"best", "one-se"}, default="best"
+        The largest mean score, or the fewest variables within one standard error of it.
+    search : {"sequential", "joint"}, default="sequential"
+        One component after the other, each with a number of its own, or one number for all.
+    n_jobs : int, optional
+        Folds worked on at the same time, as in scikit-learn.
+    penalty, method, positive, variance, center, scale, n_init, deflation, refit, polish, tol, max_iter, random_state
+        As in `GPower`. ``method="block"`` needs ``search="joint"``.
+
+    Attributes
+    ----------
+    cardinality_ : ndarray of shape (n_components,)
+        The chosen numbers.
+    cv_results_ : dict of ndarray
+        As in scikit-learn: ``param_component`` (−1 for all), ``param_cardinality``, ``split0_test_score`` …,
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within a component).
+    best_estimator_ : GPower
+        Fitted to all samples with the chosen numbers; its fitted attributes are also this object's.
+    n_splits_ : int
+        Number of folds.
+
+    Examples
+    --------
+    >>> from gpower import GPowerCV
+    >>> from gpower.datasets import load_planted_expression
+    >>> data = load_planted_expression()  # modules of 8, 6 and 5 genes
+    >>> GPowerCV(3, cardinalities=range(2, 16)).fit(data.X).cardinality_
+    array([8, 6, 5])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        cardinalities: Any = None,
+        cv: Any = 5,
+        rule: str = "best",
+        search: str = "sequential",
+        n_jobs: int | None = None,
+        penalty: str = "l0",
+        method: str = "deflation",
+        positive: bool = False,
+        variance: str = "l2",
+        center: bool = True,
+        scale: bool = False,
+        n_init: int | str = "auto",
+        deflation: str = "projection",
+        refit: str | None = "auto",
+        polish: bool = True,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.cardinalities = cardinalities
+        self.cv = cv
+        self.rule = rule
+        self.search = search
+        self.n_jobs = n_jobs
+        self.penalty = penalty
+        self.method = method
+        self.positive = positive
+        self.variance = variance
+        self.center = center
+        self.scale = scale
+        self.n_init = n_init
+        self.deflation = deflation
+        self.refit = refit
+        self.polish = polish
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the numbers of variables, then fit to all samples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like, optional
+            Only for splitters that ask for it.
+
+        Returns
+        -------
+        self
+        """
+        one_of(self.rule, "rule", ("best", "one-se"))
+        one_of(self.search, "search", ("sequential", "joint"))
+        if self.method == "block" and self.search == "sequential":
+            raise ValueError('method="block" finds all components at once; use search="joint" with it.')
+        original, X = X, check_table(self, X, reset=True)
+        grid = checked_cardinalities(self.cardinalities, X.shape[1])
+        folds = _folds(self, X, y, grid)
+        m = whole(self.n_components, "n_components", 1)
+        rounds = m if self.search == "sequential" else 1
+        table, chosen = _Scores(), []
+        for j in range(rounds):
+            found = Parallel(n_jobs=self.n_jobs)(delayed(fold.scores)(X) for fold in folds)
+            scores = np.array([score for score, _ in found])  # (n_splits, n_points)
+            best = chosen_point(scores, self.rule)
+            table.add(j if self.search == "sequential" else -1, grid, scores)
+            chosen.append(int(grid[best]))
+            folds = [fold.after(Z[best]) for fold, (_, Z) in zip(folds, found, strict=True)]
+        self.cv_results_ = table.as_dict()
+        self.n_splits_ = len(folds)
+        cardinality = chosen if self.search == "sequential" else chosen[0]
+        self.best_estimator_ = GPower(cardinality=cardinality, **_shared(self)).fit(original)
+        fitted = {name: value for name, value in vars(self.best_estimator_).items() if name.endswith("_")}
+        self.__dict__.update(fitted)
+        return self
+
+
+def chosen_point(scores: Array, rule: str) -> int:
+    """Index of the chosen column of scores (n_splits, n_points), the sparsest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0.1, 0.30, 0.31], [0.1, 0.28, 0.33]])
+    >>> chosen_point(scores, "best"), chosen_point(scores, "one-se")
+    (2, 2)
+    """
+    mean = scores.mean(axis=0)
+    best = int(np.argmax(mean))
+    if rule == "best" or scores.shape[0] == 1:
+        return best
+    error = scores[:, best].std(ddof=1) / np.sqrt(scores.shape[0])
+    return int(np.argmax(mean >= mean[best] - error))
+
+
+def _shared(model: GPowerCV) -> dict[str, Any]:
+    """Parameters handed on to GPower."""
+    own = ("cardinalities", "cv", "rule", "search", "n_jobs")
+    return {name: value for name, value in model.get_params().items() if name not in own}
+
+
+def _folds(model: GPowerCV, X: Any, y: Any, grid: Array) -> list[_Fold]:
+    """What each fold needs to score the first component."""
+    cv = model.cv
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        from sklearn.model_selection import KFold
+
+        if not 2 <= cv <= X.shape[0]:
+            raise ValueError(f"cv={cv}: between 2 and n_samples={X.shape[0]} folds are needed.")
+        cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
+    params = _shared(model) | ({"n_components": 1} if model.search == "sequential" else {})
+    return [
+        _Fold(params, grid, np.asarray(train), np.asarray(test))
+        for train, test in check_cv(cv, y).split(np.empty((X.shape[0], 1)), y)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """One split: samples to fit, samples to judge by, and the components chosen so far."""
+
+    params: dict[str, Any]
+    grid: Array
+    train: Array
+    test: Array
+    chosen: tuple[Array, ...] = ()  # loadings of the components before, (n_features, 1) each
+
+    def after(self, Z: Any) -> _Fold:
+        """The fold of the next component."""
+        return replace(self, chosen=(*self.chosen, np.asarray(Z.toarray())))
+
+    def scores(self, X: Any) -> tuple[Array, list[Any]]:
+        """Share of the held-out variance in the span of the components at each point of the grid, and the loadings."""
+        model = GPower(**self.params)
+        recipes = [recipe_from(model.get_params() | {"cardinality": int(k)}, X[self.train].shape) for k in self.grid]
+        operator, moments = model._operator(X[self.train], None, len(recipes) * recipes[0].reads())
+        for Z in self.chosen:
+            operator = deflate(operator, Z[:, 0], model.deflation)
+        found = dict(sweep(operator, recipes, model._rng()))
+        held_out, mean, scale = X[self.test], moments.mean, moments.scale
+        total = total_variance(held_out, mean, scale)
+        spans = (np.hstack([*self.chosen, found[i].Z]) for i in range(len(recipes)))
+        scores = np.array([share_inside(held_out, Z, mean, scale, total) for Z in spans])
+        return scores, [sp.csc_array(found[i].Z) for i in range(len(recipes))]
+
+
+class _Scores:
+    """The table of scores, as scikit-learn lays it out."""
+
+    def __init__(self) -> None:
+        self.components: list[Array] = []
+        self.cardinalities: list[Array] = []
+        self.scores: list[Array] = []
+
+    def add(self, component: int, grid: Array, scores: Array) -> None:
+        """The scores (n_splits, n_points) of one component."""
+        self.components.append(np.full(grid.size, component))
+        self.cardinalities.append(grid)
+        self.scores.append(scores)
+
+    def as_dict(self) -> dict[str, Array]:
+        """All rows, one column each."""
+        scores = np.hstack(self.scores)
+        ranks = [(-table.mean(axis=0)).argsort(kind="stable").argsort(kind="stable") + 1 for table in self.scores]
+        splits: Sequence[Array] = list(scores)
+        return {
+            "param_component": np.concatenate(self.components),
+            "param_cardinality": np.concatenate(self.cardinalities),
+            **{f"split{i}_test_score": row for i, row in enumerate(splits)},
+            "mean_test_score": scores.mean(axis=0),
+            "std_test_score": scores.std(axis=0),
+            "rank_test_score": np.concatenate(ranks),
+        }

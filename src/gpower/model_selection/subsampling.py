@@ -1,0 +1,194 @@
+"""Which variables would be chosen again? Selection frequencies under subsampling of the samples.
+
+Meinshausen and Bühlmann (2010), Stability selection, Journal of the Royal Statistical Society B 72, 417–473.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
+
+from gpower._arrays import Array
+from gpower.estimators import GPower
+from gpower.frames import frame
+from gpower.inputs import check_table
+from gpower.parameters import number, whole
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """How often each variable enters each component when half of the samples are drawn, as `stability` returns it.
+
+    Attributes
+    ----------
+    frequency : ndarray of shape (n_components, n_features)
+        Share of the subsamples in which the variable has a loading in the component.
+    sign : ndarray of shape (n_components, n_features)
+        Mean sign of that loading, relative to the component of all samples: near ±1 where it is always the same.
+    threshold : float
+        Frequency from which a variable counts as selected.
+    model : GPower
+        Fitted to all samples; its components are those that the subsamples' are matched with.
+    n_subsamples : int
+    feature_names : ndarray of str or None
+    """
+
+    frequency: Array
+    sign: Array
+    threshold: float
+    model: GPower
+    n_subsamples: int
+    feature_names: Array | None = None
+
+    @property
+    def selected(self) -> Array:
+        """Variables at or above the threshold, (n_components, n_features)."""
+        return np.asarray(self.frequency >= self.threshold)
+
+    @property
+    def expected_false_selections(self) -> Array:
+        """Bound on the expected number of variables selected by chance, (n_components,): q²/((2·threshold − 1)·n).
+
+        q is the mean number of variables that a subsample's component uses. The bound holds where the choice is no
+        worse than guessing and the variables that do not belong are exchangeable (Meinshausen and Bühlmann 2010).
+        """
+        used = self.frequency.sum(axis=1)
+        return np.asarray(used**2 / ((2 * self.threshold - 1) * self.frequency.shape[1]))
+
+    def to_frame(self) -> Any:
+        """One row per component and variable that was ever chosen, the most frequent first.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        names = self.feature_names
+        orders = [np.argsort(-row, kind="stable")[: np.count_nonzero(row)] for row in self.frequency]
+        component = np.repeat(np.arange(len(orders)), [order.size for order in orders])
+        variable = np.concatenate(orders)
+        return frame(
+            {
+                "component": component,
+                "variable": variable if names is None else np.asarray(names)[variable],
+                "frequency": self.frequency[component, variable],
+                "sign": self.sign[component, variable],
+                "loading": self.model.components_[component, variable],
+                "selected": self.selected[component, variable],
+            }
+        )
+
+    def plot(self, axes: Any = None) -> Any:
+        """Frequencies, the largest first, with the threshold; see `gpower.plotting.plot_stability`.
+
+        Parameters
+        ----------
+        axes : sequence of matplotlib Axes, optional
+
+        Returns
+        -------
+        ndarray of matplotlib Axes
+        """
+        from importlib import import_module  # a door above this floor: it opens when it is used
+
+        return import_module("gpower.plotting").plot_stability(self, axes=axes)
+
+
+def stability(
+    X: Any,
+    model: GPower | None = None,
+    *,
+    n_subsamples: int = 100,
+    fraction: float = 0.5,
+    threshold: float = 0.8,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    **options: Any,
+) -> Stability:
+    """Selection frequency of every variable when the model is fitted to random parts of the samples.
+
+    Components of a part are matched with those of all samples by the largest total overlap of their loadings,
+    whatever their order and sign.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    model : GPower, optional
+        What to fit; or give its parameters as options.
+    n_subsamples : int, default=100
+    fraction : float, default=0.5
+        Share of the samples in each part, drawn without replacement.
+    threshold : float, default=0.8
+        Frequency from which a variable counts as selected; above one half.
+    n_jobs : int, optional
+        Parts fitted at the same time, as in scikit-learn.
+    random_state : int, RandomState or None
+        Of the parts. None stands for a fixed seed.
+    **options
+        Parameters of `GPower`.
+
+    Returns
+    -------
+    Stability
+
+    Examples
+    --------
+    >>> from gpower import stability
+    >>> from gpower.datasets import load_planted_expression
+    >>> data = load_planted_expression()
+    >>> chosen = stability(data.X, n_components=1, cardinality=8, n_subsamples=20)
+    >>> chosen.frequency.shape, int(chosen.selected.sum())
+    ((1, 150), 8)
+    """
+    if model is not None and options:
+        raise ValueError(f"Give a model or its parameters ({', '.join(options)}), not both.")
+    model = GPower(**options) if model is None else clone(model)
+    if model.covariance is not None:
+        raise ValueError('stability draws samples; covariance="precomputed" has none. Give the data.')
+    if not 0.5 < number(threshold, "threshold", 0.0) <= 1:
+        raise ValueError(f"threshold={threshold!r}: a frequency above 0.5 and up to 1 is needed.")
+    if not 0 < number(fraction, "fraction", 0.0) < 1:
+        raise ValueError(f"fraction={fraction!r}: a share of the samples between 0 and 1 is needed.")
+    whole(n_subsamples, "n_subsamples", 1)
+    reference = clone(model).fit(X)
+    names = getattr(reference, "feature_names_in_", None)
+    X = check_table(reference, X, reset=False)
+    size = int(fraction * _num_samples(X))
+    if size < 2:
+        raise ValueError(
+            f"fraction={fraction!r} of {_num_samples(X)} samples are {size}; a part needs at least 2: raise it."
+        )
+    rng = np.random.RandomState(0) if random_state is None else check_random_state(random_state)
+    parts = [rng.permutation(_num_samples(X))[:size] for _ in range(n_subsamples)]
+    fits = Parallel(n_jobs=n_jobs)(delayed(_signs)(model, X[part], reference.components_) for part in parts)
+    signs = np.stack(fits)  # (n_subsamples, n_components, n_features)
+    chosen = np.abs(signs).sum(axis=0)
+    return Stability(
+        frequency=chosen / n_subsamples,
+        sign=signs.sum(axis=0) / np.maximum(chosen, 1),
+        threshold=float(threshold),
+        model=reference,
+        n_subsamples=n_subsamples,
+        feature_names=names,
+    )
+
+
+def _signs(model: GPower, X: Any, reference: Array) -> Array:
+    """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
+    with warnings.catch_warnings():  # a part of the samples may well leave a column constant
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        W = clone(model).fit(X).components_
+    overlap = reference @ W.T
+    rows, columns = linear_sum_assignment(-np.abs(overlap))
+    matched = np.zeros(W.shape, np.int8)
+    matched[rows] = np.sign(W[columns]) * np.where(overlap[rows, columns] < 0, -1, 1)[:, None]
+    return matched

@@ -1,0 +1,48 @@
+"""Samples seen through loadings: their scores, and how much of their variance the span of the loadings holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._arrays import Array
+from gpower.metrics import captured_variance
+from gpower.operators.moments import deviation_norms
+
+#: Samples that are centred at once.
+ROWS = 1024
+
+
+def project(X: Any, Z: Array, mean: Array, scale: Array) -> Array:
+    """Scores (X − mean)/scale @ Z, dense or sparse X, reading only the variables in use.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n_samples, n_features)
+    Z : ndarray of shape (n_features, m)
+    mean, scale : ndarray of shape (n_features,)
+    """
+    loadings = (Z / scale[:, None]).astype(X.dtype)
+    mean = mean.astype(X.dtype)
+    if sp.issparse(X):
+        return np.asarray(X @ loadings - mean @ loadings)
+    used = np.flatnonzero(np.any(loadings, axis=1))
+    scores = np.empty((X.shape[0], loadings.shape[1]), X.dtype)
+    for start in range(0, X.shape[0], ROWS):  # the variables in use, centred a block of samples at a time
+        rows = slice(start, start + ROWS)
+        scores[rows] = (X[rows][:, used] - mean[used]) @ loadings[used]
+    return scores
+
+
+def total_variance(X: Any, mean: Array, scale: Array) -> float:
+    """‖(X − mean)/scale‖², entry by entry."""
+    return float(np.sum((deviation_norms(X, mean) / scale) ** 2))
+
+
+def share_inside(X: Any, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
+    """Share of the variance of X about `mean` inside the span of Z, between 0 and 1."""
+    total = total_variance(X, mean, scale) if total is None else total
+    scores = project(X, Z, mean, scale).astype(np.float64)
+    return captured_variance(scores.T @ scores, Z) / total if total > 0 else 0.0
