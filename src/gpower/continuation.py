@@ -57,7 +57,7 @@ def sweep(
 
 
 def _beside(recipe: Recipe, neighbour: Extraction) -> Recipe:
-    """The recipe begun at a neighbour; a large support, for which the polish costs most and gains least, goes without."""
+    """The recipe begun at a neighbour; a large support, where the polish costs most and gains least, goes without."""
     polish = recipe.polish and max(recipe.formulation.levels) <= POLISH_ALL
     return replace(recipe, near=(neighbour.Z,), polish=polish)
 

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from gpower._arrays import Array
 from gpower.ascent import AscentState
 from gpower.extraction import Extraction, extract_components
 from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
-from gpower.inputs import check_table
+from gpower.imputation import impute
+from gpower.inputs import check_finite, check_table
 from gpower.notices import log_fit, notices
 from gpower.operators import Moments, Operator
-from gpower.parameters import recipe_from
+from gpower.parameters import one_of, recipe_from, whole
 
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
 GRAM_READS = 8
@@ -74,6 +76,9 @@ class GPower(SparsePCAEstimator):
         Stop when the objective grows by no more than this, relatively.
     max_iter : int, default=1000
         Most steps of an ascent.
+    missing : {"error", "impute"}, default="error"
+        What NaN entries do: they are refused, or filled by a model of means and `n_components` ordinary components,
+        fitted to the observed entries. `transform` then fills by the sparse components.
     random_state : int, RandomState or None
         Of random starts and ties. None stands for a fixed seed: results repeat.
     verbose : int, default=0
@@ -144,6 +149,7 @@ class GPower(SparsePCAEstimator):
         acceleration: bool = True,
         tol: float = 1e-6,
         max_iter: int = 1000,
+        missing: str = "error",
         random_state: Any = None,
         verbose: int = 0,
         callback: Callable[[AscentState], Any] | None = None,
@@ -170,6 +176,7 @@ class GPower(SparsePCAEstimator):
         self.acceleration = acceleration
         self.tol = tol
         self.max_iter = max_iter
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -189,13 +196,26 @@ class GPower(SparsePCAEstimator):
         -------
         self
         """
-        X = check_table(self, X, reset=True)
+        X = self._without_holes(check_table(self, X, reset=True))
         recipe = recipe_from(dict(vars(self)), X.shape)
         operator, moments = self._operator(X, sample_weight, recipe.reads())
         found = extract_components(operator, recipe, self._rng())
         own_variance = self._store(operator, moments, found)
         self._tell(own_variance, moments, found)
         return self
+
+    def _without_holes(self, X: Any) -> Any:
+        """X, with missing entries filled if that was asked for."""
+        if one_of(self.missing, "missing", ("error", "impute")) == "error":
+            return X
+        if sp.issparse(X) or self.covariance is not None:
+            what = "a sparse matrix, whose absent entries are zeros" if sp.issparse(X) else "a covariance"
+            raise ValueError(f'missing="impute" fills the holes of a dense table of samples; X is {what}.')
+        check_finite(X, getattr(self, "feature_names_in_", None), allow_nan=True)
+        if not np.isnan(np.sum(X)):
+            return X
+        rank = whole(self.n_components, "n_components", 1)
+        return impute(X, rank, center=bool(self.center), scale=bool(self.scale)).X
 
     def _operator(self, X: Any, sample_weight: Any, reads: int) -> tuple[Operator, Moments]:
         """X as an operator; tall data as their covariance, where the expected reads pay for it."""

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from gpower._arrays import Array
 from gpower.extraction import Extraction
+from gpower.imputation import fill_from
 from gpower.inputs import check_finite, check_range, check_table
 from gpower.metrics import adjusted_variances, captured_variance, score_gram
 from gpower.operators import Moments, Operator, as_operator
@@ -110,7 +111,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        check_finite(X, getattr(self, "feature_names_in_", None))
+        impute = getattr(self, "missing", "error") == "impute" and not sp.issparse(X)
+        check_finite(X, getattr(self, "feature_names_in_", None), allow_nan=impute)
+        if impute and np.isnan(np.sum(X)):
+            return fill_from(X, self.components_.T, self.mean_, self.scale_)
         return X
 
     def inverse_transform(self, X: Any) -> Array:
@@ -231,6 +235,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "error") == "impute"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

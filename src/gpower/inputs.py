@@ -63,8 +63,8 @@ def _is_text(X: Any, name: Any, dtype: Any) -> bool:
     return False
 
 
-def check_finite(X: Any, names: Array | None, sums: Array | None = None) -> None:
-    """Refuse missing and infinite values by the name of the first column that has one.
+def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allow_nan: bool = False) -> None:
+    """Refuse missing and infinite values (or infinite ones only) by the name of the first column that has one.
 
     `sums` are column sums, norms or the like, not finite wherever a column is not: they spare a read of X.
     """
@@ -74,15 +74,16 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None) -> None
     with np.errstate(all="ignore"):
         if sums is None and np.isfinite(np.sum(values)):
             return
-        bad = ~np.isfinite(values)
+        bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
     if not bad.any():
         return
     i, j = _first_place(X, bad)
     value = X[i, j]
-    kind = "NaN (a missing value)" if np.isnan(value) else "infinity (inf)"
+    kind, remedy = "infinity (inf)", "Drop or replace those entries before fitting."
+    if np.isnan(value):
+        kind, remedy = "NaN (a missing value)", 'Drop those rows or columns, or use GPower(missing="impute").'
     raise ValueError(
-        f"Input X contains {kind}, first in column {name_of(j, names)}, row {i} (counted from 0). "
-        "Drop or impute those entries before fitting."
+        f"Input X contains {kind}, first in column {name_of(j, names)}, row {i} (counted from 0). {remedy}"
     )
 
 

@@ -15,8 +15,17 @@ from rich.text import Text
 if TYPE_CHECKING:
     from gpower.datasets import Table
     from gpower.fitted import SparsePCAEstimator
+    from gpower.model_selection import SparsityPath
 
-__all__ = ["attributes", "print_components", "table_title", "variable_names", "write_results"]
+__all__ = [
+    "attributes",
+    "print_components",
+    "print_path",
+    "table_title",
+    "variable_names",
+    "write_path",
+    "write_results",
+]
 
 # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
 _LOADING, _PADDING = 7, 4
@@ -81,6 +90,32 @@ def _cells(loadings: Sequence[tuple[str, float]], top: int, name_width: int) -> 
 
 def _fixed(name: str, width: int) -> str:
     return set_cell_size(name if len(name) <= width else name[: width - 1] + "…", width)
+
+
+def print_path(console: Console, path: "SparsityPath", title: str) -> None:
+    """One line per point: variables, penalty where there is one, variance, and its share of PCA's."""
+    console.print(Text(title), soft_wrap=True)
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2))
+    with_gamma = bool((path.gamma == path.gamma).any())
+    heads = ["variables", *(["gamma"] if with_gamma else []), "% of variance", "% of PCA's"]
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for i in range(len(path)):
+        counts = sorted(set(path.cardinality[i].tolist()))
+        used = str(counts[0]) if len(counts) == 1 else "-".join(map(str, path.cardinality[i]))
+        shares = (path.explained_variance_ratio[i].sum(), path.share_of_pca[i])
+        gamma = ["-".join(f"{g:.4g}" for g in path.gamma[i])] if with_gamma else []
+        table.add_row(used, *gamma, *(f"{100 * share:.4g}" for share in shares))
+    console.print(table)
+
+
+def write_path(file: Path, path: "SparsityPath") -> None:
+    """Write a table with a line per point and component, every digit kept."""
+    columns = path.columns()
+    with file.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
 
 
 def attributes(model: "SparsePCAEstimator", names: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:

@@ -9,20 +9,30 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 if TYPE_CHECKING:
     from gpower import GPower
     from gpower.datasets import Table
 
-__all__ = ["fitted", "logged", "made", "manners", "note", "noted", "progress", "read", "say"]
+__all__ = ["counted", "fitted", "logged", "made", "manners", "note", "noted", "progress", "read", "say"]
 
 _PATIENCE = 1.0  # seconds of work before progress shows
 
@@ -124,22 +134,42 @@ def progress(err: Console, what: str) -> Iterator[Callable[[Any], None] | None]:
 
     Yields a callback for the estimator that counts its steps; None where there is no terminal.
     """
+    steps = count(1)
+    with _shown(err, what, SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as update:
+
+        def tell(state: Any) -> None:
+            assert update is not None
+            update(description=f"{what}, step {next(steps)}, objective {state.value:.6g}")
+
+        yield None if update is None else tell
+
+
+@contextmanager
+def counted(err: Console, what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """The same for work of known length, with the time left; yields ``tell(done, total)``."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with _shown(err, what, *columns) as update:
+
+        def tell(done: int, total: int) -> None:
+            assert update is not None
+            update(completed=done, total=total)
+
+        yield None if update is None else tell
+
+
+@contextmanager
+def _shown(err: Console, what: str, *columns: ProgressColumn) -> Iterator[Callable[..., None] | None]:
+    """A display that appears once the work has taken a second, and what updates it; None without a terminal."""
     if not err.is_terminal:
         yield None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     bar = Progress(*columns, console=err, transient=True)
     task = bar.add_task(what)
-    steps = count(1)
-
-    def tell(state: Any) -> None:
-        bar.update(task, description=f"{what}, step {next(steps)}, objective {state.value:.6g}")
-
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield tell
+        yield partial(bar.update, task)
     finally:
         timer.cancel()
         timer.join()  # it may be starting the display just now

@@ -3,21 +3,27 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from gpower.cli.app import app
-from gpower.cli.console import fitted, logged, made, manners, note, progress, read, say
+from gpower.cli.console import fitted, logged, made, manners, note, noted, progress, read, say
 from gpower.cli.options import (
     Center,
     Data,
+    Deflation,
     Drop,
     Header,
     IndexCol,
     IsCovariance,
     Key,
+    Method,
+    Missing,
+    NInit,
+    Penalty,
+    Positive,
     RandomState,
     Scale,
     Top,
@@ -25,11 +31,14 @@ from gpower.cli.options import (
     Verbose,
     answer_option,
     component_option,
-    count_or_auto,
     method_option,
+    numbers_or_auto,
     one_or_each,
 )
 from gpower.report import attributes, print_components, table_title, variable_names, write_results
+
+if TYPE_CHECKING:
+    from gpower.datasets import Table
 
 
 @app.command()
@@ -43,6 +52,7 @@ def fit(
     covariance: IsCovariance = False,
     center: Center = True,
     scale: Scale = False,
+    missing: Missing = "error",
     n_components: Annotated[
         int | None,
         component_option(
@@ -56,11 +66,21 @@ def fit(
         component_option(
             "--cardinality",
             "-k",
-            parser=one_or_each(int),
+            parser=numbers_or_auto,
             metavar="K,...",
-            help="Variables in each component: one number, or one per component, as 20,10,5.",
+            help="Variables in each component: one number, one each, as 20,10,5, or auto: by cross-validation.",
         ),
     ] = None,
+    folds: Annotated[
+        int, component_option(metavar="N", min=2, help="With -k auto: parts that the samples are split into.")
+    ] = 5,
+    rule: Annotated[
+        str,
+        component_option(
+            metavar="RULE",
+            help="With -k auto: best, or one-se, the fewest variables within a standard error of the best.",
+        ),
+    ] = "best",
     gamma: Annotated[
         Any,
         component_option(
@@ -78,26 +98,17 @@ def fit(
             help="Instead of -k: bound the sum of the absolute loadings by the root of S.",
         ),
     ] = None,
-    penalty: Annotated[str, component_option(metavar="KIND", help="Penalty: l0 or l1.")] = "l0",
-    positive: Annotated[bool, component_option("--positive", help="Non-negative loadings.")] = False,
+    penalty: Penalty = "l0",
+    positive: Positive = False,
     variance: Annotated[
         str, component_option(metavar="KIND", help="Variance: l2, or l1, which outlying samples sway less.")
     ] = "l2",
-    method: Annotated[
-        str,
-        method_option(metavar="NAME", help="deflation: one component after the other; block: all at once."),
-    ] = "deflation",
+    method: Method = "deflation",
     mu: Annotated[
         Any,
         method_option(parser=one_or_each(float), metavar="MU,...", help="Weights of the components of a block."),
     ] = None,
-    deflation: Annotated[
-        str,
-        method_option(
-            metavar="RULE",
-            help="How a component is removed before the next: projection, orthogonalized or schur.",
-        ),
-    ] = "projection",
+    deflation: Deflation = "projection",
     refit: Annotated[
         str,
         method_option(
@@ -106,9 +117,7 @@ def fit(
         ),
     ] = "auto",
     polish: Annotated[bool, method_option("--polish/--no-polish", help="Exchange variables while that helps.")] = True,
-    n_init: Annotated[
-        Any, method_option(parser=count_or_auto, metavar="N", help="Number of starts, or auto.")
-    ] = "auto",
+    n_init: NInit = "auto",
     init: Annotated[
         str | None, method_option(metavar="NAME", help="paper: start exactly where the paper does.")
     ] = None,
@@ -147,6 +156,7 @@ def fit(
         "covariance": "precomputed" if covariance else None,
         "center": center,
         "scale": scale,
+        "missing": missing,
         "n_init": n_init,
         "init": init,
         "solver": solver,
@@ -169,8 +179,10 @@ def fit(
             prepare_picture(plot)
         layout = {"index_col": index_col, "header": header, "transpose": transpose}
         with progress(err, f"reading {data.name}"):
-            table, doubts = read(data, covariance, layout, key=key, drop=drop or (), complete=True)
+            table, doubts = read(data, covariance, layout, key=key, drop=drop or (), complete=missing == "error")
         note(err, doubts)
+        if cardinality == "auto":
+            options["cardinality"] = _chosen(table, options, {"cv": folds, "rule": rule}, err)
         model, notes = fitted(table, options, err)
         names = variable_names(table)
         if as_json:
@@ -189,3 +201,22 @@ def fit(
 def _listed(values: Iterable[Any]) -> int:
     """The number of components that the options with one entry per component imply."""
     return next((len(value) for value in values if isinstance(value, list)), 2)
+
+
+def _chosen(table: "Table", options: dict[str, Any], how: dict[str, Any], err: Console) -> list[int]:
+    """The number of variables of each component by cross-validation, said on stderr."""
+    from gpower import GPower, GPowerCV
+
+    known, defaults = GPowerCV().get_params(), GPower().get_params()
+    idle = ("cardinality", "verbose")
+    other = [name for name, value in options.items() if name not in (*known, *idle) and value != defaults[name]]
+    if other:
+        flags = ", ".join("--" + name.replace("_", "-") for name in other)
+        raise ValueError(f"-k auto does not go together with {flags}; give the number of variables instead.")
+    shared = {name: value for name, value in options.items() if name in known}
+    search = "joint" if options["method"] == "block" else "sequential"
+    with noted(err), progress(err, f"choosing the number of variables by {how['cv']} folds"):
+        model = GPowerCV(**shared, **how, search=search).fit(table.labelled())
+    chosen = [int(k) for k in model.cardinality_]
+    note(err, [f"cross-validation chose {','.join(map(str, chosen))} variables, {how['rule']} of {how['cv']} folds."])
+    return chosen

@@ -27,6 +27,11 @@ def count_or_auto(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
+def numbers_or_auto(text: str) -> Any:
+    """Whole numbers separated by commas, or the word auto."""
+    return text if text == "auto" else one_or_each(int)(text)
+
+
 def _name_or_position(text: str) -> int | str:
     return int(text) if str(text).isdecimal() else text
 
@@ -38,7 +43,7 @@ def _names_or_positions(text: str) -> list[int | str]:
 answer_option = partial(typer.Option, rich_help_panel="The answer")
 component_option = partial(typer.Option, rich_help_panel="The components")
 method_option = partial(typer.Option, rich_help_panel="The method")
-_table_option = partial(typer.Option, rich_help_panel="The table")
+table_option = partial(typer.Option, rich_help_panel="The table")
 
 Data = Annotated[
     Path,
@@ -50,7 +55,7 @@ Data = Annotated[
 ]
 IndexCol = Annotated[
     Any,
-    _table_option(
+    table_option(
         parser=_name_or_position,
         metavar="COLUMN",
         help="Column with the rows' names: its heading, or its position from 0. Most files do not need it.",
@@ -58,7 +63,7 @@ IndexCol = Annotated[
 ]
 Drop = Annotated[
     Any,
-    _table_option(
+    table_option(
         parser=_names_or_positions,
         metavar="COLUMN,...",
         help="Columns to leave out, such as descriptions: their headings, or positions from 0.",
@@ -66,17 +71,32 @@ Drop = Annotated[
 ]
 Header = Annotated[
     bool | None,
-    _table_option(
+    table_option(
         "--header/--no-header",
         help="Whether a text file begins with names; by default its first line decides.",
     ),
 ]
-Transpose = Annotated[bool, _table_option("--transpose", help="DATA is variables × samples, as in genes × samples.")]
-Key = Annotated[str | None, _table_option(metavar="NAME", help="Array of an .npz archive to use.")]
-IsCovariance = Annotated[bool, _table_option("--covariance", help="DATA is a covariance or correlation matrix.")]
-Center = Annotated[bool, _table_option("--center/--no-center", help="Subtract the means.")]
-Scale = Annotated[bool, _table_option("--scale/--no-scale", help="Divide by the standard deviations.")]
+Transpose = Annotated[bool, table_option("--transpose", help="DATA is variables × samples, as in genes × samples.")]
+Key = Annotated[str | None, table_option(metavar="NAME", help="Array of an .npz archive to use.")]
+IsCovariance = Annotated[bool, table_option("--covariance", help="DATA is a covariance or correlation matrix.")]
+Center = Annotated[bool, table_option("--center/--no-center", help="Subtract the means.")]
+Scale = Annotated[bool, table_option("--scale/--no-scale", help="Divide by the standard deviations.")]
 
+Penalty = Annotated[str, component_option(metavar="KIND", help="Penalty: l0 or l1.")]
+Positive = Annotated[bool, component_option("--positive", help="Non-negative loadings.")]
+Method = Annotated[
+    str, method_option(metavar="NAME", help="deflation: one component after the other; block: all at once.")
+]
+Deflation = Annotated[
+    str,
+    method_option(
+        metavar="RULE", help="How a component is removed before the next: projection, orthogonalized or schur."
+    ),
+]
+NInit = Annotated[Any, method_option(parser=count_or_auto, metavar="N", help="Number of starts, or auto.")]
+Missing = Annotated[
+    str, table_option(metavar="RULE", help="NaN and empty entries: error, or impute, which fills them.")
+]
 RandomState = Annotated[int | None, method_option(help="Seed of random starts.")]
 
 Top = Annotated[int, answer_option(metavar="N", min=1, help="Print at most N variables of a component.")]

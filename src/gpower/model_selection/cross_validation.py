@@ -18,7 +18,9 @@ from gpower.estimators import GPower
 from gpower.fitted import SparsePCAEstimator
 from gpower.inputs import check_table
 from gpower.model_selection.grids import checked_cardinalities
+from gpower.operators import Operator
 from gpower.parameters import one_of, recipe_from, whole
+from gpower.postprocess import leading_components
 from gpower.projection import share_inside, total_variance
 
 
@@ -26,7 +28,9 @@ class GPowerCV(SparsePCAEstimator):
     """Sparse principal components with the number of variables chosen by cross-validation.
 
     A cardinality is judged by the share of the variance of held-out samples inside the span of the components: too few
-    variables miss some of it, too many turn the components towards noise.
+    variables miss some of it, too many turn the components towards noise. One component after the other is judged
+    together with those before it and with as many ordinary principal components as are still to come, so that none
+    grows just to take over what is the next one's.
 
     Parameters
     ----------
@@ -182,7 +186,7 @@ def _folds(model: GPowerCV, X: Any, y: Any, grid: Array) -> list[_Fold]:
         cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
     params = _shared(model) | ({"n_components": 1} if model.search == "sequential" else {})
     return [
-        _Fold(params, grid, np.asarray(train), np.asarray(test))
+        _Fold(params, grid, np.asarray(train), np.asarray(test), model.n_components)
         for train, test in check_cv(cv, y).split(np.empty((X.shape[0], 1)), y)
     ]
 
@@ -195,6 +199,7 @@ class _Fold:
     grid: Array
     train: Array
     test: Array
+    total: int  # components in all
     chosen: tuple[Array, ...] = ()  # loadings of the components before, (n_features, 1) each
 
     def after(self, Z: Any) -> _Fold:
@@ -211,9 +216,18 @@ class _Fold:
         found = dict(sweep(operator, recipes, model._rng()))
         held_out, mean, scale = X[self.test], moments.mean, moments.scale
         total = total_variance(held_out, mean, scale)
-        spans = (np.hstack([*self.chosen, found[i].Z]) for i in range(len(recipes)))
+        spans = (
+            np.hstack([*self.chosen, found[i].Z, self._to_come(operator, found[i].Z)]) for i in range(len(recipes))
+        )
         scores = np.array([share_inside(held_out, Z, mean, scale, total) for Z in spans])
         return scores, [sp.csc_array(found[i].Z) for i in range(len(recipes))]
+
+    def _to_come(self, operator: Operator, Z: Array) -> Array:
+        """Ordinary components in place of those still to be chosen, (n_features, count)."""
+        count = self.total - len(self.chosen) - Z.shape[1]
+        if count == 0:
+            return Z[:, :0]
+        return leading_components(deflate(operator, Z[:, 0], self.params["deflation"]), count)[0]
 
 
 class _Scores:

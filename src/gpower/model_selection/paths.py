@@ -96,7 +96,7 @@ def sparsity_path(
     if cardinalities is not None and gammas is not None:
         raise ValueError("cardinalities and gammas are two grids; give one of them.")
     template = GPower(n_components, penalty=penalty, method=method, **options)
-    X = check_table(template, X, reset=True)
+    X = template._without_holes(check_table(template, X, reset=True))
     kind = "cardinality" if gammas is None else "gamma"
     grid = checked_cardinalities(cardinalities, X.shape[1]) if gammas is None else checked_gammas(gammas)
     recipes = [recipe_from(template.get_params() | {kind: value.item()}, X.shape) for value in grid]

@@ -233,6 +233,20 @@ class SparsityPath(Sequence[GPower]):
         level = np.asarray(gamma, float) ** (2 if self.penalty == "l1" else 1)
         return np.asarray(self.n_features * chi2.sf(level / noise, degrees))
 
+    def columns(self) -> dict[str, Array]:
+        """The columns of `to_frame`, without pandas."""
+        points, m = len(self), self.n_components
+        return {
+            "point": np.repeat(np.arange(points), m),
+            "component": np.tile(np.arange(m), points),
+            "gamma": self.gamma.ravel(),
+            "cardinality": self.cardinality.ravel(),
+            "variance": self.variance.ravel(),
+            "adjusted_variance": self.adjusted_variance.ravel(),
+            "explained_variance_ratio": self.explained_variance_ratio.ravel(),
+            "share_of_pca": np.repeat(self.share_of_pca, m),
+        }
+
     def to_frame(self) -> Any:
         """One row per point and component: γ, cardinality, variances, share of PCA's.
 
@@ -240,19 +254,7 @@ class SparsityPath(Sequence[GPower]):
         -------
         pandas.DataFrame
         """
-        points, m = len(self), self.n_components
-        return frame(
-            {
-                "point": np.repeat(np.arange(points), m),
-                "component": np.tile(np.arange(m), points),
-                "gamma": self.gamma.ravel(),
-                "cardinality": self.cardinality.ravel(),
-                "variance": self.variance.ravel(),
-                "adjusted_variance": self.adjusted_variance.ravel(),
-                "explained_variance_ratio": self.explained_variance_ratio.ravel(),
-                "share_of_pca": np.repeat(self.share_of_pca, m),
-            }
-        )
+        return frame(self.columns())
 
     def plot(self, axes: Any = None) -> Any:
         """Variance against cardinality; see `gpower.plotting.plot_tradeoff`.
