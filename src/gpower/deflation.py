@@ -30,7 +30,7 @@ from gpower.operators.in_memory import (
     DataMatrix,
     gram_samples,
     restrict_samples,
-    restrict_sparse,
+    restrict_by_gram,
 )
 
 #: Columns deflated at once, and entries of columns whose norms are taken at once.
@@ -87,6 +87,11 @@ class Deflated(Operator):
         return self.base.widest_gram
 
     @property
+    def widest_take(self) -> int:
+        """As the base."""
+        return self.base.widest_take
+
+    @property
     def sample_radius(self) -> Array | None:
         """As the base."""
         return self.base.sample_radius
@@ -128,7 +133,7 @@ class Deflated(Operator):
 
     def gram(self, idx: Array) -> Array:
         """Gram matrix of some deflated columns."""
-        if self.has_samples and not self.is_sparse:
+        if self.has_samples and not self.is_sparse and len(idx) <= self.widest_take:
             return gram_samples(self, idx)
         Z = self.Z[idx]
         cross = self._correlations[idx] @ Z.T
@@ -151,8 +156,9 @@ class Deflated(Operator):
     def restrict(self, idx: Array) -> Restriction:
         """Some columns, the deflation carried out, and the way back."""
         if self.has_samples:
-            sparse = self.is_sparse and len(idx) < GRAM_SHARE * self.shape[0]
-            return restrict_sparse(self, idx) if sparse else restrict_samples(self, idx)
+            by_gram = self.is_sparse or len(idx) > self.widest_take
+            by_gram = by_gram and len(idx) < GRAM_SHARE * self.shape[0]
+            return restrict_by_gram(self, idx) if by_gram else restrict_samples(self, idx)
         selector = self.columns(idx)  # coefficients of the deflated columns over all variables
         return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
 

@@ -183,7 +183,7 @@ def _screened(problem: Problem, norms: Array) -> tuple[Problem, Array]:
     """The problem on the columns that can be active at all, and their indices; gathered only if few are left."""
     kept = np.flatnonzero(problem.penalty.keep(norms, problem.mu))
     n = problem.operator.shape[1]
-    if kept.size > SCREENED_SHARE * n:
+    if kept.size > min(SCREENED_SHARE * n, problem.operator.widest_take):
         return problem, np.arange(n)
     return replace(problem, operator=problem.operator.take(kept), penalty=problem.penalty.restrict(kept)), kept
 

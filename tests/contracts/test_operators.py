@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from gpower.deflation import RULES, deflate
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.operators.base import Operator
+from gpower.operators.streamed import Source, StreamedMatrix
 
 P, N = 15, 20
 FEW, MANY = np.array([17, 2, 5]), np.array([3, 19, 0, 1, 8, 7, 4, 12, 10, 15, 6, 9, 2])
@@ -78,6 +79,21 @@ def data_case(X, dense=None, **options):
     return Case(as_operator(X, reduce=False, **options)[0], standardized(dense, **options), np.eye(dense.shape[0]))
 
 
+def streamed(X, axis=0, lines=4, spare=1 << 20):
+    """X as a matrix on disk that gives a few rows or columns at a time; `spare` bytes may be gathered from it."""
+    A = X if sp.issparse(X) else np.asarray(X)
+    read = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
+    nnz = A.nnz if sp.issparse(X) else 0
+    matrix = StreamedMatrix(Source("table", A.shape, A.dtype, read, axis, sparse=sp.issparse(X), nnz=nnz), spare)
+    matrix.edges = np.append(np.arange(0, A.shape[axis], lines), A.shape[axis])
+    return matrix
+
+
+def streamed_case(X, axis=0, spare=1 << 20, **options):
+    dense = X.toarray() if sp.issparse(X) else X
+    return data_case(streamed(X, axis, spare=spare), dense, **options)
+
+
 def covariance_case(dtype=np.float64):
     A = standardized(table())
     return Case(Covariance((A.T @ A).astype(dtype)), A, A)
@@ -130,12 +146,34 @@ BASES = {
         sp.csc_matrix(sparse_table()), sparse_table(), scale=True, sample_weight=weights()
     ),
     "CSR float32": lambda: data_case(sp.csr_array(sparse_table().astype(np.float32)), sparse_table()),
+    "streamed rows": lambda: streamed_case(table()),
+    "streamed columns": lambda: streamed_case(table(), axis=1),
+    "streamed rows weighted scaled": lambda: streamed_case(table(), scale=True, sample_weight=weights()),
+    "streamed columns weighted scaled": lambda: streamed_case(table(), 1, scale=True, sample_weight=weights()),
+    "streamed rows uncentred": lambda: streamed_case(table(), center=False),
+    "streamed float32": lambda: streamed_case(table(np.float32)),
+    "streamed rows with little memory": lambda: streamed_case(table(), spare=512, scale=True, sample_weight=weights()),
+    "streamed CSR": lambda: streamed_case(sp.csr_array(sparse_table())),
+    "streamed CSR weighted scaled": lambda: streamed_case(
+        sp.csr_array(sparse_table()), scale=True, sample_weight=weights()
+    ),
+    "streamed CSC": lambda: streamed_case(sp.csc_array(sparse_table()), axis=1),
     "covariance": covariance_case,
     "covariance float32": lambda: covariance_case(np.float32),
 }
 DEFLATED = {
     f"{base} deflated by {rule} {count}": (base, rule, count)
-    for base in ("dense C", "dense weighted scaled", "float32", "CSR array", "covariance", "covariance float32")
+    for base in (
+        "dense C",
+        "dense weighted scaled",
+        "float32",
+        "CSR array",
+        "streamed rows",
+        "streamed rows with little memory",
+        "streamed CSR",
+        "covariance",
+        "covariance float32",
+    )
     for rule in RULES
     for count in (1, 2)
 }

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from gpower._arrays import Array
 from gpower.operators.base import Operator, PassCounter, Restriction
+from gpower.operators.blocks import BlockMatrix
 from gpower.operators.in_memory import Covariance, DataMatrix
 from gpower.operators.moments import Moments, centred_gram, column_moments
 
@@ -72,7 +73,7 @@ def as_operator(
             S *= column_scale[:, None] * column_scale
         return Covariance(S, counter=counter), found
     norms = found.norms.astype(X.dtype)
-    return DataMatrix(X, norms, q, row_scale, column_scale, counter=counter), found
+    return DataMatrix(X, norms, q, row_scale, column_scale, mean, counter=counter), found
 
 
 def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:
@@ -83,6 +84,8 @@ def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:
     shift = np.where(found.centring_loss(X.dtype) > CENTRING_LOSS[X.dtype], found.mean, 0.0)
     if not shift.any():
         return X, found.mean
+    if isinstance(X, BlockMatrix):
+        return X.shifted(shift), found.mean - shift
     if sp.issparse(X):
         shifted = X.copy()
         cols = X.indices if X.format == "csr" else np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))

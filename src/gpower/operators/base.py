@@ -87,6 +87,11 @@ class Operator(ABC):
         return self.shape[1]
 
     @property
+    def widest_take(self) -> int:
+        """Number of columns that may be gathered at once."""
+        return self.shape[1]
+
+    @property
     def sample_radius(self) -> Array | None:
         """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
         return None

@@ -1,4 +1,4 @@
-"""Matrices held in memory: dense or scipy.sparse data with implicit centring, and covariances."""
+"""Data with implicit centring, dense, scipy.sparse or in blocks, and covariances."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import scipy.sparse as sp
 
 from gpower._arrays import Array, column_dots, embedded
 from gpower.operators.base import Operator, Restriction
+from gpower.operators.blocks import BlockMatrix
+from gpower.operators.moments import block_gram
 
 #: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
 GRAM_SHARE = 0.7
@@ -17,6 +19,9 @@ GRAM_SHARE = 0.7
 DENSE_ROWS = 256
 #: Products with few non-zero rows of T touch only those columns; above this share the whole matrix is read.
 GATHER_SHARE = 0.15
+#: Of the memory granted to a matrix in blocks, columns gathered from it may take one part in so many, a Gram matrix
+#: one part in so many.
+BLOCKS_AT_ONCE, GRAMS_AT_ONCE = 4, 8
 
 
 def nonzero_rows(T: Array) -> Array:
@@ -34,8 +39,8 @@ def restrict_samples(operator: Operator, idx: Array) -> Restriction:
     return Restriction(DataMatrix(A), lambda X: X)
 
 
-def restrict_sparse(operator: Operator, idx: Array) -> Restriction:
-    """Columns of an operator over a sparse matrix by their Gram matrix, none of them ever dense."""
+def restrict_by_gram(operator: Operator, idx: Array) -> Restriction:
+    """Columns of an operator by their Gram matrix, none of them ever in memory: sparse ones, or too many."""
     n = operator.shape[1]
     return Restriction(Covariance(operator.gram(idx)), lambda U: operator.combine(embedded(U, idx, n)))
 
@@ -68,7 +73,7 @@ class DataMatrix(Operator):
 
     Attributes
     ----------
-    X : ndarray or scipy.sparse array of shape (n_samples, n_features)
+    X : ndarray, scipy.sparse array or BlockMatrix of shape (n_samples, n_features)
         As the user gave it; never copied, never written.
     norms : ndarray of shape (n_features,) or None
         Norms of the columns of A, where they are known already.
@@ -76,6 +81,8 @@ class DataMatrix(Operator):
         Unit vector that centring removes: r/‖r‖, or None for no centring.
     row_scale, column_scale : ndarray or None
         r (square roots of the sample weights) and s; None stands for ones.
+    mean : ndarray of shape (n_features,) or None
+        Means of the columns of X that centring removes; only blocks need them.
     """
 
     X: Any
@@ -83,6 +90,7 @@ class DataMatrix(Operator):
     q: Array | None = None
     row_scale: Array | None = None
     column_scale: Array | None = None
+    mean: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,13 +112,26 @@ class DataMatrix(Operator):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether X is a scipy.sparse matrix."""
-        return sp.issparse(self.X)
+        """Whether X, or every block of it, is a scipy.sparse matrix."""
+        return bool(self.X.sparse) if isinstance(self.X, BlockMatrix) else sp.issparse(self.X)
 
     @property
     def widest_gram(self) -> int:
-        """All of them for a dense matrix, which is gathered by its own rule; few for a sparse one."""
+        """All of them for a dense matrix, which is gathered by its own rule; few for a sparse one or one in blocks."""
+        if isinstance(self.X, BlockMatrix):
+            return int(np.sqrt(self.X.memory_limit / (GRAMS_AT_ONCE * self.dtype.itemsize)))
         return int(np.sqrt(self.X.nnz) / 2) if self.is_sparse else self.shape[1]
+
+    @property
+    def widest_take(self) -> int:
+        """Number of columns that fit into the memory granted to a matrix in blocks; all of one in memory."""
+        if isinstance(self.X, BlockMatrix):
+            return int(self.X.memory_limit / (BLOCKS_AT_ONCE * self.dtype.itemsize * self.shape[0]))
+        return self.shape[1]
+
+    def _share(self, count: int) -> float:
+        """Of a read of the matrix, what it takes to gather some columns: blocks of rows are read whole."""
+        return 1.0 if isinstance(self.X, BlockMatrix) and self.X.axis == 0 else count / self.shape[1]
 
     @property
     def sample_radius(self) -> Array | None:
@@ -130,10 +151,11 @@ class DataMatrix(Operator):
         """A T, reading only the columns that T uses when they are few."""
         rows = nonzero_rows(T)
         few = rows.size <= GATHER_SHARE * T.shape[0]
-        if (few and not self.is_sparse) or self.gathered.find(rows) is not None:
+        whole_blocks = isinstance(self.X, BlockMatrix) and self.X.axis == 0
+        if (few and not self.is_sparse and not whole_blocks) or self.gathered.find(rows) is not None:
             return combine_few(self, T, rows)
-        if few:  # some columns of a sparse matrix stay sparse
-            self.counter.add(rows.size / T.shape[0])
+        if few and not whole_blocks:  # some columns of a sparse matrix stay sparse
+            self.counter.add(self._share(rows.size))
             scale = 1 if self.column_scale is None else self.column_scale[rows, None]
             return self._finish(np.asarray(self.X[:, rows] @ (scale * T[rows])))
         self.counter.add(1)
@@ -143,7 +165,7 @@ class DataMatrix(Operator):
 
     def columns(self, idx: Array) -> Array:
         """A[:, idx], dense, each column contiguous."""
-        self.counter.add(len(idx) / self.shape[1])
+        self.counter.add(self._share(len(idx)))
         gathered = self.X[:, idx]
         A = gathered.toarray(order="F") if sp.issparse(gathered) else np.asfortranarray(gathered)
         if self.column_scale is not None:
@@ -165,7 +187,7 @@ class DataMatrix(Operator):
     def take(self, idx: Array) -> DataMatrix:
         """The operator of A[:, idx]: dense columns centred and scaled explicitly, sparse ones as they are."""
         if self.is_sparse:
-            self.counter.add(len(idx) / self.shape[1])
+            self.counter.add(self._share(len(idx)))
             scale = None if self.column_scale is None else self.column_scale[idx]
             norms = self.column_norms[idx]
             return DataMatrix(self.X[:, idx], norms, self.q, self.row_scale, scale, counter=self.counter)
@@ -173,17 +195,28 @@ class DataMatrix(Operator):
 
     def restrict(self, idx: Array) -> Restriction:
         """A[:, idx] gathered once, or its Gram matrix; columns of a sparse matrix stay sparse."""
-        if self.is_sparse and len(idx) < GRAM_SHARE * self.shape[0]:
-            return restrict_sparse(self, idx)
+        by_gram = self.is_sparse or len(idx) > self.widest_take
+        if by_gram and len(idx) < GRAM_SHARE * self.shape[0]:
+            return restrict_by_gram(self, idx)
         return restrict_samples(self, idx)
 
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
+        if isinstance(self.X, BlockMatrix) and self.X.axis == 0 and self.gathered.find(idx) is None:
+            return self._blocked_gram(self.X, idx)
         return self._sparse_gram(idx) if self.is_sparse else gram_samples(self, idx)
+
+    def _blocked_gram(self, X: BlockMatrix, idx: Array) -> Array:
+        """The same, a sum over blocks of rows: as few numbers travel as the answer has."""
+        self.counter.add(1)
+        mean = None if self.q is None or self.mean is None else self.mean[idx]
+        weight = np.ones(self.shape[0], self.dtype) if self.row_scale is None else self.row_scale**2
+        G = X.total(block_gram, [(mean, weight[part], idx) for part in X.slices()]).astype(self.dtype)
+        return G if self.column_scale is None else G * np.outer(self.column_scale[idx], self.column_scale[idx])
 
     def _sparse_gram(self, idx: Array) -> Array:
         """Sparse columns' products less what centring removes; by dense blocks of rows where that would cancel."""
-        self.counter.add(len(idx) / self.shape[1])
+        self.counter.add(self._share(len(idx)))
         B = self.X[:, idx]
         if self.row_scale is not None:
             B = sp.diags_array(self.row_scale) @ B

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from gpower._arrays import Array, reciprocal
 from gpower.operators.base import PassCounter
+from gpower.operators.blocks import BlockMatrix
 
 #: Elements of the blocks in which a dense matrix is centred: a buffer that stays in the cache.
 BLOCK = 1 << 18
@@ -90,7 +91,7 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     if sp.issparse(X):
         mean = _sparse_sums(X, weight) / total
         return mean, _sparse_deviation_norms(X, mean, weight)
-    first = X[:FIRST_ROWS]
+    first = X.head(FIRST_ROWS) if isinstance(X, BlockMatrix) else X[:FIRST_ROWS]
     spread = first.std(axis=0)
     shift = np.asarray(first.mean(axis=0, dtype=np.float64)).astype(X.dtype)
     shift = np.where(np.all(first == first[0], axis=0), first[0], shift)  # a constant column deviates by exactly 0
@@ -112,8 +113,10 @@ def deviation_norms(X: Any, mean: Array, weight: Array | None = None) -> Array:
     return np.sqrt(_shifted_sums(X, mean.astype(X.dtype), weight)[1])
 
 
-def _shifted_sums(X: Array, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+def _shifted_sums(X: Any, shift: Array, weight: Array | None) -> tuple[Array, Array]:
     """Weighted sums of x − shift and of its squares over the rows, in float64; large matrices by several threads."""
+    if isinstance(X, BlockMatrix):
+        return _blocked_sums(X, shift, weight)
     by_columns = bool(X.flags.f_contiguous and not X.flags.c_contiguous)
     w = np.ones(X.shape[0], X.dtype) if weight is None else weight.astype(X.dtype)
     threads = min(os.cpu_count() or 1, MOST_THREADS) if X.size >= THREADED else 1
@@ -131,6 +134,24 @@ def _shifted_sums(X: Array, shift: Array, weight: Array | None) -> tuple[Array, 
         results = list(pool.map(work, cuts))
     gather = np.concatenate if by_columns else (lambda blocks: np.sum(blocks, axis=0))
     return np.asarray(gather([r[0] for r in results])), np.asarray(gather([r[1] for r in results]))
+
+
+def _blocked_sums(X: BlockMatrix, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    """The same, block by block."""
+    w = np.ones(X.shape[0], X.dtype) if weight is None else weight
+    if X.axis == 0:
+        sums = X.total(block_sums, [(shift, w[part]) for part in X.slices()])
+    else:
+        sums = np.concatenate(X.pieces(block_sums, [(shift[part], w) for part in X.slices()]), axis=1)
+    return np.asarray(sums[0]), np.asarray(sums[1])
+
+
+def block_sums(block: Any, shift: Array, weight: Array) -> Array:
+    """Sums of x − shift and of its squares over the rows of one block, (2, n), in float64."""
+    if not sp.issparse(block):
+        return np.stack(_shifted_sums(block, shift, weight))
+    sums = _sparse_sums(block, weight) - float(np.sum(weight, dtype=np.float64)) * shift
+    return np.stack([sums, _sparse_deviation_norms(block, shift.astype(np.float64), weight) ** 2])
 
 
 def _tiled_sums(X: Array, shift: Array, w: Array, by_columns: bool) -> tuple[Array, Array]:
@@ -194,6 +215,8 @@ def _major(indptr: Array, block: slice) -> Array:
 def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: PassCounter) -> Array:
     """(X − mean)ᵀ diag(w) (X − mean), (n_features, n_features), in one pass."""
     counter.add(1)
+    if isinstance(X, BlockMatrix):
+        return _blocked_gram(X, mean, weight)
     if sp.issparse(X):
         return _sparse_gram(X, mean, weight)
     S = np.zeros((X.shape[1], X.shape[1]), np.float64)
@@ -218,3 +241,22 @@ def _sparse_gram(X: Any, mean: Array | None, weight: Array | None) -> Array:
     if mean is not None:
         S -= w.sum() * np.outer(mean, mean)
     return S.astype(X.dtype)
+
+
+def _blocked_gram(X: BlockMatrix, mean: Array | None, weight: Array | None) -> Array:
+    """The same for blocks of rows."""
+    shares = [(mean, None if weight is None else weight[part]) for part in X.slices()]
+    return np.asarray(X.total(block_gram, shares), X.dtype)
+
+
+def block_gram(block: Any, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
+    """(B − mean)ᵀ diag(w) (B − mean) of one block of rows, or of some of its columns, in float64."""
+    B = block if idx is None else block[:, idx]
+    if sp.issparse(B) and mean is None:
+        return _sparse_gram(B, None, weight).astype(np.float64)
+    S = np.zeros((B.shape[1], B.shape[1]))
+    for start in range(0, B.shape[0], SPARSE_ROWS):  # dense and centred, a few rows at a time
+        D = B[start : start + SPARSE_ROWS]
+        D = D.toarray() if sp.issparse(D) else D
+        S += centred_gram(D, mean, None if weight is None else weight[start : start + SPARSE_ROWS], PassCounter())
+    return S

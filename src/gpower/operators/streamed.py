@@ -1,0 +1,165 @@
+"""Matrices on disk, read a block at a time: the next block is read while this one is multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._arrays import Array
+from gpower.operators.blocks import BlockMatrix, Share, Work
+
+#: Share of the free memory that a fit may take when nothing is said.
+MEMORY_SHARE = 0.25
+#: Blocks in memory at once: the one in use, the next one, and room for a product of either.
+BLOCKS_AT_ONCE = 4
+#: Smallest block, in bytes, worth a read of its own.
+LEAST_BYTES = 1 << 22
+
+
+class StoreError(ValueError):
+    """A store that cannot be read, or not there; the sentence names the place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A matrix that gives blocks of rows (axis 0) or columns (axis 1).
+
+    Attributes
+    ----------
+    name : str
+        How to call it in a message.
+    shape : tuple of int
+    dtype : dtype
+        Of what `read` gives; anything that is not float32 is worked on as float64.
+    read : callable
+        ``read(lo, hi)``: rows or columns from lo to before hi, an ndarray or a CSR matrix.
+    axis : {0, 1}
+    grain : int
+        Rows or columns that the store keeps together; blocks are multiples of it.
+    sparse : bool
+    nnz : int
+        Stored entries, if sparse.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    dtype: np.dtype
+    read: Callable[[int, int], Any]
+    axis: int = 0
+    grain: int = 1
+    sparse: bool = False
+    nnz: int = 0
+
+    @property
+    def bytes_per_line(self) -> float:
+        """Size of one row or column in memory."""
+        lines, length = self.shape[self.axis], self.shape[1 - self.axis]
+        if self.sparse:
+            return max(1.0, self.nnz * (self.dtype.itemsize + 4) / max(lines, 1))
+        return length * max(self.dtype.itemsize, 4)
+
+
+class StreamedMatrix(BlockMatrix):
+    """A source read block by block, no more of it in memory than `memory_limit` allows.
+
+    Parameters
+    ----------
+    source : Source
+    memory_limit : int, optional
+        Bytes that blocks may take in all; by default a quarter of the free memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.arange(12.0).reshape(4, 3)
+    >>> X = StreamedMatrix(Source("rows", rows.shape, rows.dtype, lambda lo, hi: rows[lo:hi]))
+    >>> X @ np.ones((3, 1))
+    array([[ 3.],
+           [12.],
+           [21.],
+           [30.]])
+    """
+
+    def __init__(self, source: Source, memory_limit: int | None = None) -> None:
+        self.source = source
+        self.shape, self.axis, self.sparse = source.shape, source.axis, source.sparse
+        self.dtype = np.dtype(np.float32 if source.dtype == np.float32 else np.float64)
+        self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
+        self.shift: Array | None = None
+        lines = self.shape[self.axis]
+        per_block = max(self.memory_limit / BLOCKS_AT_ONCE / source.bytes_per_line, 1)
+        grains = max(1, min(int(per_block), lines) // source.grain)
+        self.edges = np.append(np.arange(0, lines, grains * source.grain), lines)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return self.source.nnz if self.sparse else self.size
+
+    def pieces(self, work: Work, shares: Sequence[Share]) -> list[Any]:
+        """What `work` makes of every block with a share."""
+        return list(self._worked(work, shares))
+
+    def total(self, work: Work, shares: Sequence[Share]) -> Any:
+        """The sum of it, added up as the blocks come."""
+        results = self._worked(work, shares)
+        total = next(results)
+        total = np.array(total) if isinstance(total, np.ndarray) else total
+        for result in results:
+            total += result
+        return total
+
+    def _worked(self, work: Work, shares: Sequence[Share]) -> Iterator[Any]:
+        """Results in the order of the blocks; one block is read ahead."""
+        wanted = [(part, share) for part, share in zip(self.slices(), shares, strict=True) if share is not None]
+        with ThreadPoolExecutor(1) as reader:
+            ahead = reader.submit(self.block, wanted[0][0]) if wanted else None
+            for i, (_, share) in enumerate(wanted):
+                assert ahead is not None and share is not None
+                block = ahead.result()
+                ahead = reader.submit(self.block, wanted[i + 1][0]) if i + 1 < len(wanted) else None
+                yield work(block, *share)
+
+    def block(self, part: slice) -> Any:
+        """Rows or columns of the source as numbers, or a sentence that names them."""
+        what = f"{self.source.name}, {'rows' if self.axis == 0 else 'columns'} {part.start} to {part.stop - 1}"
+        try:
+            block = self.source.read(part.start, part.stop)
+        except (MemoryError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            raise StoreError(f"{what}: they could not be read ({type(error).__name__}: {error}).") from error
+        length = self.shape[1 - self.axis]
+        wanted = (part.stop - part.start, length) if self.axis == 0 else (length, part.stop - part.start)
+        if block.shape != wanted:
+            raise StoreError(f"{what}: the store gave an array of shape {block.shape} instead of {wanted}.")
+        try:
+            block = block.astype(self.dtype, copy=False)
+        except (TypeError, ValueError):
+            raise StoreError(f"{what}: values of type {block.dtype} are not numbers.") from None
+        if self.shift is None:
+            return block
+        shift = (self.shift if self.axis == 0 else self.shift[part]).astype(self.dtype)
+        return (block.toarray() if sp.issparse(block) else block) - shift
+
+    def shifted(self, shift: Array) -> StreamedMatrix:
+        """The same matrix less a constant per column."""
+        other = copy(self)
+        other.shift = shift if self.shift is None else self.shift + shift
+        return other
+
+
+def free_memory() -> int:
+    """Bytes of memory that are free, as the operating system says; one gigabyte where it does not."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return 1 << 30
