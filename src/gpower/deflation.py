@@ -28,9 +28,11 @@ from gpower.operators.in_memory import (
     GRAM_SHARE,
     Covariance,
     DataMatrix,
+    combine_few,
     gram_samples,
-    restrict_samples,
+    nonzero_rows,
     restrict_by_gram,
+    restrict_samples,
 )
 
 #: Columns deflated at once, and entries of columns whose norms are taken at once.
@@ -87,6 +89,11 @@ class Deflated(Operator):
         return self.base.widest_gram
 
     @property
+    def is_remote(self) -> bool:
+        """As the base."""
+        return self.base.is_remote
+
+    @property
     def widest_take(self) -> int:
         """As the base."""
         return self.base.widest_take
@@ -106,7 +113,9 @@ class Deflated(Operator):
         return self.base.correlate(X) - self.Z @ (self.D.T @ X)
 
     def combine(self, T: Array) -> Array:
-        """A T − Y(ZᵀT)."""
+        """A T − Y(ZᵀT), of the gathered columns where they suffice."""
+        if self.is_remote and self.gathered.find(rows := nonzero_rows(T)) is not None:
+            return combine_few(self, T, rows)
         return self.base.combine(T) - self.Y @ (self.Z.T @ T)
 
     def columns(self, idx: Array) -> Array:
@@ -148,9 +157,9 @@ class Deflated(Operator):
         """Some columns, the deflation carried out where they are dense."""
         if self.is_sparse:
             base = self.base.take(idx)
-            return Deflated(base, self.Y, self.D, self.Z[idx], self.norms[idx], counter=self.counter)
+            return Deflated(base, self.Y, self.D, self.Z[idx], self.norms[idx], counter=self.taken_counter)
         if self.has_samples:
-            return DataMatrix(self.columns(idx), self.norms[idx], counter=self.counter)
+            return DataMatrix(self.columns(idx), self.norms[idx], counter=self.taken_counter)
         return Covariance(self.gram(idx), counter=self.counter)
 
     def restrict(self, idx: Array) -> Restriction:
@@ -209,7 +218,7 @@ def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
     idx = np.flatnonzero(t)
     if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
         after, noise = before - t**2, 32 * eps
-    elif operator.has_samples and idx.size <= t.size // 4:
+    elif operator.has_samples and idx.size <= t.size // 4 and not operator.is_remote:
         after, noise = before.copy(), (128 * eps) ** 2
         few = max(8, min(BLOCK, BLOCK_ENTRIES // operator.shape[0]))
         for part in np.array_split(idx, idx.size // few + 1):

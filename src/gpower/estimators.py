@@ -17,11 +17,13 @@ from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attribute
 from gpower.imputation import impute
 from gpower.inputs import check_finite, check_table
 from gpower.notices import log_fit, notices
-from gpower.operators import Moments, Operator
+from gpower.operators import BlockMatrix, Moments, Operator
 from gpower.parameters import one_of, recipe_from, whole
 
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
 GRAM_READS = 8
+#: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
+MOST_GRAM = 4096
 
 
 class GPower(SparsePCAEstimator):
@@ -219,7 +221,8 @@ class GPower(SparsePCAEstimator):
 
     def _operator(self, X: Any, sample_weight: Any, reads: int) -> tuple[Operator, Moments]:
         """X as an operator; tall data as their covariance, where the expected reads pay for it."""
-        reduce = self.variance == "l2" and isinstance(self.init, str | None) and X.shape[1] <= GRAM_READS * reads
+        few = X.shape[1] <= GRAM_READS * reads or (isinstance(X, BlockMatrix) and X.shape[1] <= MOST_GRAM)
+        reduce = self.variance == "l2" and isinstance(self.init, str | None) and few
         return checked_operator(self, X, sample_weight, reduce=reduce)
 
     def _rng(self) -> np.random.RandomState:

@@ -32,6 +32,10 @@ BLOCK_STARTS = 4
 POLISH_MOST = 1000
 #: Variables outside a support that the swap polish considers.
 SWAP_CANDIDATES = 384
+#: Turns of polish and ascent; where reads are dear, fewer.
+REMOTE_POLISH = 2
+#: Columns that the race between starts of a remote matrix is run on: so many, or so many times the cardinality.
+RACE_COLUMNS, RACE_TIMES = 2000, 10
 #: Precision of the race between starts, and the steps of a heat.
 RACE_TOL, HEAT = 1e-4, 4
 
@@ -202,7 +206,21 @@ def _starts(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.Rando
         count = count or (BLOCK_STARTS if exact else 1)
         return [block_start(problem), *(random_block_start(problem, rng) for _ in range(count - 1))]
     count = count or (auto_starts(problem.operator) if exact else 1)
+    if problem.operator.is_remote and count > 1:
+        return [_best_of_largest(problem, recipe, norms, count, rng)]
     return race(problem, unit_starts(problem, norms, count, rng), recipe.settings.callback)
+
+
+def _best_of_largest(problem: Problem, recipe: Recipe, norms: Array, count: int, rng: np.random.RandomState) -> Point:
+    """The best of many starts where reads are dear: they race on the columns of largest norm, gathered once."""
+    wanted = max(RACE_COLUMNS, RACE_TIMES * int(recipe.formulation.levels[0]))
+    kept = np.sort(top(norms[:, None], max(1, min(wanted, problem.operator.widest_take, norms.size)))[:, 0])
+    part = replace(problem, operator=problem.operator.take(kept), penalty=problem.penalty.restrict(kept))
+    finalists = race(part, unit_starts(part, norms[kept], min(count, kept.size), rng), recipe.settings.callback)
+    X = np.hstack([point.X for point in finalists])
+    whole = problem.as_batch(X.shape[1])
+    points = whole.feasible_set.point(X)
+    return points.column(int(np.argmax(whole.penalty.evaluate(points.C)[0])))
 
 
 def _near(problem: Problem, Z: Array) -> Point | None:
@@ -256,7 +274,8 @@ def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[
     """One unit of exact cardinality: refit, then swap and ascend in turn while that helps."""
     z, variance = _filled(problem, result.point)
     polish = recipe.polish and np.count_nonzero(z) <= POLISH_MOST
-    for _ in range(FINALISTS if polish else 0):
+    turns = REMOTE_POLISH if problem.operator.is_remote else FINALISTS
+    for _ in range(turns if polish else 0):
         swapped, better = fill_unit(problem.operator, _swapped(problem, result.point, z))
         if better <= variance * (1 + 1e-12):
             break

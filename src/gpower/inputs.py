@@ -9,6 +9,9 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from gpower._arrays import Array
+from gpower.operators import BlockMatrix
+from gpower.operators.sources import open_source
+from gpower.operators.streamed import Source, StreamedMatrix
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -16,6 +19,9 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
+    source = open_source(X)
+    if source is not None:
+        return _streamed(estimator, source, reset)
     _check_container(X)
     try:
         return validate_data(
@@ -30,6 +36,22 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         if "could not convert string to float" in str(error):
             raise ValueError(f"X holds text where numbers belong ({error}); keep the numeric columns only.") from None
         raise
+
+
+def _streamed(estimator: Any, source: Source, reset: bool) -> StreamedMatrix:
+    """A matrix on disk, with the attributes and checks that scikit-learn gives an array."""
+    n = source.shape[1]
+    if 0 in source.shape:
+        raise ValueError(f"{source.name}: shape {source.shape}; there must be at least one sample and one variable.")
+    if reset:
+        estimator.n_features_in_ = n
+        if source.names is not None:
+            estimator.feature_names_in_ = np.array(source.names, dtype=object)
+    elif n != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features."
+        )
+    return StreamedMatrix(source, getattr(estimator, "memory_limit", None))
 
 
 def _check_container(X: Any) -> None:
@@ -70,6 +92,9 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allo
     """
     if sums is not None and np.all(np.isfinite(sums)):
         return
+    if isinstance(X, BlockMatrix):
+        _check_finite_blocks(X, names)
+        return
     values = X.data if sp.issparse(X) else X
     with np.errstate(all="ignore"):
         if sums is None and np.isfinite(np.sum(values)):
@@ -85,6 +110,16 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allo
     raise ValueError(
         f"Input X contains {kind}, first in column {name_of(j, names)}, row {i} (counted from 0). {remedy}"
     )
+
+
+def _check_finite_blocks(X: BlockMatrix, names: Array | None) -> None:
+    """The same for blocks, which are read once more to find the place."""
+    place = X.first_bad()
+    if place is not None:
+        raise ValueError(
+            f"Input X contains NaN or infinity (inf), first in row {place[0]} (counted from 0), "
+            f"column {name_of(place[1], names)}. Drop or replace those entries before fitting."
+        )
 
 
 def _first_place(X: Any, bad: Array) -> tuple[int, int]:

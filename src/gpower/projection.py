@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from gpower._arrays import Array
 from gpower.metrics import captured_variance
+from gpower.operators import BlockMatrix
 from gpower.operators.moments import deviation_norms
 
 #: Samples that are centred at once.
@@ -26,7 +27,14 @@ def project(X: Any, Z: Array, mean: Array, scale: Array) -> Array:
     """
     loadings = (Z / scale[:, None]).astype(X.dtype)
     mean = mean.astype(X.dtype)
-    if sp.issparse(X):
+    if isinstance(X, BlockMatrix) and X.axis == 0:
+        return np.concatenate(X.pieces(_projected, X.shares(loadings, mean)))
+    return _projected(X, loadings, mean)
+
+
+def _projected(X: Any, loadings: Array, mean: Array) -> Array:
+    """(X − mean) @ loadings."""
+    if sp.issparse(X) or isinstance(X, BlockMatrix):
         return np.asarray(X @ loadings - mean @ loadings)
     used = np.flatnonzero(np.any(loadings, axis=1))
     scores = np.empty((X.shape[0], loadings.shape[1]), X.dtype)

@@ -10,10 +10,19 @@ import scipy.sparse as sp
 from gpower._arrays import Array
 from gpower.operators.base import Operator, PassCounter, Restriction
 from gpower.operators.blocks import BlockMatrix
-from gpower.operators.in_memory import Covariance, DataMatrix
+from gpower.operators.in_memory import GRAMS_AT_ONCE, Covariance, DataMatrix
 from gpower.operators.moments import Moments, centred_gram, column_moments
 
-__all__ = ["Covariance", "DataMatrix", "Moments", "Operator", "PassCounter", "Restriction", "as_operator"]
+__all__ = [
+    "BlockMatrix",
+    "Covariance",
+    "DataMatrix",
+    "Moments",
+    "Operator",
+    "PassCounter",
+    "Restriction",
+    "as_operator",
+]
 
 #: Implicit centring loses eps·‖offset‖/‖deviation‖; beyond this relative error a centred copy is made.
 CENTRING_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
@@ -101,6 +110,8 @@ def _cancels(found: Moments, dtype: np.dtype) -> bool:
 
 
 def _is_tall(X: Any) -> bool:
-    """Whether the covariance takes at most half the room of the data."""
+    """Whether the covariance takes at most half the room of the data, or little of the memory granted to blocks."""
     p, n = X.shape
+    if isinstance(X, BlockMatrix):
+        return X.axis == 0 and 2 * n <= p and 8 * n * n <= X.memory_limit / GRAMS_AT_ONCE
     return bool(n * n < X.nnz if sp.issparse(X) else 2 * n <= p)

@@ -87,6 +87,11 @@ class Operator(ABC):
         return self.shape[1]
 
     @property
+    def is_remote(self) -> bool:
+        """Whether a read of the matrix costs much more than arithmetic with what was read."""
+        return False
+
+    @property
     def widest_take(self) -> int:
         """Number of columns that may be gathered at once."""
         return self.shape[1]
@@ -127,6 +132,11 @@ class Operator(ABC):
     @abstractmethod
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
+
+    @property
+    def taken_counter(self) -> PassCounter:
+        """Who counts the reads of columns taken: this operator, unless they were brought in from elsewhere."""
+        return PassCounter() if self.is_remote else self.counter
 
     @property
     def passes(self) -> float:

@@ -1,8 +1,8 @@
 """A matrix in blocks of rows or of columns, wherever they are: on disk, or on the workers of a cluster.
 
-Every product is the same small function of each block, and a sum or a concatenation of what comes back. Where the blocks
-live decides only how the functions are run: `StreamedMatrix` reads one block after the other, `DaskMatrix` sends the
-function to the block. To an operator a block matrix looks like an array: ``X @ T``, ``X.T @ Y``, ``X[:, idx]``.
+Every product is the same small function of each block, and a sum or a concatenation of what comes back. Where the
+blocks live decides only how the functions are run: `StreamedMatrix` reads one block after the other, `DaskMatrix` sends
+the function to the block. To an operator a block matrix looks like an array: ``X @ T``, ``X.T @ Y``, ``X[:, idx]``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class BlockMatrix(ABC):
 
     @abstractmethod
     def total(self, work: Work, shares: Sequence[Share]) -> Any:
-        """The sum of ``work(block, *share)`` over the blocks, always in the same order."""
+        """The sum of ``work(block, *share)`` over the blocks in float64, always in the same order."""
 
     @property
     def ndim(self) -> int:
@@ -85,7 +85,7 @@ class BlockMatrix(ABC):
     def __matmul__(self, T: Array) -> Array:
         if self.axis == 0:
             return np.concatenate(self.pieces(times, self.shares(T)))
-        return np.asarray(self.total(times, [(T[part],) for part in self.slices()]))
+        return np.asarray(self.total(times, [(T[part],) for part in self.slices()]), self.dtype)
 
     def __getitem__(self, key: tuple[slice, Array]) -> Any:
         """Columns ``X[:, idx]``, dense by column or CSC."""
@@ -134,7 +134,7 @@ class Transposed:
         X = self.matrix
         if X.axis == 1:
             return np.concatenate(X.pieces(transposed_times, X.shares(Y)))
-        return np.asarray(X.total(transposed_times, [(Y[part],) for part in X.slices()]))
+        return np.asarray(X.total(transposed_times, [(Y[part],) for part in X.slices()]), X.dtype)
 
 
 def times(block: Any, T: Array) -> Array:

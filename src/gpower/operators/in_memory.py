@@ -46,8 +46,11 @@ def restrict_by_gram(operator: Operator, idx: Array) -> Restriction:
 
 
 def gram_samples(operator: Operator, idx: Array) -> Array:
-    """A[:, idx]ᵀA[:, idx], read off the gathered columns where they are among them."""
+    """A[:, idx]ᵀA[:, idx], read off the gathered columns where they are among them; remote ones stay gathered."""
     at = operator.gathered.find(idx)
+    if at is None and operator.is_remote:
+        operator.gathered.gather(np.sort(idx), operator.columns, gram=True)
+        at = operator.gathered.find(idx)
     if at is None:
         A = operator.columns(idx)
     elif operator.gathered.G is not None:
@@ -123,6 +126,11 @@ class DataMatrix(Operator):
         return int(np.sqrt(self.X.nnz) / 2) if self.is_sparse else self.shape[1]
 
     @property
+    def is_remote(self) -> bool:
+        """Whether X is in blocks somewhere else."""
+        return isinstance(self.X, BlockMatrix)
+
+    @property
     def widest_take(self) -> int:
         """Number of columns that fit into the memory granted to a matrix in blocks; all of one in memory."""
         if isinstance(self.X, BlockMatrix):
@@ -190,8 +198,8 @@ class DataMatrix(Operator):
             self.counter.add(self._share(len(idx)))
             scale = None if self.column_scale is None else self.column_scale[idx]
             norms = self.column_norms[idx]
-            return DataMatrix(self.X[:, idx], norms, self.q, self.row_scale, scale, counter=self.counter)
-        return DataMatrix(self.columns(idx), self.column_norms[idx], counter=self.counter)
+            return DataMatrix(self.X[:, idx], norms, self.q, self.row_scale, scale, counter=self.taken_counter)
+        return DataMatrix(self.columns(idx), self.column_norms[idx], counter=self.taken_counter)
 
     def restrict(self, idx: Array) -> Restriction:
         """A[:, idx] gathered once, or its Gram matrix; columns of a sparse matrix stay sparse."""
@@ -202,7 +210,8 @@ class DataMatrix(Operator):
 
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
-        if isinstance(self.X, BlockMatrix) and self.X.axis == 0 and self.gathered.find(idx) is None:
+        stays_there = self.is_sparse or len(idx) > self.widest_take
+        if isinstance(self.X, BlockMatrix) and self.X.axis == 0 and stays_there:
             return self._blocked_gram(self.X, idx)
         return self._sparse_gram(idx) if self.is_sparse else gram_samples(self, idx)
 

@@ -45,6 +45,8 @@ class Source:
     sparse : bool
     nnz : int
         Stored entries, if sparse.
+    names : tuple of str or None
+        Names of the columns, where the store has them.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Source:
     grain: int = 1
     sparse: bool = False
     nnz: int = 0
+    names: tuple[str, ...] | None = None
 
     @property
     def bytes_per_line(self) -> float:
@@ -107,10 +110,9 @@ class StreamedMatrix(BlockMatrix):
         return list(self._worked(work, shares))
 
     def total(self, work: Work, shares: Sequence[Share]) -> Any:
-        """The sum of it, added up as the blocks come."""
+        """The sum of it in float64, added up as the blocks come."""
         results = self._worked(work, shares)
-        total = next(results)
-        total = np.array(total) if isinstance(total, np.ndarray) else total
+        total = np.array(next(results), np.float64)
         for result in results:
             total += result
         return total
@@ -118,12 +120,14 @@ class StreamedMatrix(BlockMatrix):
     def _worked(self, work: Work, shares: Sequence[Share]) -> Iterator[Any]:
         """Results in the order of the blocks; one block is read ahead."""
         wanted = [(part, share) for part, share in zip(self.slices(), shares, strict=True) if share is not None]
+        if not wanted:
+            return
         with ThreadPoolExecutor(1) as reader:
-            ahead = reader.submit(self.block, wanted[0][0]) if wanted else None
+            ahead = reader.submit(self.block, wanted[0][0])
             for i, (_, share) in enumerate(wanted):
-                assert ahead is not None and share is not None
                 block = ahead.result()
-                ahead = reader.submit(self.block, wanted[i + 1][0]) if i + 1 < len(wanted) else None
+                if i + 1 < len(wanted):
+                    ahead = reader.submit(self.block, wanted[i + 1][0])
                 yield work(block, *share)
 
     def block(self, part: slice) -> Any:
