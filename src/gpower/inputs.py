@@ -10,8 +10,9 @@ from sklearn.utils.validation import validate_data
 
 from gpower._arrays import Array
 from gpower.operators import BlockMatrix
+from gpower.operators.distributed import DaskMatrix, is_dask
 from gpower.operators.sources import open_source
-from gpower.operators.streamed import Source, StreamedMatrix
+from gpower.operators.streamed import StreamedMatrix
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -19,9 +20,9 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
-    source = open_source(X)
-    if source is not None:
-        return _streamed(estimator, source, reset)
+    blocks = _in_blocks(X, getattr(estimator, "memory_limit", None))
+    if blocks is not None:
+        return _counted(estimator, blocks, reset)
     _check_container(X)
     try:
         return validate_data(
@@ -38,20 +39,50 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         raise
 
 
-def _streamed(estimator: Any, source: Source, reset: bool) -> StreamedMatrix:
-    """A matrix on disk, with the attributes and checks that scikit-learn gives an array."""
-    n = source.shape[1]
-    if 0 in source.shape:
-        raise ValueError(f"{source.name}: shape {source.shape}; there must be at least one sample and one variable.")
+def _in_blocks(X: Any, memory_limit: Any) -> BlockMatrix | None:
+    """X as a matrix in blocks, where it is one: a Dask array, or a store on disk."""
+    limit = None if memory_limit is None else bytes_of(memory_limit)
+    if is_dask(X):
+        return DaskMatrix(X, limit)
+    source = open_source(X)
+    return None if source is None else StreamedMatrix(source, limit)
+
+
+def bytes_of(size: Any) -> int:
+    """A number of bytes, from a number or words such as "2GB".
+
+    Examples
+    --------
+    >>> bytes_of("2GB"), bytes_of("512 MB"), bytes_of(1000)
+    (2000000000, 512000000, 1000)
+    """
+    text = str(size).strip().upper().removesuffix("B").rstrip()
+    factor = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(text[-1:], 1)
+    try:
+        count = float(text if factor == 1 else text[:-1]) * factor
+    except ValueError:
+        count = float("nan")
+    if not count >= 1:
+        raise ValueError(f'memory_limit={size!r}: a number of bytes is needed, or words such as "2GB" or "500MB".')
+    return int(count)
+
+
+def _counted(estimator: Any, X: BlockMatrix, reset: bool) -> BlockMatrix:
+    """A matrix in blocks, with the attributes and checks that scikit-learn gives an array."""
+    n = X.shape[1]
+    if 0 in X.shape:
+        raise ValueError(f"X has the shape {X.shape}; there must be at least one sample and one variable.")
     if reset:
         estimator.n_features_in_ = n
-        if source.names is not None:
-            estimator.feature_names_in_ = np.array(source.names, dtype=object)
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        if X.names is not None:
+            estimator.feature_names_in_ = np.array(X.names, dtype=object)
     elif n != estimator.n_features_in_:
         raise ValueError(
             f"X has {n} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features."
         )
-    return StreamedMatrix(source, getattr(estimator, "memory_limit", None))
+    return X
 
 
 def _check_container(X: Any) -> None:

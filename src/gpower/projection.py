@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from gpower._arrays import Array
 from gpower.metrics import captured_variance
 from gpower.operators import BlockMatrix
+from gpower.operators.distributed import DaskMatrix
 from gpower.operators.moments import deviation_norms
 
 #: Samples that are centred at once.
@@ -27,6 +28,8 @@ def project(X: Any, Z: Array, mean: Array, scale: Array) -> Array:
     """
     loadings = (Z / scale[:, None]).astype(X.dtype)
     mean = mean.astype(X.dtype)
+    if isinstance(X, DaskMatrix):
+        return X.lazily(_projected, loadings, mean)
     if isinstance(X, BlockMatrix) and X.axis == 0:
         return np.concatenate(X.pieces(_projected, X.shares(loadings, mean)))
     return _projected(X, loadings, mean)
@@ -49,8 +52,13 @@ def total_variance(X: Any, mean: Array, scale: Array) -> float:
     return float(np.sum((deviation_norms(X, mean) / scale) ** 2))
 
 
+def _gram(scores: Array) -> Array:
+    """Sums of squares and products of scores, in float64."""
+    scores = np.asarray(scores, np.float64)
+    return np.asarray(scores.T @ scores)
+
+
 def share_inside(X: Any, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
     """Share of the variance of X about `mean` inside the span of Z, between 0 and 1."""
     total = total_variance(X, mean, scale) if total is None else total
-    scores = project(X, Z, mean, scale).astype(np.float64)
-    return captured_variance(scores.T @ scores, Z) / total if total > 0 else 0.0
+    return captured_variance(_gram(project(X, Z, mean, scale)), Z) / total if total > 0 else 0.0

@@ -35,6 +35,8 @@ class BlockMatrix(ABC):
     edges : ndarray of int
         Where blocks begin, and the end of the last one.
     sparse : bool
+    names : tuple of str or None
+        Names of the columns, where they are known.
     memory_limit : float
         Bytes that gathered columns, Gram matrices and blocks in use may take.
     """
@@ -45,6 +47,7 @@ class BlockMatrix(ABC):
     edges: Array
     sparse: bool
     memory_limit: float
+    names: tuple[str, ...] | None = None
 
     @abstractmethod
     def pieces(self, work: Work, shares: Sequence[Share]) -> list[Any]:

@@ -94,6 +94,7 @@ class StreamedMatrix(BlockMatrix):
         self.shape, self.axis, self.sparse = source.shape, source.axis, source.sparse
         self.dtype = np.dtype(np.float32 if source.dtype == np.float32 else np.float64)
         self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
+        self.names = source.names
         self.shift: Array | None = None
         lines = self.shape[self.axis]
         per_block = max(self.memory_limit / BLOCKS_AT_ONCE / source.bytes_per_line, 1)
