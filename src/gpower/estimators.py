@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +13,14 @@ from sklearn.utils import check_random_state
 
 from gpower._arrays import Array
 from gpower.ascent import AscentState
-from gpower.extraction import Extraction, extract_components
-from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
+from gpower.checkpoints import Checkpoint
+from gpower.extraction import Extraction, Recipe, extract_components
+from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes, jsonable, running_moments
 from gpower.imputation import impute
 from gpower.inputs import check_finite, check_table
 from gpower.notices import log_fit, notices
 from gpower.operators import BlockMatrix, Moments, Operator
+from gpower.operators.running import RunningMoments
 from gpower.parameters import one_of, recipe_from, whole
 
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
@@ -81,6 +84,12 @@ class GPower(SparsePCAEstimator):
     missing : {"error", "impute"}, default="error"
         What NaN entries do: they are refused, or filled by a model of means and `n_components` ordinary components,
         fitted to the observed entries. `transform` then fills by the sparse components.
+    memory_limit : int or str, optional
+        Bytes, or words such as "2GB", that a fit to data on disk may take; by default a quarter of the free memory.
+    checkpoint : str or path, optional
+        File to keep the components found so far in, for fits one component at a time.
+    resume : bool, default=False
+        Go on from the checkpoint, if there is one, of the same data and parameters.
     random_state : int, RandomState or None
         Of random starts and ties. None stands for a fixed seed: results repeat.
     verbose : int, default=0
@@ -152,6 +161,9 @@ class GPower(SparsePCAEstimator):
         tol: float = 1e-6,
         max_iter: int = 1000,
         missing: str = "error",
+        memory_limit: Any = None,
+        checkpoint: Any = None,
+        resume: bool = False,
         random_state: Any = None,
         verbose: int = 0,
         callback: Callable[[AscentState], Any] | None = None,
@@ -179,6 +191,9 @@ class GPower(SparsePCAEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.missing = missing
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
@@ -201,7 +216,55 @@ class GPower(SparsePCAEstimator):
         X = self._without_holes(check_table(self, X, reset=True))
         recipe = recipe_from(dict(vars(self)), X.shape)
         operator, moments = self._operator(X, sample_weight, recipe.reads())
-        found = extract_components(operator, recipe, self._rng())
+        self._stream: RunningMoments | None = None
+        return self._extracted(operator, moments, recipe)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add a batch of samples and find the components of all samples so far.
+
+        Means and covariance are kept, not the samples: every sample is seen once. The answer is that of `fit` to all
+        of them. Calling `fit` begins anew.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The batch. At most 10,000 variables.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> X = np.random.default_rng(0).standard_normal((60, 5))
+        >>> model = GPower(1, cardinality=2)
+        >>> for batch in np.split(X, 3):
+        ...     model = model.partial_fit(batch)
+        >>> bool(np.allclose(model.components_, GPower(1, cardinality=2).fit(X).components_))
+        True
+        """
+        running = getattr(self, "_stream", None)
+        X = check_table(self, X, reset=running is None)
+        self._stream = batch = running_moments(self, X, sample_weight)
+        if running is not None:
+            self._stream = batch = running.merged(batch)
+        recipe = recipe_from(dict(vars(self)), (X.shape[1], X.shape[1]))
+        return self._extracted(*batch.operator(bool(self.center), bool(self.scale)), recipe)
+
+    def _extracted(self, operator: Operator, moments: Moments, recipe: Recipe) -> Self:
+        """Find, store and tell, keeping what is found in the checkpoint, if there is one."""
+        rng, known, completed = self._rng(), [], None
+        if self.checkpoint is not None:
+            idle = ("callback", "verbose", "checkpoint", "resume", "memory_limit")
+            params = {name: value for name, value in self.get_params().items() if name not in idle}
+            kept = Checkpoint.of(self.checkpoint, moments, operator.shape, jsonable(params))
+            known = kept.load(rng) if self.resume else []
+            completed = partial(kept.save, rng=rng)
+        found = extract_components(operator, recipe, rng, known, completed)
         own_variance = self._store(operator, moments, found)
         self._tell(own_variance, moments, found)
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -112,14 +112,26 @@ class Extraction:
     notes: tuple[str, ...] = ()
 
 
-def extract_components(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
-    """All components: a block at once, or one after the other from the deflated matrix."""
+def extract_components(
+    operator: Operator,
+    recipe: Recipe,
+    rng: np.random.RandomState,
+    known: Sequence[Extraction] = (),
+    completed: Callable[[Sequence[Extraction]], Any] | None = None,
+) -> Extraction:
+    """All components: a block at once, or one after the other from the deflated matrix.
+
+    `known` are components found earlier; `completed` is told of all found so far after each.
+    """
     if recipe.block:
         return extract(operator, recipe, rng)
-    units: list[Extraction] = []
+    units: list[Extraction] = list(known)
     for j in range(len(recipe.mu)):
-        units.append(extract(operator, recipe.unit(j), rng))
-        operator = deflate(operator, units[-1].Z[:, 0], recipe.deflation) if j + 1 < len(recipe.mu) else operator
+        if j == len(units):
+            units.append(extract(operator, recipe.unit(j), rng))
+            if completed is not None:
+                completed(units)
+        operator = deflate(operator, units[j].Z[:, 0], recipe.deflation) if j + 1 < len(recipe.mu) else operator
     return Extraction(
         Z=np.hstack([unit.Z for unit in units]),
         gamma=np.concatenate([unit.gamma for unit in units]),

@@ -129,6 +129,13 @@ def fit(
     acceleration: Annotated[bool, method_option("--acceleration/--no-acceleration", help="Use momentum.")] = True,
     tol: Annotated[float, method_option(help="Stop when the objective grows by less, relatively.")] = 1e-6,
     max_iter: Annotated[int, method_option(help="Most steps of an ascent.")] = 1000,
+    memory_limit: Annotated[
+        str | None, method_option("--memory", metavar="SIZE", help="Memory for data on disk, as 2GB.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, method_option(metavar="FILE", help="Keep the components found so far in this file.")
+    ] = None,
+    resume: Annotated[bool, method_option("--resume", help="Go on from the checkpoint, if there is one.")] = False,
     random_state: RandomState = None,
     output: Annotated[
         Path | None,
@@ -167,6 +174,9 @@ def fit(
         "acceleration": acceleration,
         "tol": tol,
         "max_iter": max_iter,
+        "memory_limit": memory_limit,
+        "checkpoint": checkpoint if checkpoint is None else str(checkpoint),
+        "resume": resume,
         "random_state": random_state,
         "verbose": verbose,
     }
