@@ -109,11 +109,21 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def read(path: Path, covariance: bool, layout: dict[str, Any], **options: Any) -> tuple["Table", list[str]]:
-    """The table, and what it looks like where that is not how it was read."""
-    from gpower.datasets import read_table
+def read(
+    path: Path, covariance: bool, layout: dict[str, Any], memory_limit: str | None = None, **options: Any
+) -> tuple["Table", list[str]]:
+    """The table, and what it looks like where that is not how it was read; a store stays on disk."""
+    from gpower.datasets import Table, read_table
     from gpower.datasets.hints import hints
+    from gpower.operators.sources import is_store, open_source
 
+    if is_store(path, memory_limit) and not covariance:
+        odd = [name for name, value in {**layout, "drop": options["drop"] or None}.items() if value]
+        if odd:
+            raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
+        source = open_source(path, options["key"])
+        assert source is not None
+        return Table(source, source.names), []
     table = read_table(path, **layout, **options)
     return table, [f"{hint}." for hint in hints(path, table, **layout, covariance=covariance)]
 

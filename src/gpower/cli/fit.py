@@ -132,6 +132,10 @@ def fit(
     memory_limit: Annotated[
         str | None, method_option("--memory", metavar="SIZE", help="Memory for data on disk, as 2GB.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        method_option(metavar="ADDRESS", help="Work on the Dask cluster at tcp://…, whose workers see DATA too."),
+    ] = None,
     checkpoint: Annotated[
         Path | None, method_option(metavar="FILE", help="Keep the components found so far in this file.")
     ] = None,
@@ -189,8 +193,11 @@ def fit(
             prepare_picture(plot)
         layout = {"index_col": index_col, "header": header, "transpose": transpose}
         with progress(err, f"reading {data.name}"):
-            table, doubts = read(data, covariance, layout, key=key, drop=drop or (), complete=missing == "error")
+            wanted = {"key": key, "drop": drop or (), "complete": missing == "error"}
+            table, doubts = read(data, covariance, layout, memory_limit, **wanted)
         note(err, doubts)
+        if scheduler is not None:
+            table = _on_cluster(table, data, key, scheduler)
         if cardinality == "auto":
             options["cardinality"] = _chosen(table, options, {"cv": folds, "rule": rule}, err)
         model, notes = fitted(table, options, err)
@@ -211,6 +218,16 @@ def fit(
 def _listed(values: Iterable[Any]) -> int:
     """The number of components that the options with one entry per component imply."""
     return next((len(value) for value in values if isinstance(value, list)), 2)
+
+
+def _on_cluster(table: "Table", data: Path, key: str | None, scheduler: str) -> "Table":
+    """The table as a Dask array of a cluster."""
+    from dataclasses import replace
+
+    from gpower.operators.distributed import connect, from_store
+
+    connect(scheduler)
+    return replace(table, X=from_store(data.resolve(), key))
 
 
 def _chosen(table: "Table", options: dict[str, Any], how: dict[str, Any], err: Console) -> list[int]:

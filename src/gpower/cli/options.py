@@ -49,7 +49,8 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz).",
+        help="Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .zarr, "
+        ".h5, .h5ad.",
         show_default=False,
     ),
 ]

@@ -69,7 +69,7 @@ class Table:
         array([[1., 0.],
                [0., 1.]])
         """
-        if self.feature_names is None or sparse.issparse(self.X):
+        if self.feature_names is None or not isinstance(self.X, np.ndarray):
             return self.X
         try:
             import pandas as pd

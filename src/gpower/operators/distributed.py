@@ -9,6 +9,7 @@ chunks.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,15 +20,54 @@ import scipy.sparse as sp
 
 from gpower._arrays import Array
 from gpower.operators.blocks import BlockMatrix, Share, Work
+from gpower.operators.sources import open_source
 from gpower.operators.streamed import MEMORY_SHARE, StoreError, free_memory
 
 #: Share of the workers' memory that blocks may take before they spill to disk.
 PERSISTED_SHARE = 0.55
+#: Size of the blocks that a store is cut into.
+BLOCK_BYTES = 1 << 26
 
 
 def is_dask(X: Any) -> bool:
     """Whether X is a Dask array, without importing Dask."""
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks")
+
+
+def from_store(path: Any, key: str | None = None, block_bytes: int = BLOCK_BYTES) -> Any:
+    """A store on disk as a Dask array whose blocks each worker reads for itself; all must see the path.
+
+    Parameters
+    ----------
+    path : str or path
+        As for `open_source`.
+    key : str, optional
+        Array within the store.
+    block_bytes : int
+        Size of a block in memory, roughly.
+    """
+    import dask.array as da
+
+    source = open_source(path, key)
+    if source is None:
+        raise StoreError(f"{path}: this is no store on disk.")
+    lines, length = source.shape[source.axis], source.shape[1 - source.axis]
+    step = max(1, int(block_bytes / source.bytes_per_line) // source.grain) * source.grain
+    meta = sp.csr_matrix((0, 0), dtype=source.dtype) if source.sparse else np.empty((0, 0), source.dtype)
+    parts = []
+    for lo in range(0, lines, step):
+        hi = min(lo + step, lines)
+        shape = (hi - lo, length) if source.axis == 0 else (length, hi - lo)
+        block = _delayed(_read)(os.fspath(path), key, lo, hi)
+        parts.append(da.from_delayed(block, shape, dtype=source.dtype, meta=meta))
+    return da.concatenate(parts, axis=source.axis)
+
+
+def _read(path: str, key: str | None, lo: int, hi: int) -> Any:
+    """Some rows or columns of a store, read where this runs."""
+    source = open_source(path, key)
+    assert source is not None
+    return source.read(lo, hi)
 
 
 class DaskMatrix(BlockMatrix):
@@ -225,6 +265,18 @@ def _client() -> Any:
         return get_client()
     except (ImportError, ValueError):
         return None
+
+
+def connect(address: str) -> Any:
+    """A client of the cluster at an address, which later fits use."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError('A cluster needs dask and distributed: pip install "gpower[dask]".') from None
+    try:
+        return Client(address, timeout=10)
+    except OSError as error:
+        raise OSError(f"No Dask scheduler answers at {address} ({error}).") from None
 
 
 def _checked(X: Any) -> Any:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from gpower.operators.streamed import MEMORY_SHARE, Source, StoreError, free_memory
 
+#: Suffixes of stores that are always read in blocks, and of files that are where they are large.
+STORES, FILES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
 _NUMBERS = "fiub"  # kinds of dtype that a float can hold
 
 
@@ -30,6 +34,8 @@ def open_source(X: Any, key: str | None = None) -> Source | None:
     key : str, optional
         Array within a .zarr group or an HDF5 file; by default "X" if there is one, or the only one.
     """
+    if isinstance(X, Source):
+        return X
     if isinstance(X, str | os.PathLike):
         return _open_path(Path(X), key)
     if isinstance(X, np.memmap):
@@ -45,6 +51,27 @@ def open_source(X: Any, key: str | None = None) -> Source | None:
     return opener(X, f"the {package} matrix")
 
 
+def is_store(path: Path, memory_limit: Any = None) -> bool:
+    """Whether a path is one to read in blocks: a store, or a file that a quarter of the free memory cannot hold."""
+    suffix = path.suffix.lower()
+    large = path.is_file() and path.stat().st_size > MEMORY_SHARE * free_memory()
+    return suffix in STORES or (suffix in FILES and (large or memory_limit is not None))
+
+
+def some_columns_of(source: Source, idx: np.ndarray) -> Source:
+    """A source that gives only some columns of another."""
+    shape = (source.shape[0], len(idx))
+    names = None if source.names is None else tuple(source.names[j] for j in idx)
+    if source.axis == 0:
+        return replace(source, shape=shape, names=names, read=lambda lo, hi: source.read(lo, hi)[:, idx])
+
+    def read(lo: int, hi: int) -> Any:
+        columns = [source.read(int(j), int(j) + 1) for j in idx[lo:hi]]
+        return sp.hstack(columns, format="csc") if source.sparse else np.concatenate(columns, axis=1)
+
+    return replace(source, shape=shape, names=names, read=read, grain=1)
+
+
 def _open_path(path: Path, key: str | None) -> Source:
     """The matrix of a file or folder, by its suffix."""
     if not path.exists():
@@ -58,7 +85,7 @@ def _open_path(path: Path, key: str | None) -> Source:
         return _from_group(_hdf5(path), key, str(path))
     if suffix == ".parquet":
         return _from_parquet(path)
-    raise StoreError(f"{path}: a matrix on disk ends in .npy, .zarr, .h5, .hdf5, .h5ad or .parquet.")
+    raise StoreError(f"{path}: a matrix on disk ends in {', '.join((*FILES, *STORES)[:-1])} or {STORES[-1]}.")
 
 
 def _extra(module: str, extra: str) -> Any:
@@ -140,8 +167,6 @@ def _from_compressed(
     data: Any, indices: Any, indptr: Any, shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
 ) -> Source:
     """The three arrays of a CSR or CSC matrix; those of `indptr` are kept in memory."""
-    import scipy.sparse as sp
-
     pointers = np.asarray(indptr[:])
     lines = shape[1] if by_column else shape[0]
     if pointers.size != lines + 1 or np.any(np.diff(pointers) < 0):
@@ -171,7 +196,19 @@ def _from_group(group: Any, key: str | None, name: str) -> Source:
     if key is None or key not in group:
         wanted = "no array is called X" if key is None else f"there is no {key!r}"
         raise StoreError(f"{name}: {wanted}; it holds {', '.join(keys[:8]) or 'nothing'}. Say which one with key.")
-    return _from_group(group[key], None, f"{name}, {key}")
+    source = _from_group(group[key], None, f"{name}, {key}")
+    return replace(source, names=_variable_names(group, source.shape[1]))
+
+
+def _variable_names(group: Any, count: int) -> tuple[str, ...] | None:
+    """Names of the genes in the file of an AnnData; None where there are none."""
+    if "var" not in group or not hasattr(group["var"], "attrs"):
+        return None
+    index = group["var"].attrs.get("_index")
+    if index is None or index not in group["var"] or not hasattr(group["var"][index], "shape"):
+        return None
+    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in group["var"][index][:])
+    return names if len(set(names)) == len(names) == count else None
 
 
 def _compressed_group(group: Any, name: str) -> Source:

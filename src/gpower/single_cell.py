@@ -1,0 +1,157 @@
+"""Sparse components of an AnnData object, as ``scanpy.pp.pca`` does for ordinary ones. Needs anndata."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.estimators import GPower
+from gpower.operators.distributed import is_dask
+from gpower.operators.sources import open_source, some_columns_of
+
+__all__ = ["sparse_pca"]
+
+_HIGHLY_VARIABLE = "highly_variable"
+_DEFAULT = object()
+
+
+def sparse_pca(
+    adata: Any,
+    n_comps: int = 10,
+    *,
+    cardinality: Any = None,
+    layer: str | None = None,
+    obsm: str | None = None,
+    zero_center: bool = True,
+    mask_var: Any = _DEFAULT,
+    key_added: str | None = None,
+    dtype: Any = "float32",
+    random_state: Any = 0,
+    copy: bool = False,
+    **options: Any,
+) -> Any:
+    """Sparse principal components of the cells, each of a few genes, stored in the AnnData object.
+
+    Parameters
+    ----------
+    adata : AnnData
+        In memory, backed by a file, or with a Dask array. Counts are usually normalised and logarithmised before.
+    n_comps : int, default=10
+        Number of components.
+    cardinality : int or sequence of int, optional
+        Genes in each component; without it, or ``gamma`` among the options, the default penalty.
+    layer, obsm : str, optional
+        Matrix to use instead of ``adata.X``.
+    zero_center : bool, default=True
+        Subtract the means, without making a sparse matrix dense.
+    mask_var : array of bool, str or None
+        Genes to use: a mask, a column of ``adata.var``, or None for all; by default ``var["highly_variable"]`` where
+        it exists. The others get zero loadings.
+    key_added : str, optional
+        Name of everything stored; by default ``obsm["X_spca"]``, ``varm["sPCs"]`` and ``uns["spca"]``.
+    dtype : dtype, default="float32"
+        Of the scores.
+    random_state : int, default=0
+    copy : bool, default=False
+        Work on a copy of the object in memory and return it.
+    **options
+        Further parameters of `GPower`.
+
+    Returns
+    -------
+    None or AnnData
+        Sets ``obsm`` (scores, cells × components; lazy for a Dask array), ``varm`` (loadings, genes × components) and
+        ``uns`` (``params``, ``variance``, ``variance_ratio``, ``n_nonzero``, ``converged``).
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from gpower.single_cell import sparse_pca
+    >>> counts = np.random.default_rng(0).poisson(1.0, (50, 20)).astype("float32")
+    >>> adata = anndata.AnnData(counts)
+    >>> sparse_pca(adata, n_comps=2, cardinality=5)
+    >>> adata.obsm["X_spca"].shape, adata.uns["spca"]["n_nonzero"]
+    ((50, 2), array([5, 5]))
+    """
+    _check_object(adata)
+    if copy:
+        adata = adata.to_memory() if adata.isbacked else adata.copy()
+    if layer is not None and obsm is not None:
+        raise ValueError("layer and obsm both name a matrix; give one of them.")
+    X = adata.obsm[obsm] if obsm is not None else adata.layers[layer] if layer is not None else adata.X
+    genes = None if obsm is not None else _genes(adata, mask_var)
+    used = X if genes is None else _columns(X, genes)
+    model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
+    scores = model.fit(used).transform(used)
+    _store(adata, model, scores.astype(dtype), genes, key_added, layer, obsm, mask_var)
+    return adata if copy else None
+
+
+def _check_object(adata: Any) -> None:
+    try:
+        anndata = import_module("anndata")
+    except ImportError:
+        raise ImportError('AnnData objects need anndata: pip install "gpower[single-cell]".') from None
+    if not isinstance(adata, anndata.AnnData):
+        raise TypeError(f"sparse_pca takes an AnnData object, not {type(adata).__name__}; use GPower for a matrix.")
+
+
+def _genes(adata: Any, mask_var: Any) -> Array | None:
+    """Positions of the genes to use; None for all."""
+    if mask_var is _DEFAULT:
+        mask_var = _HIGHLY_VARIABLE if _HIGHLY_VARIABLE in adata.var else None
+    if mask_var is None:
+        return None
+    if isinstance(mask_var, str):
+        if mask_var not in adata.var:
+            raise ValueError(f"mask_var={mask_var!r} is no column of adata.var; it has {list(adata.var)[:8]}.")
+        mask_var = adata.var[mask_var].to_numpy()
+    mask = np.asarray(mask_var)
+    if mask.dtype != bool or mask.shape != (adata.n_vars,):
+        raise ValueError(f"mask_var must hold a true or false for each of the {adata.n_vars} genes, got {mask.shape}.")
+    if not mask.any():
+        raise ValueError("mask_var leaves no gene.")
+    return np.flatnonzero(mask)
+
+
+def _columns(X: Any, genes: Array) -> Any:
+    """Some columns of a matrix, wherever it is."""
+    source = None if is_dask(X) else open_source(X)
+    return X[:, genes] if source is None else some_columns_of(source, genes)
+
+
+def _store(
+    adata: Any,
+    model: GPower,
+    scores: Any,
+    genes: Array | None,
+    key_added: str | None,
+    layer: str | None,
+    obsm: str | None,
+    mask_var: Any,
+) -> None:
+    """Scores, loadings and what they explain, under scanpy's kind of keys."""
+    in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
+    adata.obsm[in_obsm] = scores
+    if obsm is None:
+        loadings = np.zeros((adata.n_vars, len(model.components_)), model.components_.dtype)
+        loadings[slice(None) if genes is None else genes] = model.components_.T
+        adata.varm[in_varm] = loadings
+    params = {"zero_center": bool(model.center), "n_comps": int(model.n_components), "penalty": model.penalty}
+    given = {
+        "layer": layer,
+        "obsm": obsm,
+        "mask_var": mask_var if isinstance(mask_var, str) else None,
+        "cardinality": None if model.cardinality is None else np.asarray(model.cardinality),
+        "gamma": None if model.gamma is None else np.asarray(model.gamma),
+    }
+    adata.uns[in_uns] = {
+        "params": params | {name: value for name, value in given.items() if value is not None},
+        "variance": np.asarray(model.explained_variance_),
+        "variance_ratio": np.asarray(model.explained_variance_ratio_),
+        "n_nonzero": np.asarray(model.cardinality_),
+        "converged": np.asarray(model.converged_),
+    }
