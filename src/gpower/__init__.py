@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpower.ascent import AscentResult, maximize
     from gpower.certificates import Certificate, best_subset, certify
+    from gpower.comparison import Comparison, compare
     from gpower.estimators import GPower
     from gpower.model_selection import GPowerCV, SparsityPath, Stability, sparsity_path, stability
 
 __all__ = [
     "AscentResult",
     "Certificate",
+    "Comparison",
     "GPower",
     "GPowerCV",
     "SparsityPath",
     "Stability",
     "best_subset",
     "certify",
+    "compare",
     "maximize",
     "sparsity_path",
     "stability",
@@ -31,12 +34,14 @@ __version__ = "0.1.0"
 _HOMES = {
     "AscentResult": "gpower.ascent",
     "Certificate": "gpower.certificates",
+    "Comparison": "gpower.comparison",
     "GPower": "gpower.estimators",
     "GPowerCV": "gpower.model_selection",
     "SparsityPath": "gpower.model_selection",
     "Stability": "gpower.model_selection",
     "best_subset": "gpower.certificates",
     "certify": "gpower.certificates",
+    "compare": "gpower.comparison",
     "maximize": "gpower.ascent",
     "sparsity_path": "gpower.model_selection",
     "stability": "gpower.model_selection",

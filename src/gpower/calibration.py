@@ -13,8 +13,9 @@ from gpower.feasible_sets import Point
 from gpower.formulations import Problem
 from gpower.working_set import Settings, ascend
 
-#: Bisections before giving up on an active set that jumps over the wanted number.
-MAX_BISECTIONS = 48
+#: Bisections before giving up on an active set that jumps over the wanted number, and the relative width of a bracket
+#: within which γ no longer tells values from rounding.
+MAX_BISECTIONS, NARROW = 48, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ def calibrate(
         if np.all(active == wanted):
             break
         low, high = np.where(active > wanted, gamma, low), np.where(active < wanted, gamma, high)
+        if np.all((active == wanted) | (high - low <= NARROW * largest)):
+            break
         gamma = np.where(active == wanted, gamma, 0.5 * (low + high))
     assert best is not None
     return best

@@ -17,6 +17,7 @@ from gpower.imputation import fill_from
 from gpower.inputs import check_finite, check_range, check_table
 from gpower.metrics import adjusted_variances, captured_variance, score_gram
 from gpower.operators import Moments, Operator, as_operator
+from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_covariance, check_weights
 from gpower.persistence import read_model, write_model
 from gpower.projection import project, share_inside
@@ -80,6 +81,26 @@ def checked_operator(model: Any, X: Any, sample_weight: Any, *, reduce: bool) ->
     check_finite(X, names, moments.norms)
     check_range(moments.norms, names, operator.dtype)
     return operator, moments
+
+
+def running_moments(model: Any, X: Any, sample_weight: Any) -> RunningMoments:
+    """Moments of a batch of samples, once it is known to hold numbers throughout."""
+    if model.covariance is not None or model.variance != "l2" or isinstance(model.init, np.ndarray):
+        raise ValueError(
+            'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" and '
+            'an init of None or "paper".'
+        )
+    if X.shape[1] > MOST_FEATURES:
+        raise ValueError(
+            f"partial_fit keeps the covariance of all variables, and n_features={X.shape[1]} are more than "
+            f"{MOST_FEATURES}; fit a file or a Dask array instead, which are read in blocks."
+        )
+    names = getattr(model, "feature_names_in_", None)
+    weight = check_weights(sample_weight, X.shape[0], X.dtype)
+    with np.errstate(all="ignore"):  # values that are not finite are named below
+        moments = RunningMoments.of(X, weight)
+    check_finite(X, names, np.diagonal(moments.scatter))
+    return moments
 
 
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -202,9 +223,13 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         params = {
             k: None if isinstance(v, (np.random.RandomState, np.random.Generator)) else v for k, v in params.items()
         }
+        tables = {
+            f"{k}:{column}": fitted[k][column] for k in fitted if isinstance(fitted[k], dict) for column in fitted[k]
+        }
         arrays = {
             name: np.asarray(value).astype(str) if np.asarray(value).dtype == object else np.asarray(value)
-            for name, value in fitted.items()
+            for name, value in (fitted | tables).items()
+            if not isinstance(value, dict)
         }
         write_model(path, {"class": type(self).__name__, "params": jsonable(params)}, arrays)
 
@@ -224,11 +249,12 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if header["class"] != cls.__name__:
             raise ValueError(f"{str(path)!r} holds a {header['class']}, not a {cls.__name__}; load it with that class.")
         model = cls(**header["params"])
+        fitted: dict[str, Any] = model.__dict__
         for name, value in arrays.items():
-            setattr(
-                model,
-                name,
-                value.item() if value.ndim == 0 else value.astype(object) if value.dtype.kind == "U" else value,
+            table, _, column = name.rpartition(":")
+            place = fitted.setdefault(table, {}) if table else fitted
+            place[column] = (
+                value.item() if value.ndim == 0 else value.astype(object) if value.dtype.kind == "U" else value
             )
         return model
 

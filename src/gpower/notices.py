@@ -58,7 +58,7 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
 
 def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
     """Components with fewer variables than asked for, and components that repeat others."""
-    at_most = getattr(model, "positive", False) or getattr(model, "_cardinality_in_total", False)
+    at_most = getattr(model, "positive", False) or getattr(model, "_explains_short", False)
     wanted = 0 if model.cardinality is None or at_most else np.asarray(model.cardinality)
     short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
     if np.any(short):

@@ -1,5 +1,6 @@
 """Pictures of models, paths and choices. Needs matplotlib, the ``plot`` extra, which loads with the first picture."""
 
+from gpower.plotting.comparisons import plot_comparison
 from gpower.plotting.convergence import plot_convergence
 from gpower.plotting.files import prepare_picture, save_picture, write_picture
 from gpower.plotting.geometry import plot_geometry
@@ -10,6 +11,7 @@ from gpower.plotting.selection import plot_cv, plot_stability
 
 __all__ = [
     "plot_cardinality",
+    "plot_comparison",
     "plot_convergence",
     "plot_cv",
     "plot_geometry",

@@ -1,0 +1,232 @@
+"""What the competitors share with `GPower` and with each other: checks, reading the data, refit, reporting.
+
+A method is one file with one class; the class says how loadings are found, everything else is here or below.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gpower._arrays import Array, orient, reciprocal, unit_columns
+from gpower.deflation import deflate
+from gpower.estimators import GPower
+from gpower.extraction import Extraction, Recipe
+from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
+from gpower.formulations import Problem
+from gpower.inputs import check_table
+from gpower.metrics import score_gram
+from gpower.notices import notices
+from gpower.operators import Operator
+from gpower.parameters import one_of, recipe_from
+from gpower.penalties import FixedSupport, top
+from gpower.postprocess import refit
+
+#: Tall data of up to this many variables are replaced by their covariance.
+COVARIANCE_UP_TO = 2000
+#: Words that a baseline shares with GPower but that mean something else there.
+OWN_WORDS = ("refit", "n_init")
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """One component, or all of them at once: loadings (n_features, m), steps made, and what else is worth keeping.
+
+    `kept` are further fitted attributes by name, each with one row per component; `notes` sentences for the user.
+    """
+
+    Z: Array
+    n_iter: int = 1
+    converged: bool = True
+    gamma: float = np.nan
+    objective: float = np.nan
+    gap: float = np.nan
+    kept: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What `fit` hands to a method.
+
+    Attributes
+    ----------
+    operator : Operator
+        The matrix A.
+    degrees : float
+        AᵀA over this is the covariance.
+    recipe : Recipe
+        The parameters that the method shares with `GPower`, checked.
+    wanted : list of int, or None
+        Number of variables of each component, where the user gave it.
+    rng : RandomState
+    """
+
+    operator: Operator
+    degrees: float
+    recipe: Recipe
+    wanted: list[int] | None
+    rng: np.random.RandomState
+
+    @property
+    def m(self) -> int:
+        """Number of components."""
+        return len(self.recipe.mu)
+
+
+class Baseline(SparsePCAEstimator, ABC):
+    """A published method behind the estimator of the library: the same input, attributes, checks and warnings."""
+
+    n_components: int
+    cardinality: Any
+    covariance: str | None
+    refit: bool
+    explained_variance_: Array
+    explained_variance_ratio_: Array
+    #: Parameter that may be too large for any variable to be active; it excludes a cardinality.
+    _sparsity_word: str | None = "gamma"
+    #: Whether adjusted variances take the components in their own order, not by decreasing variance.
+    _in_order = False
+    #: Whether the class itself says why a component has fewer variables than asked for.
+    _explains_short = False
+    #: Whether the covariance may not stand in for tall data.
+    _needs_samples = False
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the components of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples × variables, or a covariance with ``covariance="precomputed"``. Never changed.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weights; a weight of two counts a sample twice.
+
+        Returns
+        -------
+        self
+        """
+        X = check_table(self, X, reset=True)
+        recipe = self._recipe(X.shape)
+        self._check(X.shape)
+        reduce = X.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
+        operator, moments = checked_operator(self, X, sample_weight, reduce=reduce)
+        state = getattr(self, "random_state", None)
+        rng = np.random.RandomState(0) if state is None else check_random_state(state)
+        wanted = None if self.cardinality is None else [int(k) for k in recipe.formulation.levels]
+        units = self._extract(Task(operator, moments.degrees, recipe, wanted, rng))
+        found = _joined(units)
+        Z = refitted(operator, found.Z) if self.refit else found.Z
+        attributes, own_variance = fitted_attributes(operator, moments, replace(found, Z=orient(Z)))
+        self.__dict__.update(attributes)
+        if self._in_order:
+            self.explained_variance_ = variances_in_order(score_gram(operator, self.components_.T)) / moments.degrees
+            self.explained_variance_ratio_ = self.explained_variance_ * reciprocal(
+                np.array(operator.total_variance / moments.degrees)
+            )
+        self._keep(units)
+        for message, category in notices(self, np.flatnonzero(moments.norms == 0), own_variance):
+            warnings.warn(message, category, stacklevel=2)
+        for note in found.notes:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        return self
+
+    def _recipe(self, shape: tuple[int, int]) -> Recipe:
+        """The parameters shared with GPower, checked by its own door."""
+        theirs = GPower().get_params()
+        shared = {k: v for k, v in self.get_params().items() if k in theirs and k not in OWN_WORDS}
+        one_of(self.refit, "refit", (True, False))
+        if self._sparsity_word is not None:
+            self._exclude_cardinality(self._sparsity_word)
+        return recipe_from(theirs | shared, shape)
+
+    def _exclude_cardinality(self, word: str) -> None:
+        """Refuse a cardinality beside another parameter that fixes the sparsity."""
+        if self.cardinality is not None and getattr(self, word) is not None:
+            raise ValueError(
+                f"cardinality and {word} are set together, but each of them fixes the sparsity; "
+                "keep one and leave the other None."
+            )
+
+    def _check(self, shape: tuple[int, int]) -> None:
+        """Refuse parameters of the method's own."""
+
+    @abstractmethod
+    def _extract(self, task: Task) -> list[Unit]:
+        """The components, one unit each, or a single unit with all of them."""
+
+    def _keep(self, units: list[Unit]) -> None:
+        """Store the attributes of the method's own, one entry per component."""
+        for name in units[0].kept:
+            setattr(self, name, _stacked([np.asarray(unit.kept[name]) for unit in units]))
+
+
+def one_by_one(task: Task, rule: str, find: Callable[[Operator, int], Unit]) -> list[Unit]:
+    """A component at a time, each from the matrix less the earlier ones."""
+    operator, units = task.operator, []
+    for j in range(task.m):
+        units.append(find(operator, j))
+        operator = deflate(operator, units[-1].Z[:, 0], rule) if j + 1 < task.m else operator
+    return units
+
+
+def refitted(operator: Operator, Z: Array) -> Array:
+    """The loadings of the most variance on the pattern of Z: the paper's post-processing."""
+    pattern = Z != 0
+    problem = Problem(operator, FixedSupport(pattern), np.ones(Z.shape[1], operator.dtype))
+    point = problem.feasible_set.point(operator.combine(Z.astype(operator.dtype)))
+    return refit(problem, point, "auto", pattern)
+
+
+def variances_in_order(gram: Array) -> Array:
+    """Adjusted variance of each component beyond those before it, (m,), from the Gram matrix of the scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> variances_in_order(np.array([[1.0, 1.0], [1.0, 5.0]])).round(12)
+    array([1., 4.])
+    """
+    w, V = np.linalg.eigh(gram)
+    root = np.sqrt(np.where(w > 1e-12 * w[-1], w, 0))[:, None] * V.T
+    return np.asarray(np.diagonal(np.linalg.qr(root, mode="r")) ** 2)
+
+
+def keep_largest(Z: Array, wanted: Sequence[int]) -> Array:
+    """Unit columns with the kⱼ largest |loadings| of Z, the others zero."""
+    kept = np.zeros_like(Z)
+    for j, k in enumerate(wanted):
+        rows = top(np.abs(Z[:, j : j + 1]), k)[:, 0]
+        kept[rows, j] = Z[rows, j]
+    return unit_columns(kept)
+
+
+def _joined(units: list[Unit]) -> Extraction:
+    """All units as the extraction that the estimators report."""
+    m = sum(unit.Z.shape[1] for unit in units)
+    gamma = np.array([unit.gamma for unit in units])
+    return Extraction(
+        Z=np.hstack([unit.Z for unit in units]),
+        gamma=gamma if gamma.size == m else np.full(m, np.nan),
+        objective=np.array([unit.objective for unit in units]),
+        gap=np.array([unit.gap for unit in units]),
+        n_iter=np.array([max(unit.n_iter, 1) for unit in units]),
+        converged=np.array([unit.converged for unit in units]),
+        notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
+    )
+
+
+def _stacked(rows: list[Array]) -> Array:
+    """Rows of all units below each other; shorter ones end in NaN, or in −1 where they hold whole numbers."""
+    if rows[0].ndim == 1:
+        return np.concatenate(rows)
+    width = max(part.shape[1] for part in rows)
+    filler = -1 if rows[0].dtype.kind == "i" else np.nan
+    return np.vstack([np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=filler) for part in rows])

@@ -1,0 +1,249 @@
+"""Greedy selection: one variable more, or one less, at a time (d'Aspremont et al. 2008; Moghaddam et al. 2006).
+
+Both directions look at all candidates through one eigendecomposition of the current matrix: adding a variable
+borders it, removing one deletes a row and a column, and the largest eigenvalue after either solves a scalar
+("secular") equation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpower._arrays import Array, first_largest
+from gpower.baselines.base import Baseline, Task, Unit, one_by_one
+from gpower.operators import Operator
+from gpower.parameters import one_of
+from gpower.postprocess import fill_unit
+
+#: Most variables of a backward pass, which factorises a matrix of all that are left at every step.
+BACKWARD_UP_TO = 1000
+#: Newton steps, and halvings of an interval, that reach full precision.
+NEWTON_STEPS, HALVINGS = 60, 60
+
+
+class Greedy(Baseline):
+    """Variables chosen one at a time, each the one that raises the variance of the component most.
+
+    One fit gives the whole path: the best set found for every number of variables.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    cardinality : int or sequence of int, optional
+        Number of variables, of all components or one number each.
+    gamma : float or sequence of float, optional
+        Instead, the price of a variable: the number on the path with the largest variance − γ·number is taken. A
+        fraction in [0, 1) of the largest squared column norm, as in `GPower`; default 0.01.
+    search : {"full", "approximate"}, default="full"
+        Take the variable that gives the largest eigenvalue; or the one most correlated with the component so
+        far, which needs one eigenvector per step and ranks the others by it.
+    backward : bool, default=False
+        Also remove variables one at a time from the full set, and take for every number of variables the better of
+        the two sets. For up to 1000 variables.
+    covariance : {None, "precomputed"}
+        X is a covariance or correlation matrix.
+    center, scale : bool, default=True, False
+        Subtract means; divide by standard deviations.
+    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
+        How a component is removed before the next.
+    refit : bool, default=False
+        Choose the loadings of all patterns anew, together. For one component nothing changes.
+
+    Attributes
+    ----------
+    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
+        As in `gpower.GPower`; `n_iter_` counts the variables chosen.
+    order_ : ndarray of int of shape (n_components, k)
+        Variables in the order in which the forward pass took them, of the matrix less earlier components; −1 after
+        the last one.
+    path_variance_ : ndarray of shape (n_components, k)
+        Variance of the best set of 1, 2, …, k variables, in the units of `explained_variance_`; NaN after the last.
+
+    References
+    ----------
+    d'Aspremont, Bach, El Ghaoui (2008). Optimal solutions for sparse principal component analysis. Journal of
+    Machine Learning Research 9, 1269–1294.
+
+    Moghaddam, Weiss, Avidan (2006). Spectral bounds for sparse PCA: exact and greedy algorithms. Advances in
+    Neural Information Processing Systems 18, 915–922.
+
+    Examples
+    --------
+    >>> from gpower.baselines import Greedy
+    >>> from gpower.datasets import load_pitprops
+    >>> path = Greedy(1, cardinality=13, covariance="precomputed").fit(load_pitprops().correlation)
+    >>> path.order_[0, :4].tolist(), path.path_variance_[0, :4].round(3).tolist()
+    ([0, 1, 8, 9], [1.0, 1.954, 2.475, 2.937])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        cardinality: Any = None,
+        gamma: Any = None,
+        search: str = "full",
+        backward: bool = False,
+        covariance: str | None = None,
+        center: bool = True,
+        scale: bool = False,
+        deflation: str = "projection",
+        refit: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.cardinality = cardinality
+        self.gamma = gamma
+        self.search = search
+        self.backward = backward
+        self.covariance = covariance
+        self.center = center
+        self.scale = scale
+        self.deflation = deflation
+        self.refit = refit
+
+    def _check(self, shape: tuple[int, int]) -> None:
+        one_of(self.search, "search", ("full", "approximate"))
+        if one_of(self.backward, "backward", (True, False)) and shape[1] > BACKWARD_UP_TO:
+            raise ValueError(
+                f"backward=True removes variables from the full set, which takes too long for n_features={shape[1]}; "
+                f"use it with up to {BACKWARD_UP_TO}, or backward=False."
+            )
+
+    def _extract(self, task: Task) -> list[Unit]:
+        return one_by_one(task, self.deflation, lambda operator, j: self._unit(operator, task, j))
+
+    def _unit(self, operator: Operator, task: Task, j: int) -> Unit:
+        norms = operator.column_norms
+        if not norms.any():
+            empty = {"order_": np.zeros((1, 0), int), "path_variance_": np.zeros((1, 0))}
+            return Unit(np.zeros((norms.size, 1), operator.dtype), kept=empty)
+        gamma = np.nan if task.wanted else float(task.recipe.formulation.levels[j]) * float(norms.max()) ** 2
+        most = task.wanted[j] if task.wanted else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
+        path = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")
+        supports = [path.order[:k] for k in range(1, path.order.size + 1)]
+        variances = path.variances
+        if self.backward:
+            supports, variances = _better(supports, variances, *backward(operator, len(supports)))
+        k = len(supports) if task.wanted else int(np.argmax(variances - gamma * np.arange(1, len(supports) + 1))) + 1
+        z, value = fill_unit(operator, np.sort(supports[k - 1]))
+        kept = {"order_": path.order[None], "path_variance_": variances[None] / task.degrees}
+        objective = value if task.wanted else value - gamma * k
+        return Unit(z[:, None], len(supports), True, gamma, objective, kept=kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Variables in the order of their choice, and the variance of the component of the first 1, 2, … of them."""
+
+    order: Array
+    variances: Array
+
+
+def forward(operator: Operator, most: int, *, full: bool) -> Path:
+    """Add variables one at a time, from the one of the largest variance on: one pass per step.
+
+    `full` compares the largest eigenvalues of all enlarged sets; otherwise the variable most correlated with
+    the current component comes next, (aᵢᵀx)² being a lower bound of what it adds.
+    """
+    squares = operator.column_norms.astype(np.float64) ** 2
+    order, variances = [first_largest(squares)], [float(squares.max())]
+    S = np.zeros((most, squares.size))  # rows of AᵀA of the chosen variables
+    S[0] = _row(operator, order[0])
+    while len(order) < most:
+        k = len(order)
+        w, U = np.linalg.eigh(S[:k, order])
+        C = U.T @ S[:k]  # (k, n): correlations of every variable with the eigenvectors' scores
+        values = bordered_eigenvalues(w, C**2, squares) if full else C[-1] ** 2
+        values[order] = -np.inf
+        values[squares == 0] = -np.inf
+        order.append(first_largest(values))
+        S[k] = _row(operator, order[-1])
+        variances.append(float(np.linalg.eigvalsh(S[: k + 1, order])[-1]))
+    return Path(np.array(order), np.array(variances))
+
+
+def _row(operator: Operator, i: int) -> Array:
+    """Row i of AᵀA."""
+    return operator.correlate(operator.columns(np.array([i])))[:, 0].astype(np.float64)
+
+
+def bordered_eigenvalues(w: Array, squares: Array, d: Array) -> Array:
+    """Largest eigenvalues of diag(w) bordered by vectors c and corners d, for many c at once.
+
+    Each is the root above max(w) of λ − d − Σᵢ cᵢ²/(λ − wᵢ), an increasing concave function: Newton's method from
+    a lower bound rises to it. The bound is the eigenvalue of the 2 × 2 part of the largest w.
+
+    Parameters
+    ----------
+    w : ndarray of shape (k,)
+        Ascending.
+    squares : ndarray of shape (k, n)
+        cᵢ², a column for each candidate.
+    d : ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bordered_eigenvalues(np.array([1.0]), np.array([[4.0, 0.0]]), np.array([1.0, 3.0]))
+    array([3., 3.])
+    """
+    least = 1e-14 * max(float(w[-1]), float(d.max()), np.finfo(float).tiny)
+    value = 0.5 * (w[-1] + d + np.sqrt((w[-1] - d) ** 2 + 4 * squares[-1]))
+    value = np.maximum(value, w[-1] + least)  # off the pole, where no candidate differs by more than rounding
+    for _ in range(NEWTON_STEPS):
+        inverse = 1 / (value - w[:, None])  # (k, n)
+        parts = squares * inverse
+        excess = value - d - parts.sum(axis=0)
+        step = np.maximum(-excess / (1 + np.sum(parts * inverse, axis=0)), 0)
+        value = value + step
+        if np.all(step <= 1e-15 * value):
+            break
+    return np.asarray(value)
+
+
+def backward(operator: Operator, most: int) -> tuple[list[Array], Array]:
+    """Remove variables one at a time from all of them; the sets of 1, …, `most` variables and their variances."""
+    active = np.flatnonzero(operator.column_norms)
+    S = operator.gram(np.arange(operator.shape[1])).astype(np.float64)
+    supports, variances = [], []
+    while active.size:
+        w, U = np.linalg.eigh(S[np.ix_(active, active)])
+        if active.size <= most:
+            supports.append(active)
+            variances.append(float(w[-1]))
+        active = np.delete(active, int(np.argmax(shrunk_eigenvalues(w, U))))
+    return supports[::-1], np.array(variances[::-1])
+
+
+def shrunk_eigenvalues(w: Array, U: Array) -> Array:
+    """Largest eigenvalues of U diag(w) Uᵀ less its row and column i, for every i.
+
+    Each is the root of Σⱼ uᵢⱼ²/(wⱼ − λ), which grows with λ, between the two largest of w (ascending).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shrunk_eigenvalues(np.array([1.0, 2.0]), np.eye(2)).round(12)
+    array([2., 1.])
+    """
+    if w.size == 1:
+        return np.zeros(1)
+    squares = U**2  # (n, n), row i of variable i
+    low, high = np.full(w.size, w[-2]), np.full(w.size, w[-1])
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        distance = w - middle[:, None]
+        distance[distance == 0] = np.finfo(float).tiny
+        above = np.sum(squares / distance, axis=1) > 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(0.5 * (low + high))
+
+
+def _better(supports: list[Array], variances: Array, others: list[Array], values: Array) -> tuple[list[Array], Array]:
+    """For every number of variables the set of the larger variance."""
+    chosen = [b if y > x else a for a, b, x, y in zip(supports, others, variances, values, strict=True)]
+    return chosen, np.maximum(variances, values)

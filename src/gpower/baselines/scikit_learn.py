@@ -1,0 +1,163 @@
+"""scikit-learn's SparsePCA behind the same estimator, its penalty calibrated to a number of variables."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import SparsePCA
+from sklearn.exceptions import ConvergenceWarning
+
+from gpower._arrays import Array, unit_columns
+from gpower.baselines.base import Baseline, Task, Unit
+from gpower.baselines.levels import bisected
+from gpower.operators.base import Operator
+from gpower.parameters import number
+
+ONE_ALPHA = (
+    "scikit-learn's SparsePCA has one penalty for all components: their total number of variables is calibrated, "
+    "not the number of each."
+)
+#: Smallest penalty tried, relative to the largest useful one.
+SMALLEST = 1e-6
+
+
+class ScikitLearnSparsePCA(Baseline):
+    """`sklearn.decomposition.SparsePCA`: dictionary learning with an ℓ1 penalty on the loadings.
+
+    A column of comparisons: it adds the calibration to a number of variables, unit loadings, adjusted variance
+    and warnings. Data as given are centred (and scaled) densely.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    cardinality : int or sequence of int, optional
+        `alpha` is calibrated until the components have this many variables in total; there is one for all.
+    alpha : float, optional
+        The penalty of scikit-learn, in the units of the data; default 1.
+    covariance : None
+        Only data: the method needs the samples.
+    center, scale : bool, default=True, False
+        Subtract means; divide by standard deviations.
+    refit : bool, default=False
+        Choose the loadings of the pattern anew, for the most variance.
+    tol, max_iter : float and int, default=1e-4, 1000
+        As in scikit-learn, of each fit.
+    random_state : int, RandomState or None
+        None stands for a fixed seed.
+
+    Attributes
+    ----------
+    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
+        As in `gpower.GPower`; `n_passes_` does not count the reads of scikit-learn.
+    alpha_ : ndarray of shape (n_components,)
+        The penalty in use, the same for all.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from gpower.baselines import ScikitLearnSparsePCA
+    >>> X = np.random.RandomState(0).standard_normal((20, 6)) * [3, 3, 3, 1, 1, 1]
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     model = ScikitLearnSparsePCA(2, cardinality=3).fit(X)
+    >>> int(model.cardinality_.sum())
+    6
+    """
+
+    _sparsity_word = "alpha"
+    _needs_samples = True
+    _explains_short = True
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        cardinality: Any = None,
+        alpha: float | None = None,
+        covariance: str | None = None,
+        center: bool = True,
+        scale: bool = False,
+        refit: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.cardinality = cardinality
+        self.alpha = alpha
+        self.covariance = covariance
+        self.center = center
+        self.scale = scale
+        self.refit = refit
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _check(self, shape: tuple[int, int]) -> None:
+        if self.alpha is not None:
+            number(self.alpha, "alpha", 0.0)
+        if self.covariance is not None:
+            raise ValueError("scikit-learn's SparsePCA needs the samples; it takes no precomputed covariance.")
+
+    def _extract(self, task: Task) -> list[Unit]:
+        A = _samples(task.operator)
+        if task.wanted is None:
+            end = self._solve(A, task, 1.0 if self.alpha is None else float(self.alpha))
+        else:
+            total = sum(task.wanted)
+            largest = float(task.operator.column_norms.max())
+            end = bisected(lambda alpha: self._solve(A, task, alpha), _size, largest, SMALLEST * largest, total)
+            end = replace(end, Z=_largest_of_all(end.Z, total))
+        uneven = task.wanted is not None and np.any(np.count_nonzero(end.Z, axis=0) != task.wanted)
+        notes = (ONE_ALPHA,) if uneven else ()
+        kept = {"alpha_": np.full(task.m, end.alpha)}
+        return [Unit(end.Z.astype(task.operator.dtype), end.n_iter, end.n_iter < self.max_iter, kept=kept, notes=notes)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+    def _solve(self, A: Array, task: Task, alpha: float) -> End:
+        """scikit-learn's answer at one penalty."""
+        model = SparsePCA(
+            task.m, alpha=alpha, method="cd", tol=self.tol, max_iter=self.max_iter, random_state=self.random_state or 0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of single regressions
+            model.fit(A)
+        return End(alpha, unit_columns(model.components_.T), int(model.n_iter_))
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """Loadings at one penalty."""
+
+    alpha: float
+    Z: Array
+    n_iter: int
+
+
+def _size(end: End) -> int:
+    return int(np.count_nonzero(end.Z))
+
+
+def _samples(operator: Operator) -> Array:
+    """A, dense; weighted rows, whose mean is not zero, twice with either sign so that nothing is left to centre."""
+    if operator.is_sparse:
+        raise ValueError("scikit-learn's SparsePCA takes no sparse matrix of samples.")
+    A = operator.columns(np.arange(operator.shape[1]))
+    return A if operator.sample_radius is None else np.vstack([A, -A]) / np.sqrt(2)
+
+
+def _largest_of_all(Z: Array, total: int) -> Array:
+    """Z with at most `total` non-zeros, the largest of all columns together; unit columns."""
+    if np.count_nonzero(Z) <= total:
+        return Z
+    least = np.sort(np.abs(Z), axis=None)[-total]
+    return unit_columns(np.where(np.abs(Z) >= least, Z, 0))

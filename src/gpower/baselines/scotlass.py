@@ -1,0 +1,284 @@
+"""SCoTLASS: the variance under a bound on the absolute sum of orthogonal loadings (Jolliffe et al. 2003)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from gpower._arrays import Array, unit_columns
+from gpower.ascent import AscentResult
+from gpower.baselines.base import Baseline, Task, Unit, keep_largest
+from gpower.baselines.levels import bisected
+from gpower.deflation import deflate
+from gpower.feasible_sets import Point
+from gpower.formulations import Problem
+from gpower.operators import Operator
+from gpower.parameters import number, per_unit, whole
+from gpower.penalties import L1Ball
+from gpower.postprocess import leading_components
+from gpower.starts import unit_starts
+from gpower.working_set import ascend
+
+#: Newton steps of the dual, how often one is shortened, the residual at which it is solved, and one that is none.
+NEWTON_STEPS, HALVINGS, SOLVED, UNSOLVED = 60, 20, 1e-10, 1e-5
+#: Bounds tried for a wanted number of variables.
+BISECTIONS = 12
+#: Share of the dual value below which the thresholded vector counts as zero.
+VANISHED = 1e-6
+
+
+class SCoTLASS(Baseline):
+    """Orthogonal loadings of the most variance whose absolute values sum to at most t.
+
+    Maximises ‖A z‖ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ t and z orthogonal to the earlier components, one component at a time.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    cardinality : int or sequence of int, optional
+        Number of variables, of all components or one number each: t is calibrated to it. Where no t gives it, the
+        nearest pattern is cut to the largest loadings, which then are no longer quite orthogonal.
+    t : float or sequence of float, optional
+        The bound, from 1 (a single variable) to √n_features (ordinary PCA); by default half of √n_features.
+    covariance : {None, "precomputed"}
+        X is a covariance or correlation matrix.
+    center, scale : bool, default=True, False
+        Subtract means; divide by standard deviations.
+    refit : bool, default=False
+        Choose the loadings of the pattern anew, for the most variance; they leave the bound and orthogonality.
+    n_init : int, default=4
+        Starts of each component, the first principal component of what is left among them.
+    tol, max_iter : float and int, default=1e-6, 1000
+        Stop when the objective grows by no more than this, relatively; most steps.
+    random_state : int, RandomState or None
+        Of ties between starts. None stands for a fixed seed.
+
+    Attributes
+    ----------
+    components_, explained_variance_, explained_variance_ratio_, cardinality_, objective_, n_iter_, converged_
+        As in `gpower.GPower`.
+    t_ : ndarray of shape (n_components,)
+        The bounds in use.
+
+    References
+    ----------
+    Jolliffe, Trendafilov, Uddin (2003). A modified principal component technique based on the LASSO. Journal of
+    Computational and Graphical Statistics 12, 531–547.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.baselines import SCoTLASS
+    >>> from gpower.datasets import load_pitprops
+    >>> model = SCoTLASS(2, t=1.75, covariance="precomputed").fit(load_pitprops().correlation)
+    >>> bool(np.all(np.abs(model.components_).sum(axis=1) <= 1.75 + 1e-6))
+    True
+    >>> round(abs(float(model.components_[0] @ model.components_[1])), 6)
+    0.0
+    """
+
+    _sparsity_word = None
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        cardinality: Any = None,
+        t: Any = None,
+        covariance: str | None = None,
+        center: bool = True,
+        scale: bool = False,
+        refit: bool = False,
+        n_init: int = 4,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.cardinality = cardinality
+        self.t = t
+        self.covariance = covariance
+        self.center = center
+        self.scale = scale
+        self.refit = refit
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _check(self, shape: tuple[int, int]) -> None:
+        self._exclude_cardinality("t")
+        whole(self.n_init, "n_init", 1)
+        for bound in [] if self.t is None else per_unit(self.t, "t", self.n_components):
+            number(bound, "t", 1.0)
+
+    def _extract(self, task: Task) -> list[Unit]:
+        bounds = self.t if self.t is not None else max(1.0, 0.5 * float(np.sqrt(task.operator.shape[1])))
+        units: list[Unit] = []
+        rest = task.operator
+        for t in per_unit(bounds, "t", task.m):
+            earlier = np.hstack([np.zeros((rest.shape[1], 0)), *(unit.Z for unit in units)])
+            units.append(self._unit(task, rest, earlier, float(t)))
+            rest = deflate(rest, units[-1].Z[:, 0], "orthogonalized")
+        return units
+
+    def _unit(self, task: Task, rest: Operator, earlier: Array, t: float) -> Unit:
+        """The next component; `rest` is the matrix outside the span of the earlier ones, where starts come from."""
+        if not rest.column_norms.any():
+            return Unit(np.zeros((rest.shape[1], 1), rest.dtype), kept={"t_": np.array([np.nan])})
+        starts = self._starts(task, rest)
+        first = starts[0]
+
+        def solve(s: float) -> End:
+            problem = Problem(task.operator, OrthogonalL1Ball(s, earlier), np.ones(1, task.operator.dtype))
+            ends = [ascend(problem, start, task.recipe.settings) for start in starts]
+            best = max(ends, key=lambda end: end.value)
+            starts[:] = [best.point, first]  # for the next bound
+            return End(s, best, problem.loadings(best.point))
+
+        if task.wanted is None:
+            end = solve(t**2)
+        else:
+            k = task.wanted[earlier.shape[1]]
+            end = bisected(
+                solve, lambda end: int(np.count_nonzero(end.Z)), 1.0, float(k), k, most=BISECTIONS, densest=True
+            )
+        Z, exact = end.Z, task.wanted is None or np.count_nonzero(end.Z) == k
+        Z = orthogonalized(Z, earlier) if exact else keep_largest(Z, [k])
+        result = end.result
+        kept = {"t_": np.array([np.sqrt(end.s)])}
+        return Unit(Z, result.n_iter, result.converged, objective=result.value, gap=result.gap, kept=kept)
+
+    def _starts(self, task: Task, rest: Operator) -> list[Point]:
+        """The first principal component of what is left, and its most promising columns."""
+        problem = Problem(task.operator, L1Ball(1.0), np.ones(1, rest.dtype))
+        first, _ = leading_components(rest, 1)
+        starts = [problem.feasible_set.point(task.operator.combine(first.astype(rest.dtype)))]
+        if self.n_init > 1:
+            norms = np.where(rest.column_norms > 0, rest.column_norms, 0)
+            columns = unit_starts(problem, norms, min(self.n_init - 1, int(np.count_nonzero(norms))), task.rng)
+            starts += [columns.column(j) for j in range(columns.C.shape[1])]
+        return starts
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """Where the ascents at a bound ‖z‖₁ ≤ √s ended."""
+
+    s: float
+    result: AscentResult
+    Z: Array
+
+
+@dataclass(frozen=True, eq=False)
+class OrthogonalL1Ball(L1Ball):
+    """max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s and z orthogonal to the columns of `basis`.
+
+    Its dual is the least ‖S_λ(c − Bν)‖ + λ√s over λ ≥ 0 and ν, with S_λ soft thresholding and B the basis: convex,
+    of as many unknowns as there are earlier components and one more; solved by Newton's method, and the maximiser
+    is the thresholded vector there, normalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ball = OrthogonalL1Ball(1.5, np.array([[1.0], [0.0], [0.0]]))
+    >>> ball.evaluate(np.array([[3.0], [2.0], [0.0]]))[1].round(6).ravel().tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    basis: Array = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def restrict(self, idx: Array) -> OrthogonalL1Ball:
+        """The same for the variables `idx` alone, the others being zero."""
+        return OrthogonalL1Ball(self.s, self.basis[idx])
+
+    def _maximizer(self, c: Array) -> Array:
+        if self.basis.shape[1] == 0:
+            return super()._maximizer(c)
+        B, c64 = self.basis.astype(np.float64), c.astype(np.float64)
+        nu = np.linalg.lstsq(B, c64, rcond=None)[0]
+        d = c64 - B @ nu
+        length = float(np.linalg.norm(d))
+        if length <= 1e-12 * float(np.linalg.norm(c64)):
+            return np.zeros_like(c)
+        if np.sum(np.abs(d)) <= np.sqrt(self.s) * length:
+            return np.asarray(d / length, c.dtype)
+        z = super()._maximizer(d)
+        level = np.min(np.abs(d), where=z != 0, initial=np.inf)  # at or above the threshold that z was taken at
+        u, residual = self._dual_minimum(c64, B, np.append(0.9 * level, nu))
+        if residual > UNSOLVED:
+            return np.asarray(self._shorter_maximizer(c64, B), c.dtype)
+        z = soft(c64 - B @ u[1:], u[0])
+        return np.asarray(z / np.linalg.norm(z), c.dtype)
+
+    def _dual_minimum(self, c: Array, B: Array, u: Array) -> tuple[Array, float]:
+        """(λ, ν) of the least dual value by damped Newton steps, and the largest entry of the gradient there."""
+        value, gradient, hessian = self._dual(c, B, u)
+        for _ in range(NEWTON_STEPS):
+            if np.max(np.abs(gradient)) <= SOLVED:
+                break
+            step = -np.linalg.solve(hessian, gradient)
+            for _ in range(HALVINGS):
+                tried = u + step
+                tried[0] = max(tried[0], 0.0)
+                new = self._dual(c, B, tried)
+                if new[0] <= value + 1e-4 * float((tried - u) @ gradient):
+                    break
+                step = step / 4
+            else:
+                break
+            gain = value - new[0]
+            u, (value, gradient, hessian) = tried, new
+            vanished = value - np.sqrt(self.s) * u[0] <= VANISHED * value  # no vector of unit length attains it
+            if gain <= 1e-15 * value or vanished:
+                break
+        return u, float(np.max(np.abs(gradient)))
+
+    def _shorter_maximizer(self, c: Array, B: Array) -> Array:
+        """Where the bound leaves no orthogonal vector of unit length: the best shorter one, by a linear program.
+
+        Made shorter where it came out longer than one, which loses a little of ⟨c, z⟩.
+        """
+        n = c.size
+        cost = -np.concatenate([c, -c])
+        found = linprog(cost, np.ones((1, 2 * n)), [np.sqrt(self.s)], np.hstack([B.T, -B.T]), np.zeros(B.shape[1]))
+        z = found.x[:n] - found.x[n:]
+        return np.asarray(z / max(1.0, float(np.linalg.norm(z))))
+
+    def _dual(self, c: Array, B: Array, u: Array) -> tuple[float, Array, Array]:
+        """The dual function at (λ, ν), its gradient, and its second derivatives, damped far from the minimum."""
+        t = soft(c - B @ u[1:], u[0])
+        length = float(np.linalg.norm(t))
+        bound = float(np.sqrt(self.s))
+        if length == 0:  # λ beyond all entries: only its price is left
+            return np.inf, np.zeros(u.size), np.eye(u.size)
+        active = t != 0
+        z = t[active] / length
+        D = np.column_stack([np.sign(z), B[active]])  # −∂t/∂(λ, ν)
+        slopes = D.T @ z
+        gradient = -slopes
+        gradient[0] += bound
+        squares = D.T @ D
+        far = max(float(np.max(np.abs(gradient))), 1e-12)
+        damping = far * np.trace(squares) / u.size * np.eye(u.size)
+        return length + bound * float(u[0]), gradient, (squares - np.outer(slopes, slopes) + damping) / length
+
+
+def soft(c: Array, level: float) -> Array:
+    """S_λ(c) = sign(c)(|c| − λ)₊."""
+    return np.sign(c) * np.maximum(np.abs(c) - level, 0)
+
+
+def orthogonalized(Z: Array, earlier: Array) -> Array:
+    """Z made orthogonal to the earlier loadings to rounding, without new variables; as it is where that is far off."""
+    used = np.flatnonzero(Z[:, 0])
+    if used.size == 0 or earlier.shape[1] == 0:
+        return Z
+    near = Z.astype(np.float64)
+    near[used] -= earlier[used] @ np.linalg.lstsq(earlier[used], near[used], rcond=1e-10)[0]
+    near = unit_columns(near)
+    return near.astype(Z.dtype) if float(near[:, 0] @ Z[:, 0]) > 1 - 1e-3 else Z

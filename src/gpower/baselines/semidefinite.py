@@ -1,0 +1,204 @@
+"""The semidefinite relaxation of sparse PCA, by the alternating direction method of multipliers, with a proven bound.
+
+A unit vector x of at most k non-zeros has ‖x‖₁² ≤ k, so X = xxᵀ is feasible for
+
+    maximise ⟨S, X⟩ over X ⪰ 0, tr X = 1, Σ|Xᵢⱼ| ≤ k.
+
+For every symmetric W and every feasible X, ⟨S, X⟩ = ⟨S − W, X⟩ + ⟨W, X⟩ ≤ λmax(S − W) + k max|Wᵢⱼ|: an upper bound on
+the variance of any component of k variables, whatever W; the multipliers of the method supply good ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+
+from gpower._arrays import Array
+
+#: Steps between two evaluations of the bound, and between two looks at the step size.
+CHECK, BALANCE = 10, 20
+#: Ratio of the residuals at which the step size is changed, and by how much.
+UNEVEN, CHANGE = 5.0, 2.0
+#: Distance from the ℓ1 ball, in units of the tolerance, at which X counts as feasible.
+FEASIBLE = 10.0
+#: Over-relaxation: how far beyond X a round goes on from Y.
+RELAXED = 1.6
+#: Eigenpairs of a projection computed at first; more where these do not suffice.
+FEW = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """Where the method stopped.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, n)
+        Positive semidefinite of trace one; near a matrix with Σ|Xᵢⱼ| ≤ k.
+    value, upper : float
+        ⟨S, X⟩, and the proven bound: no component of k variables has a larger variance than `upper`.
+    n_iter : int
+    converged : bool
+        Whether value and bound met within the tolerance.
+    """
+
+    X: Array
+    value: float
+    upper: float
+    n_iter: int
+    converged: bool
+
+
+def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relaxation:
+    """Solve the relaxation for a symmetric S.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, n)
+    k : int
+        Number of variables.
+    tol : float
+        Stop once bound and value differ by no more than this, relatively, and X is within ten times as much of the
+        ℓ1 ball.
+    max_iter : int
+        Most steps, each an eigendecomposition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = relax(np.diag([3.0, 1.0]) + 1.0, 1)
+    >>> 4.0 <= found.upper < 4.01
+    True
+    """
+    scale = float(np.max(np.abs(S)))
+    if scale == 0:
+        return Relaxation(np.eye(S.shape[0]) / S.shape[0], 0.0, 0.0, 0, True)
+    S = S / scale
+    state = _start(S, k)
+    upper = dual_bound(S, np.zeros_like(S), k)
+    for n_iter in range(1, max_iter + 1):
+        state = _step(S, k, state)
+        if n_iter % BALANCE == 0:
+            state = _balanced(state)
+        if n_iter % CHECK == 0:
+            upper = min(upper, dual_bound(S, state.step * state.U, k))
+            value = float(np.sum(S * state.X))
+            nearly_feasible = state.primal <= FEASIBLE * tol * float(np.linalg.norm(state.X))
+            if abs(upper - value) <= tol * upper and nearly_feasible:
+                return Relaxation(state.X, value * scale, upper * scale, n_iter, True)
+    value = float(np.sum(S * state.X))
+    return Relaxation(state.X, value * scale, upper * scale, max_iter, False)
+
+
+def dual_bound(S: Array, W: Array, k: int) -> float:
+    """λmax(S − W) + k max|W|, plus what rounding may have taken from the eigenvalue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dual_bound(np.eye(2), np.zeros((2, 2)), 1) >= 1
+    True
+    """
+    M = S - 0.5 * (W + W.T)
+    n = M.shape[0]
+    largest = float(sla.eigh(M, eigvals_only=True, subset_by_index=[n - 1, n - 1])[0])
+    rounding = n * float(np.finfo(np.float64).eps) * float(np.linalg.norm(M))
+    return largest + k * float(np.max(np.abs(W))) + rounding
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """X in the spectraplex, Y in the ℓ1 ball, U the scaled multiplier of X = Y; `step` its scale; its residuals."""
+
+    X: Array
+    Y: Array
+    U: Array
+    step: float
+    rank: int
+    primal: float = 0.0
+    dual: float = 0.0
+
+
+def _start(S: Array, k: int) -> _State:
+    zero = np.zeros_like(S)
+    return _State(zero, zero, zero, step=float(k), rank=FEW)  # entries of X are of the order of 1/k
+
+
+def _step(S: Array, k: int, state: _State) -> _State:
+    """One round: X, then Y, then the multiplier."""
+    X, rank = spectraplex_projection(state.Y - state.U + S / state.step, state.rank)
+    ahead = RELAXED * X + (1 - RELAXED) * state.Y
+    Y = l1_projection(ahead + state.U, float(k))
+    U = state.U + ahead - Y
+    primal = float(np.linalg.norm(X - Y))
+    dual = state.step * float(np.linalg.norm(Y - state.Y))
+    return _State(X, Y, U, state.step, rank, primal, dual)
+
+
+def _balanced(state: _State) -> _State:
+    """A step size that keeps both residuals of the same order."""
+    if state.primal > UNEVEN * state.dual:
+        factor = CHANGE
+    elif state.dual > UNEVEN * state.primal:
+        factor = 1 / CHANGE
+    else:
+        return state
+    return _State(state.X, state.Y, state.U / factor, state.step * factor, state.rank, state.primal, state.dual)
+
+
+def spectraplex_projection(M: Array, rank: int = FEW) -> tuple[Array, int]:
+    """The nearest positive semidefinite matrix of trace one, and its rank plus some: a guess for the next call.
+
+    Only the leading eigenpairs matter: those of `rank` are computed, more where all of them turn out positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spectraplex_projection(np.diag([3.0, 1.0]))[0]
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    n = M.shape[0]
+    while True:
+        rank = n if rank > n // 8 else rank  # all of them take less time than many
+        w, V = np.linalg.eigh(M) if rank == n else sla.eigh(M, subset_by_index=[n - rank, n - 1], driver="evr")
+        weights = simplex_projection(w)
+        positive = int(np.count_nonzero(weights))
+        if positive < rank or rank == n:
+            break
+        rank *= 2
+    V = V[:, rank - positive :] * np.sqrt(weights[rank - positive :])
+    return np.asarray(V @ V.T), positive + FEW
+
+
+def simplex_projection(v: Array) -> Array:
+    """The nearest non-negative vector of sum one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> simplex_projection(np.array([0.5, 1.0]))
+    array([0.25, 0.75])
+    """
+    ordered = np.sort(v)[::-1]
+    levels = (np.cumsum(ordered) - 1) / np.arange(1, v.size + 1)
+    level = levels[np.flatnonzero(ordered > levels)[-1]]
+    return np.maximum(v - level, 0)
+
+
+def l1_projection(M: Array, radius: float) -> Array:
+    """The nearest matrix with Σ|Mᵢⱼ| ≤ radius: entries shrunk by a common amount.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> l1_projection(np.array([[2.0, -1.0]]), 1.0)
+    array([[ 1., -0.]])
+    """
+    size = np.abs(M)
+    if size.sum() <= radius:
+        return M
+    shrunk = radius * simplex_projection(size.ravel() / radius).reshape(M.shape)
+    return np.copysign(shrunk, M)

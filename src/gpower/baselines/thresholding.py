@@ -1,0 +1,98 @@
+"""Simple thresholding: ordinary loadings with the small ones set to zero (Cadima and Jolliffe 1995)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpower._arrays import Array, unit_columns
+from gpower.baselines.base import Baseline, Task, Unit, keep_largest
+from gpower.parameters import number
+from gpower.postprocess import leading_components
+
+
+class Thresholding(Baseline):
+    """Ordinary principal components, small loadings set to zero, the others scaled to unit norm.
+
+    The oldest way to sparse loadings, and a misleading one: large loadings often belong to variables that
+    repeat each other, so that the components so truncated may be far from the best of that size.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    cardinality : int or sequence of int, optional
+        Keep that many largest loadings, of all components or one number each.
+    threshold : float, optional
+        Keep loadings of at least this absolute value instead; by default 1/√n_features, what each would have
+        were all equal.
+    covariance : {None, "precomputed"}
+        X is a covariance or correlation matrix.
+    center, scale : bool, default=True, False
+        Subtract means; divide by standard deviations.
+    refit : bool, default=False
+        Choose the kept loadings anew, for the most variance.
+
+    Attributes
+    ----------
+    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
+        As in `gpower.GPower`; nothing is iterated, `n_iter_` is one and `converged_` true.
+
+    References
+    ----------
+    Cadima, Jolliffe (1995). Loading and correlations in the interpretation of principle components. Journal of
+    Applied Statistics 22, 203–214.
+
+    Examples
+    --------
+    >>> from gpower.baselines import Thresholding
+    >>> from gpower.datasets import load_pitprops
+    >>> model = Thresholding(1, cardinality=4, covariance="precomputed").fit(load_pitprops().correlation)
+    >>> list(model.loadings(load_pitprops().feature_names)[0])
+    ['length', 'topdiam', 'ringbut', 'whorls']
+    """
+
+    _sparsity_word = "threshold"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        cardinality: Any = None,
+        threshold: float | None = None,
+        covariance: str | None = None,
+        center: bool = True,
+        scale: bool = False,
+        refit: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.cardinality = cardinality
+        self.threshold = threshold
+        self.covariance = covariance
+        self.center = center
+        self.scale = scale
+        self.refit = refit
+
+    def _check(self, shape: tuple[int, int]) -> None:
+        check_threshold(self.threshold)
+
+    def _extract(self, task: Task) -> list[Unit]:
+        Z, _ = leading_components(task.operator, task.m)
+        level = 1 / np.sqrt(Z.shape[0]) if self.threshold is None else self.threshold
+        return [Unit(truncated(Z, task.wanted, level))]
+
+
+def check_threshold(threshold: Any) -> None:
+    """Refuse a level that no loading, or only a lone one, reaches."""
+    if threshold is not None and number(threshold, "threshold", 0.0) >= 1:
+        raise ValueError(f"threshold={threshold!r}: unit loadings lie below 1; take a level in [0, 1).")
+
+
+def truncated(Z: Array, wanted: Sequence[int] | None, level: float) -> Array:
+    """Unit columns of Z, each cut to its wanted number of largest loadings, or to those that reach the level."""
+    if wanted is not None:
+        return keep_largest(Z, wanted)
+    rounding = 1 - 1e3 * np.finfo(Z.dtype).eps
+    return unit_columns(np.where(np.abs(Z) >= level * rounding, Z, 0))

@@ -1,0 +1,105 @@
+"""``gpower compare``, as a person and as a program use it."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from gpower import compare
+from gpower.datasets import load_pitprops, load_planted_expression
+
+typer = pytest.importorskip("typer")
+rich = pytest.importorskip("rich")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from gpower import cli  # noqa: E402
+from gpower.comparison import METHODS  # noqa: E402
+
+EXPRESSION = load_planted_expression()
+FEW = "gpower-l0,greedy,spca"
+
+
+@pytest.fixture
+def gpower(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*args):
+        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def expression(tmp_path):
+    path = tmp_path / "expression.csv"
+    np.savetxt(path, EXPRESSION.X, delimiter=",", header=",".join(EXPRESSION.feature_names), comments="")
+    return path
+
+
+def test_the_table_has_the_figures_of_the_library(gpower, expression):
+    result = gpower("compare", expression, "-k", "8,6,5", "--methods", FEW)
+    assert result.exit_code == 0
+    assert "60 samples × 150 variables" in result.stdout
+    table = compare(EXPRESSION.X, n_components=3, cardinality=(8, 6, 5), methods=FEW.split(","))
+    for entry in table:
+        line = next(line for line in result.stdout.splitlines() if line.split()[:1] == [entry.method])
+        assert f"{100 * entry.adjusted_variance:.2f} %" in line
+        assert f"{100 * entry.share_of_pca:.1f} %" in line
+        assert ("8-6-5" if entry.method != "pca" else "3 × 150") in line
+
+
+def test_all_methods_run_on_the_demo_data(gpower, expression):
+    result = gpower("compare", expression, "-m", 2, "-k", 8)
+    assert result.exit_code == 0
+    lines = {line.split()[0]: line for line in result.stdout.splitlines()[1:] if "%" in line}
+    assert list(lines) == ["pca", *METHODS]
+    assert [name for name, line in lines.items() if "–" in line] == ["scikit-learn"]  # its passes are not counted
+    assert max(map(len, lines.values())) <= 80
+
+
+def test_json_and_files(gpower, expression, tmp_path):
+    folder, picture = tmp_path / "out", tmp_path / "pictures" / "comparison.svg"
+    result = gpower(
+        "compare", expression, "-m", 2, "-k", 8, "--methods", FEW, "--json", "-o", folder, "--plot", picture
+    )
+    entries = json.loads(result.stdout)
+    assert [entry["method"] for entry in entries] == ["pca", *FEW.split(",")]
+    assert entries[1]["cardinality"] == [8, 8]
+    assert "Wrote comparison.csv" in result.stderr
+    with (folder / "comparison.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["adjusted_variance"]) for row in rows] == [entry["adjusted_variance"] for entry in entries]
+    assert picture.read_text().lstrip().startswith("<?xml")
+
+
+def test_a_covariance_leaves_out_what_needs_samples_and_says_so(gpower, tmp_path):
+    pitprops = load_pitprops()
+    path = tmp_path / "pitprops.csv"
+    np.savetxt(path, pitprops.correlation, delimiter=",", header=",".join(pitprops.feature_names), comments="")
+    arguments = ("compare", path, "--covariance", "-m", 1, "-k", 4, "--methods", "gpower-l0,scikit-learn")
+    result = gpower(*arguments, "-o", tmp_path)
+    assert result.exit_code == 0
+    assert "scikit-learn: scikit-learn's SparsePCA needs the samples" in " ".join(result.stdout.split())
+    with (tmp_path / "comparison.csv").open() as file:
+        assert list(csv.DictReader(file))[2]["seconds"] == ""
+    assert json.loads(gpower(*arguments, "--json").stdout)[2]["seconds"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "error: Say how many variables a component may have: -k 20"),
+        (("-k", 8, "--methods", "lasso"), "error: methods='lasso' is not known"),
+        (("-k", 200), "error: cardinality=200: a component uses between 1 and n_features=150"),
+        (("-k", 8, "--plot", "table.xlsx"), "a picture ends in .png"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_one(gpower, expression, arguments, message):
+    result = gpower("compare", expression, *arguments)
+    assert result.exit_code == 1
+    assert message in " ".join(result.stderr.split())

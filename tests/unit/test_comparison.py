@@ -1,0 +1,135 @@
+"""All methods at equal cardinality, by one ruler."""
+
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower, compare
+from gpower.baselines import SPCA, Thresholding
+from gpower.comparison import METHODS
+from gpower.datasets import load_pitprops, load_planted_expression
+from gpower.plotting import plot_comparison
+
+PITPROPS = load_pitprops().correlation
+X = load_planted_expression().X
+K = (8, 6, 5)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return compare(X, n_components=3, cardinality=K)
+
+
+def test_every_method_runs_at_the_same_cardinality(table):
+    assert [entry.method for entry in table] == ["pca", *METHODS]
+    assert len(table) == len(METHODS) + 1
+    for entry in table:
+        assert entry.model is not None, entry.note
+        assert entry.cardinality == ((150,) * 3 if entry.method == "pca" else K)
+
+
+def test_figures_are_those_of_the_loadings(table):
+    A = X - X.mean(axis=0)
+    pca = np.sum(np.linalg.svd(A, compute_uv=False)[:3] ** 2) / np.sum(A**2)
+    for entry in table:
+        Y = A @ entry.model.components_.T
+        own = np.sum(Y**2, axis=0)
+        R = np.linalg.qr(Y[:, np.argsort(-own, kind="stable")], mode="r")
+        assert entry.variance == pytest.approx(own.sum() / np.sum(A**2))
+        assert entry.adjusted_variance == pytest.approx(np.sum(np.diag(R) ** 2) / np.sum(A**2))
+        assert entry.share_of_pca == pytest.approx(entry.adjusted_variance / pca)
+        assert 0 < entry.share_of_pca <= 1 + 1e-12
+        assert entry.seconds > 0
+        assert np.isnan(entry.passes) if entry.method == "scikit-learn" else entry.passes == entry.model.n_passes_
+
+
+def test_entries_are_the_models_that_one_would_fit(table):
+    np.testing.assert_array_equal(table["gpower-l0"].model.components_, GPower(3, cardinality=K).fit(X).components_)
+    np.testing.assert_array_equal(table["spca"].model.components_, SPCA(3, cardinality=K).fit(X).components_)
+    pca = Thresholding(3, cardinality=150).fit(X).explained_variance_ratio_.sum()
+    assert table["pca"].adjusted_variance == pytest.approx(pca)
+
+
+def test_refit_brings_the_methods_together():
+    names = ["gpower-l0", "rsvd-l1", "spca-thresholding", "scotlass"]
+    options = {"n_components": 1, "cardinality": 20, "methods": names}
+    plain = [entry.adjusted_variance for entry in compare(X, **options)][1:]
+    refitted = [entry.adjusted_variance for entry in compare(X, refit=True, **options)][1:]
+    assert refitted[0] == plain[0]
+    assert np.ptp(refitted) < 0.2 * np.ptp(plain)
+    assert np.all(np.array(refitted[1:]) > plain[1:])
+
+
+def test_a_method_that_cannot_run_says_why_in_its_row():
+    covariance = compare(
+        PITPROPS, n_components=2, cardinality=4, covariance="precomputed", methods=["scikit-learn", "greedy"]
+    )
+    assert "takes no precomputed covariance" in covariance["scikit-learn"].note
+    assert covariance["scikit-learn"].model is None
+    assert np.isnan(covariance["scikit-learn"].adjusted_variance)
+    assert covariance["greedy"].model is not None
+    wide = np.random.default_rng(0).standard_normal((5, 501))
+    assert "n_features=501: DSPCA" in compare(wide, cardinality=3, methods=["dspca"])["dspca"].note
+    sparse = compare(sp.csr_array(X), cardinality=3, methods=["scikit-learn", "rsvd-l0"])
+    assert "no sparse matrix" in sparse["scikit-learn"].note
+    assert sparse["rsvd-l0"].cardinality == (3, 3)
+
+
+def test_warnings_of_a_method_are_its_note():
+    rank_one = np.outer(np.arange(8.0), np.arange(1.0, 7.0))
+    entry = compare(rank_one, n_components=2, cardinality=6, methods=["greedy"])["greedy"]
+    assert "no active variable" in entry.note
+
+
+def test_mistakes_are_told_once_and_not_in_every_row():
+    with pytest.raises(ValueError, match=r"methods='fastest' is not known; use one of 'gpower-l0'"):
+        compare(X, cardinality=4, methods=["fastest"])
+    with pytest.raises(ValueError, match="cardinality=0: a component uses between 1 and n_features=150"):
+        compare(X, cardinality=0)
+    with pytest.raises(ValueError, match=r"Input X contains NaN .* column 2, row 1"):
+        compare(np.where(np.arange(20).reshape(5, 4) == 6, np.nan, 1.0), cardinality=2)
+
+
+def test_the_callback_hears_of_each_method():
+    heard = []
+    compare(X, cardinality=4, methods=["rsvd-l0", "thresholding"], callback=heard.append)
+    assert heard == ["rsvd-l0", "thresholding"]
+
+
+def test_to_frame_has_a_row_per_method(table):
+    frame = table.to_frame()
+    assert frame.index.tolist() == ["pca", *METHODS]
+    assert frame.loc["gpower-l0", "cardinality"] == "8-6-5"
+    assert frame.loc["greedy", "adjusted_variance"] == table["greedy"].adjusted_variance
+
+
+def test_a_name_that_was_not_compared_is_refused(table):
+    with pytest.raises(KeyError, match="'lasso' was not compared; there are pca, gpower-l0"):
+        table["lasso"]
+
+
+def test_missing_extras_are_named(table, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'pip install "gpower\[io\]"'):
+        table.to_frame()
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r'pip install "gpower\[plot\]"'):
+        table.plot()
+
+
+def test_the_picture_orders_the_methods_and_names_those_that_do_not_run():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    covariance = compare(
+        PITPROPS, cardinality=4, covariance="precomputed", methods=["scikit-learn", "thresholding", "gpower-l0"]
+    )
+    figure, axes = plt.subplots()
+    assert plot_comparison(covariance, axes) is axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["gpower-l0", "thresholding", "scikit-learn"]
+    widths = [bar.get_width() for bar in axes.patches]
+    np.testing.assert_allclose(widths[0], 100 * covariance["gpower-l0"].share_of_pca)
+    assert widths == sorted(widths, reverse=True)
+    assert "does not run here" in [text.get_text() for text in axes.texts]
+    plt.close(figure)
+    plt.close(covariance.plot().figure)
