@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 
+from gpower import GPower
 from gpower.datasets import (
+    expression_cohort,
+    factor_model,
     gaussian,
     load_pitprops,
     load_planted_expression,
     planted_components,
     planted_expression,
+    zou_hastie_tibshirani,
 )
 
 
@@ -55,6 +59,12 @@ class TestPlantedExpression:
             strengths.append(np.linalg.eigvalsh(C[np.ix_(at, at)])[-1])
         assert strengths[0] > 1.5 * strengths[1] > 1.5**2 * strengths[2]
 
+    def test_gene_sets_are_the_modules_and_the_other_genes(self):
+        bundled = load_planted_expression()
+        sets = bundled.gene_sets
+        assert list(sets)[:4] == ["GROWTH", "IMMUNE", "STRESS", "QUIET_1"]
+        assert sorted(gene for genes in sets.values() for gene in genes) == sorted(bundled.feature_names)
+
 
 class TestPlantedComponents:
     def test_loadings_are_orthonormal_and_live_on_the_supports(self):
@@ -88,3 +98,88 @@ def test_gaussian_repeats_and_is_standard():
     assert abs(X.mean()) < 0.02
     assert abs(X.std() - 1) < 0.02
     np.testing.assert_array_equal(X, gaussian(300, 200, random_state=0))
+
+
+class TestFactorModel:
+    def test_variances_are_those_of_the_model(self):
+        model = factor_model(20_000, 30, n_factors=4, share=0.3, random_state=0)
+        expected = model.scales**2 * (1 + np.sum(model.loadings**2, axis=0))
+        np.testing.assert_allclose(np.var(model.X, axis=0), expected, rtol=0.06)
+
+    def test_factors_move_their_share_and_weaken(self):
+        model = factor_model(5, 20_000, n_factors=4, share=0.1, random_state=0)
+        np.testing.assert_allclose(np.mean(model.loadings != 0, axis=1), 0.1, atol=0.01)
+        sizes = [np.abs(row[row != 0]).mean() for row in model.loadings]
+        np.testing.assert_allclose(sizes, 2 / np.sqrt([1, 2, 3, 4]), rtol=0.05)
+
+    def test_same_scale_without_spread(self):
+        np.testing.assert_array_equal(factor_model(5, 6, spread=0, random_state=0).scales, np.exp(-1))
+
+    def test_repeats_from_seed_and_generator(self):
+        for seed in (lambda: 3, lambda: np.random.RandomState(3), lambda: np.random.default_rng(3)):
+            first, again = (factor_model(5, 6, random_state=seed()).X for _ in range(2))
+            np.testing.assert_array_equal(first, again)
+
+    def test_share(self):
+        with pytest.raises(ValueError, match="share is 4; give the share of the variables"):
+            factor_model(5, 6, share=4)
+
+
+class TestZouHastieTibshirani:
+    def test_exact_covariance(self):
+        S = zou_hastie_tibshirani().covariance
+        # Typed out: var V3 = 0.09·290 + 0.925²·300 + 1, cov(V1, V3) = −0.3·290, cov(V2, V3) = 0.925·300.
+        assert S[0, 0] == 291
+        assert S[0, 1] == 290
+        assert S[4, 4] == 301
+        assert S[0, 4] == 0
+        assert S[8, 8] == pytest.approx(0.09 * 290 + 0.925**2 * 300 + 2)
+        assert S[8, 9] == pytest.approx(0.09 * 290 + 0.925**2 * 300 + 1)
+        assert S[0, 8] == pytest.approx(-87)
+        assert S[4, 9] == pytest.approx(277.5)
+        assert zou_hastie_tibshirani().X is None
+
+    def test_best_component_of_four(self):
+        example = zou_hastie_tibshirani()
+        model = GPower(2, cardinality=4, covariance="precomputed").fit(example.covariance)
+        assert [tuple(np.flatnonzero(row)) for row in model.components_] == list(example.supports)
+        assert model.objective_[0] == pytest.approx(1201.0)
+
+    def test_samples_have_that_covariance(self):
+        example = zou_hastie_tibshirani(50_000, random_state=0)
+        assert example.X.shape == (50_000, 10)
+        np.testing.assert_allclose(np.cov(example.X, rowvar=False), example.covariance, atol=8)
+
+
+class TestExpressionCohort:
+    def test_sets_and_genes(self):
+        cohort = expression_cohort(30, 200, n_sets=8, n_active=3, set_size=20, random_state=0)
+        assert cohort.X.shape == (30, 200)
+        assert (len(cohort.feature_names), len(cohort.sample_names)) == (200, 30)
+        assert cohort.active == ("ACTIVE_1", "ACTIVE_2", "ACTIVE_3")
+        assert list(cohort.gene_sets)[2:4] == ["ACTIVE_3", "QUIET_1"]
+        for genes in cohort.gene_sets.values():
+            assert len(set(genes)) == 20
+            assert len(set(genes) & set(cohort.feature_names)) == 18
+
+    def test_genes_of_active_sets_are_correlated_and_others_are_not(self):
+        cohort = expression_cohort(300, 300, n_sets=6, n_active=3, leak=0.0, random_state=1)
+        at = {gene: j for j, gene in enumerate(cohort.feature_names)}
+        R = np.abs(np.corrcoef(cohort.X, rowvar=False))
+        mean = {}
+        for name, genes in cohort.gene_sets.items():
+            members = [at[gene] for gene in genes if gene in at]
+            block = R[np.ix_(members, members)]
+            mean[name] = (block.sum() - len(members)) / (len(members) * (len(members) - 1))
+        assert min(mean[name] for name in cohort.active) > 2 * max(mean[n] for n in mean if n not in cohort.active)
+
+    def test_repeats_from_its_seed(self):
+        first, again = (expression_cohort(10, 60, random_state=5) for _ in range(2))
+        np.testing.assert_array_equal(first.X, again.X)
+        assert first.gene_sets == again.gene_sets
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="n_active is 9; it is a number of sets, from 0 to n_sets=8"):
+            expression_cohort(n_sets=8, n_active=9)
+        with pytest.raises(ValueError, match=r"set_size is 300; .* at most n_genes=100"):
+            expression_cohort(10, 100, set_size=300)

@@ -61,6 +61,21 @@ class PlantedExpression:
     sample_names: tuple[str, ...]
     modules: dict[str, tuple[str, ...]]
 
+    @property
+    def gene_sets(self) -> dict[str, tuple[str, ...]]:
+        """Gene sets to try enrichment on: the planted modules, and the other genes in sets of ten, QUIET_1, ….
+
+        Examples
+        --------
+        >>> from gpower.datasets import load_planted_expression
+        >>> len(load_planted_expression().gene_sets)
+        17
+        """
+        planted = {gene for genes in self.modules.values() for gene in genes}
+        others = [gene for gene in self.feature_names if gene not in planted]
+        quiet = {f"QUIET_{i // 10 + 1}": tuple(others[i : i + 10]) for i in range(0, len(others), 10)}
+        return self.modules | quiet
+
 
 def load_pitprops() -> Pitprops:
     """The pitprops correlations (Jeffers 1967), the standard test case of sparse PCA.

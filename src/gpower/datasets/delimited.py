@@ -4,7 +4,6 @@ Read line by line, so that everything wrong with a file is reported with its lin
 """
 
 import csv
-import gzip
 import math
 import re
 from array import array
@@ -12,14 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpower.datasets.errors import TableError
+from gpower.datasets.text import Row, open_text
 
-__all__ = ["read_delimited"]
+__all__ = ["listed", "read_delimited", "read_rows"]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
@@ -27,16 +27,6 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _LOOKAHEAD = 200  # rows that decide where the names are
 _SHOWN = 6  # headings that an error lists
 
-# What a file that only claims to be text begins with, and what to do about it.
-_WORKBOOK = "save its sheet as CSV from the spreadsheet program"
-_NOT_TEXT = {
-    b"PK\x03\x04": f"this is a zip archive, as .xlsx workbooks are, and not text; {_WORKBOOK}, or unpack it",
-    b"\xd0\xcf\x11\xe0": f"this is an old Excel workbook (.xls) and not text; {_WORKBOOK}",
-    b"PAR1\x15": "this is a Parquet file and not text; end its name in .parquet",
-    b"\x1f\x8b": "this is gzipped; end its name in .gz, or unpack it with gunzip",
-}
-
-Row = tuple[int, list[str]]  # (line number, cells)
 Names = tuple[str, ...]
 Columns = Sequence[int | str]  # by position from 0, or by heading
 
@@ -113,42 +103,8 @@ def read_delimited(
     (array([[1., 2.],
            [3., 4.]]), None, None)
     """
-    with _open_text(path) as lines:
-        try:
-            return _read_rows(path, _split(path, lines, header), index_col, header, drop, complete)
-        except UnicodeDecodeError as error:
-            raise TableError(path, f"this is not a text file in UTF-8{_in_latin1(path)}") from error
-        except csv.Error as error:
-            raise TableError(path, f"this is not a table in text: {error}") from error
-
-
-def _opened(path: Path, mode: str, **options: Any) -> Any:
-    return (gzip.open if path.suffix.lower() == ".gz" else open)(path, mode, **options)
-
-
-def _open_text(path: Path) -> TextIO:
-    with _opened(path, "rb") as file:
-        start = file.read(8)
-    for magic, advice in _NOT_TEXT.items():
-        if start.startswith(magic):
-            raise TableError(path, advice)
-    # Spreadsheets save "Unicode text" as UTF-16 and begin it with a mark; everything else is UTF-8.
-    encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return cast(TextIO, _opened(path, "rt", encoding=encoding, newline=""))
-
-
-def _in_latin1(path: Path) -> str:
-    """Where a file that is not UTF-8 stops being so, if it is text in Latin-1 or what Windows makes of that."""
-    with _opened(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                letter = line[error.start : error.start + 1].decode("cp1252", errors="replace")
-                if b"\0" in line or not letter.isprintable() or letter == "\ufffd":
-                    return ""
-                return f": line {number} holds {letter!r} in Latin-1; save the file as UTF-8, or use iconv -f latin1"
-    return ""
+    with open_text(path) as lines:
+        return read_rows(path, _split(path, lines, header), index_col, header, drop, complete)
 
 
 def _split(path: Path, lines: Iterable[str], header: bool | None) -> Iterator[Row]:
@@ -214,9 +170,23 @@ def _delimiter(path: Path, line: str) -> str:
     return " " if promised == "\t" and len(bare.split()) > 1 else promised
 
 
-def _read_rows(
-    path: Path, rows: Iterator[Row], index_col: int | str | None, header: bool | None, drop: Columns, complete: bool
+def read_rows(
+    path: Path,
+    rows: Iterator[Row],
+    index_col: int | str | None = None,
+    header: bool | None = None,
+    drop: Columns = (),
+    complete: bool = False,
 ) -> tuple[NDArray[np.float64], Names | None, Names | None]:
+    """Numbers, names of the columns and names of the rows, as `read_delimited`, of lines already cut into cells.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.datasets.delimited import read_rows
+    >>> read_rows(Path("made-up"), iter([(7, ["", "s1"]), (8, ["TP53", "1.5"])]))
+    (array([[1.5]]), ('s1',), ('TP53',))
+    """
     first = list(islice(rows, _LOOKAHEAD))
     if not first:
         raise TableError(path, "the file holds only blank lines and comments")

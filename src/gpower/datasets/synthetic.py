@@ -1,4 +1,4 @@
-"""Problems whose answer is known: Gaussian noise, and sparse components planted in it."""
+"""Problems whose answer is known: Gaussian noise, sparse components planted in it, factors, a textbook example."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-__all__ = ["PlantedComponents", "gaussian", "planted_components", "planted_expression"]
+__all__ = [
+    "FactorModel",
+    "PlantedComponents",
+    "TenVariables",
+    "factor_model",
+    "gaussian",
+    "planted_components",
+    "planted_expression",
+    "zou_hastie_tibshirani",
+]
 
 _MODULES = {"GROWTH": (8, 3.0), "IMMUNE": (6, 2.2), "STRESS": (5, 1.6)}  # name: (genes, sd of the factor)
 
@@ -151,3 +160,147 @@ def planted_expression(random_state: Any = 0) -> tuple[NDArray[np.float64], tupl
             names[j] = f"{module}{rank}"
     levels = rng.uniform(5, 10, 150)
     return np.round(planted.X + levels, 2), tuple(names)
+
+
+@dataclass(frozen=True)
+class FactorModel:
+    """Expression-like data: factors on overlapping groups of variables, each variable with its own scale and level.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        The data.
+    loadings : ndarray of shape (n_factors, n_features)
+        What a unit of each factor adds to the variables, before they are scaled; 0 outside the factor's group.
+    scales : ndarray of shape (n_features,)
+        The standard deviation of each variable's noise.
+
+    Examples
+    --------
+    >>> from gpower.datasets import factor_model
+    >>> factor_model(10, 50, n_factors=3, random_state=0).loadings.shape
+    (3, 50)
+    """
+
+    X: NDArray[np.float64]
+    loadings: NDArray[np.float64]
+    scales: NDArray[np.float64]
+
+
+def factor_model(
+    n_samples: int,
+    n_features: int,
+    *,
+    n_factors: int = 20,
+    share: float = 0.04,
+    spread: float = 0.5,
+    random_state: Any = None,
+) -> FactorModel:
+    """Factors of decaying strength on overlapping groups of variables whose variances differ, as in expression data.
+
+    Factor k moves a random `share` of the variables with strength 2/√k beside unit noise, so that a variable may
+    follow several of them; then every variable gets its own scale, log-normal, and its own level.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        The shape of the data.
+    n_factors : int, default 20
+        Number of factors.
+    share : float, default 0.04
+        Expected share of the variables that a factor moves.
+    spread : float, default 0.5
+        Standard deviation of the logarithm of the scales; 0 gives all variables the same.
+    random_state : int, RandomState, numpy Generator or None
+        Where the numbers come from.
+
+    Returns
+    -------
+    FactorModel
+
+    Examples
+    --------
+    >>> from gpower.datasets import factor_model
+    >>> factor_model(20, 100, random_state=0).X.shape
+    (20, 100)
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is {share}; give the share of the variables that a factor moves, from 0 to 1.")
+    rng: Any = random_state if isinstance(random_state, np.random.Generator) else check_random_state(random_state)
+    strengths = 2 / np.sqrt(np.arange(1, n_factors + 1))
+    members = rng.random((n_factors, n_features)) < share
+    loadings = strengths[:, None] * (members * rng.normal(1, 0.3, members.shape) * rng.choice([-1, 1], members.shape))
+    X = rng.standard_normal((n_samples, n_factors)) @ loadings
+    X += rng.standard_normal(X.shape)
+    scales = np.exp(rng.normal(-1, spread, n_features))
+    X *= scales
+    X += rng.normal(8, 2, n_features)
+    return FactorModel(X, loadings, scales)
+
+
+@dataclass(frozen=True)
+class TenVariables:
+    """The ten variables of Zou, Hastie and Tibshirani, exactly or sampled.
+
+    Attributes
+    ----------
+    covariance : ndarray of shape (10, 10)
+        The exact covariance.
+    X : ndarray of shape (n_samples, 10), or None
+        Samples, where they were asked for.
+    supports : tuple of tuple of int
+        The variables of the two components of four variables that explain the data, counted from 0: the best
+        one first.
+
+    Examples
+    --------
+    >>> from gpower.datasets import zou_hastie_tibshirani
+    >>> zou_hastie_tibshirani().supports
+    ((4, 5, 6, 7), (0, 1, 2, 3))
+    """
+
+    covariance: NDArray[np.float64]
+    X: NDArray[np.float64] | None
+    supports: tuple[tuple[int, ...], ...] = ((4, 5, 6, 7), (0, 1, 2, 3))
+
+
+def zou_hastie_tibshirani(n_samples: int | None = None, random_state: Any = None) -> TenVariables:
+    """The ten-variable example of Zou, Hastie and Tibshirani (2006), on which sparse PCA is explained.
+
+    Three hidden factors: V1 of variance 290, V2 of variance 300, V3 = −0.3 V1 + 0.925 V2 + noise. Variables 1 to 4
+    are V1 + noise, 5 to 8 V2 + noise, 9 and 10 V3 + noise; all noises are independent and standard normal. Two
+    components of four variables each should find the first two groups.
+
+    Parameters
+    ----------
+    n_samples : int, optional
+        Draw that many samples; by default only the exact covariance is given.
+    random_state : int, RandomState or None
+        Where samples come from.
+
+    Returns
+    -------
+    TenVariables
+
+    References
+    ----------
+    H. Zou, T. Hastie, R. Tibshirani (2006). Sparse principal component analysis. Journal of Computational and
+    Graphical Statistics 15, 265–286.
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import zou_hastie_tibshirani
+    >>> example = zou_hastie_tibshirani()
+    >>> model = GPower(2, cardinality=4, covariance="precomputed").fit(example.covariance)
+    >>> [sorted(component) for component in model.loadings()]
+    [['x4', 'x5', 'x6', 'x7'], ['x0', 'x1', 'x2', 'x3']]
+    """
+    mixing = np.array([[1, 0, 0], [0, 1, 0], [-0.3, 0.925, 1]])[[0] * 4 + [1] * 4 + [2] * 2]  # (10, 3)
+    variances = np.array([290.0, 300.0, 1.0])
+    covariance = (mixing * variances) @ mixing.T + np.eye(10)
+    if n_samples is None:
+        return TenVariables(covariance, None)
+    rng = check_random_state(random_state)
+    hidden = rng.standard_normal((n_samples, 3)) * np.sqrt(variances)
+    return TenVariables(covariance, hidden @ mixing.T + rng.standard_normal((n_samples, 10)))

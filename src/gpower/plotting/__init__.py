@@ -2,6 +2,7 @@
 
 from gpower.plotting.comparisons import plot_comparison
 from gpower.plotting.convergence import plot_convergence
+from gpower.plotting.enrichments import plot_enrichment
 from gpower.plotting.files import prepare_picture, save_picture, write_picture
 from gpower.plotting.geometry import plot_geometry
 from gpower.plotting.loadings import plot_loadings
@@ -14,6 +15,7 @@ __all__ = [
     "plot_comparison",
     "plot_convergence",
     "plot_cv",
+    "plot_enrichment",
     "plot_geometry",
     "plot_loadings",
     "plot_path_loadings",

@@ -1,0 +1,175 @@
+"""From probes to genes: which gene a probe of a microarray measures, and several probes made into one gene."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpower.datasets.delimited import listed
+from gpower.datasets.errors import TableError
+from gpower.datasets.tables import Table
+from gpower.datasets.text import open_text, tabbed_rows
+
+__all__ = ["collapse_probes", "read_probe_genes"]
+
+# Headings, in lower case, of the probes and of the genes they measure, most telling first.
+_PROBES = ("id", "id_ref", "probe set id", "composite element name", "reporter name", "probe_id", "probe id")
+_GENES = ("gene symbol", "gene_symbol", "genesymbol", "symbol", "hugo", "hgnc", "gene name", "gene_name", "ilmn_gene")
+_SEPARATORS = ("///", "|", ";", ",")  # between the genes of a probe that matches several
+_NO_GENE = frozenset({"", "---", "na", "n/a", "null", "none"})
+_COLLAPSE = ("mean", "variance")
+
+
+def read_probe_genes(
+    path: str | PathLike[str], *, probe_column: str | None = None, gene_column: str | None = None
+) -> dict[str, str]:
+    r"""Which gene each probe measures, from the annotation of a microarray platform.
+
+    Reads GEO's annotation (GPL96.annot.gz) and platform tables (GPL96.txt) and ArrayExpress array designs
+    (.adf.txt): tab-separated tables below lines of remarks, recognised by their headings.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, gzipped where its name ends in ``.gz``.
+    probe_column, gene_column : str, optional
+        Headings of the two columns, in any case; by default the first heading that speaks of them, such as ID and
+        Gene symbol, or Reporter Name and Reporter Database Entry [hugo].
+
+    Returns
+    -------
+    dict of str to str
+        Probe → gene. Probes without a gene, and probes that match several genes (``A /// B``), are left out: what
+        they measure is not known.
+
+    Raises
+    ------
+    TableError
+        There is no such table in the file, or a line of it is cut off; the line is named.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from gpower.datasets import read_probe_genes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "GPL0.annot")
+    ...     _ = path.write_text("^Annotation\n#ID = probe\nID\tGene symbol\n1_at\tTP53\n2_at\tA///B\n3_at\t\n")
+    ...     read_probe_genes(path)
+    {'1_at': 'TP53'}
+    """
+    path = Path(path)
+    with open_text(path, errors="replace") as text:
+        rows = tabbed_rows(text)
+        probe_at, gene_at = _header(path, rows, probe_column, gene_column)
+        genes = dict[str, str]()
+        for line, cells in rows:
+            if not any(cells) or cells[0].startswith(("!", "#", "^")):
+                continue
+            if len(cells) <= probe_at or not cells[probe_at]:
+                raise TableError(path, f"line {line} has no probe in column {probe_at + 1}; the file seems cut off")
+            gene = cells[gene_at] if len(cells) > gene_at else ""  # empty cells at the end are often not written
+            if gene.casefold() not in _NO_GENE and not any(mark in gene for mark in _SEPARATORS):
+                genes[cells[probe_at]] = gene
+    if not genes:
+        raise TableError(path, "no probe of the table has one gene")
+    return genes
+
+
+def _header(
+    path: Path, rows: Iterator[tuple[int, list[str]]], probe_column: str | None, gene_column: str | None
+) -> tuple[int, int]:
+    """Where the two columns are, once `rows` has come to the line of headings."""
+    probes = (probe_column.casefold(),) if probe_column else _PROBES
+    genes = (gene_column.casefold(),) if gene_column else _GENES
+    nearest: tuple[int, list[str]] | None = None
+    for line, cells in rows:
+        if not cells[0].startswith(("!", "#", "^")):
+            probe_at, gene_at = _find(cells, probes, bool(probe_column)), _find(cells, genes, bool(gene_column))
+            if probe_at is not None and gene_at is not None:
+                return probe_at, gene_at
+            if (probe_at is not None or gene_at is not None) and (nearest is None or len(cells) > len(nearest[1])):
+                nearest = line, cells
+    seen = f"; line {nearest[0]} has the headings {listed(nearest[1])}" if nearest else ""
+    raise TableError(
+        path, f"no line has a heading of probes and one of genes{seen}; say which with probe_column and gene_column"
+    )
+
+
+def _find(cells: Sequence[str], wanted: Sequence[str], exact: bool) -> int | None:
+    """The first column whose heading is one of `wanted`, or, of an ArrayExpress design, has one in its brackets."""
+    headings = [cell.casefold() for cell in cells]
+    for name in wanted:
+        for at, heading in enumerate(headings):
+            if heading == name or (not exact and heading.endswith((f"[{name}]", f"[{name}s]"))):
+                return at
+    return None
+
+
+def collapse_probes(table: Table, genes: Mapping[str, str], *, how: str = "mean") -> Table:
+    """A table of probes made into a table of genes.
+
+    Parameters
+    ----------
+    table : Table
+        Samples × probes, the probes named.
+    genes : mapping of str to str
+        Probe → gene, as `read_probe_genes` returns. Probes that are not in it are left out.
+    how : {"mean", "variance"}, default "mean"
+        Several probes of a gene become their mean, missing values aside; or the one of largest variance stands
+        for the gene.
+
+    Returns
+    -------
+    Table
+        Samples × genes in alphabetical order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.datasets import Table, collapse_probes
+    >>> table = Table(np.array([[1.0, 3.0, 9.0], [1.0, 5.0, 9.0]]), ("1_at", "2_at", "3_at"))
+    >>> genes = {"1_at": "TP53", "2_at": "TP53"}
+    >>> collapse_probes(table, genes).X.ravel()
+    array([2., 3.])
+    >>> collapse_probes(table, genes, how="variance").X.ravel()
+    array([3., 5.])
+    """
+    if how not in _COLLAPSE:
+        raise ValueError(f"how is {how!r}; choose 'mean' or 'variance'.")
+    if table.feature_names is None:
+        raise ValueError("The table has no names of probes; read it with its header.")
+    at = [j for j, probe in enumerate(table.feature_names) if probe in genes]
+    if not at:
+        shown, known = listed(table.feature_names[:3]), listed(list(genes)[:3])
+        raise ValueError(
+            f"None of the {len(table.feature_names)} probes of the table ({shown}) is among the {len(genes)} of the "
+            f"annotation ({known}); use the annotation of the platform that measured the table."
+        )
+    X = np.asarray(table.X)[:, at]
+    names, gene_of = np.unique([genes[table.feature_names[j]] for j in at], return_inverse=True)
+    collapsed = _means(X, gene_of, len(names)) if how == "mean" else X[:, _most_varying(X, gene_of)]
+    return Table(collapsed, tuple(map(str, names)), table.sample_names)
+
+
+def _means(X: NDArray[Any], gene_of: NDArray[np.intp], n_genes: int) -> NDArray[Any]:
+    """The mean over the probes of each gene; NaN where all of them are missing."""
+    order = np.argsort(gene_of, kind="stable")
+    first = np.searchsorted(gene_of[order], np.arange(n_genes))
+    present = ~np.isnan(X[:, order])
+    sums = np.add.reduceat(np.where(present, X[:, order], 0), first, axis=1)
+    counts = np.add.reduceat(present.astype(X.dtype), first, axis=1)
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
+def _most_varying(X: NDArray[Any], gene_of: NDArray[np.intp]) -> NDArray[np.intp]:
+    """For each gene the probe of largest variance; a probe without two values comes last."""
+    present = ~np.isnan(X)
+    counts = np.maximum(present.sum(axis=0), 1)
+    filled = np.where(present, X, 0)
+    deviations = np.where(present, X - filled.sum(axis=0) / counts, 0)
+    variances = np.where(present.sum(axis=0) > 1, (deviations**2).sum(axis=0) / counts, -1.0)
+    order = np.lexsort((-variances, gene_of))
+    return order[np.unique(gene_of[order], return_index=True)[1]]

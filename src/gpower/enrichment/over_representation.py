@@ -1,0 +1,282 @@
+"""Over-representation: does a component hold more genes of a set than a random choice of as many genes would?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from gpower.datasets.gene_sets import GeneSets
+from gpower.enrichment.universe import Universe
+from gpower.frames import frame
+
+__all__ = ["Enrichment", "enrich"]
+
+SCOPES = ("component", "all")
+
+
+@dataclass(frozen=True)
+class Enrichment:
+    """Over-representation of gene sets among the genes of each component.
+
+    Attributes
+    ----------
+    universe : Universe
+        The measured genes and the sets.
+    selected : scipy.sparse matrix of shape (n_components, n_genes)
+        1 where a component selects a gene.
+    overlaps : ndarray of int, of shape (n_components, n_sets)
+        Selected genes that are in the set.
+    p_values : ndarray of shape (n_components, n_sets)
+        Probability that a random choice of as many genes shares at least as many with the set.
+    adjusted_p_values : ndarray of shape (n_components, n_sets)
+        The same after the correction of Benjamini and Hochberg.
+    alpha : float
+        An adjusted p-value below it makes a set enriched.
+    scope : {"component", "all"}
+        What the correction runs over.
+
+    Examples
+    --------
+    >>> from gpower.enrichment import enrich
+    >>> result = enrich([[0.9, 0.3, 0.3, 0, 0, 0, 0, 0]], {"ABC": "ABC", "FGH": "FGH"}, genes=list("ABCDEFGH"))
+    Traceback (most recent call last):
+    ...
+    ValueError: The gene set 'ABC' is one string, 'ABC'; give a list of gene names.
+    >>> sets = {"ABC": ["A", "B", "C"], "FGH": ["F", "G", "H"]}
+    >>> result = enrich([[0.9, 0.3, 0.3, 0, 0, 0, 0, 0]], sets, genes=list("ABCDEFGH"))
+    >>> result.significant, result.index
+    (('ABC',), 0.5)
+    """
+
+    universe: Universe
+    selected: Any = field(repr=False)
+    overlaps: NDArray[np.int64] = field(repr=False)
+    p_values: NDArray[np.float64] = field(repr=False)
+    adjusted_p_values: NDArray[np.float64] = field(repr=False)
+    alpha: float
+    scope: str
+
+    @property
+    def n_selected(self) -> NDArray[np.int64]:
+        """Distinct genes of each component."""
+        return np.diff(self.selected.indptr).astype(np.int64)
+
+    @property
+    def enriched(self) -> NDArray[np.bool_]:
+        """Which sets are enriched in which component, of shape (n_components, n_sets)."""
+        return np.asarray(self.adjusted_p_values < self.alpha)
+
+    @property
+    def significant(self) -> tuple[str, ...]:
+        """The sets that are enriched in at least one component, in their own order."""
+        return tuple(self.universe.set_names[at] for at in np.flatnonzero(self.enriched.any(axis=0)))
+
+    @property
+    def index(self) -> float:
+        """The pathway enrichment index: the share of the sets enriched in at least one component."""
+        return float(np.mean(self.enriched.any(axis=0)))
+
+    def shared(self, component: int, gene_set: int) -> tuple[str, ...]:
+        """The genes that a component and a set share, both counted from 0."""
+        members, selected = self.universe.membership, self.selected
+        of_set = members.indices[members.indptr[gene_set] : members.indptr[gene_set + 1]]
+        of_component = selected.indices[selected.indptr[component] : selected.indptr[component + 1]]
+        return tuple(self.universe.genes[at] for at in np.intersect1d(of_set, of_component))
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One dictionary for each component and set that share a gene, smallest p-value of a component first."""
+        sizes, n_genes, enriched = self.universe.set_sizes, len(self.universe.genes), self.enriched
+        for component, n_selected in enumerate(self.n_selected):
+            order = np.lexsort((np.arange(sizes.size), self.p_values[component]))
+            for at in order[self.overlaps[component, order] > 0]:
+                yield {
+                    "component": component + 1,
+                    "gene_set": self.universe.set_names[at],
+                    "overlap": int(self.overlaps[component, at]),
+                    "set_size": int(sizes[at]),
+                    "n_selected": int(n_selected),
+                    "expected": float(n_selected * sizes[at] / n_genes),
+                    "p_value": float(self.p_values[component, at]),
+                    "adjusted_p_value": float(self.adjusted_p_values[component, at]),
+                    "enriched": bool(enriched[component, at]),
+                    "genes": " ".join(self.shared(component, at)),
+                }
+
+    def to_frame(self) -> Any:
+        """The `records` as a pandas DataFrame.
+
+        Examples
+        --------
+        >>> from gpower.enrichment import enrich
+        >>> result = enrich([[1, 1, 0, 0]], {"AB": ["A", "B"], "CD": ["C", "D"]}, genes=list("ABCD"))
+        >>> print(result.to_frame()[["component", "gene_set", "overlap", "genes"]].to_string(index=False))
+         component gene_set  overlap genes
+                 1       AB        2   A B
+        """
+        records = list(self.records())
+        return frame({name: [record[name] for record in records] for name in FIELDS})
+
+    def plot(self, axes: Any = None, *, top: int = 20) -> Any:
+        """Bars of −log10 of the adjusted p-values; see `gpower.plotting.plot_enrichment`.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+        top : int, default 20
+            The most sets to draw.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from importlib import import_module  # a door above this floor: it opens when it is used
+
+        return import_module("gpower.plotting").plot_enrichment(self, axes, top=top)
+
+
+FIELDS = (
+    "component",
+    "gene_set",
+    "overlap",
+    "set_size",
+    "n_selected",
+    "expected",
+    "p_value",
+    "adjusted_p_value",
+    "enriched",
+    "genes",
+)
+
+
+def enrich(
+    model_or_loadings: Any,
+    gene_sets: GeneSets,
+    *,
+    genes: Sequence[str] | None = None,
+    top: int | None = None,
+    scope: str = "component",
+    alpha: float = 0.05,
+) -> Enrichment:
+    """Which gene sets are over-represented among the genes of each component.
+
+    For a component of k genes out of N measured ones, and a set with K measured genes of which the component
+    holds x, the p-value is the probability that k genes drawn at random hold x or more of the set: the upper
+    tail of the hypergeometric distribution, which is Fisher's exact test against the one-sided alternative.
+    p-values are corrected for the number of tests after Benjamini and Hochberg [BH95]_.
+
+    Parameters
+    ----------
+    model_or_loadings : fitted model, array or DataFrame
+        A model with `components_` (this package's, or scikit-learn's PCA); or its loadings: an array of shape
+        (n_components, n_features), or a DataFrame like loadings.csv, genes × components.
+    gene_sets : mapping of str to iterable of str
+        Name → genes, as `gpower.datasets.read_gmt` returns.
+    genes : sequence of str, optional
+        The gene that each variable measures; by default the names that the model or the frame holds.
+    top : int, optional
+        Only the `top` variables of largest absolute loading of each component, which dense loadings need. By
+        default all variables with a non-zero loading.
+    scope : {"component", "all"}, default "component"
+        Correct over the sets within each component, as for one component at a time; or over all components ×
+        sets together, which bounds the share of false discoveries among everything that is reported.
+    alpha : float, default 0.05
+        A set is enriched when its corrected p-value is below this.
+
+    Returns
+    -------
+    Enrichment
+
+    Notes
+    -----
+    The universe is the measured genes, in a set or not. Names are compared without regard to case; variables
+    without a name are left out; variables of the same gene count once. `result.universe.notes()` says how many.
+    A set without a measured gene has p = 1 and counts as a set.
+
+    References
+    ----------
+    .. [BH95] Y. Benjamini, Y. Hochberg (1995). Controlling the false discovery rate. Journal of the Royal
+       Statistical Society B 57, 289–300.
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.enrichment import enrich
+    >>> table = load_planted_expression()
+    >>> model = GPower(3, cardinality=(8, 6, 5)).fit(table.X)
+    >>> result = enrich(model, table.gene_sets, genes=table.feature_names)
+    >>> result.significant
+    ('GROWTH', 'IMMUNE', 'STRESS')
+    """
+    if scope not in SCOPES:
+        raise ValueError(f"scope is {scope!r}; choose 'component' or 'all'.")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha is {alpha}; give a number between 0 and 1, such as 0.05.")
+    components, names = loadings_and_names(model_or_loadings, genes)
+    universe = Universe.of(names, gene_sets)
+    return tested(universe, universe.select(_chosen(components, top)), scope, alpha)
+
+
+def tested(universe: Universe, selected: Any, scope: str, alpha: float) -> Enrichment:
+    """The enrichment of given selections, a sparse matrix of shape (n_components, n_genes)."""
+    overlaps = (selected @ universe.membership).toarray()
+    sizes = np.diff(selected.indptr)
+    p_values = _upper_tail(overlaps, len(universe.genes), universe.set_sizes, sizes)
+    axis = 1 if scope == "component" else None
+    adjusted = stats.false_discovery_control(p_values, axis=axis, method="bh").reshape(p_values.shape)
+    return Enrichment(universe, selected, overlaps, p_values, adjusted, alpha, scope)
+
+
+def _upper_tail(
+    overlaps: NDArray[np.int64], n_genes: int, set_sizes: NDArray[np.int64], n_selected: NDArray[Any]
+) -> NDArray[np.float64]:
+    """P(X ≥ overlap), each distinct question asked once: random draws repeat them thousands of times."""
+    n_components, n_sets = overlaps.shape
+    questions = np.stack(
+        [overlaps.ravel(), np.tile(set_sizes, n_components), np.repeat(n_selected, n_sets)], axis=1
+    )  # (n_components * n_sets, 3)
+    asked, answers = np.unique(questions, axis=0, return_inverse=True)
+    p_values = stats.hypergeom.sf(asked[:, 0] - 1, n_genes, asked[:, 1], asked[:, 2])
+    return np.clip(p_values, 0.0, 1.0)[answers.ravel()].reshape(overlaps.shape)
+
+
+def loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
+    """Loadings of shape (n_components, n_features) and the gene of each variable, from whatever holds them."""
+    names: Any = genes
+    if hasattr(source, "components_"):
+        components = np.asarray(source.components_, dtype=np.float64)
+        names = getattr(source, "feature_names_in_", None) if names is None else names
+    elif hasattr(source, "columns") and hasattr(source, "index"):
+        components = np.asarray(source, dtype=np.float64).T
+        names = list(source.index) if names is None else names
+    elif hasattr(source, "get_params"):
+        raise ValueError(f"The {type(source).__name__} is not fitted; call fit first.")
+    else:
+        components = np.atleast_2d(np.asarray(source, dtype=np.float64))
+    if names is None:
+        raise ValueError("The loadings come without gene names; pass genes=, one name for each variable.")
+    if components.ndim != 2 or components.shape[1] != len(names):
+        turned = components.ndim == 2 and components.shape[0] == len(names)
+        advice = "transpose them to components × genes" if turned else "give one name for each variable"
+        raise ValueError(f"genes has {len(names)} names, but the loadings have the shape {components.shape}; {advice}.")
+    if not np.isfinite(components).all():
+        raise ValueError("The loadings contain NaN or infinity; fit the model again without them.")
+    return components, list(names)
+
+
+def _chosen(components: NDArray[np.float64], top: int | None) -> list[NDArray[np.intp]]:
+    """The variables that each component selects: its non-zero loadings, or the `top` largest of them."""
+    if top is None:
+        if components.shape[1] > 1 and components.all():
+            raise ValueError(
+                f"All {components.shape[1]} loadings of every component are non-zero, so no gene is selected; say how "
+                "many of the largest to use, as in top=100."
+            )
+        return [np.flatnonzero(row) for row in components]
+    if not 1 <= top <= components.shape[1]:
+        raise ValueError(f"top is {top}; give a number of genes between 1 and {components.shape[1]}.")
+    orders = (np.argsort(-np.abs(row), kind="stable")[:top] for row in components)
+    return [order[row[order] != 0] for order, row in zip(orders, components, strict=True)]

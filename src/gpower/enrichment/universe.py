@@ -1,0 +1,183 @@
+"""The genes that were measured, and which of them each gene set holds."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from gpower.datasets.gene_sets import GeneSets
+
+__all__ = ["Universe"]
+
+_UNNAMED = frozenset({"", "na", "nan", "n/a", "null", "none", "---", "-"})
+_NUMBERED = re.compile(r"(.+)\.\d+")  # TP53.1: how the reader of tables names a second TP53
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Universe:
+    """The measured genes, and which of them each gene set holds.
+
+    Names are compared without regard to case. Several variables of one gene (its probes, which `read_table`
+    calls TP53, TP53.1, …) are one gene of the universe; variables without a name are none.
+
+    Attributes
+    ----------
+    genes : tuple of str
+        The distinct genes, as first written.
+    set_names : tuple of str
+        The gene sets.
+    membership : scipy.sparse matrix of shape (n_genes, n_sets)
+        1 where a gene is in a set; stored by columns.
+    gene_of : ndarray of int, of shape (n_variables,)
+        The gene that each variable measures, −1 where it has no name.
+    n_unnamed, n_repeated : int
+        Variables without a name, and variables beyond the first of their gene.
+    n_other_case : int
+        Genes found in the sets only because case is ignored.
+    n_set_genes, n_unmeasured : int
+        Distinct genes of all sets, and those of them that were not measured.
+
+    Examples
+    --------
+    >>> from gpower.enrichment import Universe
+    >>> universe = Universe.of(["TP53", "tp53.1", "Mdm2", ""], {"P53": ["TP53", "MDM2", "CDKN1A"]})
+    >>> universe.genes, universe.set_sizes.tolist()
+    (('TP53', 'Mdm2'), [2])
+    >>> for note in universe.notes():
+    ...     print(note)
+    1 of the 4 variables has no gene name and is left out.
+    1 variable measures a gene that an earlier one measures; they count as one gene.
+    1 gene is written in another case in the gene sets (Mdm2); case is ignored.
+    1 of the 3 genes of the sets was not measured and is left out.
+    """
+
+    genes: tuple[str, ...]
+    set_names: tuple[str, ...]
+    membership: Any = field(repr=False)
+    gene_of: NDArray[np.intp] = field(repr=False)
+    n_unnamed: int
+    n_repeated: int
+    other_case: tuple[str, ...] = field(repr=False)
+    n_set_genes: int
+    n_unmeasured: int
+
+    @classmethod
+    def of(cls, genes: Sequence[Any], gene_sets: GeneSets) -> "Universe":
+        """The universe of the variables named `genes`, one name each, and of `gene_sets`.
+
+        Raises
+        ------
+        ValueError
+            There is no set, or no set holds a measured gene.
+        """
+        if not gene_sets:
+            raise ValueError("There are no gene sets; read some with gpower.datasets.read_gmt.")
+        names = [str(gene).strip() for gene in genes]
+        keys = _keys(names)
+        place = {key: at for at, key in enumerate(dict.fromkeys(key for key in keys if key))}
+        distinct = dict[str, str]()
+        for key, name in zip(keys, names, strict=True):
+            if name.casefold() == key:  # TP53 is what TP53.1 is called, whichever comes first
+                distinct.setdefault(key, name)
+        members = [_members(name, set_genes) for name, set_genes in gene_sets.items()]
+        membership = _membership(members, place)
+        spelled = {key: gene for genes_of_set in members for key, gene in genes_of_set.items()}
+        if membership.nnz == 0:
+            measured, known = list(place)[:_SHOWN], list(spelled.values())[:_SHOWN]
+            raise ValueError(
+                f"None of the {len(place)} measured genes ({_shown([distinct[key] for key in measured])}) is in a gene "
+                f"set ({_shown(known)}). Give the genes the kind of names that the sets use, such as symbols."
+            )
+        return cls(
+            genes=tuple(distinct[key] for key in place),
+            set_names=tuple(gene_sets),
+            membership=membership,
+            gene_of=np.array([place.get(key, -1) for key in keys], dtype=np.intp),
+            n_unnamed=sum(not key for key in keys),
+            n_repeated=sum(bool(key) for key in keys) - len(place),
+            other_case=tuple(distinct[key] for key in place if key in spelled and spelled[key] != distinct[key]),
+            n_set_genes=len(spelled),
+            n_unmeasured=len(spelled.keys() - place.keys()),
+        )
+
+    @property
+    def n_other_case(self) -> int:
+        """Genes that are written in another case in the gene sets."""
+        return len(self.other_case)
+
+    @property
+    def set_sizes(self) -> NDArray[np.int64]:
+        """Measured genes of each set."""
+        return np.asarray(self.membership.sum(axis=0), dtype=np.int64).ravel()
+
+    def select(self, variables: Sequence[NDArray[np.intp]]) -> Any:
+        """Which genes a few lists of variables measure: a sparse matrix of shape (n_lists, n_genes)."""
+        rows = [np.unique(self.gene_of[chosen]) for chosen in variables]
+        return self._indicator([row[row >= 0] for row in rows])
+
+    def draw(self, sizes: Sequence[int], random_state: Any = None) -> Any:
+        """Random genes, `sizes` of them without repetition: a sparse matrix of shape (len(sizes), n_genes)."""
+        rng = check_random_state(random_state)
+        return self._indicator([rng.choice(len(self.genes), size, replace=False) for size in sizes])
+
+    def _indicator(self, rows: list[NDArray[np.intp]]) -> Any:
+        ends = np.concatenate([[0], np.cumsum([row.size for row in rows])])
+        columns = np.concatenate(rows) if rows else np.empty(0, np.intp)
+        ones = np.ones(columns.size, np.int64)
+        return sparse.csr_array((ones, columns, ends), shape=(len(rows), len(self.genes)))
+
+    def notes(self) -> Iterator[str]:
+        """Sentences on names that are missing, repeated, in another case or not measured."""
+        if self.n_unnamed:
+            one = self.n_unnamed == 1
+            what = "has no gene name and is" if one else "have no gene name and are"
+            yield f"{self.n_unnamed} of the {len(self.gene_of)} variables {what} left out."
+        if self.n_repeated:
+            what = "variable measures" if self.n_repeated == 1 else "variables measure"
+            yield f"{self.n_repeated} {what} a gene that an earlier one measures; they count as one gene."
+        if self.other_case:
+            what = "gene is" if self.n_other_case == 1 else "genes are"
+            shown = _shown(self.other_case[:_SHOWN], self.n_other_case)
+            yield f"{self.n_other_case} {what} written in another case in the gene sets ({shown}); case is ignored."
+        if self.n_unmeasured:
+            what = "was not measured and is" if self.n_unmeasured == 1 else "were not measured and are"
+            yield f"{self.n_unmeasured} of the {self.n_set_genes} genes of the sets {what} left out."
+
+
+def _keys(names: Sequence[str]) -> list[str]:
+    """What names are compared by: without case, TP53.1 as TP53 where that is there, "" for no name."""
+    folded = [name.casefold() for name in names]
+    known = set(folded)
+
+    def key(name: str) -> str:
+        if name in _UNNAMED:
+            return ""
+        numbered = _NUMBERED.fullmatch(name)
+        return numbered[1] if numbered and numbered[1] in known else name
+
+    return [key(name) for name in folded]
+
+
+def _members(set_name: str, genes: Any) -> dict[str, str]:
+    """The genes of a set: what they are compared by → as written."""
+    if isinstance(genes, str):
+        raise ValueError(f"The gene set {set_name!r} is one string, {genes[:20]!r}; give a list of gene names.")
+    return {str(gene).strip().casefold(): str(gene).strip() for gene in genes}
+
+
+def _membership(members: list[dict[str, str]], place: dict[str, int]) -> Any:
+    columns = [[place[key] for key in genes_of_set if key in place] for genes_of_set in members]
+    ends = np.concatenate([[0], np.cumsum([len(column) for column in columns])])
+    rows = np.array([at for column in columns for at in column], dtype=np.intp)
+    ones = np.ones(rows.size, np.int64)
+    return sparse.csc_array((ones, rows, ends), shape=(len(place), len(members)))
+
+
+def _shown(names: Sequence[str], total: int | None = None) -> str:
+    return ", ".join([*names, *(["…"] if total is not None and total > len(names) else [])])

@@ -1,0 +1,187 @@
+"""``gpower enrich``, as a person and as a program use it."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gpower import GPower
+from gpower.datasets import load_planted_expression, write_gmt
+from gpower.enrichment import enrich
+
+typer = pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from gpower import cli  # noqa: E402
+
+TABLE = load_planted_expression()
+
+
+@pytest.fixture
+def gpower(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*args):
+        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def model():
+    return GPower(3, cardinality=(8, 6, 5)).fit(TABLE.X)
+
+
+@pytest.fixture
+def gmt(tmp_path):
+    write_gmt(tmp_path / "sets.gmt", TABLE.gene_sets)
+    return tmp_path / "sets.gmt"
+
+
+def write_loadings(path, model, names=TABLE.feature_names):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["variable", "component_1", "component_2", "component_3"])
+        writer.writerows([name, *row] for name, row in zip(names, model.components_.T.tolist(), strict=True))
+    return path
+
+
+@pytest.fixture
+def loadings(tmp_path, model):
+    return write_loadings(tmp_path / "loadings.csv", model)
+
+
+def test_from_fit_to_enrichment(gpower, gmt, tmp_path):
+    data = tmp_path / "expression.csv"
+    rows = [",".join(map(str, row)) for row in TABLE.X.tolist()]
+    data.write_text("\n".join([",".join(TABLE.feature_names), *rows]))
+    assert gpower("fit", data, "-k", "8,6,5", "-o", tmp_path / "results").exit_code == 0
+    outputs = [gpower("enrich", tmp_path / "results" / name, "--gmt", gmt) for name in ("loadings.csv", "model.npz")]
+    assert [output.exit_code for output in outputs] == [0, 0]
+    assert outputs[0].stdout == outputs[1].stdout
+
+
+def test_printed(gpower, loadings, gmt):
+    result = gpower("enrich", loadings, "--gmt", gmt, "--draws", 30)
+    printed = " ".join(result.stdout.split())
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert "1 GROWTH 8 of 8" in printed
+    assert (
+        "3 of 17 gene sets enriched in at least one of 3 components (corrected p < 0.05, corrected per component)."
+        in printed
+    )
+    assert "Pathway enrichment index: 0.1765; random genes, as many: 0.0" in printed
+    assert "on average over 30 draws." in printed
+
+
+def test_csv_and_json_hold_what_the_library_finds(gpower, loadings, gmt, model, tmp_path):
+    expected = list(enrich(model, TABLE.gene_sets, genes=TABLE.feature_names, scope="all").records())
+    result = gpower("enrich", loadings, "--gmt", gmt, "--scope", "all", "--json", "-o", tmp_path / "out" / "table.csv")
+    answer = json.loads(result.stdout)
+    assert answer["results"] == expected
+    assert answer["index"] == pytest.approx(3 / 17)
+    assert answer["significant"] == ["GROWTH", "IMMUNE", "STRESS"]
+    assert answer["scope"] == "all"
+    with (tmp_path / "out" / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["gene_set"] for row in rows] == [record["gene_set"] for record in expected]
+    assert [float(row["p_value"]) for row in rows] == [record["p_value"] for record in expected]
+    assert "Wrote" in result.stderr
+
+
+def test_picture(gpower, loadings, gmt, tmp_path):
+    pytest.importorskip("matplotlib")
+    result = gpower("enrich", loadings, "--gmt", gmt, "--plot", tmp_path / "sets.svg")
+    assert result.exit_code == 0
+    assert "GROWTH (1)" in (tmp_path / "sets.svg").read_text()
+
+
+def test_top_and_show(gpower, loadings, gmt):
+    few = gpower("enrich", loadings, "--gmt", gmt, "--top", 2, "--draws", 0)
+    assert "2 of 8" in few.stdout
+    assert "8 of 8" not in few.stdout
+    assert "random" not in few.stdout
+
+
+def test_more_sets_than_shown(gpower, loadings, tmp_path):
+    growth = TABLE.modules["GROWTH"]
+    write_gmt(tmp_path / "many.gmt", {f"G{i}": growth[i:] for i in range(4)} | {"Q": ("GENE1",)})
+    result = gpower("enrich", loadings, "--gmt", tmp_path / "many.gmt", "--show", 1, "--draws", 0)
+    assert "and 3 more" in result.stdout
+
+
+def test_nothing_enriched(gpower, loadings, tmp_path):
+    write_gmt(tmp_path / "quiet.gmt", {"QUIET": TABLE.gene_sets["QUIET_1"]})
+    result = gpower("enrich", loadings, "--gmt", tmp_path / "quiet.gmt", "--draws", 0)
+    assert result.exit_code == 0
+    assert "None of 1 gene sets enriched" in result.stdout
+    assert "index: 0.0000." in result.stdout
+
+
+def test_names_are_counted_and_said(gpower, gmt, model, tmp_path):
+    names = list(TABLE.feature_names)
+    names[0], names[1] = "", names[2]
+    names[5] = names[5].lower()
+    path = write_loadings(tmp_path / "loadings.csv", model, names)
+    result = gpower("enrich", path, "--gmt", gmt, "--draws", 0)
+    assert result.exit_code == 0
+    notes = result.stderr
+    assert "note: 1 of the 150 variables has no gene name and is left out." in notes
+    assert "note: 1 variable measures a gene that an earlier one measures; they count as one gene." in notes
+    assert f"note: 1 gene is written in another case in the gene sets ({names[5]}); case is ignored." in notes
+    assert "note: 2 of the 150 genes of the sets were not measured and are left out." in notes
+
+
+class TestErrors:
+    def test_files(self, gpower, loadings, gmt, model, tmp_path):
+        absent = gpower("enrich", loadings, "--gmt", tmp_path / "absent.gmt")
+        assert (absent.exit_code, absent.stderr) == (1, f"error: {tmp_path / 'absent.gmt'}: there is no such file.\n")
+        (tmp_path / "bad.gmt").write_text("A\td\tX\nB\n")
+        assert (
+            "bad.gmt: line 2 has 1 cell between tabs"
+            in gpower("enrich", loadings, "--gmt", tmp_path / "bad.gmt").stderr
+        )
+        model.save(tmp_path / "model.npz")
+        nameless = gpower("enrich", tmp_path / "model.npz", "--gmt", gmt)
+        assert "fitted without gene names; give its loadings.csv instead" in nameless.stderr
+        assert nameless.exit_code == 1
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--scope", "both"], "error: scope is 'both'; choose 'component' or 'all'."),
+            (["--plot", "picture.doc"], "a picture ends in .png, .pdf or .svg"),
+            (["--alpha", "2"], "alpha is 2.0"),
+            (["--top", "1000"], "top is 1000; give a number of genes between 1 and 150"),
+        ],
+    )
+    def test_options(self, gpower, loadings, gmt, options, message):
+        result = gpower("enrich", loadings, "--gmt", gmt, *options)
+        assert result.exit_code == 1
+        assert message in result.stderr
+
+    def test_names_of_another_kind(self, gpower, model, gmt, tmp_path):
+        path = write_loadings(tmp_path / "loadings.csv", model, [f"ENSG{j}" for j in range(150)])
+        assert "None of the 150 measured genes (ENSG0, ENSG1, ENSG2)" in gpower("enrich", path, "--gmt", gmt).stderr
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "enrichment.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(("code", "printed"), BLOCKS, ids=range(len(BLOCKS)))
+def test_the_page_runs_as_shown(code, printed, capsys):
+    exec(compile(code, "enrichment.md", "exec"), {})  # executes our own documentation
+    assert capsys.readouterr().out == printed
+
+
+def test_every_block_of_the_page_is_run():
+    assert len(BLOCKS) == PAGE.count("```python") == 2

@@ -1,0 +1,235 @@
+"""Downloads: the cache, its checksums, broken transfers, and the cohorts, from a server on this machine."""
+
+import gzip
+import hashlib
+import io
+import json
+import sys
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from gpower.datasets import cohorts, fetch_file
+from gpower.datasets.downloads import cache_folder
+
+pytest.importorskip("pooch")
+
+SERIES = """!Sample_title\t"a"\t"b"
+!series_matrix_table_begin
+"ID_REF"\t"GSM1"\t"GSM2"
+"1_at"\t7\t8
+"2_at"\t5\t6
+!series_matrix_table_end
+"""
+ANNOTATION = "ID\tGene symbol\n1_at\tTP53\n2_at\tTP53\n"
+
+
+class Archive(BaseHTTPRequestHandler):
+    """Serves `server.files`; sends only half of the first answer where `server.breaks`."""
+
+    def do_GET(self):
+        server = self.server
+        server.asked.append((self.path, self.headers.get("Range")))
+        body = server.files.get(self.path)
+        if body is None:
+            self.send_error(404, "Not Found")
+            return
+        version = f'"{hashlib.sha256(body).hexdigest()}"'
+        wanted = self.headers.get("Range") if self.headers.get("If-Range", version) == version else None
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        if start and start >= len(body):
+            self.send_error(416, "Range Not Satisfiable")
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body) - start))
+        if server.names_versions:
+            self.send_header("ETag", version)
+        self.end_headers()
+        rest = body[start:]
+        if server.breaks:
+            server.breaks = False
+            rest = rest[: len(rest) // 2]
+        self.wfile.write(rest)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def archive(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Archive)
+    server.files, server.asked, server.breaks, server.names_versions = {}, [], False, True
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+class TestCache:
+    def test_downloaded_once_with_its_checksum_beside_it(self, archive, tmp_path):
+        archive.files["/table.txt"] = b"1 2 3"
+        paths = [fetch_file(f"{archive.url}/table.txt", folder=tmp_path) for _ in range(2)]
+        assert paths[0] == paths[1] == tmp_path / "table.txt"
+        assert paths[0].read_bytes() == b"1 2 3"
+        assert len(archive.asked) == 1
+        digest = hashlib.sha256(b"1 2 3").hexdigest()
+        assert (tmp_path / "table.txt.sha256").read_text() == f"{digest}  table.txt\n"
+        assert not (tmp_path / "table.txt.part").exists()
+
+    def test_a_damaged_file_is_fetched_again(self, archive, tmp_path):
+        archive.files["/table.txt"] = b"1 2 3"
+        path = fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
+        path.write_bytes(b"damaged")
+        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"1 2 3"
+        assert len(archive.asked) == 2
+
+    def test_another_file_than_before_is_refused(self, archive, tmp_path):
+        archive.files["/table.txt"] = b"1 2 3"
+        fetch_file(f"{archive.url}/table.txt", folder=tmp_path).unlink()
+        archive.files["/table.txt"] = b"4 5 6"
+        with pytest.raises(OSError, match=r"is not the file it was: its SHA-256 differs.*delete table.txt.sha256"):
+            fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
+        (tmp_path / "table.txt.sha256").unlink()
+        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"4 5 6"
+
+    def test_a_broken_transfer_is_continued(self, archive, tmp_path):
+        body = bytes(range(256)) * 8000
+        archive.files["/large.bin"], archive.breaks = body, True
+        with pytest.raises(OSError, match=r"large.bin could not be fetched \(\w+\).*what has arrived so far is kept"):
+            fetch_file(f"{archive.url}/large.bin", folder=tmp_path)
+        arrived = (tmp_path / "large.bin.part").stat().st_size
+        assert 0 < arrived <= len(body) // 2
+        seen = []
+        path = fetch_file(f"{archive.url}/large.bin", folder=tmp_path, progress=lambda *step: seen.append(step))
+        assert path.read_bytes() == body
+        assert archive.asked[-1] == ("/large.bin", f"bytes={arrived}-")
+        assert seen[-1] == (len(body), len(body))
+        assert seen[0][0] > arrived
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["large.bin", "large.bin.sha256"]
+
+    @pytest.mark.parametrize("names_versions", [True, False])
+    def test_halves_of_different_files_are_not_joined(self, archive, tmp_path, names_versions):
+        archive.files["/large.bin"], archive.breaks, archive.names_versions = b"a" * 2_000_000, True, names_versions
+        with pytest.raises(OSError, match="could not be fetched"):
+            fetch_file(f"{archive.url}/large.bin", folder=tmp_path)
+        archive.files["/large.bin"] = b"b" * 2_000_000
+        assert fetch_file(f"{archive.url}/large.bin", folder=tmp_path).read_bytes() == b"b" * 2_000_000
+
+    def test_a_part_that_is_already_whole_is_fetched_again(self, archive, tmp_path):
+        archive.files["/table.txt"] = body = b"1 2 3"
+        (tmp_path / "table.txt.part").write_bytes(body)
+        (tmp_path / "table.txt.part.version").write_text(f'"{hashlib.sha256(body).hexdigest()}"')
+        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == body
+        assert [asked for _, asked in archive.asked] == ["bytes=5-", None]
+
+    def test_no_such_file(self, archive, tmp_path):
+        with pytest.raises(OSError, match=r"absent.txt: the archive answers 404 Not Found"):
+            fetch_file(f"{archive.url}/absent.txt", folder=tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_no_network(self, archive, tmp_path):
+        archive.shutdown()
+        archive.server_close()
+        with pytest.raises(OSError, match=r"Without a network, get the file elsewhere and put it at .*table.txt;"):
+            fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
+
+    def test_a_file_put_there_by_hand_is_used(self, archive, tmp_path):
+        (tmp_path / "table.txt").write_bytes(b"by hand")
+        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"by hand"
+        assert archive.asked == []
+        assert (tmp_path / "table.txt.sha256").exists()
+
+    def test_without_pooch(self, monkeypatch, tmp_path):
+        monkeypatch.setitem(sys.modules, "pooch", None)
+        with pytest.raises(ImportError, match=r'Downloads need pooch: pip install "gpower\[datasets\]"'):
+            fetch_file("http://127.0.0.1/table.txt", folder=tmp_path)
+
+    def test_folder(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("GPOWER_DATA", str(tmp_path / "mine"))
+        assert cache_folder() == tmp_path / "mine"
+        assert cache_folder(tmp_path) == tmp_path
+        monkeypatch.delenv("GPOWER_DATA")
+        assert "gpower" in str(cache_folder())
+
+
+class TestCohorts:
+    @pytest.fixture
+    def geo(self, archive, monkeypatch):
+        monkeypatch.setattr(cohorts, "_GEO", archive.url)
+        for series in ("GSE2034", "GSE2990"):
+            address = f"/series/GSE2nnn/{series}/matrix/{series}_series_matrix.txt.gz"
+            archive.files[address] = gzip.compress(SERIES.encode())
+        archive.files["/platforms/GPLnnn/GPL96/annot/GPL96.annot.gz"] = gzip.compress(ANNOTATION.encode())
+        return archive
+
+    @pytest.mark.parametrize("fetch", [cohorts.fetch_wang, cohorts.fetch_sotiriou])
+    def test_geo(self, geo, tmp_path, fetch):
+        cohort = fetch(folder=tmp_path)
+        np.testing.assert_array_equal(cohort.X, [[6], [7]])
+        assert cohort.feature_names == ("TP53",)
+        assert cohort.samples["title"] == (("a", "b"),)
+        fetch(folder=tmp_path)
+        assert len(geo.asked) == 2
+
+    def test_geo_without_a_platform_has_probes(self, geo, tmp_path):
+        assert cohorts.fetch_geo_series("GSE2034", folder=tmp_path).feature_names == ("1_at", "2_at")
+
+    @pytest.mark.parametrize(
+        ("accession", "shelf"),
+        [("GSE1", "GSEnnn"), ("GSE2034", "GSE2nnn"), ("GSE123456", "GSE123nnn"), ("GPL96", "GPLnnn")],
+    )
+    def test_shelves_of_geo(self, accession, shelf):
+        assert cohorts._shelf(accession) == shelf
+
+    def test_accessions(self, tmp_path):
+        with pytest.raises(ValueError, match="'2034' is not an accession of GEO; write it as GSE2034"):
+            cohorts.fetch_geo_series("2034", folder=tmp_path)
+
+    def test_vijver(self, archive, monkeypatch, tmp_path):
+        monkeypatch.setattr(cohorts, "_NKI", f"{archive.url}/ZipFiles295Samples.zip")
+        table = "\t\tSample 4\t\t\t\t\nSubstance\tGene\tLog Ratio\tE\tP\tI\tF\nP1\tTP53\t0.5\t0\t0\t0\t1\n"
+        archive.files["/ZipFiles295Samples.zip"] = zipped({"Table_NKI_295_1.txt": table})
+        cohort = cohorts.fetch_vijver(folder=tmp_path)
+        np.testing.assert_array_equal(cohort.X, [[0.5]])
+        assert (cohort.feature_names, cohort.sample_names) == (("TP53",), ("Sample 4",))
+
+    def test_naderi(self, archive, monkeypatch, tmp_path):
+        monkeypatch.setattr(cohorts, "_BIOSTUDIES", archive.url)
+        files = [{"path": "E-UCON-1.sdrf.txt"}, {"path": "E-UCON-1.processed.1.zip", "size": 9}]
+        study = {"accno": "E-UCON-1", "section": {"subsections": [{"files": [files]}]}}
+        matrix = "Hybridization REF\ts1\ts2\nReporter REF\tM\tM\nR1\t1\t2\nR2\t3\t4\n"
+        archive.files |= {
+            "/api/v1/studies/E-UCON-1": json.dumps(study).encode(),
+            "/files/E-UCON-1/E-UCON-1.sdrf.txt": b"Source Name\tArray Design REF\ns1\tA-TEST-1\n",
+            "/files/A-TEST-1/A-TEST-1.adf.txt": b"Reporter Name\tReporter Database Entry [hugo]\nR1\tTP53\nR2\tMDM2\n",
+            "/files/E-UCON-1/E-UCON-1.processed.1.zip": zipped({"readme.txt": "x", "data.txt": matrix}),
+        }
+        cohort = cohorts.fetch_naderi(folder=tmp_path)
+        np.testing.assert_array_equal(cohort.X, [[3, 1], [4, 2]])
+        assert cohort.feature_names == ("MDM2", "TP53")
+
+    def test_an_experiment_without_processed_data(self, archive, monkeypatch, tmp_path):
+        monkeypatch.setattr(cohorts, "_BIOSTUDIES", archive.url)
+        archive.files["/api/v1/studies/E-X-1"] = json.dumps({"files": [{"path": "E-X-1.raw.1.zip"}]}).encode()
+        with pytest.raises(
+            ValueError, match=r"lists no processed matrix of E-X-1, but E-X-1.raw.1.zip.*read_arrayexpress"
+        ):
+            cohorts.fetch_arrayexpress("E-X-1", folder=tmp_path)
+        archive.files["/api/v1/studies/E-X-2"] = b"<html>"
+        with pytest.raises(ValueError, match="not the archive's description of an experiment"):
+            cohorts.fetch_arrayexpress("E-X-2", folder=tmp_path)
+
+
+def zipped(files):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return packed.getvalue()

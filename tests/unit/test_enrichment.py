@@ -1,0 +1,314 @@
+"""Over-representation of gene sets and the pathway enrichment index."""
+
+import math
+import sys
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.decomposition import PCA
+
+from gpower import GPower
+from gpower.datasets import expression_cohort, load_planted_expression
+from gpower.enrichment import (
+    IndexScan,
+    RandomIndex,
+    Universe,
+    enrich,
+    pathway_enrichment_index,
+    random_index,
+    scan_index,
+)
+
+TWENTY = [f"g{j}" for j in range(20)]
+
+
+def loadings(*supports, n=20):
+    """One row per support, ones there."""
+    Z = np.zeros((len(supports), n))
+    for row, support in zip(Z, supports, strict=True):
+        row[list(support)] = 1
+    return Z
+
+
+def by_fisher(support, members, n=20):
+    a = len(set(support) & set(members))
+    b, c = len(support) - a, len(members) - a
+    return stats.fisher_exact([[a, b], [c, n - a - b - c]], alternative="greater").pvalue
+
+
+class TestPValues:
+    def test_by_hand(self):
+        # 20 genes, 5 selected, a set of 4, 3 of them selected:
+        # (C(4,3) C(16,2) + C(4,4) C(16,1)) / C(20,5) = (4·120 + 1·16) / 15504 = 496 / 15504.
+        result = enrich(loadings([0, 1, 2, 10, 11]), {"S": ["g0", "g1", "g2", "g3"]}, genes=TWENTY)
+        assert result.overlaps.tolist() == [[3]]
+        assert result.p_values[0, 0] == pytest.approx(496 / 15504, rel=1e-12)
+        assert result.index == 1.0
+
+    def test_is_the_share_of_all_selections_that_share_as_much(self):
+        members, support = {0, 1, 2, 3}, (0, 1, 8)
+        n_as_many = sum(len(members & set(drawn)) >= 2 for drawn in combinations(range(9), 3))
+        genes = TWENTY[:9]
+        result = enrich(loadings(support, n=9), {"S": [genes[j] for j in members]}, genes=genes)
+        assert result.p_values[0, 0] == pytest.approx(n_as_many / math.comb(9, 3), rel=1e-12)
+
+    @given(
+        st.sets(st.integers(0, 19), min_size=1, max_size=19),
+        st.lists(st.sets(st.integers(0, 19), min_size=1), min_size=1, max_size=6),
+    )
+    def test_agrees_with_fishers_exact_test(self, support, sets):
+        gene_sets = {f"S{i}": [TWENTY[j] for j in sorted(members)] for i, members in enumerate(sets)}
+        result = enrich(loadings(support), gene_sets, genes=TWENTY)
+        expected = [by_fisher(support, members) for members in sets]
+        np.testing.assert_allclose(result.p_values[0], expected, rtol=1e-9, atol=1e-15)
+
+    def test_no_overlap_and_no_gene_are_certain(self):
+        result = enrich(loadings([0, 1], []), {"S": ["g5", "g6"], "T": ["elsewhere"]}, genes=TWENTY)
+        np.testing.assert_array_equal(result.p_values, 1.0)
+        assert result.index == 0.0
+        assert result.significant == ()
+        assert result.n_selected.tolist() == [2, 0]
+
+
+class TestCorrection:
+    # p-values .01, .02, .03, .5 times 4/rank: .04, .04, .04, .5, then the smallest from the right.
+    HAND = (([0.01, 0.02, 0.03, 0.5], [0.04, 0.04, 0.04, 0.5]), ([0.04, 0.01, 0.9], [0.06, 0.03, 0.9]))
+
+    @pytest.mark.parametrize(("p_values", "adjusted"), HAND)
+    def test_the_correction_in_use_is_that_of_benjamini_and_hochberg(self, p_values, adjusted):
+        np.testing.assert_allclose(stats.false_discovery_control(p_values, method="bh"), adjusted, rtol=1e-12)
+
+    def test_scopes(self):
+        supports = [[0, 1, 2, 3], [0, 8, 12, 19], [4, 5, 6, 13]]
+        gene_sets = {"A": TWENTY[:4], "B": TWENTY[4:8], "C": TWENTY[8:12], "D": TWENTY[12:20]}
+        each = enrich(loadings(*supports), gene_sets, genes=TWENTY)
+        whole = enrich(loadings(*supports), gene_sets, genes=TWENTY, scope="all")
+        np.testing.assert_array_equal(each.p_values, whole.p_values)
+        for row, p_values in zip(each.adjusted_p_values, each.p_values, strict=True):
+            np.testing.assert_allclose(row, by_hand(p_values), rtol=1e-12)
+        np.testing.assert_allclose(whole.adjusted_p_values.ravel(), by_hand(whole.p_values.ravel()), rtol=1e-12)
+        assert (each.scope, whole.scope) == ("component", "all")
+
+    def test_scope_changes_the_index(self):
+        # One component of four with p = 1/190 for two genes of two: .0053·3 < .05, but ·12 > .05 beside p = 1.
+        gene_sets = {"A": ["g0", "g1"], "B": ["g18"], "C": ["g19"]}
+        Z = loadings([0, 1], [5, 6], [7, 8], [9, 10])
+        assert enrich(Z, gene_sets, genes=TWENTY).index == pytest.approx(1 / 3)
+        assert enrich(Z, gene_sets, genes=TWENTY, scope="all").index == 0.0
+
+
+def by_hand(p_values):
+    """Benjamini–Hochberg as the paper states it, one p-value at a time."""
+    n = len(p_values)
+    ranked = sorted(p_values)
+    return [min(1.0, *(ranked[i] * n / (i + 1) for i in range(n) if ranked[i] >= p)) for p in p_values]
+
+
+class TestSelection:
+    def test_top_takes_the_largest_absolute_loadings(self):
+        Z = np.array([[0.1, -0.9, 0.5, 0.2, -0.05]])
+        result = enrich(Z, {"S": ["b"]}, genes=list("abcde"), top=2)
+        assert result.n_selected.tolist() == [2]
+        assert [result.universe.genes[j] for j in sorted(result.selected.indices)] == ["b", "c"]
+
+    def test_top_takes_no_zero_loading(self):
+        assert enrich(loadings([0, 1]), {"S": ["g0"]}, genes=TWENTY, top=5).n_selected.tolist() == [2]
+
+    def test_dense_loadings_need_top(self):
+        pca = PCA(2).fit(np.random.default_rng(0).standard_normal((30, 20)))
+        with pytest.raises(ValueError, match=r"All 20 loadings of every component are non-zero.*top=100"):
+            enrich(pca, {"S": ["g0"]}, genes=TWENTY)
+        assert enrich(pca, {"S": ["g0"]}, genes=TWENTY, top=4).n_selected.tolist() == [4, 4]
+
+    def test_model_array_and_frame_agree(self):
+        table = load_planted_expression()
+        frame = pd.DataFrame(table.X, columns=table.feature_names)
+        model = GPower(2, cardinality=(8, 6)).fit(frame)
+        as_csv = pd.DataFrame(model.components_.T, index=table.feature_names)
+        results = [
+            enrich(model, table.gene_sets),
+            enrich(model.components_, table.gene_sets, genes=table.feature_names),
+            enrich(as_csv, table.gene_sets),
+        ]
+        for result in results[1:]:
+            np.testing.assert_array_equal(result.p_values, results[0].p_values)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"genes": None}, "without gene names; pass genes="),
+            ({"genes": TWENTY[:19]}, r"genes has 19 names, but the loadings have the shape \(1, 20\)"),
+            ({"genes": ["g0"]}, "transpose them to components × genes"),
+            ({"top": 0}, "top is 0; give a number of genes between 1 and 20"),
+            ({"top": 21}, "top is 21"),
+            ({"scope": "both"}, "scope is 'both'; choose 'component' or 'all'"),
+            ({"alpha": 1.5}, "alpha is 1.5; give a number between 0 and 1"),
+        ],
+    )
+    def test_errors(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            enrich(loadings([0]), {"S": ["g0"]}, **({"genes": TWENTY} | options))
+
+    def test_unfitted_model_and_nan(self):
+        with pytest.raises(ValueError, match="The GPower is not fitted; call fit first"):
+            enrich(GPower(2), {"S": ["g0"]}, genes=TWENTY)
+        with pytest.raises(ValueError, match="contain NaN"):
+            enrich(np.full((1, 20), np.nan), {"S": ["g0"]}, genes=TWENTY)
+
+
+class TestNames:
+    def test_case_is_ignored_and_counted(self):
+        universe = Universe.of(["Tp53", "MDM2", "C10orf2"], {"S": ["TP53", "MDM2"], "T": ["C10ORF2"]})
+        assert universe.set_sizes.tolist() == [2, 1]
+        assert universe.other_case == ("Tp53", "C10orf2")
+        assert list(universe.notes()) == [
+            "2 genes are written in another case in the gene sets (Tp53, C10orf2); case is ignored."
+        ]
+
+    def test_repeated_genes_count_once(self):
+        # TP53.1 is what the reader of tables makes of a second TP53.
+        genes = ["TP53", "MDM2", "TP53.1", "tp53", "RB1"]
+        result = enrich(loadings([0, 2, 3], n=5), {"S": ["TP53", "RB1"]}, genes=genes)
+        assert result.universe.genes == ("TP53", "MDM2", "RB1")
+        assert result.n_selected.tolist() == [1]
+        assert result.overlaps.tolist() == [[1]]
+        assert next(result.universe.notes()).startswith("2 variables measure a gene that an earlier one measures")
+
+    def test_a_number_after_a_dot_may_belong_to_the_name(self):
+        assert Universe.of(["NKX2.1", "NKX2.5"], {"S": ["NKX2.1"]}).genes == ("NKX2.1", "NKX2.5")
+
+    def test_variables_without_a_name_are_left_out(self):
+        result = enrich(loadings([0, 1, 2], n=5), {"S": ["A"]}, genes=["A", "", "---", "NA", "B"])
+        assert result.universe.genes == ("A", "B")
+        assert result.n_selected.tolist() == [1]
+        assert next(result.universe.notes()) == "3 of the 5 variables have no gene name and are left out."
+
+    def test_unmeasured_genes_of_the_sets_are_counted(self):
+        universe = Universe.of(["A", "B"], {"S": ["A", "X"], "T": ["Y", "X"]})
+        assert (universe.n_set_genes, universe.n_unmeasured) == (3, 2)
+        assert universe.set_sizes.tolist() == [1, 0]
+
+    def test_names_of_another_kind(self):
+        with pytest.raises(ValueError, match=r"None of the 2 measured genes \(7157, 4193\) is in a gene set \(TP53\)"):
+            Universe.of(["7157", "4193"], {"S": ["TP53"]})
+
+    def test_no_sets(self):
+        with pytest.raises(ValueError, match=r"There are no gene sets; read some with gpower.datasets.read_gmt"):
+            Universe.of(["A"], {})
+
+
+class TestResult:
+    def test_frame(self):
+        gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
+        frame = enrich(loadings([0, 1, 2], [19]), gene_sets, genes=TWENTY).to_frame()
+        assert frame["gene_set"].tolist() == ["found", "both", "both"]
+        assert frame["component"].tolist() == [1, 1, 2]
+        first = frame.iloc[0]
+        assert (first["overlap"], first["set_size"], first["n_selected"]) == (3, 3, 3)
+        assert first["expected"] == pytest.approx(9 / 20)
+        assert first["p_value"] == pytest.approx(1 / math.comb(20, 3))
+        assert first["adjusted_p_value"] == pytest.approx(3 / math.comb(20, 3))
+        assert first["genes"] == "g0 g1 g2"
+        assert frame["enriched"].tolist() == [True, False, False]
+
+    def test_frame_without_pandas(self, monkeypatch):
+        result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match=r'need pandas: pip install "gpower\[io\]"'):
+            result.to_frame()
+        assert next(result.records())["genes"] == "g0"
+
+    def test_frame_without_overlap_has_its_columns(self):
+        frame = enrich(loadings([0]), {"S": ["g1"]}, genes=TWENTY).to_frame()
+        assert len(frame) == 0
+        assert "adjusted_p_value" in frame
+
+    def test_index_counts_a_set_once_and_all_sets(self):
+        gene_sets = {"A": ["g0", "g1", "g2"], "B": ["g9"], "C": ["nowhere"], "D": ["g8"]}
+        result = enrich(loadings([0, 1, 2], [0, 1, 2]), gene_sets, genes=TWENTY)
+        assert result.significant == ("A",)
+        assert result.index == 0.25
+        assert pathway_enrichment_index(loadings([0, 1, 2]), gene_sets, genes=TWENTY) == 0.25
+
+    def test_plot(self):
+        plt = pytest.importorskip("matplotlib.pyplot")
+        gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
+        result = enrich(loadings([0, 1, 2], [5, 19]), gene_sets, genes=TWENTY)
+        figure, axes = plt.subplots()
+        result.plot(axes, top=2)
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["found (1)", "both (1)"]
+        assert axes.patches[0].get_width() == pytest.approx(-np.log10(3 / math.comb(20, 3)))
+        plt.close(figure)
+
+
+class TestChance:
+    def test_mean_is_the_exact_expectation(self):
+        # Three of eight genes: 1 draw in 56 is ABC, 1 is FGH; either makes half of the sets enriched.
+        gene_sets = {"ABC": list("ABC"), "FGH": list("FGH")}
+        result = enrich(loadings([0, 1, 2], n=8), gene_sets, genes=list("ABCDEFGH"))
+        chance = random_index(result, n_draws=1000, random_state=0)
+        assert abs(chance.mean - 1 / 56) < 4 * chance.standard_error
+        assert set(chance.values) == {0.0, 0.5}
+
+    def test_draws_have_the_sizes_of_the_components(self):
+        universe = Universe.of(TWENTY, {"S": ["g0"]})
+        drawn = universe.draw([3, 0, 20], random_state=1)
+        assert np.diff(drawn.indptr).tolist() == [3, 0, 20]
+        assert sorted(drawn[[2]].indices) == list(range(20))
+
+    def test_repeats_from_its_seed(self):
+        result = enrich(loadings([0, 1, 2]), {"S": TWENTY[:3]}, genes=TWENTY)
+        first, again = (random_index(result, n_draws=20, random_state=3).values for _ in range(2))
+        np.testing.assert_array_equal(first, again)
+
+    def test_share_reaching(self):
+        assert RandomIndex(np.array([0.0, 0.0, 0.2])).share_reaching(0.2) == 0.5
+        assert math.isnan(RandomIndex(np.array([0.1])).standard_error)
+
+    def test_no_draws(self):
+        result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
+        with pytest.raises(ValueError, match="n_draws is 0; draw at least once"):
+            random_index(result, n_draws=0)
+
+
+class TestScan:
+    def test_maximum_and_equal_cardinality(self):
+        table = load_planted_expression()
+        pca = PCA(3).fit(table.X)
+        scan = scan_index(dict.fromkeys((1, 5, 100), pca), table.gene_sets, genes=table.feature_names, random_state=0)
+        at = [pathway_enrichment_index(pca, table.gene_sets, genes=table.feature_names, top=k) for k in (1, 5, 100)]
+        np.testing.assert_array_equal(scan.indices, at)
+        assert scan.maximum == max(at)
+        assert scan.best_cardinality == 5
+        assert (scan.chance < scan.maximum / 2).all()
+        assert scan.to_frame().columns.tolist() == ["cardinality", "index", "chance", "chance_standard_error"]
+
+    def test_ties_go_to_the_fewest_genes(self):
+        zeros = np.zeros(3)
+        assert IndexScan(np.array([30, 20, 10]), np.array([0.2, 0.2, 0.1]), zeros, zeros).best_cardinality == 20
+
+    def test_nothing_to_scan(self):
+        with pytest.raises(ValueError, match="no cardinality to scan"):
+            scan_index({}, {"S": ["g0"]})
+
+
+def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort():
+    """Averaged over cohorts: one cohort alone can go either way."""
+    found = []
+    for seed in range(6):
+        cohort = expression_cohort(random_state=seed)
+        pca = PCA(10).fit(cohort.X)
+        for k in (20, 40):
+            sparse = GPower(10, cardinality=k, method="block", n_init=1).fit(cohort.X)
+            results = [enrich(m, cohort.gene_sets, genes=cohort.feature_names, top=k) for m in (sparse, pca)]
+            found.append([k, *(result.index for result in results), random_index(results[0], n_draws=5).mean])
+    table = np.array(found)
+    for k in (20, 40):
+        sparse, dense, chance = table[table[:, 0] == k, 1:].mean(axis=0)
+        assert sparse > 1.1 * dense
+        assert dense > 2 * chance

@@ -1,0 +1,78 @@
+"""The reader and the writer of GMT files."""
+
+import gzip
+
+import pytest
+
+from gpower.datasets import TableError, read_gmt, write_gmt
+
+
+@pytest.fixture
+def gmt(tmp_path):
+    def write(text, name="sets.gmt", encoding="utf-8"):
+        path = tmp_path / name
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    return write
+
+
+def test_sets_in_their_order_with_each_gene_once(gmt):
+    path = gmt("B\thttp://b\tX\tY\tX\n\n# a remark\nA\t\tZ\t\t\n")
+    assert read_gmt(path) == {"B": ("X", "Y"), "A": ("Z",)}
+    assert list(read_gmt(path)) == ["B", "A"]
+
+
+def test_windows_line_ends_and_byte_order_mark(gmt):
+    assert read_gmt(gmt("\ufeffA\td\tX\r\nB\td\tY\r\n")) == {"A": ("X",), "B": ("Y",)}
+
+
+def test_gzipped(tmp_path):
+    path = tmp_path / "sets.gmt.gz"
+    path.write_bytes(gzip.compress(b"A\td\tX\n"))
+    assert read_gmt(str(path)) == {"A": ("X",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A\td\tX\nB\td\n", r"line 2 has 2 cells between tabs; a gene set is a name, a description and its genes"),
+        ("A,d,X\n", r"line 1 has 1 cell between tabs"),
+        ("A\td\t\t\n", r"line 1: the set 'A' has no genes"),
+        ("\td\tX\n", r"line 1: no name"),
+        ("A\td\tX\nB\td\tX\nA\td\tY\n", r"line 3 names the set 'A' again, which line 1 holds"),
+        ("\n# only a remark\n", r"the file holds no gene set"),
+    ],
+)
+def test_malformed_files_name_the_line(gmt, text, message):
+    path = gmt(text)
+    with pytest.raises(TableError, match=message) as caught:
+        read_gmt(path)
+    assert str(path) in str(caught.value)
+
+
+def test_what_is_no_text(gmt, tmp_path):
+    with pytest.raises(TableError, match="there is no such file"):
+        read_gmt(tmp_path / "absent.gmt")
+    with pytest.raises(TableError, match="this is a folder"):
+        read_gmt(tmp_path)
+    with pytest.raises(TableError, match=r"not a text file in UTF-8: line 1 holds 'é' in Latin-1"):
+        read_gmt(gmt("A\tdécrit\tX\n", encoding="latin-1"))
+    cut = tmp_path / "cut.gmt.gz"
+    cut.write_bytes(gzip.compress(b"A\td\tX\n")[:-9])
+    with pytest.raises(TableError, match="the file cannot be read"):
+        read_gmt(cut)
+
+
+def test_written_sets_are_read_again(tmp_path):
+    sets = {"A": ("X", "Y"), "B": ("Z",)}
+    write_gmt(tmp_path / "mine.gmt", sets, description="made up")
+    assert read_gmt(tmp_path / "mine.gmt") == sets
+    assert (tmp_path / "mine.gmt").read_text().splitlines()[0] == "A\tmade up\tX\tY"
+
+
+@pytest.mark.parametrize("sets", [{"A\tB": ["X"]}, {"A": []}, {"": ["X"]}, {"A": ["X\nY"]}])
+def test_sets_that_gmt_cannot_hold(tmp_path, sets):
+    with pytest.raises(ValueError, match="cannot be written as GMT"):
+        write_gmt(tmp_path / "mine.gmt", sets)
+    assert not (tmp_path / "mine.gmt").exists()
