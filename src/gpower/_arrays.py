@@ -1,7 +1,11 @@
-"""Small dense linear algebra shared by every floor: the polar factor and the sign convention.
+"""Small dense linear algebra shared by every floor: the polar factor, the sign convention, and where arrays live.
 
 Shapes: an (n, m) array holds m units side by side, also when m = 1. Nothing here is larger than m × m
 apart from what the caller already holds.
+
+An array on a device (CuPy) answers NumPy's own functions, so that the same code serves both. The rule of the house:
+what has a length of n_samples or n_features lives where the data live; what has the length of a working set, or of
+the components, lives on the host. `beside` and `to_host` are the two crossings.
 """
 
 from __future__ import annotations
@@ -13,6 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+
+def is_device(x: Any) -> bool:
+    """Whether x is an array on a device: one that answers NumPy's functions without being NumPy's."""
+    return not isinstance(x, np.ndarray) and hasattr(x, "__array_function__") and hasattr(x, "get")
+
+
+def to_host(x: Any) -> Array:
+    """A small array as NumPy's own."""
+    return x if isinstance(x, np.ndarray) else np.asarray(x.get())
+
+
+def beside(x: Any, values: Array) -> Array:
+    """A small array where x is."""
+    return values if isinstance(x, np.ndarray) or not isinstance(values, np.ndarray) else np.asarray(values, like=x)
+
+
+def rows_of(x: Any, idx: Array) -> Array:
+    """x[idx], for indices on the host."""
+    return x[beside(x, idx)]
+
+
+def largest(values: Any) -> float:
+    """The largest of non-negative values; zero where there are none."""
+    return float(values.max()) if values.size else 0.0
 
 
 @dataclass(frozen=True)
@@ -36,11 +65,14 @@ class Normalizer:
 
     def apply(self, Y: Array) -> Array:
         """Y M, for Y of shape (anything, m)."""
-        return Y * self.multiplier if self.multiplier.ndim == 1 else Y @ self.multiplier
+        multiplier = beside(Y, self.multiplier)
+        return Y * multiplier if multiplier.ndim == 1 else Y @ multiplier
 
 
 def reciprocal(values: Array) -> Array:
     """1/values where values > 0, and 0 elsewhere."""
+    if not isinstance(values, np.ndarray):
+        return np.where(values > 0, 1 / np.where(values > 0, values, 1), 0)
     out = np.zeros_like(values)
     np.divide(1.0, values, out=out, where=values > 0)
     return out
@@ -85,10 +117,15 @@ def _unit_normalizer(gram: Array) -> Normalizer:
 
 
 def column_dots(X: Array, Y: Array) -> Array:
-    """Inner products of corresponding columns, (m,)."""
+    """Inner products of corresponding columns, (m,), on the host."""
     if X.shape[1] == 1:
-        return np.array([X[:, 0] @ Y[:, 0]], X.dtype)
-    return np.add.reduce(X * Y, axis=0)
+        return np.array([float(X[:, 0] @ Y[:, 0])], X.dtype)
+    return column_sums(X * Y)
+
+
+def column_sums(X: Array) -> Array:
+    """Sums of the columns, (m,), on the host."""
+    return np.add.reduce(X, axis=0) if isinstance(X, np.ndarray) else to_host(X.sum(axis=0))
 
 
 def polar(Y: Array) -> Array:
@@ -125,10 +162,11 @@ def orient(Z: Array) -> Array:
     return np.where(largest < 0, -Z, Z) + 0.0
 
 
-def embedded(Z: Array, idx: Array, n: int) -> Array:
-    """An array of n rows with Z at rows `idx` and zero elsewhere."""
-    whole = np.zeros((n, Z.shape[1]), Z.dtype)
-    whole[idx] = Z
+def embedded(Z: Array, idx: Array, n: int, like: Any = None) -> Array:
+    """An array of n rows with Z at rows `idx` and zero elsewhere; where `like` is, if that is given."""
+    like = Z if like is None else like
+    whole = np.zeros_like(like, dtype=Z.dtype, shape=(n, Z.shape[1]))
+    whole[beside(like, idx)] = beside(like, Z)
     return whole
 
 
@@ -139,4 +177,4 @@ def first_largest(values: Array) -> int:
 
 def unit_columns(Z: Array) -> Array:
     """Z with non-zero columns scaled to unit norm; zero columns stay zero, and no zero is negative."""
-    return Z * reciprocal(np.sqrt(np.sum(Z * Z, axis=0))) + 0.0
+    return Z * beside(Z, reciprocal(np.sqrt(column_sums(Z * Z)))) + 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, to_host
 from gpower.ascent import AscentResult
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
@@ -29,7 +29,7 @@ class Calibrated:
     @property
     def active(self) -> Array:
         """Number of active variables per unit, (m,)."""
-        return np.asarray(np.count_nonzero(self.problem.loadings(self.result.point), axis=0))
+        return to_host(np.count_nonzero(self.problem.loadings(self.result.point), axis=0))
 
 
 def calibrate(
@@ -75,5 +75,5 @@ def _miss(active: Array, wanted: Array) -> tuple[int, int]:
 
 def _solve(problem: Problem, gamma: Array, here: Point, start: Point, settings: Settings) -> Calibrated:
     """Ascend from the last solution, or from the first start where that has nothing active any more."""
-    values, _ = problem.penalty.evaluate(np.asarray(here.C))
+    values, _ = problem.penalty.evaluate(here.C)
     return Calibrated(problem, gamma, ascend(problem, here if np.all(values > 0) else start, settings))

@@ -16,6 +16,8 @@ from gpower.extraction import Extraction
 from gpower.operators import Moments
 from gpower.persistence import read_model, write_model
 
+#: Relative difference of means and norms up to which two matrices are taken for the same.
+SAME = 1e-8
 _ARRAYS = ("Z", "gamma", "objective", "gap", "n_iter", "converged")
 
 
@@ -27,19 +29,20 @@ class Checkpoint:
     ----------
     path : Path
     fingerprint : str
-        Of the data and the parameters: another fit does not go on from this one.
+        Of the shape and the parameters: another fit does not go on from this one.
+    moments : Moments
+        Of the data; other data have other ones. The same data read in other blocks have them up to rounding.
     """
 
     path: Path
     fingerprint: str
+    moments: Moments
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], moments: Moments, shape: tuple[int, int], params: Any) -> Checkpoint:
         """The checkpoint of a fit, before it begins."""
-        digest = hashlib.sha256(json.dumps([list(shape), params], sort_keys=True, default=str).encode())
-        for values in (moments.mean, moments.norms):
-            digest.update(np.ascontiguousarray(values, np.float64).round(10).tobytes())
-        return cls(Path(path), digest.hexdigest())
+        digest = hashlib.sha256(json.dumps([list(shape), params], sort_keys=True, default=_word).encode())
+        return cls(Path(path), digest.hexdigest(), moments)
 
     def save(self, units: Sequence[Extraction], rng: np.random.RandomState) -> None:
         """Write the components found so far, and where the generator of random starts is; whole or not at all."""
@@ -51,7 +54,16 @@ class Checkpoint:
             "notes": [list(unit.notes) for unit in units],
             "generator": [int(position), int(has_gauss), float(cached)],
         }
-        write_model(self.path, header, arrays | {"generator": np.asarray(keys)})
+        of_data = {"mean": np.asarray(self.moments.mean), "norms": np.asarray(self.moments.norms)}
+        try:
+            write_model(self.path, header, arrays | of_data | {"generator": np.asarray(keys)})
+        except OSError as error:
+            reason = error.strerror or str(error)
+            before = f" What was found before is still in {str(self.path)!r}." if self.path.exists() else ""
+            raise OSError(
+                f"The checkpoint {str(self.path)!r} could not be written: {reason}. The fit stops here, after "
+                f"component {len(units)}.{before}"
+            ) from error
 
     def load(self, rng: np.random.RandomState) -> list[Extraction]:
         """The components of an earlier fit of the same problem; the generator goes on where it was. None yet: empty."""
@@ -60,7 +72,7 @@ class Checkpoint:
         header, arrays = read_model(self.path)
         if header.get("class") != "Checkpoint":
             raise ValueError(f"{str(self.path)!r} is not a checkpoint; give another path.")
-        if header["fingerprint"] != self.fingerprint:
+        if header["fingerprint"] != self.fingerprint or not self._same_data(arrays.pop("mean"), arrays.pop("norms")):
             raise ValueError(
                 f"{str(self.path)!r} is a checkpoint of other data or other parameters, so this fit cannot go on from "
                 "it; give another path, or resume=False to begin anew."
@@ -71,3 +83,15 @@ class Checkpoint:
             Extraction(**{name: arrays[f"{i}:{name}"] for name in _ARRAYS}, notes=tuple(notes))
             for i, notes in enumerate(header["notes"])
         ]
+
+    def _same_data(self, mean: np.ndarray, norms: np.ndarray) -> bool:
+        """Whether means and norms are those of this fit's data, up to rounding."""
+        spread = SAME * np.asarray(self.moments.norms) * np.asarray(self.moments.scale)
+        close = np.abs(mean - self.moments.mean) <= SAME * np.abs(self.moments.mean) + spread
+        size = SAME * float(np.max(self.moments.norms, initial=0.0))
+        return bool(np.all(close) and np.allclose(norms, self.moments.norms, rtol=SAME, atol=size))
+
+
+def _word(value: Any) -> str:
+    """A parameter that JSON does not hold; where a generator of random numbers is, the checkpoint says itself."""
+    return type(value).__name__ if isinstance(value, np.random.RandomState | np.random.Generator) else str(value)

@@ -8,6 +8,7 @@ fewer variables and can only gain: with one component the variance never falls a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from gpower.extraction import POLISH_ALL, Extraction, Recipe, extract_components
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators.base import Operator
 
-#: Points of the grid that get starts of their own under n_init="auto"; the others begin at their neighbours.
+#: Points that get starts of their own where n_init="auto" makes them costly; the others begin at their neighbours.
 ANCHORS = 5
 
 
@@ -34,6 +35,7 @@ def sweep(
     recipes : sequence of Recipe
         One per point, from the sparsest to the densest.
     rng : RandomState
+        Every point draws the same from it, so that its own starts are those of a fit on its own.
     known : mapping of int to Extraction, optional
         Solutions found earlier. Those points get no starts of their own, and keep theirs where it is the best.
     """
@@ -49,7 +51,7 @@ def sweep(
             if not back and (i in cold or (not tries and i not in best)):
                 tries.append(recipes[i])
             for recipe in tries:
-                found = _other(operator, recipe, rng, best.get(i))
+                found = _other(operator, recipe, deepcopy(rng), best.get(i))
                 value = -np.inf if found is None else value_of(operator, recipe, found)
                 if found is not None and (i not in best or value > worth[i]):
                     best[i], worth[i] = found, value
@@ -75,9 +77,13 @@ def _other(
 
 
 def anchors(recipes: Sequence[Recipe]) -> list[int]:
-    """Points that get starts of their own: all where the number of starts was given, else a few spread evenly."""
-    n = len(recipes)
-    if recipes[0].n_init is not None or n <= ANCHORS:
+    """Points that get starts of their own: all where starts were counted or are cheap, else a few spread evenly.
+
+    A unit of exact cardinality races many starts, and a calibration is many ascents; a block, or a given γ, is neither.
+    """
+    n, wish = len(recipes), recipes[0].formulation
+    costly = wish.calibrated or (wish.kind == "cardinality" and not recipes[0].block)
+    if recipes[0].n_init is not None or not costly or n <= ANCHORS:
         return list(range(n))
     return [int(i) for i in np.linspace(0, n - 1, ANCHORS).round()]
 

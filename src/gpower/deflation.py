@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, rows_of
 from gpower.operators.base import Operator, Restriction
 from gpower.operators.in_memory import (
     GRAM_SHARE,
@@ -122,7 +122,7 @@ class Deflated(Operator):
         """A[:, idx] − Y Z[idx]ᵀ."""
         A = self.base.columns(idx)
         for j in range(0, len(idx), BLOCK):  # in place, a few columns at a time: A may be much of the matrix
-            A[:, j : j + BLOCK] -= self.Y @ self.Z[idx[j : j + BLOCK]].T
+            A[:, j : j + BLOCK] -= self.Y @ rows_of(self.Z, idx[j : j + BLOCK]).T
         return A
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
@@ -159,7 +159,7 @@ class Deflated(Operator):
             base = self.base.take(idx)
             return Deflated(base, self.Y, self.D, self.Z[idx], self.norms[idx], counter=self.taken_counter)
         if self.has_samples:
-            return DataMatrix(self.columns(idx), self.norms[idx], counter=self.taken_counter)
+            return DataMatrix(self.columns(idx), rows_of(self.norms, idx), counter=self.taken_counter)
         return Covariance(self.gram(idx), counter=self.counter)
 
     def restrict(self, idx: Array) -> Restriction:
@@ -184,15 +184,15 @@ def deflate(operator: Operator, z: Array, rule: str = "projection") -> Operator:
     if rule == "orthogonalized":
         for _ in range(2):  # twice is enough
             z = z - Z @ (Z.T @ z)
-        length = float(np.linalg.norm(z))
+        length = float(np.sqrt(np.sum(z * z)))
         if length <= 1e3 * np.finfo(z.dtype).eps:
             return operator
         z = z / length
     y = operator.combine(z)  # (p, 1)
     if rule == "schur":
         c = operator.correlate(y)
-        norm = np.sqrt(operator.squared_norms(y, c))
-        if not norm[0] > 0:
+        norm = float(np.sqrt(operator.squared_norms(y, c)[0]))
+        if not norm > 0:
             return operator
         y, z = y / norm, c / norm
     d = base.dual(y)
@@ -206,8 +206,9 @@ def _parts(operator: Operator) -> tuple[Operator, Array, Array, Array]:
     if isinstance(operator, Deflated):
         return operator.base, operator.Y, operator.D, operator.Z
     p, n = operator.shape
-    empty = np.zeros((p, 0), operator.dtype)
-    return operator, empty, empty, np.zeros((n, 0), operator.dtype)
+    like = operator.column_norms
+    empty = np.zeros_like(like, shape=(p, 0))
+    return operator, empty, empty, np.zeros_like(like, shape=(n, 0))
 
 
 def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
@@ -215,10 +216,10 @@ def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
     before = operator.column_norms.astype(np.float64) ** 2
     whole = _parts(operator)[0].column_norms.astype(np.float64) ** 2
     eps, t = float(np.finfo(operator.dtype).eps), z[:, 0].astype(np.float64)
-    idx = np.flatnonzero(t)
+    idx = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
     if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
         after, noise = before - t**2, 32 * eps
-    elif operator.has_samples and idx.size <= t.size // 4 and not operator.is_remote:
+    elif operator.has_samples and 0 < idx.size <= t.size // 4 and not operator.is_remote:
         after, noise = before.copy(), (128 * eps) ** 2
         few = max(8, min(BLOCK, BLOCK_ENTRIES // operator.shape[0]))
         for part in np.array_split(idx, idx.size // few + 1):

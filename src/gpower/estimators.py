@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from gpower._arrays import Array
+from gpower._arrays import Array, is_device, to_host
 from gpower.ascent import AscentState
 from gpower.checkpoints import Checkpoint
+from gpower.devices import back_to
 from gpower.extraction import Extraction, Recipe, extract_components
 from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes, jsonable, running_moments
 from gpower.imputation import impute
@@ -204,7 +205,10 @@ class GPower(SparsePCAEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples × variables, or a covariance with ``covariance="precomputed"``. Never changed.
+            Samples × variables, or a covariance with ``covariance="precomputed"``. Never changed. Also a store that is
+            read in blocks: np.memmap, zarr array, HDF5 dataset, backed AnnData matrix, path of one (.npy, .zarr, .h5,
+            .h5ad, .parquet), or a Dask array. An array of PyTorch or CuPy stays on its device, and `components_`,
+            `mean_`, `scale_` and scores are of its kind.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights; a weight of two counts a sample twice.
@@ -213,11 +217,18 @@ class GPower(SparsePCAEstimator):
         -------
         self
         """
+        back = back_to(X)
         X = self._without_holes(check_table(self, X, reset=True))
         recipe = recipe_from(dict(vars(self)), X.shape)
         operator, moments = self._operator(X, sample_weight, recipe.reads())
         self._stream: RunningMoments | None = None
-        return self._extracted(operator, moments, recipe)
+        return self._extracted(operator, moments, recipe)._given_back(back)
+
+    def _given_back(self, back: Callable[[Any], Any]) -> Self:
+        """The fitted arrays of the length of a sample as arrays of the kind that came in."""
+        for name in ("components_", "mean_", "scale_"):
+            setattr(self, name, back(getattr(self, name)))
+        return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add a batch of samples and find the components of all samples so far.
@@ -258,7 +269,13 @@ class GPower(SparsePCAEstimator):
     def _extracted(self, operator: Operator, moments: Moments, recipe: Recipe) -> Self:
         """Find, store and tell, keeping what is found in the checkpoint, if there is one."""
         rng, known, completed = self._rng(), [], None
+        if self.resume and self.checkpoint is None:
+            raise ValueError("resume=True goes on from a checkpoint; give checkpoint=, the file it is kept in.")
         if self.checkpoint is not None:
+            if recipe.block:
+                raise ValueError(
+                    'checkpoint keeps components that are found one after the other; method="block" finds all at once.'
+                )
             idle = ("callback", "verbose", "checkpoint", "resume", "memory_limit")
             params = {name: value for name, value in self.get_params().items() if name not in idle}
             kept = Checkpoint.of(self.checkpoint, moments, operator.shape, jsonable(params))
@@ -273,8 +290,11 @@ class GPower(SparsePCAEstimator):
         """X, with missing entries filled if that was asked for."""
         if one_of(self.missing, "missing", ("error", "impute")) == "error":
             return X
-        if sp.issparse(X) or self.covariance is not None:
+        if is_device(X):
+            raise ValueError('missing="impute" fills the holes of a table on the host; pass X.get() or X.cpu().')
+        if sp.issparse(X) or isinstance(X, BlockMatrix) or self.covariance is not None:
             what = "a sparse matrix, whose absent entries are zeros" if sp.issparse(X) else "a covariance"
+            what = "in blocks, on disk or on a cluster" if isinstance(X, BlockMatrix) else what
             raise ValueError(f'missing="impute" fills the holes of a dense table of samples; X is {what}.')
         check_finite(X, getattr(self, "feature_names_in_", None), allow_nan=True)
         if not np.isnan(np.sum(X)):
@@ -302,7 +322,7 @@ class GPower(SparsePCAEstimator):
         """Warn, and log if asked to."""
         if self.verbose:
             log_fit(self)
-        for message, category in notices(self, np.flatnonzero(moments.norms == 0), own_variance):
+        for message, category in notices(self, to_host(np.flatnonzero(moments.norms == 0)), own_variance):
             warnings.warn(message, category, stacklevel=3)
         for note in found.notes:
             warnings.warn(note, UserWarning, stacklevel=3)

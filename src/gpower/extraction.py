@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array, embedded, orient
+from gpower._arrays import Array, beside, embedded, orient, rows_of, to_host
 from gpower.ascent import AscentResult, AscentState, maximize
 from gpower.calibration import calibrate
 from gpower.deflation import deflate
@@ -17,7 +17,7 @@ from gpower.formulations import Formulation, Problem
 from gpower.operators.base import Operator
 from gpower.penalties import Cardinality, Penalty, top
 from gpower.postprocess import fill_unit, leading_components, refit, swap_polish
-from gpower.starts import auto_starts, block_start, paper_start, random_block_start, unit_starts
+from gpower.starts import auto_starts, block_start, column_order, paper_start, random_block_start, unit_starts
 from gpower.working_set import Settings, ascend
 
 #: Screened columns are gathered once when no more than this share is left.
@@ -36,6 +36,8 @@ SWAP_CANDIDATES = 384
 REMOTE_POLISH = 2
 #: Columns that the race between starts of a remote matrix is run on: so many, or so many times the cardinality.
 RACE_COLUMNS, RACE_TIMES = 2000, 10
+#: Norms that differ by less, relatively, tie.
+TIED = 1e-6
 #: Precision of the race between starts, and the steps of a heat.
 RACE_TOL, HEAT = 1e-4, 4
 
@@ -150,15 +152,18 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
     norms = recipe.formulation.norms(operator)
     problem, gamma = recipe.formulation.problem(operator, norms, np.asarray(recipe.mu), recipe.regularization)
     problem, kept = _screened(problem, norms)
-    recipe = replace(recipe, near=tuple(Z[kept] for Z in recipe.near))
+    if kept.size < operator.shape[1]:
+        norms = rows_of(norms, kept)
+        recipe = replace(recipe, near=tuple(rows_of(Z, kept) for Z in recipe.near))
     if kept.size == 0:
-        return _as_extraction(np.zeros((operator.shape[1], len(recipe.mu)), operator.dtype), gamma)
+        return _as_extraction(np.zeros_like(norms, shape=(operator.shape[1], len(recipe.mu))), gamma)
     if recipe.formulation.calibrated:
-        found = _calibrated(problem, recipe, norms[kept], rng)
+        found = _calibrated(problem, recipe, norms, rng)
     else:
-        Z, value, result = _best_end(problem, _starts(problem, recipe, norms[kept], rng), recipe)
+        Z, value, result = _best_end(problem, _starts(problem, recipe, norms, rng), recipe)
         found = _as_extraction(Z, gamma, value, result)
-    return replace(found, Z=embedded(orient(found.Z), kept, operator.shape[1]))
+    whole = kept.size == operator.shape[1]
+    return replace(found, Z=orient(found.Z) if whole else embedded(orient(found.Z), kept, operator.shape[1]))
 
 
 def _as_extraction(
@@ -191,16 +196,18 @@ def _pca(operator: Operator, recipe: Recipe) -> Extraction:
     tied = np.unique(mu).size < mu.size
     gamma = np.full(mu.size, np.nan if recipe.formulation.kind == "cardinality" else 0.0)
     value = float(np.sum(mu**2 * variances[rank]))
-    found = _as_extraction(orient(loadings[:, rank]), gamma, value, notes=(ROTATION_NOTE,) if tied else ())
+    Z = operator.own(orient(loadings[:, rank]))
+    found = _as_extraction(Z, gamma, value, notes=(ROTATION_NOTE,) if tied else ())
     return replace(found, n_iter=np.ones(1, int))  # one factorisation
 
 
 def _screened(problem: Problem, norms: Array) -> tuple[Problem, Array]:
     """The problem on the columns that can be active at all, and their indices; gathered only if few are left."""
-    kept = np.flatnonzero(problem.penalty.keep(norms, problem.mu))
+    keep = problem.penalty.keep(norms, problem.mu)
     n = problem.operator.shape[1]
-    if kept.size > min(SCREENED_SHARE * n, problem.operator.widest_take):
+    if int(np.count_nonzero(keep)) > min(SCREENED_SHARE * n, problem.operator.widest_take):
         return problem, np.arange(n)
+    kept = to_host(np.flatnonzero(keep))
     return replace(problem, operator=problem.operator.take(kept), penalty=problem.penalty.restrict(kept)), kept
 
 
@@ -210,7 +217,7 @@ def _starts(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.Rando
     if near:
         return near
     if isinstance(recipe.init, np.ndarray):
-        return [problem.feasible_set.point(recipe.init.astype(problem.operator.dtype))]
+        return [problem.feasible_set.point(problem.operator.own(recipe.init.astype(problem.operator.dtype)))]
     if recipe.init == "paper":
         return [paper_start(problem, norms, rng)]
     exact, count = recipe.formulation.kind == "cardinality", recipe.n_init
@@ -224,9 +231,17 @@ def _starts(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.Rando
 
 
 def _best_of_largest(problem: Problem, recipe: Recipe, norms: Array, count: int, rng: np.random.RandomState) -> Point:
-    """The best of many starts where reads are dear: they race on the columns of largest norm, gathered once."""
+    """The best of many starts where reads are dear: they race on the columns of largest norm, gathered once.
+
+    Where those norms tie with the ones left out, as on standardised data, a sketch says which columns to take.
+    """
     wanted = max(RACE_COLUMNS, RACE_TIMES * int(recipe.formulation.levels[0]))
-    kept = np.sort(top(norms[:, None], max(1, min(wanted, problem.operator.widest_take, norms.size)))[:, 0])
+    wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
+    kept = top(norms[:, None], wanted)[:, 0]
+    left_out = np.max(np.delete(norms, kept), initial=0.0)
+    if left_out >= (1 - TIED) * np.max(norms):
+        kept = column_order(problem.operator, norms, wanted, rng)
+    kept = np.sort(kept)
     part = replace(problem, operator=problem.operator.take(kept), penalty=problem.penalty.restrict(kept))
     finalists = race(part, unit_starts(part, norms[kept], min(count, kept.size), rng), recipe.settings.callback)
     X = np.hstack([point.X for point in finalists])
@@ -237,10 +252,10 @@ def _best_of_largest(problem: Problem, recipe: Recipe, norms: Array, count: int,
 
 def _near(problem: Problem, Z: Array) -> Point | None:
     """The point of given loadings; None where a unit has nothing active there."""
-    if not np.all(np.any(Z, axis=0)):
+    if not bool(np.all(np.any(Z, axis=0))):
         return None
     point = problem.feasible_set.point(problem.operator.combine(Z.astype(problem.operator.dtype)))
-    values, _ = problem.penalty.evaluate(np.asarray(point.C))
+    values, _ = problem.penalty.evaluate(point.C)
     return point if np.all(values > 0) else None
 
 
@@ -260,10 +275,12 @@ def race(problem: Problem, starts: Point, callback: Callable[[AscentState], Any]
 def _distinct_best(penalty: Penalty, C: Array, most: int) -> list[int]:
     """Columns of C with the largest values, one for each support."""
     values, gradient = penalty.evaluate(C)
-    active = gradient != 0
-    first: dict[bytes, int] = {}
+    # A support is told by the sum of a random number for each of its variables.
+    keys: Array = np.random.RandomState(0).standard_normal(C.shape[:1])
+    supports = to_host(beside(C, keys) @ (gradient != 0)).round(9)
+    first: dict[float, int] = {}
     for j in np.argsort(-values, kind="stable"):
-        first.setdefault(np.packbits(active[:, j]).tobytes(), int(j))
+        first.setdefault(float(supports[j]), int(j))
         if len(first) == most:
             break
     return list(first.values())
@@ -285,7 +302,7 @@ def _best_end(problem: Problem, starts: list[Point], recipe: Recipe) -> tuple[Ar
 def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[Array, float, AscentResult]:
     """One unit of exact cardinality: refit, then swap and ascend in turn while that helps."""
     z, variance = _filled(problem, result.point)
-    polish = recipe.polish and np.count_nonzero(z) <= POLISH_MOST
+    polish = recipe.polish and int(np.count_nonzero(z)) <= POLISH_MOST
     turns = REMOTE_POLISH if problem.operator.is_remote else FINALISTS
     for _ in range(turns if polish else 0):
         swapped, better = fill_unit(problem.operator, _swapped(problem, result.point, z))
@@ -300,14 +317,14 @@ def _exact_end(problem: Problem, result: AscentResult, recipe: Recipe) -> tuple[
 def _filled(problem: Problem, point: Point) -> tuple[Array, float]:
     """Loadings of one unit on the support at a point, and their variance."""
     z = problem.loadings(point)[:, 0]
-    return fill_unit(problem.operator, np.flatnonzero(z), z)
+    return fill_unit(problem.operator, to_host(np.flatnonzero(z)), z)
 
 
 def _swapped(problem: Problem, point: Point, z: Array) -> Array:
     """The support after swap polish among the variables most correlated with the component."""
-    support = np.flatnonzero(z)
+    support = to_host(np.flatnonzero(z))
     count = min(SWAP_CANDIDATES + support.size, z.size)
-    candidates = np.union1d(support, top(np.abs(np.asarray(point.C)), count)[:, 0])
+    candidates = np.union1d(support, to_host(top(np.abs(point.C), count)[:, 0]))
     S = problem.operator.gram(candidates).astype(np.float64)
     return np.asarray(candidates[swap_polish(S, np.searchsorted(candidates, support))])
 
@@ -334,7 +351,7 @@ def _calibrated(problem: Problem, recipe: Recipe, norms: Array, rng: np.random.R
 
 def _cut_or_filled(Z: Array, C: Array, wanted: Array) -> Array:
     """Pattern of the wanted number of variables per unit: the largest loadings first, then the largest correlations."""
-    pattern = np.zeros(Z.shape, bool)
+    pattern = np.zeros_like(Z, dtype=bool)
     correlations = np.abs(C)
     scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
     for j, k in enumerate(wanted):

@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sla
 
-from gpower._arrays import Array, Normalizer, column_normalizer, first_largest, polar, polar_normalizer
+from gpower._arrays import (
+    Array,
+    Normalizer,
+    beside,
+    column_normalizer,
+    first_largest,
+    largest,
+    polar,
+    polar_normalizer,
+)
 from gpower.operators.base import Operator
 
 
@@ -278,7 +287,7 @@ class CorrelationSet(FeasibleSet):
 
     def _weigh(self, C: Array) -> Array:
         """μ∘C."""
-        return C if self._unweighted else self.mu * C
+        return C if self._unweighted else beside(C, self.mu) * C
 
     def argmax_linear(self, g: Point) -> Point:
         """One step: combine, put on the set of samples, correlate."""
@@ -291,7 +300,7 @@ class CorrelationSet(FeasibleSet):
     def _representative(self, g: Point) -> Array:
         """The sample-space Y with ⟨Y, X⟩ = g(X)."""
         if g.C is None:
-            return np.asarray(g.X)
+            return g.X
         Y = self.operator.combine(self._weigh(g.C))
         return Y if g.X is None else Y + g.X
 
@@ -310,9 +319,10 @@ class CorrelationSet(FeasibleSet):
         """X with its free units pointed at columns of A: orthogonal ones in a block, the largest for each start."""
         if isinstance(self.samples, Spheres):
             N, CN = self.fresh_directions(1)
-            return X + N * free.sum(axis=1), C + CN * free.sum(axis=1)
+            dead = beside(X, free.sum(axis=1))
+            return X + N * dead, C + CN * dead
         N, CN = self.fresh_directions(free.shape[1], X, C)
-        return X + N @ free.T, C + CN @ free.T
+        return X + N @ beside(X, free.T), C + CN @ beside(X, free.T)
 
     def _normalizer(self, Y: Array, C: Array) -> Normalizer:
         """What puts Y on the set of samples."""
@@ -330,8 +340,8 @@ class CorrelationSet(FeasibleSet):
         largest. Zero where A has nothing left.
         """
         operator, (p, n) = self.operator, self.operator.shape
-        X = np.zeros((p, 0), operator.dtype) if X is None else X
-        C = np.zeros((n, 0), operator.dtype) if C is None else C
+        X = np.zeros_like(operator.column_norms, shape=(p, 0)) if X is None else X
+        C = np.zeros_like(operator.column_norms, shape=(n, 0)) if C is None else C
         known = X.shape[1]
         for _ in range(count):
             q, c = self._residual_direction(X, C)
@@ -345,9 +355,10 @@ class CorrelationSet(FeasibleSet):
         q = self.operator.columns(np.array([pivot]))  # (p, 1)
         c = self.operator.correlate(q)
         noise = 1e3 * float(np.finfo(q.dtype).eps)  # of a length; of its square where only AᵀA is known
-        least = (noise if self.operator.has_samples else np.sqrt(noise)) * np.sqrt(squares.max(initial=0))
+        least = (noise if self.operator.has_samples else np.sqrt(noise)) * np.sqrt(largest(squares))
         for _ in range(2):  # twice is enough to be orthogonal to working precision
             overlap = self.operator.inner(X, q, c)  # (k, 1)
+            overlap = beside(q, overlap)
             q, c = q - X @ overlap, c - C @ overlap
             norm = float(np.sqrt(max(float(self.operator.squared_norms(q, c)[0]), 0.0)))
             if norm <= least:
@@ -361,13 +372,13 @@ class CorrelationSet(FeasibleSet):
             return x
         Y = (1 + b) * x.X - b * previous.X
         C = (1 + b) * x.C - b * previous.C
-        return self._place(Y, C if self._unweighted else C / self.mu)
+        return self._place(Y, C if self._unweighted else C / beside(C, self.mu))
 
     def pairing(self, g: Point, x: Point) -> float:
         """⟨g, x⟩, both parts."""
         total = 0.0 if g.C is None else float(np.vdot(g.C, x.C))
         if g.X is not None:
-            total += float(np.trace(self.operator.inner(g.X, x.X, x.C / self.mu)))
+            total += float(np.trace(self.operator.inner(g.X, x.X, x.C / beside(x.C, self.mu))))
         return total
 
     def support_value(self, g: Point) -> float:

@@ -11,12 +11,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from gpower._arrays import Array
+from gpower._arrays import Array, is_device, to_host
+from gpower.devices import back_to, beside_all, is_foreign, on_host, taken
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
 from gpower.inputs import check_finite, check_range, check_table
 from gpower.metrics import adjusted_variances, captured_variance, score_gram
-from gpower.operators import Moments, Operator, as_operator
+from gpower.operators import BlockMatrix, Moments, Operator, as_operator
 from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_covariance, check_weights
 from gpower.persistence import read_model, write_model
@@ -41,10 +42,10 @@ def fitted_attributes(operator: Operator, moments: Moments, found: Extraction) -
     passes, gram = operator.passes, score_gram(operator, found.Z)
     variances, total = adjusted_variances(gram), operator.total_variance
     attributes = {
-        "components_": np.ascontiguousarray(found.Z.T),
+        "components_": found.Z.T.copy(),
         "explained_variance_": variances / moments.degrees,
         "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
-        "cardinality_": np.count_nonzero(found.Z, axis=0),
+        "cardinality_": to_host(np.count_nonzero(found.Z, axis=0)),
         "gamma_": found.gamma,
         "objective_": found.objective,
         "optimality_gap_": found.gap,
@@ -64,8 +65,9 @@ def checked_operator(model: Any, X: Any, sample_weight: Any, *, reduce: bool) ->
     if X.shape[0] == 1 and model.center and not precomputed:
         raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
     if precomputed:
-        if sp.issparse(X) or sample_weight is not None:
-            what = "a dense matrix" if sp.issparse(X) else "no sample_weight"
+        stored = sp.issparse(X) or isinstance(X, BlockMatrix)
+        if stored or sample_weight is not None:
+            what = "a dense matrix in memory" if stored else "no sample_weight"
             raise ValueError(f'covariance="precomputed" takes {what}.')
         check_finite(X, names)
         X = check_covariance(X)
@@ -127,7 +129,16 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         ndarray of shape (n_samples, n_components)
         """
-        return project(self._checked(X), self.components_.T, self.mean_, self.scale_)
+        native = self._checked(X)
+        return back_to(X)(project(native, *self._fitted_like(native)))
+
+    def _fitted_like(self, X: Any) -> tuple[Array, Array, Array]:
+        """Loadings (n_features, m), means and scales, where X is."""
+        fitted = (self.components_, self.mean_, self.scale_)
+        if all(isinstance(values, np.ndarray) for values in fitted) and not is_device(X):
+            return self.components_.T, self.mean_, self.scale_
+        components, mean, scale = (taken(v) if is_device(X) else on_host(v) for v in fitted)
+        return beside_all(X, components.T, mean, scale)
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -135,7 +146,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         impute = getattr(self, "missing", "error") == "impute" and not sp.issparse(X)
         check_finite(X, getattr(self, "feature_names_in_", None), allow_nan=impute)
         if impute and np.isnan(np.sum(X)):
-            return fill_from(X, self.components_.T, self.mean_, self.scale_)
+            return fill_from(X, *self._fitted_like(X))
         return X
 
     def inverse_transform(self, X: Any) -> Array:
@@ -151,15 +162,15 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        scores = check_array(X, dtype=(np.float64, np.float32))
+        scores = check_array(on_host(X) if is_foreign(X) else X, dtype=(np.float64, np.float32))
         if scores.shape[1] != self._n_features_out:
             raise ValueError(
                 f"The scores have {scores.shape[1]} columns, but there are {self._n_features_out} components."
             )
-        W = self.components_.astype(np.float64)
-        rcond = 1e2 * np.sqrt(np.finfo(self.components_.dtype).eps)
-        data = scores @ np.linalg.pinv(W.T, rcond=rcond) * self.scale_ + self.mean_
-        return np.asarray(data, scores.dtype)
+        Z, mean, scale = self._fitted_like(scores)
+        rcond = 1e2 * np.sqrt(np.finfo(Z.dtype).eps)
+        data = scores @ np.linalg.pinv(Z.astype(np.float64), rcond=rcond) * scale + mean
+        return back_to(X)(np.asarray(data, scores.dtype))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Share of the variance of X inside the span of the components, between 0 and 1.
@@ -175,7 +186,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         X = self._checked(X)
         if getattr(self, "covariance", None) != "precomputed":
-            return share_inside(X, self.components_.T, self.mean_, self.scale_)
+            return share_inside(X, *self._fitted_like(X))
         Z, total = self.components_.T.astype(np.float64), float(np.trace(X))
         return captured_variance(Z.T @ (X @ Z), Z) / total if total > 0 else 0.0
 
@@ -204,10 +215,9 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError(
                 f"feature_names has {len(names)} entries, but there are {self.components_.shape[1]} variables."
             )
-        orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in self.components_)
-        return [
-            {str(names[j]): float(row[j]) for j in order} for row, order in zip(self.components_, orders, strict=True)
-        ]
+        rows = on_host(self.components_)
+        orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
+        return [{str(names[j]): float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that needs no pickle to read.
@@ -227,7 +237,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             f"{k}:{column}": fitted[k][column] for k in fitted if isinstance(fitted[k], dict) for column in fitted[k]
         }
         arrays = {
-            name: np.asarray(value).astype(str) if np.asarray(value).dtype == object else np.asarray(value)
+            name: on_host(value).astype(str) if on_host(value).dtype == object else on_host(value)
             for name, value in (fitted | tables).items()
             if not isinstance(value, dict)
         }

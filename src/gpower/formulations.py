@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, largest
 from gpower.feasible_sets import CorrelationSet, Cube, Point, Spheres, Stiefel
 from gpower.operators.base import Operator
 from gpower.penalties import L0, L1, Cardinality, L1Ball, NonNegative, Penalty
@@ -128,7 +128,7 @@ class Formulation:
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
         """The smallest γ per unit, (m,), that lets no variable in: μⱼ max‖aᵢ‖ (ℓ1), its square (ℓ0), else NaN."""
-        bound = np.asarray(mu, float) * float(norms.max(initial=0))
+        bound = np.asarray(mu, float) * largest(norms)
         return {"l1": bound, "l0": bound**2}.get(self.kind, np.full(bound.size, np.nan))
 
     def gamma(self, norms: Array, mu: Array) -> Array:

@@ -79,9 +79,10 @@ def impute(X: Array, rank: int, *, center: bool = True, scale: bool = False) -> 
     return Imputed(table, np.array(misfit))
 
 
-def _check_observed(holes: Array) -> None:
+def _check_observed(holes: Array, axes: tuple[int, ...] = (0, 1)) -> None:
     """Every variable and every sample needs a value to go by."""
-    for axis, what in ((0, "Column"), (1, "Row")):
+    for axis in axes:
+        what = ("Column", "Row")[axis]
         empty = holes.all(axis=axis)
         if empty.any():
             raise ValueError(
@@ -130,6 +131,7 @@ def fill_from(X: Array, Z: Array, mean: Array, scale: Array) -> Array:
     >>> fill_from(np.array([[3.0, np.nan]]), np.array([[0.6], [0.8]]), np.zeros(2), np.ones(2))
     array([[3., 4.]])
     """
+    _check_observed(np.isnan(X), axes=(1,))
     filled = X.copy()
     for i in np.flatnonzero(np.isnan(X).any(axis=1)):
         holes = np.isnan(X[i])

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from gpower._arrays import Array
+from gpower._arrays import Array, is_device, to_host
+from gpower.devices import is_foreign, taken
 from gpower.operators import BlockMatrix
 from gpower.operators.distributed import DaskMatrix, is_dask
 from gpower.operators.sources import open_source
@@ -20,6 +21,10 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
+    if is_foreign(X):
+        X = taken(X)
+        if is_device(X):
+            return _counted(estimator, _on_device(X), reset)
     blocks = _in_blocks(X, getattr(estimator, "memory_limit", None))
     if blocks is not None:
         return _counted(estimator, blocks, reset)
@@ -39,12 +44,21 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         raise
 
 
+def _on_device(X: Any) -> Any:
+    """An array on a device, if it is a matrix of real numbers."""
+    if X.ndim != 2:
+        raise ValueError(f"X has the shape {tuple(X.shape)}; a matrix of samples × variables has two dimensions.")
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X holds values of type {X.dtype}, not real numbers.")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
 def _in_blocks(X: Any, memory_limit: Any) -> BlockMatrix | None:
     """X as a matrix in blocks, where it is one: a Dask array, or a store on disk."""
     limit = None if memory_limit is None else bytes_of(memory_limit)
     if is_dask(X):
         return DaskMatrix(X, limit)
-    source = open_source(X)
+    source = open_source(X, memory_limit=limit)
     return None if source is None else StreamedMatrix(source, limit)
 
 
@@ -67,8 +81,8 @@ def bytes_of(size: Any) -> int:
     return int(count)
 
 
-def _counted(estimator: Any, X: BlockMatrix, reset: bool) -> BlockMatrix:
-    """A matrix in blocks, with the attributes and checks that scikit-learn gives an array."""
+def _counted(estimator: Any, X: Any, reset: bool) -> Any:
+    """A matrix in blocks or on a device, with the attributes and checks that scikit-learn gives an array."""
     n = X.shape[1]
     if 0 in X.shape:
         raise ValueError(f"X has the shape {X.shape}; there must be at least one sample and one variable.")
@@ -76,8 +90,9 @@ def _counted(estimator: Any, X: BlockMatrix, reset: bool) -> BlockMatrix:
         estimator.n_features_in_ = n
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
-        if X.names is not None:
-            estimator.feature_names_in_ = np.array(X.names, dtype=object)
+        names = getattr(X, "names", None)
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
     elif n != estimator.n_features_in_:
         raise ValueError(
             f"X has {n} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} features."
@@ -124,7 +139,8 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allo
     if sums is not None and np.all(np.isfinite(sums)):
         return
     if isinstance(X, BlockMatrix):
-        _check_finite_blocks(X, names)
+        if sums is not None or not isinstance(X, DaskMatrix):  # what is lazy is looked at when it is computed
+            _check_finite_blocks(X, names)
         return
     values = X.data if sp.issparse(X) else X
     with np.errstate(all="ignore"):
@@ -160,7 +176,7 @@ def _first_place(X: Any, bad: Array) -> tuple[int, int]:
         major = np.searchsorted(X.indptr, stored, side="right") - 1
         rows, cols = (X.indices[stored], major) if X.format == "csc" else (major, X.indices[stored])
     else:
-        rows, cols = np.nonzero(bad)
+        rows, cols = map(to_host, np.nonzero(bad))
     first = np.lexsort((rows, cols))[0]
     return int(rows[first]), int(cols[first])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, to_host
 from gpower.operators.base import Operator
 
 
@@ -21,7 +21,7 @@ def score_gram(operator: Operator, Z: Array) -> Array:
     if not operator.has_samples:
         return np.asarray(operator.inner(Y, Y, C), np.float64)
     Y = Y.astype(np.float64)
-    return np.asarray(Y.T @ Y)
+    return to_host(Y.T @ Y)
 
 
 def adjusted_variances(gram: Array, dependent: float = 1e-12) -> Array:
@@ -51,7 +51,7 @@ def adjusted_variances(gram: Array, dependent: float = 1e-12) -> Array:
 def captured_variance(gram: Array, Z: Array) -> float:
     """Variance of the data inside the span of the loadings: tr((ZᵀZ)⁺ ZᵀΣZ)."""
     Z = Z.astype(np.float64)
-    return float(np.trace(np.linalg.pinv(Z.T @ Z, rcond=1e-12, hermitian=True) @ gram))
+    return float(np.trace(np.linalg.pinv(to_host(Z.T @ Z), rcond=1e-12, hermitian=True) @ gram))
 
 
 def explained_variance(X: Array, Z: Array) -> Array:

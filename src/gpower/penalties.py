@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, column_dots, reciprocal, unit_columns
+from gpower._arrays import Array, beside, column_dots, column_sums, reciprocal, unit_columns
 
 
 class Penalty(ABC):
@@ -71,7 +71,7 @@ class L1(Penalty):
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Squares of the soft-thresholded entries."""
         T = np.abs(C)
-        T -= self.gamma
+        T -= beside(T, self.gamma)
         np.maximum(T, 0, out=T)
         values = column_dots(T, T)
         T += T
@@ -79,11 +79,11 @@ class L1(Penalty):
 
     def keep(self, norms: Array, mu: Array) -> Array:
         """μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, eq. (8)]."""
-        return np.any(norms[:, None] * mu > self.gamma, axis=1)
+        return np.any(norms[:, None] * beside(norms, mu) > beside(norms, self.gamma), axis=1)
 
     def relevance(self, C: Array) -> Array:
         """|c| / γ."""
-        return np.abs(C) / np.maximum(self.gamma, smallest_divisor(C))
+        return np.abs(C) / beside(C, np.maximum(self.gamma, smallest_divisor(C)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,19 +103,19 @@ class L0(Penalty):
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Excess of the squares over γ."""
         excess = C * C
-        excess -= self.gamma
+        excess -= beside(C, self.gamma)
         np.maximum(excess, 0, out=excess)
         T = C * (excess > 0)
         T += T
-        return np.add.reduce(excess, axis=0), T
+        return column_sums(excess), T
 
     def keep(self, norms: Array, mu: Array) -> Array:
         """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, eq. (11), errata: the weight is squared]."""
-        return np.any((norms[:, None] * mu) ** 2 > self.gamma, axis=1)
+        return np.any((norms[:, None] * beside(norms, mu)) ** 2 > beside(norms, self.gamma), axis=1)
 
     def relevance(self, C: Array) -> Array:
         """|c| / √γ."""
-        return np.abs(C) / np.maximum(np.sqrt(self.gamma), smallest_divisor(C))
+        return np.abs(C) / beside(C, np.maximum(np.sqrt(self.gamma), smallest_divisor(C)))
 
 
 def smallest_divisor(C: Array) -> float:
@@ -127,7 +127,7 @@ def top(values: Array, k: int) -> Array:
     """Row indices of the k largest values of each column, (k, m)."""
     n = values.shape[0]
     if k >= n:
-        return np.broadcast_to(np.arange(n)[:, None], (n, values.shape[1]))
+        return np.broadcast_to(beside(values, np.arange(n)[:, None]), (n, values.shape[1]))
     return np.argpartition(values, n - k, axis=0)[n - k :]
 
 
@@ -146,10 +146,10 @@ class Cardinality(Penalty):
     k: Array  # (m,) of int, or (1,) for the same number in every unit
 
     def _kept(self, C: Array) -> Array:
-        kept = np.zeros(C.shape, bool)
+        kept = np.zeros_like(C, dtype=bool)
         magnitude = np.abs(C)
         if self.k.size == 1 or np.all(self.k == self.k[0]):
-            np.put_along_axis(kept, top(magnitude, int(self.k[0])), True, axis=0)
+            kept[top(magnitude, int(self.k[0])), beside(C, np.arange(C.shape[1]))] = True
         else:
             for j, k in enumerate(self.k):
                 kept[top(magnitude[:, j : j + 1], int(k)).ravel(), j] = True
@@ -164,7 +164,7 @@ class Cardinality(Penalty):
         """|c| over the k-th largest; an infinite value marks the k kept ones among ties."""
         magnitude = np.abs(C)
         kept = self._kept(C)
-        smallest = np.min(magnitude, axis=0, where=kept, initial=np.inf)
+        smallest = np.min(np.where(kept, magnitude, np.inf), axis=0)
         ratio = magnitude / np.maximum(smallest, smallest_divisor(C))
         return np.where(kept, np.inf, np.minimum(ratio, 1))
 
@@ -210,16 +210,16 @@ class L1Ball(Penalty):
         """
         mean = np.sqrt(self.s) / tied
         excess = np.sqrt(max(1 - self.s / tied, 0.0) / (tied * max(tied - 1, 1)))
-        first = np.arange(largest.size) == np.argmax(largest)
+        first = beside(largest, np.arange(largest.size)) == np.argmax(largest)
         return np.where(largest, np.where(first, mean + (tied - 1) * excess, mean - excess), 0)
 
     def _height(self, gap: Array, tied: int, largest: float) -> float:
         """τ > 0 with ‖(τ − b)₊‖₁ = √s ‖(τ − b)₊‖₂; the largest entry itself, no threshold, where the bound is slack."""
         b = np.sort(gap)
-        q = np.arange(1, b.size + 1)
+        q = beside(b, np.arange(1, b.size + 1))
         one, two = np.cumsum(b), np.cumsum(b * b)
         # ‖·‖₁²/‖·‖₂² grows with τ; find the number q of entries above the level, then solve a quadratic.
-        following = np.append(b[1:], largest)
+        following = np.concatenate([b[1:], beside(b, np.array([float(largest)], b.dtype))])
         excess_one = q * following - one
         excess_two = q * following**2 - 2 * following * one + two
         enough = (excess_one**2 >= self.s * excess_two) & (q >= tied) & (q > self.s)
@@ -233,7 +233,7 @@ class L1Ball(Penalty):
     def relevance(self, C: Array) -> Array:
         """Infinite where the maximiser is active, else |c| over the smallest active one."""
         active = self.evaluate(C)[1] != 0
-        smallest = np.min(np.abs(C), axis=0, where=active, initial=np.inf)
+        smallest = np.min(np.where(active, np.abs(C), np.inf), axis=0)
         ratio = np.minimum(np.abs(C) / np.maximum(smallest, smallest_divisor(C)), 1)
         return np.where(active, np.inf, ratio)
 
@@ -259,7 +259,7 @@ class FixedSupport(Penalty):
         if self.power == 2:
             return squares, 2 * T
         norms = np.sqrt(squares)
-        return norms, T * reciprocal(norms)
+        return norms, T * beside(T, reciprocal(norms))
 
     def keep(self, norms: Array, mu: Array) -> Array:
         """The variables of the pattern."""

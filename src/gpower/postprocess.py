@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse.linalg as spla
 
-from gpower._arrays import Array, embedded, unit_columns
+from gpower._arrays import Array, embedded, rows_of, to_host, unit_columns
 from gpower.ascent import AscentState, maximize
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
@@ -43,12 +43,14 @@ def leading_components(
     elif idx.size <= p or not operator.has_samples:
         values, Z = _largest_eigenpairs(operator.gram(idx), m, start)
     else:
-        x = None if start is None else operator.combine(embedded(start[:, None], idx, n))[:, 0]
+        like = operator.column_norms
+        x = None if start is None else to_host(operator.combine(embedded(start[:, None], idx, n, like))[:, 0])
         values, U = _largest_eigenpairs(_sample_gram(operator, idx), m, x)
-        Z = operator.correlate(U.astype(operator.dtype))[idx]
+        Z = to_host(rows_of(operator.correlate(operator.own(U.astype(operator.dtype))), idx))
     noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
     values = np.where(values > noise * values[:1], values, 0.0)
-    Z = unit_columns(np.where(operator.column_norms[idx, None] > 0, Z, 0)) * (values > 0)
+    norms = to_host(rows_of(operator.column_norms, idx))
+    Z = unit_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
     missing = m - values.size
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
 
@@ -81,7 +83,7 @@ def _sample_gram(operator: Operator, idx: Array) -> Array:
     step = max(64, n // 16)
     for i in range(0, idx.size, step):
         A = operator.columns(idx[i : i + step])
-        K += A @ A.T
+        K += to_host(A @ A.T)
     return K
 
 
@@ -90,11 +92,11 @@ def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) ->
     n = operator.shape[1]
 
     def product(v: Array) -> Array:
-        T = embedded(v.reshape(idx.size, -1).astype(operator.dtype), idx, n)
-        return operator.correlate(operator.combine(T))[idx]
+        T = embedded(v.reshape(idx.size, -1).astype(operator.dtype), idx, n, operator.column_norms)
+        return to_host(rows_of(operator.correlate(operator.combine(T)), idx))
 
     AtA = spla.LinearOperator((idx.size, idx.size), matvec=product, matmat=product, dtype=operator.dtype)
-    found = _lanczos(AtA, m, operator.column_norms[idx] if start is None else start)
+    found = _lanczos(AtA, m, to_host(rows_of(operator.column_norms, idx)) if start is None else start)
     if found is not None:
         return found
     return _largest_eigenpairs(operator.gram(idx), m)
@@ -106,10 +108,10 @@ def fill_unit(operator: Operator, support: Array, start: Array | None = None) ->
     `start`, (n,), are loadings near the answer.
     """
     if support.size == 0:
-        return np.zeros(operator.shape[1], operator.dtype), 0.0
-    near = None if start is None else start[support]
+        return np.zeros_like(operator.column_norms), 0.0
+    near = None if start is None else to_host(rows_of(start, support))
     loadings, variance = leading_components(operator, 1, support, near)
-    return embedded(loadings, support, operator.shape[1])[:, 0], float(variance[0])
+    return embedded(loadings, support, operator.shape[1], operator.column_norms)[:, 0], float(variance[0])
 
 
 def fill_pattern(
@@ -120,24 +122,23 @@ def fill_pattern(
     `power=1` maximises the sum of norms as the paper does, `power=2` the sum of squares: the variance. Whatever
     else the problem asks for (non-negative loadings, ℓ1 variance) holds for the filled pattern too.
     """
-    Z = np.zeros(pattern.shape, problem.operator.dtype)
-    W = np.flatnonzero(pattern.any(axis=1))
+    n, like = pattern.shape[0], problem.operator.column_norms
+    W = to_host(np.flatnonzero(pattern.any(axis=1)))
     if W.size == 0:
-        return Z
-    penalty: Penalty = FixedSupport(pattern[W], power)
+        return np.zeros_like(like, shape=pattern.shape)
+    penalty: Penalty = FixedSupport(to_host(rows_of(pattern, W)), power)
     if isinstance(problem.penalty, NonNegative):
         penalty = NonNegative(penalty)
     samples_needed = isinstance(problem.samples, Cube)
     operator = problem.operator.take(W) if samples_needed else problem.operator.restrict(W).inner
     inner = Problem(operator, penalty, problem.mu, problem.samples)
     objective, feasible_set = inner.objective, inner.feasible_set
-    start = Point(None, start.C[W])
+    start = Point(None, operator.own(rows_of(start.C, W)))
     result = maximize(objective, feasible_set, start, tol=REFIT_TOL, max_iter=max_iter, acceleration=True)
     # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
     at_rest = AtRest(inner.loadings, 1e-4 * tol)
     result = maximize(objective, feasible_set, result.point, tol=-1.0, max_iter=max_iter, callback=at_rest)
-    Z[W] = inner.loadings(result.point)
-    return Z
+    return embedded(inner.loadings(result.point), W, n, like)
 
 
 class AtRest:
@@ -179,7 +180,7 @@ def refit(
     if how is None or (how == "auto" and isinstance(signed(problem.penalty), L1Ball)):
         return unit_columns(np.where(pattern, Z, 0))
     if pattern.shape[1] == 1 and plain:
-        return fill_unit(problem.operator, np.flatnonzero(pattern[:, 0]), Z[:, 0])[0][:, None]
+        return fill_unit(problem.operator, to_host(np.flatnonzero(pattern[:, 0])), Z[:, 0])[0][:, None]
     powers = {"norms": (1,), "variance": (2,), "auto": (1, 2) if pattern.shape[1] > 1 else (2,)}[how]
     filled = [fill_pattern(problem, pattern, point, power, tol, max_iter) for power in powers]
     if len(filled) == 1:

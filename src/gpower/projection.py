@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, is_device, to_host
 from gpower.metrics import captured_variance
 from gpower.operators import BlockMatrix
 from gpower.operators.distributed import DaskMatrix
@@ -40,6 +40,8 @@ def _projected(X: Any, loadings: Array, mean: Array) -> Array:
     if sp.issparse(X) or isinstance(X, BlockMatrix):
         return np.asarray(X @ loadings - mean @ loadings)
     used = np.flatnonzero(np.any(loadings, axis=1))
+    if is_device(X):
+        return (X[:, used] - mean[used]) @ loadings[used]
     scores = np.empty((X.shape[0], loadings.shape[1]), X.dtype)
     for start in range(0, X.shape[0], ROWS):  # the variables in use, centred a block of samples at a time
         rows = slice(start, start + ROWS)
@@ -54,8 +56,8 @@ def total_variance(X: Any, mean: Array, scale: Array) -> float:
 
 def _gram(scores: Array) -> Array:
     """Sums of squares and products of scores, in float64."""
-    scores = np.asarray(scores, np.float64)
-    return np.asarray(scores.T @ scores)
+    scores = scores.astype(np.float64) if is_device(scores) else np.asarray(scores, np.float64)
+    return to_host(scores.T @ scores)
 
 
 def share_inside(X: Any, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpower._arrays import Array, first_largest
+from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_host
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
 from gpower.operators.base import Operator
@@ -41,15 +41,15 @@ def column_order(operator: Operator, norms: Array, count: int, rng: np.random.Ra
     `norms` are those of the variance in use. The row norms of AᵀA are estimated by its product with a few random
     signs, two passes at most.
     """
-    if count == 1 and np.count_nonzero(norms >= norms.max() * (1 - 1e-6)) == 1:
+    if count == 1 and int(np.count_nonzero(norms >= norms.max() * (1 - 1e-6))) == 1:
         return np.array([first_largest(norms)])
-    rounded = np.round(norms / max(float(norms.max(initial=0)), np.finfo(norms.dtype).tiny), 6)
-    secondary = np.zeros_like(norms)
+    rounded = np.round(norms.astype(np.float64) / max(largest(norms), float(np.finfo(norms.dtype).tiny)), 6)
     if np.unique(rounded).size < norms.size:
-        probes = rng.choice([-1.0, 1.0], size=(norms.size, PROBES)).astype(operator.dtype)
+        probes = beside(norms, rng.choice([-1.0, 1.0], size=(norms.size, PROBES)).astype(operator.dtype))
         secondary = np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
-    order = np.lexsort((-secondary, -rounded))
-    return np.asarray(order[:count][norms[order[:count]] > 0])
+        rounded += 4e-7 * secondary / max(largest(secondary), float(np.finfo(norms.dtype).tiny))  # decides ties alone
+    order = to_host(np.argsort(-rounded, kind="stable")[:count])
+    return order[to_host(rows_of(norms, order)) > 0]
 
 
 def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.RandomState) -> Point:
@@ -70,19 +70,20 @@ def _beyond_columns(operator: Operator, count: int, rng: np.random.RandomState) 
     """The first principal component, then random combinations of the columns."""
     T = rng.standard_normal((operator.shape[1], count)).astype(operator.dtype)
     T[:, 0] = leading_components(operator, 1)[0][:, 0]
-    return operator.combine(T)
+    return operator.combine(operator.own(T))
 
 
 def block_start(problem: Problem) -> Point:
     """The first columns of a pivoted QR factorisation: orthonormal, each near a column of its own."""
     X, C = problem.feasible_set.fresh_directions(problem.mu.size)
-    return Point(X, problem.mu * C)
+    return Point(X, beside(C, problem.mu) * C)
 
 
 def random_block_start(problem: Problem, rng: np.random.RandomState) -> Point:
     """Orthonormalised random columns of the matrix."""
     norms = problem.operator.column_norms
-    candidates = np.flatnonzero(norms > 0)
+    everywhere = int(np.count_nonzero(norms > 0)) == norms.size
+    candidates = np.arange(norms.size) if everywhere else to_host(np.flatnonzero(norms > 0))
     idx = rng.choice(candidates, size=problem.mu.size, replace=candidates.size < problem.mu.size)
     return problem.feasible_set.point(problem.operator.columns(idx))
 
@@ -94,7 +95,7 @@ def paper_start(problem: Problem, norms: Array, rng: np.random.RandomState) -> P
     if isinstance(problem.samples, Cube):
         return problem.feasible_set.point(problem.samples.argmax_linear(first))
     shape = (operator.shape[0], m - 1)
-    rest = rng.standard_normal(shape).astype(operator.dtype)
+    rest = operator.own(rng.standard_normal(shape).astype(operator.dtype))
     if operator.has_samples:  # orthogonal to the first column, which must stay as it is
         x = first / np.linalg.norm(first)
         Q, _ = np.linalg.qr(rest - x @ (x.T @ rest))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, rows_of, to_host
 from gpower.ascent import AscentResult, maximize
 from gpower.feasible_sets import CorrelationSet, Cube, FeasibleSet, Point
 from gpower.formulations import OnCorrelations, Problem
@@ -90,7 +90,8 @@ class Rounds(FeasibleSet):
             return self._ascend(self.problem.penalty, self.whole, start)
         restriction = self.problem.operator.restrict(W)
         inner_set = CorrelationSet(restriction.inner, self.problem.mu, self.problem.samples)
-        end = self._ascend(self.problem.penalty.restrict(W), inner_set, Point(None, g.origin[W]))
+        here = Point(None, restriction.inner.own(rows_of(g.origin, W)))
+        end = self._ascend(self.problem.penalty.restrict(W), inner_set, here)
         if end.X is None:  # the first step of the inner ascent gained nothing
             return self.whole.argmax_linear(Point(None, g.C))
         return self.whole.point(restriction.lift(end.X))
@@ -119,10 +120,10 @@ def working_set(relevance: Array) -> Array:
     """Sorted indices of the columns to ascend on, from their relevance (n, m): above one means active."""
     score = relevance[:, 0] if relevance.shape[1] == 1 else relevance.max(axis=1)
     n = score.size
-    size = max(LEAST, int(GROWTH * np.count_nonzero(score > 1)))
+    size = max(LEAST, int(GROWTH * int(np.count_nonzero(score > 1))))
     if size >= n:
         return np.arange(n)
-    return np.sort(np.argpartition(score, n - size)[n - size :])
+    return np.sort(to_host(np.argpartition(score, n - size)[n - size :]))
 
 
 def uses_rounds(problem: Problem, solver: str) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from scipy import io as scipy_io
 from scipy import sparse
 
-from gpower import GPower, __version__
+from gpower import GPower, GPowerCV, __version__
 from gpower.datasets import load_pitprops, load_planted_expression, read_table
 
 typer = pytest.importorskip("typer")
@@ -188,6 +188,59 @@ class TestOptions:
         assert GPower.load(tmp_path / "model.npz").explained_variance_[0] == pytest.approx(3.406155, abs=1e-6)
         assert not (tmp_path / "scores.csv").exists()
         assert "loadings.csv, model.npz" in result.stdout
+
+
+class TestChosenNumbers:
+    def test_auto_chooses_by_cross_validation_and_says_so(self, gpower, tmp_path):
+        path = write_csv(tmp_path / "few.csv", EXPRESSION.X[:, :20])
+        result = gpower("fit", path, "-m", 2, "-k", "auto", "--folds", 3, "--n-init", 2, "-o", tmp_path)
+        assert result.exit_code == 0, result.stderr
+        model = GPower.load(tmp_path / "model.npz")
+        chosen = GPowerCV(2, cv=3, n_init=2).fit(EXPRESSION.X[:, :20])
+        assert model.cardinality == chosen.best_params_["cardinality"]
+        np.testing.assert_allclose(model.components_, chosen.components_, atol=1e-10)
+        numbers = ",".join(map(str, model.cardinality))
+        assert f"note: cross-validation chose {numbers} variables, best of 3 folds." in result.stderr
+
+    def test_the_rule_and_a_block(self, gpower, tmp_path):
+        path = write_csv(tmp_path / "few.csv", EXPRESSION.X[:, :12])
+        flags = ["-m", 2, "-k", "auto", "--rule", "one-se", "--method", "block"]
+        assert gpower("fit", path, *flags, "-o", tmp_path).exit_code == 0
+        chosen = GPowerCV(2, rule="one-se", method="block", search="joint").fit(EXPRESSION.X[:, :12])
+        assert GPower.load(tmp_path / "model.npz").cardinality == [chosen.best_params_["cardinality"]] * 2
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["--gamma", "0.1"], "-k auto does not go together with --gamma; give the number of variables instead"),
+            (["--missing", "impute"], "-k auto does not go together with --missing"),
+            (["--covariance"], "-k auto does not go together with --covariance"),
+            (["--rule", "most"], "rule='most' is not known"),
+            (["--folds", "100"], "cv=100: between 2 and n_samples=60 folds"),
+        ],
+    )
+    def test_what_does_not_go_together(self, gpower, expression, flags, message):
+        result = gpower("fit", expression, "-k", "auto", *flags)
+        assert result.exit_code == 1
+        assert len(result.stderr.splitlines()) == 1
+        assert message in result.stderr
+
+
+class TestMissing:
+    def test_empty_cells_are_filled_where_that_is_asked_for(self, gpower, tmp_path):
+        X = EXPRESSION.X[:, :20].copy()
+        X[[5, 9], [3, 7]] = np.nan
+        rows = [["" if np.isnan(x) else x for x in row] for row in X.tolist()]
+        path = tmp_path / "holes.csv"
+        path.write_text("\n".join(",".join(map(str, row)) for row in [EXPRESSION.feature_names[:20], *rows]))
+        refused = gpower("fit", path, "-k", 3)
+        assert refused.exit_code == 1
+        assert len(refused.stderr.splitlines()) == 1
+        result = gpower("fit", path, "-k", 3, "--missing", "impute", "-o", tmp_path)
+        assert result.exit_code == 0, result.stderr
+        model = GPower(2, cardinality=3, missing="impute").fit(X)
+        np.testing.assert_allclose(GPower.load(tmp_path / "model.npz").components_, model.components_, atol=1e-10)
+        np.testing.assert_allclose(read_csv(tmp_path / "scores.csv")[0], model.transform(X), atol=1e-10)
 
 
 class TestFormats:

@@ -1,6 +1,7 @@
-"""The paper's examples run, and their answers are those of NumPy."""
+"""The examples run: the paper's give the answers of NumPy, the guide's are what its page shows."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,21 @@ def test_procrustes_with_an_orthogonal_matrix_is_a_polar_factor(m):
     start = np.linalg.qr(rng.standard_normal((6, m)))[0]
     U, _, Vt = np.linalg.svd(D.T @ C, full_matrices=False)
     np.testing.assert_allclose(example.solve(C, D, start).point, U @ Vt, atol=1e-8)
+
+
+def test_how_many_variables_prints_what_its_page_shows(capsys, tmp_path):
+    pytest.importorskip("pandas")
+    pytest.importorskip("matplotlib")
+    answer = load("how_many_variables").main([str(tmp_path)])
+    page = (EXAMPLES.parent / "docs" / "how-many-variables.md").read_text(encoding="utf-8")
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    shown = "".join(text for language, text in fences if not language and not text.startswith("gpower "))
+    assert capsys.readouterr().out == shown
+    pictures = re.findall(r"\]\((images/[^)]+)\)", page)
+    assert {Path(picture).name for picture in pictures} == {file.name for file in tmp_path.iterdir()}
+    for picture in pictures:
+        assert (EXAMPLES.parent / "docs" / picture).stat().st_size < 100_000
+    assert np.all(np.diff(answer.path.adjusted_variance[:, 0]) >= 0)
+    chosen = zip(answer.fewest.best_params_["cardinality"], answer.best.best_params_["cardinality"], strict=True)
+    assert all(fewer <= most for fewer, most in chosen)
+    assert answer.stable.model.cardinality_.tolist() == answer.fewest.best_params_["cardinality"]

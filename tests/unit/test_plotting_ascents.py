@@ -7,7 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gpower import maximize
+from gpower import GPower, maximize
+from gpower.ascent import Trace
+from gpower.datasets import gaussian
 from gpower.feasible_sets import Sphere
 from gpower.plotting import plot_convergence, plot_geometry
 
@@ -68,6 +70,38 @@ def test_the_result_of_an_ascent():
     panels = plot_convergence(result)
     assert panels.shape == (1, 1)
     np.testing.assert_array_equal(drawn(panels[0, 0])[:, 1], result.history)
+
+
+def test_the_trace_of_a_fit():
+    X, seen, recorded = gaussian(20, 30, random_state=0), [], Trace()
+
+    def both(state):
+        recorded(state)
+        seen.append(state.value)
+
+    options = {"gamma": 0.2, "penalty": "l1", "solver": "direct", "acceleration": False}
+    model = GPower(1, callback=both, **options).fit(X)
+    panels = plot_convergence(recorded)
+    assert panels.shape == (2, 2)
+    np.testing.assert_array_equal(drawn(panels[0, 0])[1:, 1], seen)
+    assert recorded.gaps[-1] == model.optimality_gap_[0]
+    assert recorded.values.size == model.n_iter_[0] + 1
+    assert recorded.values[0] <= recorded.values[1]
+    assert np.isnan([recorded.gaps[0], recorded.passes[0], recorded.seconds[0]]).all()
+    steps = np.diff(recorded.passes[1:])  # AᵀX and A T, or a few columns of it; the gap's own reads are left out
+    assert steps.size > 10
+    assert np.all((steps > 1) & (steps <= 2 + 1e-9))
+    assert recorded.passes[-1] <= GPower(1, **options).fit(X).n_passes_ < model.n_passes_
+    assert np.all(np.diff(recorded.seconds[1:]) >= 0)
+
+
+def test_a_trace_holds_every_ascent_and_shows_the_last():
+    recorded = Trace()
+    assert recorded.values.size == 0
+    model = GPower(3, gamma=0.1, callback=recorded).fit(gaussian(20, 30, random_state=0))
+    assert len(recorded.ascents) == 3
+    assert [len(steps) - 1 for steps in recorded.ascents] == model.n_iter_.tolist()
+    assert recorded.values[-1] == model.objective_[-1]
 
 
 def test_draws_on_the_users_axes():

@@ -132,6 +132,10 @@ def fit(
     memory_limit: Annotated[
         str | None, method_option("--memory", metavar="SIZE", help="Memory for data on disk, as 2GB.")
     ] = None,
+    cache: Annotated[
+        Path | None,
+        method_option(metavar="DIR", help="Decode a compressed store once into this folder, and read it from there."),
+    ] = None,
     scheduler: Annotated[
         str | None,
         method_option(metavar="ADDRESS", help="Work on the Dask cluster at tcp://…, whose workers see DATA too."),
@@ -196,6 +200,8 @@ def fit(
             wanted = {"key": key, "drop": drop or (), "complete": missing == "error"}
             table, doubts = read(data, covariance, layout, memory_limit, **wanted)
         note(err, doubts)
+        if cache is not None:
+            table = _decoded(table, data, cache, scheduler, err)
         if scheduler is not None:
             table = _on_cluster(table, data, key, scheduler)
         if cardinality == "auto":
@@ -218,6 +224,21 @@ def fit(
 def _listed(values: Iterable[Any]) -> int:
     """The number of components that the options with one entry per component imply."""
     return next((len(value) for value in values if isinstance(value, list)), 2)
+
+
+def _decoded(table: "Table", data: Path, cache: Path, scheduler: str | None, err: Console) -> "Table":
+    """The table of a store, read from where it was decoded to."""
+    from dataclasses import replace
+
+    from gpower.operators.caching import cached
+    from gpower.operators.streamed import Source
+
+    if scheduler is not None:
+        raise ValueError("--cache is for this machine; with --scheduler each worker reads the store itself.")
+    if not isinstance(table.X, Source):
+        raise ValueError(f"--cache is for stores that are read in blocks; {data} is read whole, once.")
+    with progress(err, f"decoding {data.name}"):
+        return replace(table, X=cached(table.X, cache))
 
 
 def _on_cluster(table: "Table", data: Path, key: str | None, scheduler: str) -> "Table":

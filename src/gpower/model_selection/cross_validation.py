@@ -8,18 +8,20 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.stats import rankdata
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
 
 from gpower._arrays import Array
 from gpower.continuation import sweep
 from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.fitted import SparsePCAEstimator
-from gpower.inputs import check_table
+from gpower.inputs import check_finite, check_table
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.operators import Operator
-from gpower.parameters import one_of, recipe_from, whole
+from gpower.parameters import one_of, recipe_from
 from gpower.postprocess import leading_components
 from gpower.projection import share_inside, total_variance
 
@@ -51,12 +53,14 @@ class GPowerCV(SparsePCAEstimator):
     Attributes
     ----------
     cardinality_ : ndarray of shape (n_components,)
-        The chosen numbers.
+        Variables of the components: the chosen numbers, or with ``positive=True`` at most as many.
+    best_params_ : dict
+        ``cardinality``: the chosen numbers, or the one of a joint search.
     cv_results_ : dict of ndarray
         As in scikit-learn: ``param_component`` (−1 for all), ``param_cardinality``, ``split0_test_score`` …,
         ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within a component).
     best_estimator_ : GPower
-        Fitted to all samples with the chosen numbers; its fitted attributes are also this object's.
+        Fitted to all samples with the chosen numbers; this object has its fitted attributes too.
     n_splits_ : int
         Number of folds.
 
@@ -65,7 +69,7 @@ class GPowerCV(SparsePCAEstimator):
     >>> from gpower import GPowerCV
     >>> from gpower.datasets import load_planted_expression
     >>> data = load_planted_expression()  # modules of 8, 6 and 5 genes
-    >>> GPowerCV(3, cardinalities=range(2, 16)).fit(data.X).cardinality_
+    >>> GPowerCV(3, cardinalities=[3, 5, 6, 8, 12]).fit(data.X).cardinality_
     array([8, 6, 5])
     """
 
@@ -130,10 +134,11 @@ class GPowerCV(SparsePCAEstimator):
         if self.method == "block" and self.search == "sequential":
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
         original, X = X, check_table(self, X, reset=True)
+        check_finite(X, getattr(self, "feature_names_in_", None))
         grid = checked_cardinalities(self.cardinalities, X.shape[1])
+        recipe = recipe_from(GPower(**_shared(self)).get_params() | {"cardinality": int(grid[0])}, X.shape)
         folds = _folds(self, X, y, grid)
-        m = whole(self.n_components, "n_components", 1)
-        rounds = m if self.search == "sequential" else 1
+        rounds = len(recipe.mu) if self.search == "sequential" else 1
         table, chosen = _Scores(), []
         for j in range(rounds):
             found = Parallel(n_jobs=self.n_jobs)(delayed(fold.scores)(X) for fold in folds)
@@ -144,11 +149,19 @@ class GPowerCV(SparsePCAEstimator):
             folds = [fold.after(Z[best]) for fold, (_, Z) in zip(folds, found, strict=True)]
         self.cv_results_ = table.as_dict()
         self.n_splits_ = len(folds)
-        cardinality = chosen if self.search == "sequential" else chosen[0]
-        self.best_estimator_ = GPower(cardinality=cardinality, **_shared(self)).fit(original)
-        fitted = {name: value for name, value in vars(self.best_estimator_).items() if name.endswith("_")}
-        self.__dict__.update(fitted)
+        self.best_params_: dict[str, Any] = {"cardinality": chosen if self.search == "sequential" else chosen[0]}
+        best = GPower(**self.best_params_, **_shared(self)).fit(original)
+        self.__dict__.update({name: value for name, value in vars(best).items() if name.endswith("_")})
         return self
+
+    @property
+    def best_estimator_(self) -> GPower:
+        """The model fitted to all samples, with the chosen numbers as its parameter."""
+        check_is_fitted(self)
+        own = ("cv_results_", "best_params_", "n_splits_")
+        model = GPower(cardinality=np.asarray(self.best_params_["cardinality"]).tolist(), **_shared(self))
+        model.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_") and k not in own})
+        return model
 
 
 def chosen_point(scores: Array, rule: str) -> int:
@@ -208,9 +221,9 @@ class _Fold:
 
     def scores(self, X: Any) -> tuple[Array, list[Any]]:
         """Share of the held-out variance in the span of the components at each point of the grid, and the loadings."""
-        model = GPower(**self.params)
-        recipes = [recipe_from(model.get_params() | {"cardinality": int(k)}, X[self.train].shape) for k in self.grid]
-        operator, moments = model._operator(X[self.train], None, len(recipes) * recipes[0].reads())
+        model, seen = GPower(**self.params), X[self.train]
+        recipes = [recipe_from(model.get_params() | {"cardinality": int(k)}, seen.shape) for k in self.grid]
+        operator, moments = model._operator(seen, None, len(recipes) * recipes[0].reads())
         for Z in self.chosen:
             operator = deflate(operator, Z[:, 0], model.deflation)
         found = dict(sweep(operator, recipes, model._rng()))
@@ -247,7 +260,7 @@ class _Scores:
     def as_dict(self) -> dict[str, Array]:
         """All rows, one column each."""
         scores = np.hstack(self.scores)
-        ranks = [(-table.mean(axis=0)).argsort(kind="stable").argsort(kind="stable") + 1 for table in self.scores]
+        ranks = [rankdata(-table.mean(axis=0), method="min").astype(np.int32) for table in self.scores]
         splits: Sequence[Array] = list(scores)
         return {
             "param_component": np.concatenate(self.components),

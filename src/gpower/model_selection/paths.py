@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
 from gpower.continuation import sweep
 from gpower.estimators import GPower
-from gpower.extraction import Extraction, Recipe
+from gpower.extraction import ROTATION_NOTE, Extraction
 from gpower.fitted import fitted_attributes, jsonable
 from gpower.inputs import check_table
+from gpower.metrics import score_gram
 from gpower.model_selection.grids import checked_cardinalities, checked_gammas
 from gpower.model_selection.solutions import SparsityPath
+from gpower.notices import notices
 from gpower.operators import Moments, Operator
 from gpower.parameters import recipe_from
 from gpower.postprocess import leading_components
@@ -51,8 +54,8 @@ def sparsity_path(
     """Sparse components for every number of variables of a grid, each begun at its neighbours.
 
     The grid is walked from the densest point to the sparsest and back, and the best solution of each point is kept:
-    with one component and a grid of cardinalities the explained variance never falls as the cardinality grows. Means,
-    norms and gathered columns are shared by all points.
+    with one component of exact cardinality (``penalty="l0"``, ``variance="l2"``) the explained variance never falls as
+    the cardinality grows. Means, norms and gathered columns are shared by all points.
 
     Parameters
     ----------
@@ -67,13 +70,14 @@ def sparsity_path(
     penalty, method
         As in `GPower`. With ``penalty="l1"`` and cardinalities γ is calibrated at every point.
     resume : SparsityPath, optional
-        A path of the same data and parameters, interrupted or of another grid: its solutions at common points are kept.
+        A path of the same data and parameters, interrupted or of another grid: its solutions at common points are kept
+        unless better ones are found.
     progress : callable, optional
         Called as ``progress(done, total)`` after each step of the walk.
     sample_weight : array-like of shape (n_samples,), optional
     **options
-        Further parameters of `GPower`. With ``n_init="auto"`` a few points of the grid get many starts; a number gives
-        every point as many.
+        Further parameters of `GPower`. Where ``n_init="auto"`` stands for many starts, only a few points of the grid
+        get them; a number gives every point as many.
 
     Returns
     -------
@@ -101,17 +105,19 @@ def sparsity_path(
     grid = checked_cardinalities(cardinalities, X.shape[1]) if gammas is None else checked_gammas(gammas)
     recipes = [recipe_from(template.get_params() | {kind: value.item()}, X.shape) for value in grid]
     operator, moments = template._operator(X, sample_weight, len(grid) * recipes[0].reads())
-    known = _known(resume, template, kind, grid)
+    norms = recipes[0].formulation.norms(operator)
+    known = {} if resume is None else _known(resume, template, kind, grid)
+    if resume is not None:
+        _check_same_data(resume, norms, operator, moments)
     found, complete = _walked(sweep(operator, recipes, template._rng(), known), 2 * len(grid) - 1, progress)
     points = sorted(found)
-    path = _assembled(
-        template, kind, grid[points], operator, moments, recipes[0], [found[i] for i in points], X.shape[0]
-    )
+    path = _assembled(template, kind, grid[points], operator, moments, norms, [found[i] for i in points], X.shape[0])
+    for message, category in _notices(path, np.flatnonzero(moments.norms == 0), found.values()):
+        warnings.warn(message, category, stacklevel=2)
     if complete:
         return path
     warnings.warn(
-        f"Interrupted: {len(points)} of {len(grid)} points were reached; they are kept. "
-        "Pass this path as resume= to go on.",
+        f"Interrupted: {len(points)} of {len(grid)} points were reached; they are kept, and resume goes on from there.",
         UserWarning,
         stacklevel=2,
     )
@@ -135,10 +141,8 @@ def _walked(
     return found, True
 
 
-def _known(resume: SparsityPath | None, template: GPower, kind: str, grid: Array) -> Mapping[int, Extraction]:
+def _known(resume: SparsityPath, template: GPower, kind: str, grid: Array) -> Mapping[int, Extraction]:
     """Solutions of an earlier path at points of this grid."""
-    if resume is None:
-        return {}
     names = getattr(template, "feature_names_in_", None)
     other = [name for name, value in _varying(template).items() if jsonable(value) != jsonable(resume.params[name])]
     if resume.kind != kind or resume.n_features != template.n_features_in_ or other:
@@ -155,6 +159,40 @@ def _known(resume: SparsityPath | None, template: GPower, kind: str, grid: Array
     return known
 
 
+def _check_same_data(resume: SparsityPath, norms: Array, operator: Operator, moments: Moments) -> None:
+    """Refuse solutions that explain something else on these data than where they were found."""
+    close = float(np.sqrt(np.finfo(norms.dtype).eps))
+    same = np.allclose(resume.column_norms, norms, rtol=close, atol=0)
+    for i, variance in enumerate(resume.variance):  # standardised data all have the same norms
+        own = np.diagonal(score_gram(operator, resume.components(i).toarray().T)) / moments.degrees
+        same = same and np.allclose(own, variance, rtol=close, atol=close * float(np.max(variance)))
+    if not same:
+        raise ValueError("resume: that path is of other data; begin a new one, without resume.")
+
+
+def _notices(path: SparsityPath, constant: Array, found: Iterable[Extraction]) -> Iterator[tuple[str, type[Warning]]]:
+    """Sentences about a path, each with its category."""
+    if constant.size:  # said as of a single fit, where it comes first
+        yield next(notices(path[0], constant, path.variance[0]))
+    empty = np.any(path.cardinality == 0, axis=1)
+    if empty.any():
+        yield (
+            f"{np.count_nonzero(empty)} of {len(path)} points have a component without active variables, all zero. "
+            "The data have no variance left for it, or gamma is too large: ask for fewer components or a smaller one.",
+            ConvergenceWarning,
+        )
+    short = ~np.all(path.fitted["converged_"], axis=1)
+    if short.any():
+        yield (
+            f"{np.count_nonzero(short)} of {len(path)} points: the ascent stopped before it converged "
+            f"(max_iter={path.params['max_iter']}, tol={path.params['tol']:g}); raise max_iter.",
+            ConvergenceWarning,
+        )
+    # At the dense end a block with equal weights is PCA: every default grid has it, so that it says nothing new.
+    for note in dict.fromkeys(note for solution in found for note in solution.notes if note != ROTATION_NOTE):
+        yield f"At some points: {note}", UserWarning
+
+
 def _varying(template: GPower) -> dict[str, Any]:
     """Parameters that must agree for two paths to be of the same problem."""
     idle = ("cardinality", "gamma", "callback", "verbose", "random_state", "n_init", "init")
@@ -167,7 +205,7 @@ def _assembled(
     grid: Array,
     operator: Operator,
     moments: Moments,
-    recipe: Recipe,
+    norms: Array,
     found: list[Extraction],
     n_samples: int,
 ) -> SparsityPath:
@@ -193,7 +231,7 @@ def _assembled(
         fitted={name: np.array([np.asarray(attributes[name]) for attributes, _ in stored]) for name in PER_POINT},
         variance=np.array([own for _, own in stored]),
         pca_variance_ratio=pca / total if total > 0 else np.zeros(m),
-        column_norms=recipe.formulation.norms(operator),
+        column_norms=norms,
         common=common,
         n_samples=n_samples,
     )

@@ -199,6 +199,8 @@ class SparsityPath(Sequence[GPower]):
     def cardinality_bound(self, gamma: Any) -> Array:
         """The most variables that the first component can have at absolute γ: those with ‖aᵢ‖ > γ (ℓ0: ‖aᵢ‖² > γ).
 
+        In a block ‖aᵢ‖ is weighted by the first μ.
+
         Parameters
         ----------
         gamma : float or array-like
@@ -207,10 +209,9 @@ class SparsityPath(Sequence[GPower]):
         -------
         ndarray of int
         """
-        level = np.asarray(gamma, float)
-        norms = np.sort(
-            self.column_norms.astype(float) if self.penalty == "l1" else self.column_norms.astype(float) ** 2
-        )
+        level, mu = np.asarray(gamma, float), self.params["mu"]
+        norms = np.sort(self.column_norms.astype(float)) * (1.0 if mu is None else float(mu[0]))
+        norms = norms if self.penalty == "l1" else norms**2
         return np.asarray(norms.size - np.searchsorted(norms, level, side="right"))
 
     def expected_cardinality_bound(self, gamma: Any) -> Array:
@@ -228,6 +229,8 @@ class SparsityPath(Sequence[GPower]):
         """
         if self.params["covariance"] is not None:
             raise ValueError("A covariance does not say how many samples it is of; the expectation needs the data.")
+        if self.params["variance"] != "l2":
+            raise ValueError('The expectation is of sums of squares; with variance="l1" there is none.')
         degrees = self.n_samples - int(bool(self.params["center"]))
         noise = float(np.mean(self.column_norms.astype(float) ** 2)) / degrees
         level = np.asarray(gamma, float) ** (2 if self.penalty == "l1" else 1)

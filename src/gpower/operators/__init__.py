@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, beside, is_device
 from gpower.operators.base import Operator, PassCounter, Restriction
-from gpower.operators.blocks import BlockMatrix
+from gpower.operators.blocks import BlockMatrix, less
 from gpower.operators.in_memory import GRAMS_AT_ONCE, Covariance, DataMatrix
 from gpower.operators.moments import Moments, centred_gram, column_moments
 
@@ -70,11 +70,13 @@ def as_operator(
     counter = PassCounter()
     found = column_moments(X, center, scale, sample_weight, counter)
     row_scale = None if sample_weight is None else np.sqrt(sample_weight).astype(X.dtype)
+    if is_device(X) and row_scale is not None:
+        row_scale = beside(X, row_scale)
     column_scale = found.column_scale(X.dtype)
     q, mean = None, None
     if center:
-        r = np.ones(X.shape[0], X.dtype) if row_scale is None else row_scale
-        q = r / np.linalg.norm(r)
+        r = _ones(X) if row_scale is None else row_scale
+        q = r / np.sqrt(np.sum(r * r))
         X, mean = _without_large_offsets(X, found)
     if reduce and _is_tall(X) and not (center and sp.issparse(X) and _cancels(found, X.dtype)):
         S = centred_gram(X, mean, sample_weight, counter)
@@ -86,21 +88,11 @@ def as_operator(
 
 
 def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:
-    """X less the means of the columns that implicit centring would lose digits of, and the means that remain.
-
-    Such a column of a sparse matrix has every entry stored, or it would vary by as much as its mean.
-    """
+    """X less the means of the columns that implicit centring would lose digits of, and the means that remain."""
     shift = np.where(found.centring_loss(X.dtype) > CENTRING_LOSS[X.dtype], found.mean, 0.0)
     if not shift.any():
         return X, found.mean
-    if isinstance(X, BlockMatrix):
-        return X.shifted(shift), found.mean - shift
-    if sp.issparse(X):
-        shifted = X.copy()
-        cols = X.indices if X.format == "csr" else np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
-        shifted.data -= shift[cols].astype(X.dtype)
-        return shifted, found.mean - shift
-    return X - shift.astype(X.dtype), found.mean - shift
+    return X.shifted(shift) if isinstance(X, BlockMatrix) else less(X, shift), found.mean - shift
 
 
 def _cancels(found: Moments, dtype: np.dtype) -> bool:
@@ -109,9 +101,17 @@ def _cancels(found: Moments, dtype: np.dtype) -> bool:
     return bool(np.max(found.centring_loss(dtype) ** 2) > CENTRING_LOSS[dtype] * eps)
 
 
+def _ones(X: Any) -> Array:
+    """A one for every sample, where the data are."""
+    shape = (X.shape[0],)
+    return np.ones_like(X, shape=shape) if is_device(X) else np.ones(shape, X.dtype)
+
+
 def _is_tall(X: Any) -> bool:
     """Whether the covariance takes at most half the room of the data, or little of the memory granted to blocks."""
     p, n = X.shape
+    if is_device(X):
+        return False
     if isinstance(X, BlockMatrix):
         return X.axis == 0 and 2 * n <= p and 8 * n * n <= X.memory_limit / GRAMS_AT_ONCE
     return bool(n * n < X.nnz if sp.issparse(X) else 2 * n <= p)

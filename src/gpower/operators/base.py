@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpower._arrays import Array, column_dots
+from gpower._arrays import Array, beside, column_dots, to_host
 from gpower.operators.gathered import Gathered
 
 
@@ -119,7 +119,7 @@ class Operator(ABC):
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
         """XᵀY, where C = AᵀY."""
-        return np.asarray(X.T @ Y)
+        return to_host(X.T @ Y)
 
     def squared_norms(self, X: Array, C: Array) -> Array:
         """The diagonal of `inner(X, X, C)`."""
@@ -132,6 +132,11 @@ class Operator(ABC):
     @abstractmethod
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
+
+    def own(self, values: Array) -> Array:
+        """A small array where the matrix is."""
+        norms = self.column_norms
+        return to_host(values) if isinstance(norms, np.ndarray) else beside(norms, values)
 
     @property
     def taken_counter(self) -> PassCounter:

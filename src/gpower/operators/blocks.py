@@ -103,10 +103,16 @@ class BlockMatrix(ABC):
             parts = self.pieces(some_columns, self.shares(idx))
             return sp.vstack(parts, format="csc") if self.sparse else np.concatenate(parts, axis=0)
         owner = np.searchsorted(self.edges, idx, side="right") - 1
-        held = [idx[owner == b] - self.edges[b] for b in range(self.n_blocks)]
-        parts = self.pieces(some_columns, [(own,) if own.size else None for own in held])
+        order = np.argsort(owner, kind="stable")
+        held = np.split(idx[order], np.searchsorted(owner[order], np.arange(1, self.n_blocks)))
+        shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
+        parts = self.pieces(some_columns, shares)
         found = sp.hstack(parts, format="csc") if self.sparse else np.concatenate(parts, axis=1)
-        return found[:, np.argsort(np.argsort(owner, kind="stable"), kind="stable")]
+        return found[:, np.argsort(order)]
+
+    def share(self, idx: Array) -> float:
+        """Of a read of the matrix, what it takes to gather some columns: blocks of rows are read whole."""
+        return 1.0 if self.axis == 0 else len(idx) / self.shape[1]
 
     @abstractmethod
     def shifted(self, shift: Array) -> BlockMatrix:
@@ -138,6 +144,33 @@ class Transposed:
         if X.axis == 1:
             return np.concatenate(X.pieces(transposed_times, X.shares(Y)))
         return np.asarray(X.total(transposed_times, [(Y[part],) for part in X.slices()]), X.dtype)
+
+
+def as_block(block: Any, dtype: np.dtype) -> Any:
+    """A block of numbers of the type that is worked with; an entry stored in parts counts as their sum."""
+    if not sp.issparse(block):
+        return np.asarray(block).astype(dtype, copy=False)
+    own = block.format in ("csr", "csc")
+    block = (block if own else block.tocsr()).astype(dtype, copy=False)
+    if not block.has_canonical_format:
+        block = block.copy()
+        block.sum_duplicates()
+    return block
+
+
+def less(X: Any, shift: Array) -> Any:
+    """X less a constant per column, a copy; of a sparse matrix only where entries are stored.
+
+    A column of a sparse matrix whose offset is worth subtracting has every entry stored, or it would vary by as much
+    as its mean.
+    """
+    shift = shift.astype(X.dtype)
+    if not sp.issparse(X):
+        return X - shift
+    shifted = X.copy()
+    cols = X.indices if X.format == "csr" else np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
+    shifted.data -= shift[cols]
+    return shifted
 
 
 def times(block: Any, T: Array) -> Array:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -19,14 +20,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array
-from gpower.operators.blocks import BlockMatrix, Share, Work
+from gpower.operators.blocks import BlockMatrix, Share, Work, as_block, bad_place, less
 from gpower.operators.sources import open_source
-from gpower.operators.streamed import MEMORY_SHARE, StoreError, free_memory
+from gpower.operators.streamed import MEMORY_SHARE, StoreError, free_memory, read_block
 
 #: Share of the workers' memory that blocks may take before they spill to disk.
 PERSISTED_SHARE = 0.55
 #: Size of the blocks that a store is cut into.
 BLOCK_BYTES = 1 << 26
+#: What a cluster that is gone makes Dask raise, here by name so that Dask need not be imported.
+_LOST = ("CommClosedError", "CancelledError", "FuturesCancelledError", "KilledWorker", "TimeoutError")
+
+
+class ClusterError(OSError):
+    """A cluster that is gone, or whose workers die at the same task again and again."""
 
 
 def is_dask(X: Any) -> bool:
@@ -53,13 +60,14 @@ def from_store(path: Any, key: str | None = None, block_bytes: int = BLOCK_BYTES
         raise StoreError(f"{path}: this is no store on disk.")
     lines, length = source.shape[source.axis], source.shape[1 - source.axis]
     step = max(1, int(block_bytes / source.bytes_per_line) // source.grain) * source.grain
-    meta = sp.csr_matrix((0, 0), dtype=source.dtype) if source.sparse else np.empty((0, 0), source.dtype)
+    dtype = source.works_in
+    meta = sp.csr_matrix((0, 0), dtype=dtype) if source.sparse else np.empty((0, 0), dtype)
     parts = []
     for lo in range(0, lines, step):
         hi = min(lo + step, lines)
         shape = (hi - lo, length) if source.axis == 0 else (length, hi - lo)
         block = _delayed(_read)(os.fspath(path), key, lo, hi)
-        parts.append(da.from_delayed(block, shape, dtype=source.dtype, meta=meta))
+        parts.append(da.from_delayed(block, shape, dtype=dtype, meta=meta))
     return da.concatenate(parts, axis=source.axis)
 
 
@@ -67,7 +75,7 @@ def _read(path: str, key: str | None, lo: int, hi: int) -> Any:
     """Some rows or columns of a store, read where this runs."""
     source = open_source(path, key)
     assert source is not None
-    return source.read(lo, hi)
+    return read_block(source, lo, hi)
 
 
 class DaskMatrix(BlockMatrix):
@@ -91,7 +99,7 @@ class DaskMatrix(BlockMatrix):
         self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
         self.client = _client()
-        self.nbytes = self.size * X.dtype.itemsize
+        self.nbytes = self.size * self.dtype.itemsize
 
     @cached_property
     def blocks(self) -> list[Any]:
@@ -103,11 +111,15 @@ class DaskMatrix(BlockMatrix):
         return list(self.client.compute(lazy, retries=2))
 
     def lazily(self, work: Work, loadings: Array, mean: Array) -> Any:
-        """``work(block, loadings, mean)`` of every block of rows, as a Dask array that is computed when it is used."""
+        """``work(block, loadings, mean)`` of every block of rows, as a Dask array that is computed when it is used.
+
+        So are its entries looked at: one that is not finite is named then.
+        """
         rows = self.array.rechunk({1: self.shape[1]})
         chunks = (rows.chunks[0], (loadings.shape[1],))
+        arguments = {"work": work, "dtype_in": self.dtype, "shares": (loadings, mean)}
         meta = np.empty((0, 0), self.dtype)
-        return rows.map_blocks(work, loadings, mean, chunks=chunks, dtype=self.dtype, meta=meta)
+        return rows.map_blocks(_finite_piece, **arguments, chunks=chunks, dtype=self.dtype, meta=meta)
 
     @property
     def nnz(self) -> int:
@@ -128,8 +140,16 @@ class DaskMatrix(BlockMatrix):
 
     def shifted(self, shift: Array) -> DaskMatrix:
         """The same matrix less a constant per column."""
-        dense = self.array.map_blocks(_dense) if self.sparse else self.array
-        return DaskMatrix(dense - shift.astype(self.dtype), self.memory_limit)
+        numbers = self.array.astype(self.dtype)
+        if not self.sparse:
+            return DaskMatrix(numbers - shift.astype(self.dtype), self.memory_limit)
+        cut = [shift if self.axis == 0 else shift[part] for part in self.slices()]
+        place = self.axis  # of a block's number among the two of `block_id`
+
+        def moved(block: Any, block_id: Any = None) -> Any:
+            return less(as_block(block, block.dtype), cut[block_id[place]]) if block_id else block
+
+        return DaskMatrix(numbers.map_blocks(moved, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
 
     def pieces(self, work: Work, shares: Sequence[Share]) -> list[Any]:
         """What `work` makes of every block with a share."""
@@ -142,41 +162,58 @@ class DaskMatrix(BlockMatrix):
         return [results[i] for i in wanted]
 
     def total(self, work: Work, shares: Sequence[Share]) -> Any:
-        """The sum of it in float64: over the blocks of each worker there, then over workers by their first block."""
+        """The sum of it in float64, over the blocks of each worker there, then over workers.
+
+        What rounding loses of each addition is kept and added at the end, so that the sum does not depend on which
+        worker holds which block.
+        """
         wanted = [i for i, share in enumerate(shares) if share is not None]
         if self.client is None:
             results = _compute([_delayed(_piece)(self.blocks[i], work, shares[i]) for i in wanted])
-        else:
-            results = [found for _, found in self._by_worker(_sum, work, shares, wanted)]
-        total = np.array(results[0], np.float64)
-        for result in results[1:]:
-            total += result
-        return total
+            return np.sum(_added((result, 0.0) for result in results), axis=0)
+        found = self._by_worker(_sum, work, shares, wanted)
+        return np.sum(_added(result for _, result in found), axis=0)
 
     def _by_worker(
         self, fused: Work, work: Work, shares: Sequence[Share], wanted: list[int]
     ) -> list[tuple[list[int], Any]]:
         """One task per worker over the blocks that it holds, in the order of their first blocks."""
-        groups = self._owners(wanted)
-        tasks = [
-            self.client.submit(
-                fused,
-                [self.blocks[i] for i in group],
-                work,
-                [shares[i] for i in group],
-                workers=[owner] if owner else None,
-                allow_other_workers=bool(owner),
-                pure=False,
-                retries=2,
-            )
-            for owner, group in groups
-        ]
+        tasks: list[Any] = []
         try:
+            groups = self._owners(wanted)
+            with _large_arguments():
+                for owner, group in groups:
+                    tasks.append(self._submitted(owner, fused, group, work, shares))
             found = self.client.gather(tasks)
-        except BaseException:
-            self.client.cancel(tasks)  # nothing is left running on the cluster, Ctrl-C included
+        except BaseException as error:
+            self._cancel(tasks)  # nothing is left running on the cluster, Ctrl-C included
+            if type(error).__name__ in _LOST:
+                raise ClusterError(f"The Dask cluster at {self._address()} is lost ({_told(error)}).") from error
             raise
         return [(group, result) for (_, group), result in zip(groups, found, strict=True)]
+
+    def _submitted(self, owner: str | None, fused: Work, group: list[int], work: Work, shares: Sequence[Share]) -> Any:
+        """One task, better run where its blocks are than anywhere else, but run it must."""
+        return self.client.submit(
+            fused,
+            [self.blocks[i] for i in group],
+            work,
+            [shares[i] for i in group],
+            workers=[owner] if owner else None,
+            allow_other_workers=bool(owner),
+            pure=False,
+            retries=2,
+        )
+
+    def _cancel(self, tasks: list[Any]) -> None:
+        """Stop what is in flight, blocks that are still being read included; a lost cluster has nothing to stop."""
+        blocks = self.__dict__.pop("blocks", [])
+        with suppress(Exception):
+            self.client.cancel([*tasks, *blocks])
+
+    def _address(self) -> str:
+        scheduler = getattr(self.client, "scheduler", None)
+        return str(getattr(scheduler, "address", "an unknown address"))
 
     def _owners(self, wanted: list[int]) -> list[tuple[str | None, list[int]]]:
         """Workers with the blocks that each holds; blocks that are nowhere yet are spread over the workers."""
@@ -220,16 +257,25 @@ def _aligned(array: Array) -> Array:
 
 def _held(block: Any, dtype: np.dtype) -> _Block:
     """A chunk as it stays on its worker: numbers of the type that is worked with."""
-    return _Block(block.astype(dtype, copy=False))
-
-
-def _dense(block: Any) -> Array:
-    return np.asarray(block.toarray() if sp.issparse(block) else block)
+    return _Block(as_block(block, dtype))
 
 
 def _piece(block: _Block, work: Work, share: Share) -> Any:
-    """One block's result."""
-    return work(block.get(), *(share or ()))
+    """One block's result; values that are not finite are named later."""
+    with np.errstate(all="ignore"):
+        return work(block.get(), *(share or ()))
+
+
+def _finite_piece(block: Any, work: Work, dtype_in: np.dtype, shares: Any, block_info: Any = None) -> Any:
+    """The result of a chunk that must hold numbers throughout."""
+    place = bad_place(block)
+    if place is not None:
+        row = place[0] + (block_info[0]["array-location"][0][0] if block_info else 0)
+        raise ValueError(
+            f"Input X contains NaN or infinity (inf), first in row {row} (counted from 0), column {place[1]}. "
+            "Drop or replace those entries."
+        )
+    return work(as_block(block, dtype_in), *shares)
 
 
 def _pieces(blocks: list[_Block], work: Work, shares: list[Share]) -> list[Any]:
@@ -238,11 +284,20 @@ def _pieces(blocks: list[_Block], work: Work, shares: list[Share]) -> list[Any]:
 
 
 def _sum(blocks: list[_Block], work: Work, shares: list[Share]) -> Array:
-    """Their sum."""
-    total = np.array(_piece(blocks[0], work, shares[0]), np.float64)
-    for block, share in zip(blocks[1:], shares[1:], strict=True):
-        total += _piece(block, work, share)
-    return total
+    """Their sum, and what rounding lost of it."""
+    return _added((_piece(block, work, share), 0.0) for block, share in zip(blocks, shares, strict=True))
+
+
+def _added(terms: Iterable[Any]) -> Array:
+    """Sum of pairs (number, what was lost of it) as such a pair: each addition's own loss is kept (Knuth's TwoSum)."""
+    total: Any = 0.0
+    lost: Any = 0.0
+    for term, missing in terms:
+        grown = total + np.asarray(term, np.float64)
+        back = grown - total
+        lost = lost + ((total - (grown - back)) + (term - back)) + missing
+        total = grown
+    return np.stack([total, lost])
 
 
 def _delayed(function: Any) -> Any:
@@ -255,6 +310,18 @@ def _compute(tasks: list[Any]) -> Any:
     import dask
 
     return dask.compute(*tasks, scheduler="threads")
+
+
+def _large_arguments() -> Any:
+    """Dask warns of tasks with large arguments; ours are the vectors of a product, which must travel."""
+    import dask
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
+
+
+def _told(error: BaseException) -> str:
+    """What Dask says of a cluster that is gone, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
 
 
 def _client() -> Any:

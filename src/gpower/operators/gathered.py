@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, beside, to_host
 
 
 @dataclass(eq=False)
@@ -16,7 +16,7 @@ class Gathered:
 
     idx: Array = field(default_factory=lambda: np.zeros(0, np.intp))  # sorted
     A: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (n_samples, |idx|), by column
-    G: Array | None = None  # (|idx|, |idx|)
+    G: Array | None = None  # (|idx|, |idx|), on the host
 
     def find(self, idx: Array) -> Array | None:
         """Positions of `idx` among the gathered columns, or None if one of them is missing."""
@@ -34,14 +34,15 @@ class Gathered:
         fresh = fetch(idx[~held])
         A = fresh
         if held.any():
-            A = np.empty((fresh.shape[0], idx.size), fresh.dtype, order="F")
-            A[:, ~held], A[:, held] = fresh, self.A[:, at[held]]
+            A = np.empty_like(fresh, shape=(fresh.shape[0], idx.size), order="F")
+            A[:, beside(A, np.flatnonzero(~held))] = fresh
+            A[:, beside(A, np.flatnonzero(held))] = self.A[:, beside(A, at[held])]
         G = None
         if gram and (self.G is None or not held.any()):
-            G = A.T @ A
+            G = to_host(A.T @ A)
         elif gram and self.G is not None:
             G = np.empty((idx.size, idx.size), fresh.dtype)
-            cross = fresh.T @ A  # (|fresh|, |idx|)
+            cross = to_host(fresh.T @ A)  # (|fresh|, |idx|)
             G[np.ix_(held, held)] = self.G[np.ix_(at[held], at[held])]
             G[~held], G[:, ~held] = cross, cross.T
         self.idx, self.A, self.G = idx, A, G

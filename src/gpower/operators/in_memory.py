@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, column_dots, embedded
+from gpower._arrays import Array, beside, column_dots, embedded, is_device, rows_of, to_host
 from gpower.operators.base import Operator, Restriction
 from gpower.operators.blocks import BlockMatrix
 from gpower.operators.moments import block_gram
@@ -25,8 +25,11 @@ BLOCKS_AT_ONCE, GRAMS_AT_ONCE = 4, 8
 
 
 def nonzero_rows(T: Array) -> Array:
-    """Indices of the rows of T that are not all zero."""
-    return np.asarray(T[:, 0] if T.shape[1] == 1 else T.any(axis=1)).nonzero()[0]
+    """Indices of the rows of T that are not all zero, on the host; all of them where those on a device are many."""
+    used: Any = T[:, 0] if T.shape[1] == 1 else T.any(axis=1)
+    if is_device(T) and int(np.count_nonzero(used)) > GATHER_SHARE * T.shape[0]:
+        return np.arange(T.shape[0])
+    return to_host(used.nonzero()[0])
 
 
 def restrict_samples(operator: Operator, idx: Array) -> Restriction:
@@ -35,14 +38,14 @@ def restrict_samples(operator: Operator, idx: Array) -> Restriction:
     gathered.gather(idx, operator.columns, gram=small)
     A, G = gathered.A, gathered.G
     if G is not None:
-        return Restriction(Covariance(G), lambda U: A @ U)
+        return Restriction(Covariance(G), lambda U: A @ beside(A, U))
     return Restriction(DataMatrix(A), lambda X: X)
 
 
 def restrict_by_gram(operator: Operator, idx: Array) -> Restriction:
     """Columns of an operator by their Gram matrix, none of them ever in memory: sparse ones, or too many."""
-    n = operator.shape[1]
-    return Restriction(Covariance(operator.gram(idx)), lambda U: operator.combine(embedded(U, idx, n)))
+    n, like = operator.shape[1], operator.column_norms
+    return Restriction(Covariance(operator.gram(idx)), lambda U: operator.combine(embedded(U, idx, n, like)))
 
 
 def gram_samples(operator: Operator, idx: Array) -> Array:
@@ -56,18 +59,22 @@ def gram_samples(operator: Operator, idx: Array) -> Array:
     elif operator.gathered.G is not None:
         return operator.gathered.G[np.ix_(at, at)]
     else:
-        A = operator.gathered.A[:, at]
-    return np.asarray(A.T @ A)
+        A = operator.gathered.A
+        A = A[:, beside(A, at)]
+    return to_host(A.T @ A)
 
 
 def combine_few(operator: Operator, T: Array, rows: Array) -> Array:
     """A T for a T whose non-zero rows are few, reading only those columns, or none that are gathered already."""
     at = operator.gathered.find(rows)
     if at is None:
-        return np.asarray(operator.columns(rows) @ T[rows])
-    whole = np.zeros((operator.gathered.idx.size, T.shape[1]), T.dtype)
-    whole[at] = T[rows]
-    return np.asarray(operator.gathered.A @ whole)
+        return operator.columns(rows) @ rows_of(T, rows)
+    return operator.gathered.A @ embedded(rows_of(T, rows), at, operator.gathered.idx.size)
+
+
+def _product(A: Any, Y: Array) -> Array:
+    """A @ Y; one vector on a device as a vector, which reads the matrix faster."""
+    return (A @ Y[:, 0])[:, None] if is_device(Y) and Y.shape[1] == 1 else A @ Y
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +118,7 @@ class DataMatrix(Operator):
         if self.norms is None:
             A = self.columns(np.arange(self.shape[1]))
             object.__setattr__(self, "norms", np.sqrt(np.sum(A * A, axis=0)))
-        return np.asarray(self.norms)
+        return self.norms  # type: ignore[return-value]
 
     @property
     def is_sparse(self) -> bool:
@@ -137,9 +144,9 @@ class DataMatrix(Operator):
             return int(self.X.memory_limit / (BLOCKS_AT_ONCE * self.dtype.itemsize * self.shape[0]))
         return self.shape[1]
 
-    def _share(self, count: int) -> float:
-        """Of a read of the matrix, what it takes to gather some columns: blocks of rows are read whole."""
-        return 1.0 if isinstance(self.X, BlockMatrix) and self.X.axis == 0 else count / self.shape[1]
+    def _share(self, idx: Array) -> float:
+        """Of a read of the matrix, what it takes to gather some columns."""
+        return self.X.share(idx) if isinstance(self.X, BlockMatrix) else len(idx) / self.shape[1]
 
     @property
     def sample_radius(self) -> Array | None:
@@ -152,7 +159,7 @@ class DataMatrix(Operator):
         Y = X if self.q is None else self._centre(X.copy())
         if self.row_scale is not None:
             Y = self.row_scale[:, None] * Y
-        C = np.asarray(self.X.T @ Y)
+        C = _product(self.X.T, Y)
         return C if self.column_scale is None else self.column_scale[:, None] * C
 
     def combine(self, T: Array) -> Array:
@@ -163,21 +170,24 @@ class DataMatrix(Operator):
         if (few and not self.is_sparse and not whole_blocks) or self.gathered.find(rows) is not None:
             return combine_few(self, T, rows)
         if few and not whole_blocks:  # some columns of a sparse matrix stay sparse
-            self.counter.add(self._share(rows.size))
+            self.counter.add(self._share(rows))
             scale = 1 if self.column_scale is None else self.column_scale[rows, None]
-            return self._finish(np.asarray(self.X[:, rows] @ (scale * T[rows])))
+            return self._finish(self.X[:, rows] @ (scale * T[rows]))
         self.counter.add(1)
         if self.column_scale is not None:
             T = self.column_scale[:, None] * T
-        return self._finish(np.asarray(self.X @ T))
+        return self._finish(_product(self.X, T))
 
     def columns(self, idx: Array) -> Array:
         """A[:, idx], dense, each column contiguous."""
-        self.counter.add(self._share(len(idx)))
-        gathered = self.X[:, idx]
-        A = gathered.toarray(order="F") if sp.issparse(gathered) else np.asfortranarray(gathered)
+        self.counter.add(self._share(idx))
+        if is_device(self.X):
+            A = self.X[:, beside(self.X, idx)]
+        else:
+            gathered = self.X[:, idx]
+            A = gathered.toarray(order="F") if sp.issparse(gathered) else np.asfortranarray(gathered)
         if self.column_scale is not None:
-            A *= self.column_scale[idx]
+            A *= rows_of(self.column_scale, idx)
         return self._finish(A)
 
     def _finish(self, Y: Array) -> Array:
@@ -195,11 +205,11 @@ class DataMatrix(Operator):
     def take(self, idx: Array) -> DataMatrix:
         """The operator of A[:, idx]: dense columns centred and scaled explicitly, sparse ones as they are."""
         if self.is_sparse:
-            self.counter.add(self._share(len(idx)))
+            self.counter.add(self._share(idx))
             scale = None if self.column_scale is None else self.column_scale[idx]
             norms = self.column_norms[idx]
             return DataMatrix(self.X[:, idx], norms, self.q, self.row_scale, scale, counter=self.taken_counter)
-        return DataMatrix(self.columns(idx), self.column_norms[idx], counter=self.taken_counter)
+        return DataMatrix(self.columns(idx), rows_of(self.column_norms, idx), counter=self.taken_counter)
 
     def restrict(self, idx: Array) -> Restriction:
         """A[:, idx] gathered once, or its Gram matrix; columns of a sparse matrix stay sparse."""
@@ -225,7 +235,7 @@ class DataMatrix(Operator):
 
     def _sparse_gram(self, idx: Array) -> Array:
         """Sparse columns' products less what centring removes; by dense blocks of rows where that would cancel."""
-        self.counter.add(self._share(len(idx)))
+        self.counter.add(self._share(idx))
         B = self.X[:, idx]
         if self.row_scale is not None:
             B = sp.diags_array(self.row_scale) @ B

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, reciprocal
+from gpower._arrays import Array, beside, is_device, reciprocal
 from gpower.operators.base import PassCounter
 from gpower.operators.blocks import BlockMatrix
 
@@ -23,6 +23,8 @@ THREADED, MOST_THREADS = 2_000_000, 8
 SPARSE_BLOCK = 1 << 16
 #: Rows of a sparse matrix whose products are summed at once.
 SPARSE_ROWS = 1 << 12
+#: Entries of an array on a device that are centred at once.
+DEVICE_BLOCK = 1 << 26
 #: Rows whose means shift the data before its moments are summed.
 FIRST_ROWS = 32
 
@@ -59,7 +61,7 @@ class Moments:
     def centring_loss(self, dtype: np.dtype) -> Array:
         """Relative rounding error of each column, (n_features,), in a product that is centred afterwards."""
         offset = np.abs(self.mean) * np.sqrt(self.weight) * reciprocal(self.norms * self.scale)
-        return np.asarray(np.finfo(dtype).eps * offset)
+        return float(np.finfo(dtype).eps) * offset
 
 
 def column_moments(X: Any, center: bool, scale: bool, weight: Array | None, counter: PassCounter) -> Moments:
@@ -72,12 +74,13 @@ def column_moments(X: Any, center: bool, scale: bool, weight: Array | None, coun
         deviation = np.where(deviation <= noise, 0.0, deviation)
     else:
         counter.add(1)
-        mean, deviation = np.zeros(n), deviation_norms(X, np.zeros(n), weight)
-    spread = np.ones(n)
+        zero = np.zeros_like(X, dtype=np.float64, shape=(n,)) if is_device(X) else np.zeros(n)
+        mean, deviation = zero, deviation_norms(X, zero, weight)
+    spread = np.ones_like(deviation)
     if scale:
         spread = np.where(deviation > 0, deviation / np.sqrt(max(total - 1, 1.0)), 1.0)
     if scale and not center:
-        deviation, mean = np.sqrt(deviation**2 + total * mean**2), np.zeros(n)
+        deviation, mean = np.sqrt(deviation**2 + total * mean**2), np.zeros_like(mean)
     return Moments(mean, spread, deviation / spread, total)
 
 
@@ -88,6 +91,12 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     formula Σd² − (Σd)²/W cancels little; columns where it does (a trend, say) cost a second pass.
     """
     counter.add(1)
+    if isinstance(X, BlockMatrix) and X.axis == 1:  # whole columns: each block by itself
+        found = np.concatenate(X.pieces(block_moments, X.shares(weight, total)), axis=1)
+        return found[0], found[1]
+    if is_device(X):
+        mean = _device_sums(X, weight) / total
+        return mean, deviation_norms(X, mean, weight)
     if sp.issparse(X):
         mean = _sparse_sums(X, weight) / total
         return mean, _sparse_deviation_norms(X, mean, weight)
@@ -106,8 +115,15 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     return mean, np.sqrt(kept)
 
 
+def block_moments(block: Any, weight: Array | None, total: float) -> Array:
+    """Means and norms of the deviations from them of a block of whole columns, (2, n)."""
+    return np.stack(_mean_and_deviation(block, weight, total, PassCounter()))
+
+
 def deviation_norms(X: Any, mean: Array, weight: Array | None = None) -> Array:
     """‖√w∘(x − mean)‖ of every column, without cancellation."""
+    if is_device(X):
+        return np.sqrt(_device_squares(X, mean, weight))
     if sp.issparse(X):
         return _sparse_deviation_norms(X, mean, weight)
     return np.sqrt(_shifted_sums(X, mean.astype(X.dtype), weight)[1])
@@ -134,6 +150,33 @@ def _shifted_sums(X: Any, shift: Array, weight: Array | None) -> tuple[Array, Ar
         results = list(pool.map(work, cuts))
     gather = np.concatenate if by_columns else (lambda blocks: np.sum(blocks, axis=0))
     return np.asarray(gather([r[0] for r in results])), np.asarray(gather([r[1] for r in results]))
+
+
+def _device_sums(X: Array, weight: Array | None) -> Array:
+    """Weighted sums of the columns of an array on a device, in float64."""
+    if weight is None:
+        return X.sum(axis=0, dtype=np.float64)
+    parts = [X[rows].T.astype(np.float64) @ beside(X, weight[rows].astype(np.float64)) for rows in _device_rows(X)]
+    return np.sum(np.stack(parts), axis=0)
+
+
+def _device_squares(X: Array, mean: Array, weight: Array | None) -> Array:
+    """Weighted sums of (x − mean)² of its columns, a few rows at a time."""
+    squares = np.zeros_like(X, dtype=np.float64, shape=(X.shape[1],))
+    shift = mean.astype(X.dtype)
+    for rows in _device_rows(X):
+        D = X[rows] - shift
+        D *= D
+        if weight is not None:
+            D *= beside(X, weight[rows])[:, None]
+        squares += D.sum(axis=0, dtype=np.float64)
+    return squares
+
+
+def _device_rows(X: Array) -> list[slice]:
+    """Blocks of rows that take little of a device's memory."""
+    step = max(1, DEVICE_BLOCK // X.shape[1])
+    return [slice(start, start + step) for start in range(0, X.shape[0], step)]
 
 
 def _blocked_sums(X: BlockMatrix, shift: Array, weight: Array | None) -> tuple[Array, Array]:

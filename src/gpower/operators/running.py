@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from gpower._arrays import Array
 from gpower.operators.base import PassCounter
+from gpower.operators.blocks import BlockMatrix
 from gpower.operators.in_memory import Covariance
-from gpower.operators.moments import Moments, centred_gram, column_moments
+from gpower.operators.moments import Moments, block_gram, centred_gram, column_moments
 
+#: Where sparse products are centred afterwards the offset counts squared; this relative loss of digits is too much.
+CANCELLING = 1e-9
 #: Most variables of a stream: their covariance is kept in memory.
 MOST_FEATURES = 10_000
 
@@ -42,8 +46,10 @@ class RunningMoments:
     @classmethod
     def of(cls, X: Any, sample_weight: Array | None = None) -> RunningMoments:
         """The moments of one batch."""
+        if isinstance(X, BlockMatrix) and X.axis == 1:
+            X = X[:, np.arange(X.shape[1])]
         found = column_moments(X, True, False, sample_weight, PassCounter())
-        scatter = centred_gram(X, found.mean, sample_weight, PassCounter()).astype(np.float64)
+        scatter = _scatter(X, found, sample_weight)
         return cls(found.weight, found.mean, scatter, np.dtype(X.dtype))
 
     def merged(self, other: RunningMoments) -> RunningMoments:
@@ -78,3 +84,11 @@ class RunningMoments:
         S = (square * np.outer(factor, factor)).astype(self.dtype)
         mean = self.mean if center else np.zeros_like(self.mean)
         return Covariance(S), Moments(mean, spread, norms, self.weight)
+
+
+def _scatter(X: Any, found: Moments, weight: Array | None) -> Array:
+    """Sums of squares and products of deviations; sparse rows are dense, a few at a time, where offsets are large."""
+    eps = np.finfo(np.float64).eps
+    if sp.issparse(X) and np.any(found.centring_loss(np.dtype(np.float64)) ** 2 > CANCELLING * eps):
+        return block_gram(X.tocsr(), found.mean, weight)
+    return np.asarray(centred_gram(X, found.mean, weight, PassCounter()), np.float64)

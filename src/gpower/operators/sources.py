@@ -23,23 +23,26 @@ STORES, FILES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
 _NUMBERS = "fiub"  # kinds of dtype that a float can hold
 
 
-def open_source(X: Any, key: str | None = None) -> Source | None:
+def open_source(X: Any, key: str | None = None, memory_limit: float | None = None) -> Source | None:
     """X as a source of blocks; None where it is no matrix on disk.
 
     Parameters
     ----------
     X : path, np.memmap, zarr array, h5py dataset, backed matrix of an AnnData, or anything else
-        Paths end in .npy, .zarr, .h5, .hdf5, .h5ad or .parquet. A memory map that fits a quarter of the free memory
-        is left to be read as an array.
+        Paths end in .npy, .zarr, .h5, .hdf5, .h5ad or .parquet. A memory map that fits the memory is left to be read
+        as an array.
     key : str, optional
         Array within a .zarr group or an HDF5 file; by default "X" if there is one, or the only one.
+    memory_limit : float, optional
+        Bytes that a memory map may take as an array; by default a quarter of the free memory.
     """
     if isinstance(X, Source):
         return X
     if isinstance(X, str | os.PathLike):
         return _open_path(Path(X), key)
     if isinstance(X, np.memmap):
-        return _from_memmap(X, "the memory map") if X.nbytes > MEMORY_SHARE * free_memory() else None
+        limit = MEMORY_SHARE * free_memory() if memory_limit is None else memory_limit
+        return _from_memmap(X, "the memory map") if X.nbytes > limit else None
     package = type(X).__module__.partition(".")[0]
     opener: Callable[[Any, str], Source] | None = {
         "zarr": _from_zarr,
@@ -48,7 +51,16 @@ def open_source(X: Any, key: str | None = None) -> Source | None:
     }.get(package)
     if opener is None or not hasattr(X, "shape") or not hasattr(X, "dtype"):
         return None
-    return opener(X, f"the {package} matrix")
+    group = getattr(X, "group", X)
+    place = str(getattr(group, "name", "") or "").strip("/")
+    return replace(opener(X, f"the {package} matrix {place}".rstrip()), origin=_origin(group))
+
+
+def _origin(group: Any) -> str:
+    """The file or folder that a zarr or HDF5 array is in; empty where it is in neither."""
+    store = getattr(group, "store", None)
+    names = (getattr(getattr(group, "file", None), "filename", None), getattr(store, "root", None))
+    return next((str(name) for name in (*names, getattr(store, "path", None)) if name), "")
 
 
 def is_store(path: Path, memory_limit: Any = None) -> bool:
@@ -59,17 +71,21 @@ def is_store(path: Path, memory_limit: Any = None) -> bool:
 
 
 def some_columns_of(source: Source, idx: np.ndarray) -> Source:
-    """A source that gives only some columns of another."""
-    shape = (source.shape[0], len(idx))
+    """A source that gives only some columns of another; their indices grow."""
+    shape, grain, n = (source.shape[0], len(idx)), source.grain, source.shape[1]
     names = None if source.names is None else tuple(source.names[j] for j in idx)
+    part = replace(source, shape=shape, names=names, decoded=False, read_bytes=source.bytes_per_line)
     if source.axis == 0:
-        return replace(source, shape=shape, names=names, read=lambda lo, hi: source.read(lo, hi)[:, idx])
+        return replace(part, read=lambda lo, hi: source.read(lo, hi)[:, idx])
 
     def read(lo: int, hi: int) -> Any:
-        columns = [source.read(int(j), int(j) + 1) for j in idx[lo:hi]]
+        wanted, columns = idx[lo:hi], []
+        for first in np.unique(wanted // grain) * grain:  # what the store keeps together is read once
+            held = wanted[(wanted >= first) & (wanted < first + grain)] - first
+            columns.append(source.read(int(first), min(int(first) + grain, n))[:, held])
         return sp.hstack(columns, format="csc") if source.sparse else np.concatenate(columns, axis=1)
 
-    return replace(source, shape=shape, names=names, read=read, grain=1)
+    return replace(part, read=read, grain=1, nnz=int(source.nnz * len(idx) / max(n, 1)))
 
 
 def _open_path(path: Path, key: str | None) -> Source:
@@ -77,14 +93,12 @@ def _open_path(path: Path, key: str | None) -> Source:
     if not path.exists():
         raise StoreError(f"{path}: there is no such file.")
     suffix = path.suffix.lower()
-    if suffix == ".npy":
-        return _from_memmap(_memmap(path), str(path))
-    if suffix == ".zarr":
-        return _from_group(_extra("zarr", "dask").open(str(path), mode="r"), key, str(path))
-    if suffix in (".h5", ".hdf5", ".h5ad"):
-        return _from_group(_hdf5(path), key, str(path))
-    if suffix == ".parquet":
-        return _from_parquet(path)
+    if suffix in FILES:
+        source = npy_source(path) if suffix == ".npy" else _from_parquet(path)
+        return replace(source, origin=str(path.resolve()))
+    opener = {".zarr": _zarr, ".h5": _hdf5, ".hdf5": _hdf5, ".h5ad": _hdf5}.get(suffix)
+    if opener is not None:
+        return replace(_from_group(opener(path), key, str(path)), origin=str(path.resolve()))
     raise StoreError(f"{path}: a matrix on disk ends in {', '.join((*FILES, *STORES)[:-1])} or {STORES[-1]}.")
 
 
@@ -95,11 +109,11 @@ def _extra(module: str, extra: str) -> Any:
         raise ImportError(f'Reading this store needs {module}: pip install "gpower[{extra}]".') from None
 
 
-def _memmap(path: Path) -> np.memmap:
+def _zarr(path: Path) -> Any:
     try:
-        return np.load(path, mmap_mode="r")
-    except (ValueError, EOFError, OSError) as error:
-        raise StoreError(f"{path}: this is not a whole .npy file ({error}).") from None
+        return _extra("zarr", "dask").open(str(path), mode="r")
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(f"{path}: this is not a zarr store ({error}).") from None
 
 
 def _hdf5(path: Path) -> Any:
@@ -119,12 +133,29 @@ def _checked(name: str, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, 
     return (int(shape[0]), int(shape[1])), np.dtype(dtype)
 
 
+def npy_source(path: Path) -> Source:
+    """The array of a .npy file, read rather than mapped: quicker, and a file that is cut short is an error."""
+    try:
+        mapped = np.load(path, mmap_mode="r")
+    except (ValueError, EOFError, OSError) as error:
+        raise StoreError(f"{path}: this is not a whole .npy file ({error}).") from None
+    source, offset, size = _from_memmap(mapped, str(path)), int(mapped.offset), mapped.dtype.itemsize
+    length, axis = source.shape[1 - source.axis], source.axis
+
+    def read(lo: int, hi: int) -> np.ndarray:
+        numbers = np.fromfile(path, source.dtype, (hi - lo) * length, offset=offset + lo * length * size)
+        lines = numbers.reshape(hi - lo, length)
+        return lines.T if axis == 1 else lines
+
+    return replace(source, read=read)
+
+
 def _from_memmap(X: np.memmap, name: str) -> Source:
     """Rows of a C-ordered map, columns of a Fortran-ordered one; copied, so that the pages can be let go."""
     shape, dtype = _checked(name, X.shape, X.dtype)
     if X.flags.f_contiguous and not X.flags.c_contiguous:
-        return Source(name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi], order="F"), axis=1)
-    return Source(name, shape, dtype, lambda lo, hi: np.array(X[lo:hi]))
+        return Source(name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi], order="F"), axis=1, decoded=True)
+    return Source(name, shape, dtype, lambda lo, hi: np.array(X[lo:hi]), decoded=True)
 
 
 def _from_chunked(X: Any, name: str, chunks: tuple[int, int]) -> Source:
@@ -139,7 +170,13 @@ def _from_zarr(X: Any, name: str) -> Source:
     if not hasattr(X, "chunks"):
         return _from_group(X, None, name)
     _checked(name, X.shape, X.dtype)
-    missing = int(X.nchunks) - int(X.nchunks_initialized)
+    _warn_of_missing(X, name)
+    return _from_chunked(X, name, getattr(X, "shards", None) or X.chunks)
+
+
+def _warn_of_missing(X: Any, name: str) -> None:
+    """Chunks of a zarr array that are not there read as its fill value, which is what zarr does to empty ones, too."""
+    missing = int(X.nchunks) - int(X.nchunks_initialized) if hasattr(X, "nchunks_initialized") else 0
     if missing:
         warnings.warn(
             f"{name}: {missing} of {X.nchunks} chunks are not stored and read as {X.fill_value}. "
@@ -147,7 +184,6 @@ def _from_zarr(X: Any, name: str) -> Source:
             UserWarning,
             stacklevel=2,
         )
-    return _from_chunked(X, name, X.chunks)
 
 
 def _from_hdf5(X: Any, name: str) -> Source:
@@ -160,23 +196,28 @@ def _from_backed(X: Any, name: str) -> Source:
     """A CSR or CSC matrix of an AnnData that is on disk."""
     shape, dtype = _checked(name, X.shape, X.dtype)
     group = X.group
-    return _from_compressed(group["data"], group["indices"], group["indptr"], shape, X.format == "csc", name, dtype)
+    return compressed_source(group["data"], group["indices"], group["indptr"], shape, X.format == "csc", name, dtype)
 
 
-def _from_compressed(
+def compressed_source(
     data: Any, indices: Any, indptr: Any, shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
 ) -> Source:
     """The three arrays of a CSR or CSC matrix; those of `indptr` are kept in memory."""
+    for part, array in (("data", data), ("indices", indices), ("indptr", indptr)):
+        _warn_of_missing(array, f"{name}, {part}")
     pointers = np.asarray(indptr[:])
     lines = shape[1] if by_column else shape[0]
-    if pointers.size != lines + 1 or np.any(np.diff(pointers) < 0):
-        raise StoreError(f"{name}: indptr has {pointers.size} entries or falls; {lines + 1} growing ones are needed.")
+    if pointers.size != lines + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
+        raise StoreError(
+            f"{name}: indptr has {pointers.size} entries; {lines + 1} are needed, the first 0, none less than the "
+            "one before it."
+        )
     build = sp.csc_matrix if by_column else sp.csr_matrix
 
     def read(lo: int, hi: int) -> Any:
         first, last = int(pointers[lo]), int(pointers[hi])
         part = (shape[0], hi - lo) if by_column else (hi - lo, shape[1])
-        stored = (np.asarray(data[first:last]), np.asarray(indices[first:last]), pointers[lo : hi + 1] - first)
+        stored = (np.array(data[first:last]), np.array(indices[first:last]), pointers[lo : hi + 1] - first)
         block = build(stored, shape=part)
         block.check_format(full_check=True)
         return block
@@ -218,7 +259,7 @@ def _compressed_group(group: Any, name: str) -> Source:
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
     shape, dtype = _checked(name, tuple(int(length) for length in shape), group["data"].dtype)
-    return _from_compressed(
+    return compressed_source(
         group["data"], group["indices"], group["indptr"], shape, encoding.startswith("csc"), name, dtype
     )
 
@@ -231,25 +272,28 @@ def _from_parquet(path: Path) -> Source:
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: this is not a whole Parquet file ({error}).") from None
     schema = file.schema_arrow
-    for field in schema:
+    index = (schema.pandas_metadata or {}).get("index_columns", [])  # names of the samples are no variables
+    fields = [field for field in schema if field.name not in index]
+    for field in fields:
         if not str(field.type).startswith(("int", "uint", "float", "double", "halffloat", "bool")):
             raise StoreError(f"{path}: column {field.name!r} holds {field.type}, not numbers. Drop it from the file.")
     rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     edges = np.concatenate([[0], np.cumsum(rows, dtype=int)])
-    narrow = all(str(field.type) in ("float", "halffloat") for field in schema)
+    narrow = all(str(field.type) in ("float", "halffloat") for field in fields)
     dtype = np.dtype(np.float32 if narrow else np.float64)
-    read = _row_groups(file, edges, dtype)
-    return Source(str(path), (int(edges[-1]), len(schema)), dtype, read, names=tuple(schema.names))
+    names = tuple(field.name for field in fields)
+    read = _row_groups(file, edges, names, dtype)
+    return Source(str(path), (int(edges[-1]), len(names)), dtype, read, names=names)
 
 
-def _row_groups(file: Any, edges: np.ndarray, dtype: np.dtype) -> Callable[[int, int], Any]:
+def _row_groups(file: Any, edges: np.ndarray, names: tuple[str, ...], dtype: np.dtype) -> Callable[[int, int], Any]:
     """A reader of rows that keeps the last row group, since blocks and groups do not begin together."""
     kept: dict[int, np.ndarray] = {}
 
     def group(i: int) -> np.ndarray:
         if i not in kept:
             kept.clear()
-            table = file.read_row_group(i)
+            table = file.read_row_group(i, columns=list(names))
             columns = [column.to_numpy(zero_copy_only=False).astype(dtype) for column in table.columns]
             kept[i] = np.column_stack(columns)
         return kept[i]

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from gpower._arrays import Array
-from gpower.operators.blocks import BlockMatrix, Share, Work
+from gpower.operators.blocks import BlockMatrix, Share, Work, as_block, first_rows, less
 
 #: Share of the free memory that a fit may take when nothing is said.
 MEMORY_SHARE = 0.25
 #: Blocks in memory at once: the one in use, the next one, and room for a product of either.
 BLOCKS_AT_ONCE = 4
-#: Smallest block, in bytes, worth a read of its own.
-LEAST_BYTES = 1 << 22
+#: Columns are picked from a store kept by column while no more than this share of it holds them.
+MOST_SHARE = 0.5
+#: Largest block: more at once is not faster, and the same blocks on every machine give the same digits.
+MOST_BYTES = 1 << 27
 
 
 class StoreError(ValueError):
@@ -47,6 +48,12 @@ class Source:
         Stored entries, if sparse.
     names : tuple of str or None
         Names of the columns, where the store has them.
+    read_bytes : float
+        Bytes that one row or column takes while it is read, where that is more than what is kept of it.
+    origin : str
+        File or folder that it is in, where that is known.
+    decoded : bool
+        Whether it is kept as plain numbers, so that reading it takes no more than copying them.
     """
 
     name: str
@@ -58,14 +65,22 @@ class Source:
     sparse: bool = False
     nnz: int = 0
     names: tuple[str, ...] | None = None
+    read_bytes: float = 0.0
+    origin: str = ""
+    decoded: bool = False
+
+    @property
+    def works_in(self) -> np.dtype:
+        """The type that its values are worked with: float32 as it is, everything else as float64."""
+        return np.dtype(np.float32 if self.dtype == np.float32 else np.float64)
 
     @property
     def bytes_per_line(self) -> float:
         """Size of one row or column in memory."""
         lines, length = self.shape[self.axis], self.shape[1 - self.axis]
-        if self.sparse:
-            return max(1.0, self.nnz * (self.dtype.itemsize + 4) / max(lines, 1))
-        return length * max(self.dtype.itemsize, 4)
+        size = self.works_in.itemsize
+        kept = self.nnz * (size + 4) / max(lines, 1) if self.sparse else length * size
+        return max(1.0, kept, self.read_bytes)
 
 
 class StreamedMatrix(BlockMatrix):
@@ -92,12 +107,12 @@ class StreamedMatrix(BlockMatrix):
     def __init__(self, source: Source, memory_limit: int | None = None) -> None:
         self.source = source
         self.shape, self.axis, self.sparse = source.shape, source.axis, source.sparse
-        self.dtype = np.dtype(np.float32 if source.dtype == np.float32 else np.float64)
+        self.dtype = source.works_in
         self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
         self.names = source.names
         self.shift: Array | None = None
         lines = self.shape[self.axis]
-        per_block = max(self.memory_limit / BLOCKS_AT_ONCE / source.bytes_per_line, 1)
+        per_block = max(min(self.memory_limit / BLOCKS_AT_ONCE, MOST_BYTES) / source.bytes_per_line, 1)
         grains = max(1, min(int(per_block), lines) // source.grain)
         self.edges = np.append(np.arange(0, lines, grains * source.grain), lines)
 
@@ -132,32 +147,60 @@ class StreamedMatrix(BlockMatrix):
                 yield work(block, *share)
 
     def block(self, part: slice) -> Any:
-        """Rows or columns of the source as numbers, or a sentence that names them."""
-        what = f"{self.source.name}, {'rows' if self.axis == 0 else 'columns'} {part.start} to {part.stop - 1}"
-        try:
-            block = self.source.read(part.start, part.stop)
-        except (MemoryError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            raise StoreError(f"{what}: they could not be read ({type(error).__name__}: {error}).") from error
-        length = self.shape[1 - self.axis]
-        wanted = (part.stop - part.start, length) if self.axis == 0 else (length, part.stop - part.start)
-        if block.shape != wanted:
-            raise StoreError(f"{what}: the store gave an array of shape {block.shape} instead of {wanted}.")
-        try:
-            block = block.astype(self.dtype, copy=False)
-        except (TypeError, ValueError):
-            raise StoreError(f"{what}: values of type {block.dtype} are not numbers.") from None
+        """Rows or columns of the source, less the shift."""
+        block = read_block(self.source, part.start, part.stop)
         if self.shift is None:
             return block
-        shift = (self.shift if self.axis == 0 else self.shift[part]).astype(self.dtype)
-        return (block.toarray() if sp.issparse(block) else block) - shift
+        return less(block, self.shift if self.axis == 0 else self.shift[part])
+
+    def __getitem__(self, key: tuple[slice, Array]) -> Any:
+        """Columns ``X[:, idx]``; of a store that is kept by column only what holds them is read."""
+        idx = np.asarray(key[1])
+        if self.share(idx) == 1:
+            return super().__getitem__(key)
+        first = np.unique(idx // self.source.grain) * self.source.grain
+        ends = np.minimum(first + self.source.grain, self.shape[1])
+        few = copy(self)
+        few.edges = np.unique(np.concatenate([[0], first, ends, [self.shape[1]]]))
+        return BlockMatrix.__getitem__(few, key)
+
+    def share(self, idx: Array) -> float:
+        """Of a read of the matrix, what it takes to gather some columns; all of it where that is most of it."""
+        if self.axis == 0:
+            return 1.0
+        read = np.unique(idx // self.source.grain).size * self.source.grain / self.shape[1]
+        return float(read) if read <= MOST_SHARE else 1.0
+
+    def head(self, count: int) -> Array:
+        """The first rows, dense; of blocks of rows no more is read."""
+        if self.axis == 1:
+            return super().head(count)
+        return first_rows(self.block(slice(0, min(count, self.shape[0]))), count)
 
     def shifted(self, shift: Array) -> StreamedMatrix:
         """The same matrix less a constant per column."""
         other = copy(self)
         other.shift = shift if self.shift is None else self.shift + shift
         return other
+
+
+def read_block(source: Source, lo: int, hi: int) -> Any:
+    """Rows or columns of a source as numbers, or a sentence that names them."""
+    what = f"{source.name}, {'rows' if source.axis == 0 else 'columns'} {lo} to {hi - 1}"
+    try:
+        block = source.read(lo, hi)
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise StoreError(f"{what}: they could not be read ({type(error).__name__}: {error}).") from error
+    length = source.shape[1 - source.axis]
+    wanted = (hi - lo, length) if source.axis == 0 else (length, hi - lo)
+    if block.shape != wanted:
+        raise StoreError(f"{what}: the store gave an array of shape {block.shape} instead of {wanted}.")
+    try:
+        return as_block(block, source.works_in)
+    except (TypeError, ValueError):
+        raise StoreError(f"{what}: values of type {block.dtype} are not numbers.") from None
 
 
 def free_memory() -> int:

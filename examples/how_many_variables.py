@@ -1,0 +1,74 @@
+"""How many variables? Chemistry of 178 wines, 13 measurements each: path, cross-validation, stability.
+
+``python how_many_variables.py FOLDER`` also draws the pictures into that folder. The page docs/how-many-variables.md
+explains what is printed. The table needs pandas, the pictures matplotlib.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_wine
+
+from gpower import GPowerCV, SparsityPath, Stability, sparsity_path, stability
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What each step found."""
+
+    path: SparsityPath
+    best: GPowerCV
+    fewest: GPowerCV
+    stable: Stability
+
+
+def solve() -> Answer:
+    """A path of one component; two components by cross-validation, with either rule; stability of the sparser two."""
+    X = load_wine(as_frame=True).data.rename(columns=lambda name: name.removesuffix("_of_diluted_wines"))
+    path = sparsity_path(X, scale=True)
+    best = GPowerCV(2, scale=True, cv=10).fit(X)
+    fewest = GPowerCV(2, scale=True, cv=10, rule="one-se").fit(X)
+    stable = stability(X, fewest.best_estimator_, n_subsamples=100)
+    return Answer(path, best, fewest, stable)
+
+
+def tell(answer: Answer) -> None:
+    """Print the numbers of the page."""
+    path, stable = answer.path, answer.stable
+    print("variables  % of variance  % of PCA's")
+    for k, ratio, share in zip(path.grid, path.explained_variance_ratio[:, 0], path.share_of_pca, strict=True):
+        print(f"{k:9d}  {100 * ratio:13.1f}  {100 * share:10.1f}")
+    for rule, model in (("best", answer.best), ("one-se", answer.fewest)):
+        first, second = model.best_params_["cardinality"]
+        total = 100 * model.explained_variance_ratio_.sum()
+        print(f"rule {rule}: {first} and {second} variables, {total:.1f} % of the variance")
+    for j, row in enumerate(stable.model.components_):
+        chance = stable.expected_false_selections[j]
+        print(f"component {j + 1}: {stable.selected[j].sum()} selected, at most {chance:.1f} by chance")
+        for i in np.argsort(-stable.frequency[j], kind="stable")[: np.count_nonzero(stable.frequency[j])]:
+            print(f"  {stable.feature_names[i]:20s} {row[i]:+.2f}  {100 * stable.frequency[j, i]:3.0f} % of the halves")
+
+
+def draw(answer: Answer, folder: Path) -> None:
+    """The three pictures of the page."""
+    from gpower.plotting import plot_cv, plot_stability, plot_tradeoff, save_picture
+
+    save_picture(plot_tradeoff(answer.path), folder / "tradeoff.png")
+    save_picture(plot_cv(answer.best), folder / "cross-validation.png")
+    save_picture(plot_stability(answer.stable), folder / "stability.png")
+
+
+def main(arguments: list[str] | None = None) -> Answer:
+    """Compute, print and, if a folder is given, draw."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    answer = solve()
+    tell(answer)
+    if arguments:
+        draw(answer, Path(arguments[0]))
+    return answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Arrays of other libraries: taken without a copy, and given back as they came.
+
+The library computes with NumPy's functions, on NumPy arrays or on CuPy arrays, which answer the same functions on a
+GPU. A PyTorch tensor shares its memory with one of the two; so does any array that speaks DLPack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from gpower._arrays import Array, beside, is_device, to_host
+
+Back = Callable[[Any], Any]
+
+
+def is_foreign(X: Any) -> bool:
+    """Whether X is a dense array of another library than NumPy: PyTorch, CuPy, or any that speaks DLPack."""
+    return is_device(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
+
+
+def taken(X: Any) -> Any:
+    """The same numbers, in the same memory, as a NumPy array or as one of CuPy on its device."""
+    if not is_foreign(X) or is_device(X):
+        return X
+    if _package(X) == "torch":
+        X = X.detach()
+        return _cupy().from_dlpack(X) if X.is_cuda else X.numpy()
+    return np.from_dlpack(X)
+
+
+def back_to(X: Any) -> Back:
+    """What turns a NumPy or CuPy array into one of the kind of X."""
+    if _package(X) == "torch":
+        torch = import_module("torch")
+        return lambda array: torch.from_dlpack(array) if is_device(array) else torch.from_numpy(np.asarray(array))
+    if hasattr(X, "__array_namespace__") and not is_device(X) and not isinstance(X, np.ndarray):
+        namespace = X.__array_namespace__()
+        return lambda array: namespace.asarray(array)
+    return lambda array: array
+
+
+def on_host(X: Any) -> Array:
+    """A copy of the numbers on the host, whatever the kind of array; not for the data matrix."""
+    native = taken(X)
+    return to_host(native) if is_device(native) else np.asarray(native)
+
+
+def beside_all(X: Any, *arrays: Any) -> Any:
+    """The arrays where X is: on its device, or on the host."""
+    return tuple(beside(X, array) if is_device(X) else on_host(array) for array in arrays)
+
+
+def _package(X: Any) -> str:
+    return type(X).__module__.partition(".")[0]
+
+
+def _cupy() -> Any:
+    try:
+        return import_module("cupy")
+    except ImportError:
+        raise ImportError(
+            "A tensor on a GPU is worked on with CuPy, in the same memory: install cupy for your version of CUDA "
+            '(pip install "cupy-cuda12x"), or pass X.cpu().'
+        ) from None

@@ -1,0 +1,119 @@
+"""Arrays on a device: the same answer, on the device, and nothing as long as the data brought to the host."""
+
+import numpy as np
+import pytest
+
+from gpower import GPower
+
+from .device_double import TRANSFERS, DeviceArray
+
+CASES = [
+    {"cardinality": 20},
+    {"gamma": 0.05},
+    {"gamma": 0.3, "penalty": "l1"},
+    {"cardinality": 20, "penalty": "l1"},
+    {"gamma": 0.1, "method": "block"},
+    {"cardinality": 15, "method": "block"},
+    {"gamma": 0.3, "penalty": "l1", "method": "block", "mu": [1, 0.5]},
+    {"cardinality": 10, "positive": True},
+    {"gamma": 0.05, "solver": "direct"},
+    {"gamma": 0.05, "init": "paper"},
+    {"cardinality": 20, "scale": True},
+    {"cardinality": 20, "center": False},
+    {"cardinality": 20, "deflation": "schur"},
+    {"cardinality": 20, "deflation": "orthogonalized"},
+    {"l1_bound": 8.0},
+]
+
+
+def table(dtype=np.float64):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3000)) + 3
+    X[:, :30] += 2 * rng.standard_normal((120, 1))
+    X[:, 30:50] += 1.5 * rng.standard_normal((120, 1))
+    return X.astype(dtype)
+
+
+def numbers(array):
+    return array.a if isinstance(array, DeviceArray) else np.asarray(array)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_the_answer_is_that_of_the_host_and_stays_on_the_device(options):
+    X = table()
+    expected = GPower(2, **options).fit(X)
+    TRANSFERS.clear()
+    model = GPower(2, **options).fit(DeviceArray(X))
+    assert isinstance(model.components_, DeviceArray)
+    assert isinstance(model.mean_, DeviceArray)
+    np.testing.assert_allclose(numbers(model.components_), expected.components_, atol=1e-12)
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-10)
+    scores = model.transform(DeviceArray(X))
+    assert isinstance(scores, DeviceArray)
+    np.testing.assert_allclose(numbers(scores), expected.transform(X), atol=1e-9)
+    # Gram matrices of candidates (404²) at most; the matrix has 360,000 entries, its Gram matrix nine million.
+    assert max(TRANSFERS) <= 404**2
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_single_precision_stays_single():
+    X = table(np.float32)
+    model = GPower(2, cardinality=20).fit(DeviceArray(X))
+    assert model.components_.dtype == np.float32
+    np.testing.assert_allclose(numbers(model.components_), GPower(2, cardinality=20).fit(X).components_, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_and_new_samples_on_either_side():
+    X, weight = table(), np.random.default_rng(1).uniform(0.5, 2, 120)
+    expected = GPower(1, cardinality=10).fit(X, sample_weight=weight)
+    model = GPower(1, cardinality=10).fit(DeviceArray(X), sample_weight=weight)
+    np.testing.assert_allclose(numbers(model.components_), expected.components_, atol=1e-12)
+    np.testing.assert_allclose(model.transform(X), expected.transform(X), atol=1e-9)
+    np.testing.assert_allclose(numbers(expected.transform(DeviceArray(X))), expected.transform(X), atol=1e-9)
+    assert model.score(DeviceArray(X)) == pytest.approx(expected.score(X))
+
+
+def test_a_model_of_the_device_is_saved_and_named_as_any(tmp_path):
+    X = table()
+    model = GPower(1, cardinality=10).fit(DeviceArray(X))
+    model.save(tmp_path / "model.npz")
+    loaded = GPower.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.components_, numbers(model.components_))
+    assert loaded.loadings() == model.loadings()
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        (np.ones((3, 4, 5)), "two dimensions"),
+        (np.ones((3, 4), complex), "not real numbers"),
+        (np.where(np.eye(5, 40), np.nan, 1.0), "NaN"),
+    ],
+)
+def test_what_is_no_matrix_gets_a_sentence(X, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        GPower(1, cardinality=2).fit(DeviceArray(X))
+
+
+def test_holes_are_filled_on_the_host():
+    with pytest.raises(ValueError, match=r"X\.get\(\)"):
+        GPower(1, cardinality=2, missing="impute").fit(DeviceArray(table()))
+
+
+@pytest.mark.parametrize("library", ["array_api_strict", "torch", "cupy"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_arrays_of_other_libraries_come_back_as_they_went(library):
+    xp = pytest.importorskip(library)
+    X = table()
+    foreign = xp.asarray(X)
+    expected = GPower(2, cardinality=20).fit(X)
+    model = GPower(2, cardinality=20).fit(foreign)
+    scores = model.transform(foreign)
+    assert type(model.components_) is type(foreign)
+    assert type(scores) is type(foreign)
+    to_numpy = (lambda a: a.get()) if library == "cupy" else np.asarray
+    np.testing.assert_allclose(to_numpy(model.components_), expected.components_, atol=1e-10)
+    np.testing.assert_allclose(to_numpy(scores), expected.transform(X), atol=1e-8)
+    assert type(model.inverse_transform(scores)) is type(foreign)

@@ -1,0 +1,214 @@
+"""``gpower path``: what every number of variables explains; tables, files, pictures, Ctrl-C and --resume."""
+
+import csv
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from gpower import GPower, SparsityPath, sparsity_path
+from gpower.datasets import load_pitprops, load_planted_expression
+
+typer = pytest.importorskip("typer")
+rich = pytest.importorskip("rich")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from gpower import cli  # noqa: E402
+from gpower.cli import path as path_module  # noqa: E402
+
+EXPRESSION, PITPROPS = load_planted_expression(), load_pitprops()
+PICTURES = {"t.png": b"\x89PNG", "t.svg": b"<?xml", "deep/er/t.pdf": b"%PDF"}
+
+
+@pytest.fixture
+def gpower(monkeypatch, tmp_path):
+    """Run the command in an empty folder and return its result."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+def write(path, X, names):
+    np.savetxt(path, X, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    return path
+
+
+@pytest.fixture
+def expression(tmp_path):
+    return write(tmp_path / "expression.csv", EXPRESSION.X[:, :40], EXPRESSION.feature_names[:40])
+
+
+@pytest.fixture
+def pitprops(tmp_path):
+    return write(tmp_path / "pitprops.csv", PITPROPS.correlation, PITPROPS.feature_names)
+
+
+@contextmanager
+def interrupted_after(steps):
+    """Ctrl-C after some steps of the walk."""
+
+    @contextmanager
+    def counted(err, what):
+        def tell(done, total):
+            if done == steps:
+                raise KeyboardInterrupt
+
+        yield tell
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(path_module, "counted", counted)
+        yield
+
+
+def rows(result):
+    """The lines of the printed table, as numbers."""
+    lines = (line.split() for line in result.stdout.splitlines())
+    return np.array([line for line in lines if len(line) > 2 and line[0].isdigit()], float)
+
+
+def test_the_table_has_a_line_per_number_of_variables(gpower, pitprops):
+    result = gpower("path", pitprops, "--covariance", "-k", "2,5,13")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    path = sparsity_path(PITPROPS.correlation, covariance="precomputed", cardinalities=[2, 5, 13])
+    expected = np.column_stack([path.grid, 100 * path.explained_variance_ratio[:, 0], 100 * path.share_of_pca])
+    np.testing.assert_allclose(rows(result), expected, rtol=1e-3)
+    assert "pitprops.csv: 13 variables" in result.stdout
+    assert not list(pitprops.parent.glob("path.*"))
+
+
+def test_by_default_from_one_to_all(gpower, pitprops):
+    assert rows(gpower("path", pitprops, "--covariance"))[:, 0].tolist() == list(range(1, 14))
+
+
+def test_the_files_hold_every_digit(gpower, expression, tmp_path):
+    result = gpower("path", expression, "-m", 2, "-k", "3,6", "-o", tmp_path / "out")
+    assert "Wrote path.csv, path.npz into" in result.stdout
+    assert str(tmp_path / "out") in result.stdout
+    path = SparsityPath.load(tmp_path / "out" / "path.npz")
+    assert path.feature_names.tolist() == list(EXPRESSION.feature_names[:40])
+    np.testing.assert_allclose(
+        path.adjusted_variance,
+        sparsity_path(EXPRESSION.X[:, :40], n_components=2, cardinalities=[3, 6]).adjusted_variance,
+    )
+    with (tmp_path / "out" / "path.csv").open() as file:
+        head, *lines = csv.reader(file)
+    assert head == list(path.columns())
+    np.testing.assert_array_equal(np.array(lines, float), np.column_stack(list(path.columns().values())))
+
+
+def test_penalties_instead_of_numbers(gpower, expression):
+    result = gpower("path", expression, "--gammas", "0.5,0.1", "--penalty", "l1")
+    path = sparsity_path(EXPRESSION.X[:, :40], gammas=[0.5, 0.1], penalty="l1")
+    np.testing.assert_allclose(rows(result)[:, 1], path.gamma[:, 0], rtol=1e-3)
+    np.testing.assert_array_equal(rows(result)[:, 0], path.cardinality[:, 0])
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture(gpower, expression, tmp_path, name):
+    pytest.importorskip("matplotlib")
+    result = gpower("path", expression, "-k", "3,6", "--plot", tmp_path / name)
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / name).read_bytes().startswith(PICTURES[name])
+    assert f"Picture: {tmp_path / name}" in result.stdout
+
+
+def test_flags_reach_the_path(gpower, expression, tmp_path):
+    flags = ["--scale", "--no-center", "--positive", "--deflation", "schur", "--n-init", 2, "--random-state", 4]
+    result = gpower("path", expression, "-k", 3, "-m", 2, *flags, "-o", tmp_path)
+    assert result.exit_code == 0, result.stderr
+    params = SparsityPath.load(tmp_path / "path.npz").params
+    expected = {"scale": True, "center": False, "positive": True, "deflation": "schur", "n_init": 2, "random_state": 4}
+    assert expected.items() <= params.items()
+
+
+def test_empty_cells_are_filled_where_that_is_asked_for(gpower, tmp_path):
+    X = EXPRESSION.X[:, :20].copy()
+    X[5, 3] = np.nan
+    lines = [",".join("" if np.isnan(x) else repr(float(x)) for x in row) for row in X]
+    file = tmp_path / "holes.csv"
+    file.write_text("\n".join([",".join(EXPRESSION.feature_names[:20]), *lines]))
+    refused = gpower("path", file, "-k", 3)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: ")
+    assert gpower("path", file, "-k", 3, "--missing", "impute", "-o", tmp_path).exit_code == 0
+    model = GPower(1, cardinality=3, missing="impute").fit(X)
+    np.testing.assert_allclose(SparsityPath.load(tmp_path / "path.npz")[0].components_, model.components_, atol=1e-8)
+
+
+# --- interruption ---
+
+
+@pytest.mark.parametrize("folder", ["out", None])
+def test_what_is_done_is_kept_and_can_go_on(gpower, expression, tmp_path, folder):
+    where = ["-o", tmp_path / folder] if folder else []
+    kept = tmp_path / (folder or "")
+    command = ["path", expression, "-k", "2,4,6,9", *where]
+    with interrupted_after(2):
+        result = gpower(*command)
+    assert result.exit_code == 130
+    assert rows(result)[:, 0].tolist() == [6, 9]
+    assert f"into {kept}" in result.stdout
+    assert "2 of 4 points were reached; they are kept" in result.stderr
+    assert "Interrupted. Go on with the same command and --resume." in result.stderr
+    assert not SparsityPath.load(kept / "path.npz").complete
+    resumed = gpower(*command, "--resume")
+    assert resumed.exit_code == 0, resumed.stderr
+    np.testing.assert_array_equal(rows(resumed), rows(gpower(*command)))
+
+
+def test_an_interruption_before_the_first_point(gpower, expression, monkeypatch):
+    def stop(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpower.sparsity_path", stop)
+    result = gpower("path", expression, "-k", 3)
+    assert result.exit_code == 130
+    assert result.stderr == "Interrupted.\n"
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["-k", "50"], "cardinalities holds 50: each is a whole number of variables between 1 and n_features=40"),
+        (["-k", "0,3"], "cardinalities holds 0"),
+        (["--gammas", "1.5"], "gammas holds 1.5"),
+        (["-k", "3", "--gammas", "0.1"], "two grids; give one of them"),
+        (["-k", "3", "--plot", "picture.doc"], "a picture ends in .png, .pdf or .svg"),
+        (["-k", "3", "--resume"], "path.npz"),
+        (["-k", "3", "--penalty", "l2"], "penalty='l2' is not known"),
+        (["-k", "3", "--missing", "drop"], "missing='drop' is not known"),
+        (["-k", "3", "-m", "0"], "n_components=0"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_one(gpower, expression, flags, message):
+    result = gpower("path", expression, *flags)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_resuming_the_path_of_another_table(gpower, expression, tmp_path):
+    gpower("path", expression, "-k", "2,4", "-o", tmp_path)
+    other = write(tmp_path / "other.csv", EXPRESSION.X[::-1, 40:80], EXPRESSION.feature_names[:40])
+    result = gpower("path", other, "-k", "2,4,6", "-o", tmp_path, "--resume")
+    assert result.exit_code == 1
+    assert "that path is of other data" in result.stderr
+
+
+@pytest.mark.parametrize("flags", [["-k", "many"], ["--gammas", "a,b"], ["--n-init", "x"]])
+def test_wrong_usage_is_code_two(gpower, expression, flags):
+    assert gpower("path", expression, *flags).exit_code == 2

@@ -1,0 +1,263 @@
+"""The number of variables by cross-validation: honest scores, the planted numbers, scikit-learn's manners."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gpower import GPower, GPowerCV
+from gpower.datasets import load_planted_expression
+from gpower.model_selection.cross_validation import chosen_point
+
+SPLITS = KFold(4, shuffle=True, random_state=7)
+
+
+def planted(seed, sizes, deviations, n_samples, n_features):
+    """Orthogonal loadings ±1, scaled to unit norm, on disjoint variables in unit noise; and the supports."""
+    rng = np.random.default_rng(seed)
+    supports = np.split(rng.permutation(n_features)[: sum(sizes)], np.cumsum(sizes)[:-1])
+    X = rng.standard_normal((n_samples, n_features))
+    for support, deviation in zip(supports, deviations, strict=True):
+        signs = rng.choice([-1.0, 1.0], support.size) / np.sqrt(support.size)
+        X[:, support] += deviation * rng.standard_normal((n_samples, 1)) * signs
+    return X, supports
+
+
+def assert_recovered(model, supports):
+    """Every number within a fifth of the planted one, and nine tenths of every support."""
+    sizes = np.array([support.size for support in supports])
+    assert np.all(np.abs(model.cardinality_ - sizes) <= 0.2 * sizes), model.cardinality_
+    for row, support in zip(model.components_, supports, strict=True):
+        assert np.count_nonzero(row[support]) >= 0.9 * support.size
+
+
+def small(seed=0, p=40, n=12):
+    return planted(seed, (3, 4), (5.0, 3.0), p, n)[0] + 2.0
+
+
+CHECKED = [
+    GPowerCV(cv=2, cardinalities=[1]),
+    GPowerCV(1, cv=3, cardinalities=[1], rule="one-se"),
+    GPowerCV(cv=2, search="joint", n_init=1, polish=False),
+]
+
+
+@parametrize_with_checks(CHECKED)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# --- the planted numbers ---
+
+
+def test_three_components_of_ten_twenty_and_thirty_variables_out_of_two_thousand():
+    X, supports = planted(0, (10, 20, 30), (14.0, 11.0, 9.0), 200, 2000)
+    assert_recovered(GPowerCV(3, cardinalities=[5, 10, 14, 20, 30, 45], cv=3, n_init=4).fit(X), supports)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_planted_components_over_several_tables(seed):
+    X, supports = planted(seed, (5, 10), (8.0, 6.0), 100, 60)
+    assert_recovered(GPowerCV(2, cardinalities=[1, 2, 3, 5, 7, 10, 14, 20, 30], n_init=8).fit(X), supports)
+
+
+def test_the_rule_of_one_standard_error_takes_no_more_variables():
+    grid = np.array([1, 2, 3, 4, 5, 6, 8, 12, 20])
+    for seed in range(2):
+        X, _ = planted(seed, (5,), (2.0,), 30, 20)
+        best, fewer = (GPowerCV(1, cardinalities=grid, rule=rule, n_init=2).fit(X) for rule in ("best", "one-se"))
+        assert fewer.cardinality_[0] <= best.cardinality_[0]
+        scores = best.cv_results_["mean_test_score"]
+        splits = np.array([best.cv_results_[f"split{i}_test_score"] for i in range(5)])
+        top = np.argmax(scores)
+        error = splits[:, top].std(ddof=1) / np.sqrt(5)
+        assert best.cardinality_[0] == best.cv_results_["param_cardinality"][top]
+        assert fewer.cardinality_[0] == grid[scores >= scores[top] - error][0]
+
+
+def test_the_chosen_point():
+    scores = np.array([[0.1, 0.2, 0.4, 0.5, 0.3], [0.1, 0.6, 0.6, 0.5, 0.3]])  # means 0.1, 0.4, 0.5, 0.5, 0.3
+    assert chosen_point(scores, "best") == 2  # of equals the sparsest
+    assert chosen_point(scores, "one-se") == 1  # 0.5 ± 0.1
+    assert chosen_point(scores[:1], "one-se") == 3  # one fold tells no error
+
+
+# --- what is scored ---
+
+
+def test_scores_of_a_joint_search_are_those_of_scikit_learn():
+    X, grid = small(), [1, 2, 4, 8, 12]
+    model = GPowerCV(2, cardinalities=grid, cv=SPLITS, search="joint", n_init=12).fit(X)
+    assert model.cv_results_["param_component"].tolist() == [-1] * 5
+    for i, k in enumerate(grid):
+        alone = cross_val_score(GPower(2, cardinality=k, n_init=12), X, cv=SPLITS)
+        found = [model.cv_results_[f"split{j}_test_score"][i] for j in range(4)]
+        np.testing.assert_allclose(found, alone, rtol=1e-6)
+    search = GridSearchCV(GPower(2, n_init=12), {"cardinality": grid}, cv=SPLITS).fit(X)
+    assert model.best_params_ == search.best_params_
+    np.testing.assert_allclose(model.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"], rtol=1e-6)
+    np.testing.assert_allclose(model.cv_results_["std_test_score"], search.cv_results_["std_test_score"], rtol=1e-4)
+    np.testing.assert_array_equal(model.cv_results_["rank_test_score"], search.cv_results_["rank_test_score"])
+    np.testing.assert_allclose(model.components_, search.best_estimator_.components_, atol=1e-6)
+
+
+def test_a_component_is_scored_together_with_those_before_and_ordinary_ones_to_come():
+    X, grid = small(1), [2, 3, 5]
+    model = GPowerCV(2, cardinalities=grid, cv=SPLITS, n_init=12).fit(X)
+    first, second = (model.cv_results_["param_component"] == j for j in (0, 1))
+    chosen = model.best_params_["cardinality"]
+    for j, (train, test) in enumerate(SPLITS.split(X)):
+        mean = X[train].mean(axis=0)
+        A, B = X[train] - mean, X[test] - mean
+        scores = model.cv_results_[f"split{j}_test_score"]
+        for i, k in enumerate(grid):
+            Z = GPower(1, cardinality=k, n_init=12).fit(X[train]).components_.T
+            rest = np.linalg.svd(A - A @ Z @ Z.T)[2][:1].T
+            np.testing.assert_allclose(scores[first][i], inside(B, np.hstack([Z, rest])), rtol=1e-6)
+            both = GPower(2, cardinality=[chosen[0], k], n_init=12).fit(X[train]).components_.T
+            np.testing.assert_allclose(scores[second][i], inside(B, both), rtol=1e-6)
+
+
+def inside(B, Z):
+    Q, _ = np.linalg.qr(Z)
+    return np.sum((B @ Q) ** 2) / np.sum(B**2)
+
+
+def test_the_table_of_results():
+    model = GPowerCV(2, cardinalities=[4, 2, 4], cv=3, n_init=2).fit(small())
+    results = model.cv_results_
+    splits = np.array([results[f"split{j}_test_score"] for j in range(3)])
+    assert set(results) == {
+        *("param_component", "param_cardinality", "mean_test_score", "std_test_score", "rank_test_score"),
+        *(f"split{j}_test_score" for j in range(3)),
+    }
+    assert results["param_component"].tolist() == [0, 0, 1, 1]
+    assert results["param_cardinality"].tolist() == [2, 4, 2, 4]
+    np.testing.assert_allclose(results["mean_test_score"], splits.mean(axis=0))
+    np.testing.assert_allclose(results["std_test_score"], splits.std(axis=0))
+    assert sorted(results["rank_test_score"][:2]) == sorted(results["rank_test_score"][2:]) == [1, 2]
+    assert model.n_splits_ == 3
+
+
+# --- manners ---
+
+
+def test_as_many_jobs_as_one_likes_give_the_same_answer():
+    X = small()
+    one, two = (GPowerCV(2, cardinalities=[1, 3, 6], cv=3, n_init=2, n_jobs=jobs).fit(X) for jobs in (None, 2))
+    np.testing.assert_array_equal(one.components_, two.components_)
+    for name, values in one.cv_results_.items():
+        np.testing.assert_array_equal(values, two.cv_results_[name])
+
+
+def test_sparse_data_give_the_same_answer():
+    X = np.where(np.random.default_rng(0).random((40, 12)) < 0.5, 0, small())
+    dense, sparse = (GPowerCV(2, cardinalities=[1, 3, 6], n_init=12).fit(given) for given in (X, sp.csr_array(X)))
+    assert dense.best_params_ == sparse.best_params_
+    np.testing.assert_allclose(dense.cv_results_["mean_test_score"], sparse.cv_results_["mean_test_score"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"penalty": "l1"},
+        {"positive": True},
+        {"scale": True, "deflation": "schur"},
+        {"method": "block", "search": "joint"},
+        {"variance": "l1"},
+        {"cv": LeaveOneOut(), "cardinalities": [3]},
+        {"cv": list(SPLITS.split(np.empty((40, 1)))), "center": False},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:No gamma was found:UserWarning")
+def test_options_reach_the_fits(options):
+    model = GPowerCV(2, **{"cardinalities": [3, 5], "n_init": 2} | options).fit(small())
+    best = model.best_estimator_
+    given = {name: value for name, value in options.items() if name not in ("cv", "search", "cardinalities")}
+    assert given.items() <= best.get_params().items()
+    alone = clone(best).fit(small())
+    np.testing.assert_allclose(model.components_, alone.components_, atol=1e-10)
+    np.testing.assert_allclose(model.transform(small()), alone.transform(small()))
+
+
+def test_the_model_is_a_fit_to_all_samples_with_the_chosen_numbers():
+    data = load_planted_expression()
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(data.X, columns=data.feature_names)
+    model = GPowerCV(2, cardinalities=[4, 8, 6], n_init=4, cv=3).fit(frame)
+    assert model.best_params_ == {"cardinality": [8, 6]}
+    alone = GPower(2, cardinality=[8, 6], n_init=4).fit(frame)
+    assert model.best_estimator_.get_params() == alone.get_params()
+    for name in (name for name in vars(alone) if name.endswith("_")):
+        np.testing.assert_array_equal(getattr(model, name), getattr(alone, name))
+        np.testing.assert_array_equal(getattr(model.best_estimator_, name), getattr(alone, name))
+    assert model.loadings() == alone.loadings()
+    assert model.score(frame) == alone.score(frame)
+    assert model.get_feature_names_out().tolist() == ["gpowercv0", "gpowercv1"]
+
+
+def test_a_saved_model_comes_back_whole(tmp_path):
+    model = GPowerCV(2, cardinalities=[2, 4], n_init=2).fit(small())
+    model.save(tmp_path / "model.npz")
+    again = GPowerCV.load(tmp_path / "model.npz")
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.transform(small()), model.transform(small()))
+    assert set(again.cv_results_) == set(model.cv_results_)
+    for name, values in model.cv_results_.items():
+        np.testing.assert_array_equal(again.cv_results_[name], values)
+    assert again.best_estimator_.get_params() == model.best_estimator_.get_params()
+    assert again.n_splits_ == 5
+
+
+def test_in_a_pipeline():
+    pipe = make_pipeline(StandardScaler(), GPowerCV(2, cardinalities=[2, 4], n_init=2))
+    assert pipe.fit_transform(small()).shape == (40, 2)
+
+
+def test_results_repeat_and_the_seed_shuffles():
+    X = small(2)
+    first, second, other = (
+        GPowerCV(1, cardinalities=[2, 4], n_init=2, random_state=seed).fit(X).cv_results_["split0_test_score"]
+        for seed in (None, None, 5)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert np.any(first != other)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "block"}, 'use search="joint" with it'),
+        ({"rule": "min"}, "rule='min' is not known"),
+        ({"search": "all"}, "search='all' is not known"),
+        ({"cv": 1}, "cv=1: between 2 and n_samples=40 folds"),
+        ({"cv": 41}, "cv=41: between 2 and n_samples=40 folds"),
+        ({"cardinalities": [0]}, "cardinalities holds 0"),
+        ({"cardinalities": [13]}, "between 1 and n_features=12"),
+        ({"n_components": 13}, "n_components=13 is more than the number of variables"),
+        ({"n_components": 0}, "n_components=0"),
+        ({"penalty": "l3"}, "penalty='l3' is not known"),
+    ],
+)
+def test_what_cannot_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        GPowerCV(**{"n_components": 2, "cardinalities": [2]} | options).fit(small())
+
+
+def test_missing_values_are_named_by_their_place_in_the_whole_table():
+    X = small()
+    X[37, 5] = np.nan
+    with pytest.raises(ValueError, match=r"NaN .* column 5, row 37"):
+        GPowerCV(1, cardinalities=[2]).fit(X)
+
+
+def test_unfitted():
+    with pytest.raises(NotFittedError):
+        _ = GPowerCV().best_estimator_
+    assert not hasattr(GPowerCV(), "best_estimator_")

@@ -1,0 +1,208 @@
+"""Tables with holes: what was observed stays and is fitted ever better, and what is exact is found again."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpower import GPower
+from gpower.imputation import fill_from, impute
+
+
+def low_rank(seed, p=30, n=10, rank=2, noise=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((p, rank)) @ rng.standard_normal((rank, n)) + rng.standard_normal(n)
+    return X + noise * rng.standard_normal((p, n))
+
+
+def with_holes(X, share, seed=0):
+    """X with some entries NaN, at least one in every row and column observed."""
+    holes = np.random.default_rng(seed).random(X.shape) < share
+    holes[np.arange(max(X.shape)) % X.shape[0], np.arange(max(X.shape)) % X.shape[1]] = False
+    return np.where(holes, np.nan, X), holes
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    p=st.integers(3, 12),
+    n=st.integers(2, 8),
+    share=st.floats(0.02, 0.6),
+    rank=st.integers(1, 4),
+    center=st.booleans(),
+    scale=st.booleans(),
+    dtype=st.sampled_from([np.float64, np.float32]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_misfit_of_the_observed_entries_never_rises(seed, p, n, share, rank, center, scale, dtype):
+    X, holes = with_holes(low_rank(seed, p, n, 2, 0.5), share, seed)
+    X = X.astype(dtype)
+    before = X.copy()
+    filled = impute(X, rank, center=center, scale=scale)
+    rounding = 1e2 * np.finfo(dtype).eps * np.sum(np.where(holes, 0, X / (X[~holes].std() if scale else 1)) ** 2)
+    assert np.all(np.diff(filled.misfit) <= rounding)
+    np.testing.assert_array_equal(X, before)
+    np.testing.assert_array_equal(filled.X[~holes], X[~holes])
+    assert np.all(np.isfinite(filled.X))
+    assert filled.X.dtype == dtype
+
+
+def test_the_last_misfit_is_that_of_the_best_model_of_the_filled_table():
+    """At the end the holes are on the model, so that the misfit is what ordinary PCA of the filled table leaves."""
+    X, holes = with_holes(low_rank(3, 40, 8, 2, 0.3), 0.15)
+    filled = impute(X, 2)
+    A = filled.X - filled.X.mean(axis=0)
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    left = A - (U[:, :2] * s[:2]) @ Vt[:2]
+    np.testing.assert_allclose(filled.misfit[-1], np.sum(left[~holes] ** 2), rtol=1e-3)
+    assert np.sum(left[holes] ** 2) < 1e-3 * filled.misfit[-1]
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize(("rank", "share"), [(1, 0.2), (2, 0.1)])
+def test_a_table_of_exact_rank_is_recovered(rank, share, scale):
+    for seed in range(3):
+        X = low_rank(seed, 30, 10, rank)
+        Y, holes = with_holes(X, share, seed)
+        assert holes.any()
+        np.testing.assert_allclose(impute(Y, rank, scale=scale).X, X, atol=1e-4)
+
+
+def test_without_means_the_table_itself_is_of_low_rank():
+    rng = np.random.default_rng(0)
+    X = np.outer(rng.uniform(1, 2, 20), rng.uniform(1, 2, 6))
+    Y, _ = with_holes(X, 0.2)
+    np.testing.assert_allclose(impute(Y, 1, center=False).X, X, atol=1e-5)
+
+
+def test_the_unit_of_a_variable_does_not_count_when_scaled():
+    X, _ = with_holes(low_rank(1, 30, 6, 2, 0.3), 0.1)
+    unit = np.array([1.0, 1e3, 1.0, 1e-2, 1.0, 1.0])
+    np.testing.assert_allclose(impute(X * unit, 1, scale=True).X, impute(X, 1, scale=True).X * unit, rtol=1e-6)
+    assert not np.allclose(impute(X * unit, 1).X, impute(X, 1).X * unit, rtol=1e-2)
+
+
+def test_a_model_is_fitted_to_the_filled_table():
+    X, holes = with_holes(low_rank(0, 30, 10, 2, 0.3), 0.1)
+    before = X.copy()
+    model = GPower(2, cardinality=4, missing="impute").fit(X)
+    alone = GPower(2, cardinality=4).fit(impute(X, 2).X)
+    np.testing.assert_array_equal(model.components_, alone.components_)
+    np.testing.assert_array_equal(model.explained_variance_, alone.explained_variance_)
+    np.testing.assert_array_equal(X, before)
+    assert model.__sklearn_tags__().input_tags.allow_nan
+    assert not GPower().__sklearn_tags__().input_tags.allow_nan
+    whole = GPower(2, cardinality=4, missing="impute").fit(np.where(holes, 0.0, X))
+    np.testing.assert_array_equal(whole.components_, GPower(2, cardinality=4).fit(np.where(holes, 0.0, X)).components_)
+
+
+def test_the_planted_group_is_found_through_the_holes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 30))
+    X[:, [2, 5, 11, 17]] += 3 * rng.standard_normal((60, 1))
+    Y, _ = with_holes(X, 0.15)
+    model = GPower(1, cardinality=4, missing="impute").fit(Y)
+    assert np.flatnonzero(model.components_[0]).tolist() == [2, 5, 11, 17]
+
+
+def test_float32_and_frames():
+    pd = pytest.importorskip("pandas")
+    X, _ = with_holes(low_rank(0), 0.1)
+    model = GPower(1, cardinality=3, missing="impute").fit(X.astype(np.float32))
+    assert model.components_.dtype == np.float32
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    frame = pd.DataFrame(X, columns=list("abcdefghij"))
+    np.testing.assert_allclose(
+        GPower(1, cardinality=3, missing="impute").fit(frame).components_, model.components_, atol=1e-4
+    )
+
+
+# --- new data ---
+
+
+def test_new_samples_are_filled_by_the_loadings_nearest_to_what_was_observed():
+    X = low_rank(0, 40, 8, 2, 0.2)
+    model = GPower(2, cardinality=5, scale=True, missing="impute").fit(X)
+    new, holes = with_holes(low_rank(0, 40, 8, 2, 0.2)[:10], 0.3, 1)
+    before = new.copy()
+    scores = model.transform(new)
+    A = (new - model.mean_) / model.scale_
+    for i in range(10):
+        seen = ~holes[i]
+        t = np.linalg.lstsq(model.components_[:, seen].T, A[i, seen], rcond=None)[0]
+        row = np.where(seen, A[i], model.components_.T @ t)
+        np.testing.assert_allclose(scores[i], model.components_ @ row, atol=1e-10)
+    np.testing.assert_array_equal(new, before)
+    whole = holes.any(axis=1) == 0
+    plain = GPower(2, cardinality=5, scale=True).fit(X)
+    np.testing.assert_array_equal(scores[whole], plain.transform(np.where(holes, 0, new))[whole])
+
+
+def test_samples_on_the_components_are_known_from_a_part_of_them():
+    Z = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
+    X = np.array([[3.0, np.nan, 2.0], [np.nan, -4.0, np.nan]]) + 1
+    np.testing.assert_allclose(fill_from(X, Z, np.ones(3), np.ones(3)) - 1, [[3, 4, 2], [-3, -4, 0]], atol=1e-12)
+
+
+def test_the_score_of_data_with_holes():
+    X, _ = with_holes(low_rank(0, 40, 8, 1, 0.1), 0.1)
+    model = GPower(1, cardinality=8, missing="impute").fit(X)
+    filled = fill_from(X, model.components_.T, model.mean_, model.scale_)
+    assert model.score(X) == pytest.approx(GPower(1, cardinality=8).fit(impute(X, 1).X).score(filled))
+    assert 0.9 < model.score(X) < 1
+
+
+# --- what cannot be ---
+
+
+def test_holes_are_refused_by_default_and_the_way_out_is_named():
+    X, _ = with_holes(low_rank(0), 0.0)
+    X[4, 7] = np.nan
+    with pytest.raises(ValueError, match=r"NaN .*column 7, row 4 .*or use GPower\(missing=\"impute\"\)"):
+        GPower(1).fit(X)
+    model = GPower(1, cardinality=3).fit(low_rank(0))
+    with pytest.raises(ValueError, match=r"column 7, row 4"):
+        model.transform(X)
+
+
+@pytest.mark.parametrize(("axis", "what"), [(0, "Column 3"), (1, "Row 3")])
+def test_nothing_says_how_to_fill_what_was_never_observed(axis, what):
+    X = low_rank(0)
+    X[(slice(None), 3) if axis == 0 else 3] = np.nan
+    with pytest.raises(ValueError, match=rf"{what} \(counted from 0\) has no observed value.* Drop it"):
+        GPower(1, cardinality=2, missing="impute").fit(X)
+
+
+def test_new_samples_without_any_value_are_refused_too():
+    model = GPower(1, cardinality=2, missing="impute").fit(low_rank(0))
+    new = low_rank(1)[:5]
+    new[:, 3] = np.nan  # a variable may be missing in all of them
+    assert np.all(np.isfinite(model.transform(new)))
+    new[2] = np.nan
+    with pytest.raises(ValueError, match=r"Row 2 \(counted from 0\) has no observed value"):
+        model.transform(new)
+
+
+def test_infinity_is_no_hole():
+    X, _ = with_holes(low_rank(0), 0.1)
+    X[5, 2] = np.inf
+    with pytest.raises(ValueError, match=r"infinity \(inf\), first in column 2, row 5"):
+        GPower(1, missing="impute").fit(X)
+    model = GPower(1, cardinality=2, missing="impute").fit(low_rank(0))
+    with pytest.raises(ValueError, match=r"infinity \(inf\), first in column 2, row 5"):
+        model.transform(X)
+
+
+def test_absent_entries_of_a_sparse_matrix_are_zeros():
+    with pytest.raises(ValueError, match="X is a sparse matrix, whose absent entries are zeros"):
+        GPower(1, missing="impute").fit(sp.csr_array(low_rank(0)))
+
+
+def test_a_covariance_has_no_samples_to_fill():
+    with pytest.raises(ValueError, match="a dense table of samples; X is a covariance"):
+        GPower(1, missing="impute", covariance="precomputed").fit(np.cov(low_rank(0).T))
+
+
+def test_other_words_are_refused():
+    with pytest.raises(ValueError, match="missing='drop' is not known; use one of 'error', 'impute'"):
+        GPower(1, missing="drop").fit(low_rank(0))

@@ -1,0 +1,529 @@
+"""Paths of solutions: the best of every cardinality, told truthfully, sliced, saved, interrupted and resumed."""
+
+import itertools
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
+
+from gpower import GPower, SparsityPath, sparsity_path
+from gpower.datasets import load_pitprops, load_planted_expression
+from gpower.model_selection import cardinality_grid
+
+OPTIMA = runpy.run_path(str(Path(__file__).with_name("test_pitprops.py")))["OPTIMA"]  # proven, by enumeration
+PITPROPS = load_pitprops().correlation
+FITTED = ("explained_variance_", "explained_variance_ratio_", "cardinality_", "objective_", "mean_", "scale_")
+
+
+def table(seed=0, p=25, n=12):
+    """A group of four variables in noise of unequal size."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((p, n)) * rng.uniform(0.5, 2, n) + 3.0
+    X[:, :4] += 2 * rng.standard_normal((p, 1))
+    return X
+
+
+def fitted_names(model):
+    return {name for name in vars(model) if name.endswith("_")}
+
+
+def interrupted_after(steps):
+    def tell(done, total):
+        if done == steps:
+            raise KeyboardInterrupt
+
+    return tell
+
+
+# --- quality ---
+
+
+@pytest.mark.parametrize("options", [{"n_init": 13}, {}], ids=["13 starts", "defaults"])
+def test_every_point_is_the_proven_optimum_of_its_cardinality(options):
+    path = sparsity_path(PITPROPS, covariance="precomputed", cardinalities=range(1, 14), **options)
+    np.testing.assert_allclose(path.adjusted_variance[:, 0], list(OPTIMA.values()), atol=1e-6)
+    assert path.cardinality[:, 0].tolist() == list(OPTIMA)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tiny_problems_are_solved_as_enumeration_solves_them(seed):
+    X = np.random.default_rng(seed).standard_normal((6, 8))
+    X = X if seed % 2 else np.round(X)  # ties
+    S = np.cov(X.T)
+    path = sparsity_path(X, cardinalities=range(1, 9))
+    for k, variance in zip(path.grid, path.adjusted_variance[:, 0], strict=True):
+        sets = itertools.combinations(range(8), int(k))
+        best = max(np.linalg.eigvalsh(S[np.ix_(group, group)])[-1] for group in sets)
+        np.testing.assert_allclose(variance, best, rtol=1e-8)
+
+
+@st.composite
+def matrices(draw):
+    """Random, duplicated, rank-deficient or standardised columns."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    p, n = draw(st.integers(3, 10)), draw(st.integers(2, 7))
+    X = rng.standard_normal((p, n)) * rng.uniform(0.3, 3, n)
+    kind = draw(st.sampled_from(["random", "duplicated", "rank one", "rank two", "standardised"]))
+    if kind == "duplicated":
+        X = X[:, rng.integers(0, n, n)]
+    if kind.startswith("rank"):
+        r = 1 if kind == "rank one" else 2
+        X = rng.standard_normal((p, r)) @ rng.standard_normal((r, n))
+    return (X - X.mean(axis=0)) / X.std(axis=0) if kind == "standardised" else X
+
+
+@given(X=matrices(), form=st.sampled_from(["dense", "sparse", "covariance"]), starts=st.sampled_from(["auto", 1]))
+@settings(max_examples=30, deadline=None)
+def test_variance_never_falls_as_the_cardinality_grows(X, form, starts):
+    given_as = {"dense": X, "sparse": sp.csr_array(X), "covariance": np.cov(X.T)}[form]
+    covariance = "precomputed" if form == "covariance" else None
+    path = sparsity_path(given_as, cardinalities=range(1, X.shape[1] + 1), covariance=covariance, n_init=starts)
+    variance = path.adjusted_variance[:, 0]
+    assert np.all(np.diff(variance) >= -1e-9 * variance.max())
+    np.testing.assert_allclose(variance[-1], np.linalg.eigvalsh(np.cov(X.T))[-1], rtol=1e-7)
+    np.testing.assert_allclose(path.share_of_pca[-1], 1, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"penalty": "l1"},
+        {"n_components": 1, "positive": True},
+        {"method": "block", "n_components": 2},
+        {"method": "block", "n_components": 2, "mu": [1.0, 0.5], "penalty": "l1"},
+    ],
+)
+def test_a_point_of_given_gamma_is_never_worse_than_a_fit_of_its_own(options):
+    for seed in range(2):
+        X = table(seed, 20, 30)
+        path = sparsity_path(X, gammas=np.linspace(0.02, 0.3, 5), **options)
+        for model in path:
+            alone = GPower(**model.get_params()).fit(X)
+            assert model.objective_.sum() >= alone.objective_.sum() * (1 - 1e-5)
+
+
+def test_a_block_of_exact_cardinality_is_never_worse_than_a_fit_of_its_own():
+    X = table(1, 15, 12)
+    for model in sparsity_path(X, cardinalities=range(2, 12), method="block", n_components=2):
+        alone = GPower(2, method="block", cardinality=model.cardinality).fit(X)
+        assert model.explained_variance_.sum() >= alone.explained_variance_.sum() * (1 - 1e-5)
+
+
+# --- what a point is ---
+
+CASES = {
+    "one": {},
+    "three, scaled": {"n_components": 3, "scale": True},
+    "schur": {"n_components": 2, "deflation": "schur"},
+    "block": {"n_components": 2, "method": "block"},
+    "positive": {"positive": True},
+    "l1": {"penalty": "l1"},
+    "not centred": {"center": False},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_numbers_of_a_point_follow_from_its_loadings(case):
+    X, options = table(), CASES[case]
+    path = sparsity_path(X, cardinalities=[3, 4, 7], **options)
+    A = X - X.mean(axis=0) if options.get("center", True) else X
+    A = A / A.std(axis=0, ddof=1) if options.get("scale") else A
+    singular = np.linalg.svd(A, compute_uv=False) ** 2
+    for i, k in enumerate([3, 4, 7]):
+        Z = path.components(i).toarray().T
+        np.testing.assert_allclose(np.linalg.norm(Z, axis=0), 1)
+        assert np.all(np.count_nonzero(Z, axis=0) == path.cardinality[i])
+        assert np.all(path.cardinality[i] <= k if options.get("positive") else path.cardinality[i] == k)
+        own = np.sum((A @ Z) ** 2, axis=0)
+        order = np.argsort(-own)
+        adjusted = np.empty(own.size)
+        adjusted[order] = np.diagonal(np.linalg.qr((A @ Z)[:, order], mode="r")) ** 2
+        np.testing.assert_allclose(path.variance[i], own / 24)
+        np.testing.assert_allclose(path.adjusted_variance[i], adjusted / 24)
+        np.testing.assert_allclose(path.explained_variance_ratio[i], adjusted / np.sum(A**2))
+        np.testing.assert_allclose(path.share_of_pca[i], adjusted.sum() / singular[: own.size].sum())
+    np.testing.assert_allclose(path.pca_variance_ratio, singular[: own.size] / singular.sum())
+    np.testing.assert_allclose(path.column_norms, np.linalg.norm(A, axis=0))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_at_is_the_model_that_a_fit_of_the_same_support_gives(case):
+    X, options = table(3), CASES[case]
+    model = sparsity_path(X, cardinalities=[3, 4, 6], **options).at(cardinality=4)
+    alone = GPower(**{"n_components": 1} | options, cardinality=4).fit(X)
+    np.testing.assert_array_equal(model.components_ != 0, alone.components_ != 0)  # chosen so that it holds
+    assert model.get_params() == alone.get_params()
+    assert fitted_names(model) == fitted_names(alone)
+    rough = {"gamma_", "objective_"} if options.get("penalty") == "l1" else set()  # any γ of an interval will do
+    for name in (*FITTED, "components_", "gamma_"):
+        np.testing.assert_allclose(
+            getattr(model, name), getattr(alone, name), rtol=0.5 if name in rough else 1e-5, atol=1e-6, equal_nan=True
+        )
+    for name in ("objective_", "optimality_gap_", "n_iter_", "converged_"):
+        assert getattr(model, name).shape == getattr(alone, name).shape
+    assert model.n_iter_ >= 1
+    np.testing.assert_allclose(model.transform(X), alone.transform(X), atol=1e-5)
+    np.testing.assert_allclose(model.score(X), alone.score(X), rtol=1e-6)
+
+
+def test_weights_count_samples_more_than_once():
+    X, weight = table(), np.random.default_rng(0).integers(0, 3, 25)
+    weighted = sparsity_path(X, cardinalities=[2, 5], sample_weight=weight)
+    repeated = sparsity_path(np.repeat(X, weight, axis=0), cardinalities=[2, 5])
+    np.testing.assert_allclose(weighted.adjusted_variance, repeated.adjusted_variance)
+    np.testing.assert_allclose(weighted.loadings.toarray(), repeated.loadings.toarray(), atol=1e-8)
+
+
+def test_names_and_number_type_are_kept():
+    pd = pytest.importorskip("pandas")
+    names = [f"gene{j}" for j in range(12)]
+    model = sparsity_path(pd.DataFrame(table(), columns=names), cardinalities=[2])[0]
+    assert model.feature_names_in_.tolist() == names
+    assert set(model.loadings()[0]) <= set(names)
+    path = sparsity_path(table().astype(np.float32), cardinalities=[2, 5])
+    assert path.loadings.dtype == np.float32
+    assert path[0].transform(table().astype(np.float32)).dtype == np.float32
+
+
+def test_holes_are_filled_once_for_the_whole_path():
+    X = table()
+    X[3, 2] = np.nan
+    path = sparsity_path(X, cardinalities=[3, 5], missing="impute")
+    alone = GPower(1, cardinality=3, missing="impute").fit(X)
+    np.testing.assert_allclose(path[0].components_, alone.components_, atol=1e-8)
+    with pytest.raises(ValueError, match=r"column 2, row 3 .*missing=\"impute\""):
+        sparsity_path(X, cardinalities=[3, 5])
+
+
+# --- grids ---
+
+
+def test_the_default_grid_goes_from_one_to_all_on_a_logarithmic_scale():
+    X = np.random.default_rng(0).standard_normal((8, 60))
+    path = sparsity_path(X, n_init=1, polish=False)
+    np.testing.assert_array_equal(path.grid, cardinality_grid(60))
+    assert (path.grid[0], path.grid[-1]) == (1, 60)
+    assert len(path) <= 50
+    wide = cardinality_grid(10_000)
+    assert np.ptp(np.log(wide[wide > 50][1:] / wide[wide > 50][:-1])) < 0.03
+
+
+def test_order_and_repetition_do_not_matter():
+    X = table()
+    tidy, untidy = (sparsity_path(X, cardinalities=grid) for grid in ([2, 5, 9], (9, np.int64(2), 5, 2, 9)))
+    assert untidy.grid.tolist() == [2, 5, 9]
+    np.testing.assert_array_equal(tidy.loadings.toarray(), untidy.loadings.toarray())
+    gammas = sparsity_path(X, gammas=[0.1, 0.5, 0.1])
+    assert gammas.grid.tolist() == [0.5, 0.1]
+    assert gammas.cardinality[0, 0] <= gammas.cardinality[1, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cardinalities": []}, "cardinalities is empty; give at least one number"),
+        ({"cardinalities": [2, 13]}, "cardinalities holds 13: each is a whole number .* between 1 and n_features=12"),
+        ({"cardinalities": [0, 2]}, "cardinalities holds 0"),
+        ({"cardinalities": [-1]}, "cardinalities holds -1"),
+        ({"cardinalities": [2.5]}, "cardinalities holds 2.5"),
+        ({"cardinalities": [True]}, "cardinalities holds True"),
+        ({"cardinalities": ["5"]}, "cardinalities holds '5'"),
+        ({"cardinalities": "5,10"}, "a sequence of numbers is needed, such as cardinalities="),
+        ({"cardinalities": 5}, "cardinalities=5: a sequence of numbers is needed"),
+        ({"gammas": [1.0]}, "gammas holds 1.0: each is a fraction, from 0 to below 1"),
+        ({"gammas": [float("nan")]}, "gammas holds nan"),
+        ({"gammas": []}, "gammas is empty"),
+        ({"gammas": [0.1], "cardinalities": [2]}, "two grids; give one of them"),
+        ({"cardinality": 3}, r"give cardinalities=\[...\] or gammas=\[...\] instead of cardinality"),
+        ({"gamma": 0.1}, "instead of gamma"),
+        ({"l1_bound": 2}, "instead of l1_bound"),
+        ({"n_components": 0}, "n_components=0: a whole number of at least 1"),
+        ({"penalty": "l2"}, "penalty='l2' is not known"),
+    ],
+)
+def test_grids_and_options_that_cannot_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        sparsity_path(table(), **options)
+
+
+# --- a sequence ---
+
+
+def test_a_path_is_a_sequence_of_models():
+    path = sparsity_path(table(), cardinalities=[2, 5, 9], n_components=2)
+    assert len(path) == 3
+    assert [model.cardinality for model in path] == [2, 5, 9]
+    assert [model.cardinality for model in reversed(path)] == [9, 5, 2]
+    np.testing.assert_array_equal(path[-1].components_, path.at(cardinality=9).components_)
+    with pytest.raises(IndexError):
+        path[3]
+    assert repr(path) == "<SparsityPath: 3 points, cardinality 2 to 9, 2 component(s)>"
+    part = path[1:]
+    assert isinstance(part, SparsityPath)
+    assert part.grid.tolist() == [5, 9]
+    np.testing.assert_array_equal(part[0].components_, path[1].components_)
+    np.testing.assert_array_equal(part.share_of_pca, path.share_of_pca[1:])
+    assert path[::-1].grid.tolist() == [2, 5, 9]  # a path stays in its order
+    with pytest.raises(ValueError, match="The slice holds no point"):
+        path[5:]
+
+
+def test_at_names_the_nearest_where_there_is_none():
+    path = sparsity_path(table(), cardinalities=[1, 2, 5, 9])
+    with pytest.raises(ValueError, match="No point of the path has cardinality=4; the nearest are 1, 2, 5"):
+        path.at(cardinality=4)
+    with pytest.raises(ValueError, match="takes one of cardinality and gamma"):
+        path.at()
+    with pytest.raises(ValueError, match="takes one of cardinality and gamma"):
+        path.at(cardinality=2, gamma=0.1)
+    with pytest.raises(ValueError, match="runs over cardinalities"):
+        path.at(gamma=0.1)
+    gammas = sparsity_path(table(), gammas=[0.5, 0.1])
+    assert gammas.at(gamma=0.1).gamma == 0.1
+    count = int(gammas.cardinality[0, 0])
+    assert gammas.at(cardinality=count).cardinality_.tolist() == [count]
+
+
+def test_the_frame_has_a_row_per_point_and_component():
+    pytest.importorskip("pandas")
+    path = sparsity_path(table(), cardinalities=[2, 5], n_components=3)
+    frame = path.to_frame()
+    assert frame.columns.tolist() == list(path.columns())
+    assert frame[["point", "component"]].to_numpy().tolist() == [[i, j] for i in range(2) for j in range(3)]
+    for name in ("gamma", "cardinality", "variance", "adjusted_variance", "explained_variance_ratio"):
+        np.testing.assert_array_equal(frame[name].to_numpy().reshape(2, 3), getattr(path, name))
+    np.testing.assert_array_equal(frame["share_of_pca"].to_numpy().reshape(2, 3)[:, 0], path.share_of_pca)
+
+
+def test_plot_draws_the_trade_off():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    path = sparsity_path(table(), cardinalities=[2, 5])
+    _, mine = plt.subplots()
+    assert path.plot(axes=mine) is mine
+    np.testing.assert_allclose(mine.lines[0].get_ydata(), 100 * path.share_of_pca)
+    plt.close("all")
+
+
+def test_loadings_take_no_more_room_than_their_non_zeros():
+    path = sparsity_path(load_planted_expression().X, cardinalities=[1, 5, 8], n_components=2)
+    assert sp.issparse(path.loadings)
+    assert path.loadings.shape == (6, 150)
+    assert path.loadings.nnz == 2 * (1 + 5 + 8)
+
+
+# --- files ---
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cardinalities": [2, 5], "n_components": 2, "scale": True},
+        {"gammas": [0.1, 0.4], "penalty": "l1", "init": "paper"},
+        {"cardinalities": [3], "method": "block", "n_components": 2, "mu": (1.0, 0.5)},
+    ],
+)
+def test_a_saved_path_comes_back(tmp_path, options):
+    path = sparsity_path(table(), random_state=np.random.RandomState(1), **options)
+    path.save(tmp_path / "path.npz")
+    again = SparsityPath.load(tmp_path / "path.npz")
+    assert (again.kind, again.n_samples, again.complete, len(again)) == (path.kind, 25, True, len(path))
+    for mine, theirs in zip(path, again, strict=True):
+        assert fitted_names(mine) == fitted_names(theirs)
+        for name in (*FITTED, "components_", "gamma_", "n_iter_", "converged_", "n_passes_"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
+        np.testing.assert_array_equal(mine.transform(table()), theirs.transform(table()))
+        assert type(mine.n_iter_) is type(theirs.n_iter_)
+    for name in ("variance", "share_of_pca", "pca_variance_ratio", "column_norms"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(path, name))
+
+
+def test_names_are_saved_and_a_model_is_no_path(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(table(), columns=[f"gene{j}" for j in range(12)])
+    sparsity_path(frame, cardinalities=[2]).save(tmp_path / "path.npz")
+    assert SparsityPath.load(tmp_path / "path.npz")[0].feature_names_in_.tolist() == list(frame.columns)
+    GPower(1, cardinality=2).fit(frame).save(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="holds a GPower, not a SparsityPath"):
+        SparsityPath.load(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="holds a SparsityPath, not a GPower"):
+        GPower.load(tmp_path / "path.npz")
+
+
+# --- interruption ---
+
+
+def test_progress_counts_the_steps_of_both_walks():
+    seen = []
+    sparsity_path(table(), cardinalities=[2, 5, 9], progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 5) for i in range(1, 6)]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4, 6])
+@pytest.mark.parametrize("options", [{"n_components": 2}, {"gammas": [0.6, 0.4, 0.2, 0.05]}])
+def test_an_interrupted_path_keeps_its_points_and_goes_on(tmp_path, steps, options):
+    options = {"cardinalities": [2, 4, 6, 9]} | options if "gammas" not in options else options
+    X = table()
+    with pytest.warns(UserWarning, match=rf"Interrupted: {min(steps, 4)} of 4 points were reached; they are kept"):
+        part = sparsity_path(X, progress=interrupted_after(steps), **options)
+    assert not part.complete
+    assert len(part) == min(steps, 4)
+    part.save(tmp_path / "path.npz")
+    part = SparsityPath.load(tmp_path / "path.npz")
+    assert not part.complete
+    whole, resumed = sparsity_path(X, **options), sparsity_path(X, resume=part, **options)
+    assert resumed.complete
+    np.testing.assert_array_equal(resumed.grid, whole.grid)
+    np.testing.assert_allclose(resumed.adjusted_variance, whole.adjusted_variance, rtol=1e-6)
+    np.testing.assert_array_equal(resumed.loadings.toarray() != 0, whole.loadings.toarray() != 0)
+
+
+def test_what_is_known_is_kept_on_a_finer_grid():
+    X = np.random.default_rng(0).standard_normal((20, 40))
+    good = sparsity_path(X, cardinalities=[5, 10], n_init=40)
+    fine = sparsity_path(X, cardinalities=[3, 5, 7, 10, 12], n_init=1, polish=False)
+    resumed = sparsity_path(X, cardinalities=[3, 5, 7, 10, 12], n_init=1, polish=True, resume=good)
+    assert np.all(resumed.adjusted_variance[[1, 3]] >= good.adjusted_variance * (1 - 1e-12))
+    assert np.all(resumed.adjusted_variance >= fine.adjusted_variance * (1 - 1e-9))
+
+
+def test_an_interruption_before_the_first_point_is_passed_on():
+    def stop(state):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sparsity_path(table(), cardinalities=[2, 5], callback=stop)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": table(1)}, "of other data"),
+        ({"X": table()[:, :9]}, "another grid or other data"),
+        ({"scale": True}, "scale differ"),
+        ({"n_components": 2}, "n_components differ"),
+        ({"penalty": "l1", "polish": False}, "penalty, polish differ"),
+        ({"sample_weight": np.arange(25)}, "of other data"),
+        ({"cardinalities": None, "gammas": [0.1]}, "another grid"),
+    ],
+)
+def test_a_path_of_something_else_cannot_go_on(change, message):
+    earlier = sparsity_path(table(), cardinalities=[2, 5])
+    options = {"X": table(), "cardinalities": [2, 5, 7]} | change
+    with pytest.raises(ValueError, match=f"resume: .*{message}"):
+        sparsity_path(options.pop("X"), resume=earlier, **options)
+
+
+def test_standardised_data_are_told_apart_though_their_norms_agree():
+    first, second = (np.corrcoef(table(seed).T) for seed in (0, 1))
+    earlier = sparsity_path(first, covariance="precomputed", cardinalities=[2, 5])
+    with pytest.raises(ValueError, match="of other data"):
+        sparsity_path(second, covariance="precomputed", cardinalities=[2, 5, 7], resume=earlier)
+
+
+# --- bounds on the cardinality ---
+
+
+@pytest.mark.parametrize("options", [{}, {"positive": True}, {"method": "block", "n_components": 2, "mu": [3.0, 1.0]}])
+@pytest.mark.parametrize("penalty", ["l1", "l0"])
+def test_no_solution_has_more_variables_than_gamma_allows(penalty, options):
+    X = table(2, 15, 40)
+    path = sparsity_path(X, gammas=np.linspace(0, 0.95, 12), penalty=penalty, **options)
+    bound = path.cardinality_bound(path.gamma[:, 0])
+    assert np.all(path.cardinality[:, 0] <= bound)
+    norms = np.linalg.norm(X - X.mean(axis=0), axis=0) * options.get("mu", [1.0])[0]
+    norms = norms if penalty == "l1" else norms**2
+    np.testing.assert_array_equal(bound, [np.count_nonzero(norms > gamma * (1 + 1e-12)) for gamma in path.gamma[:, 0]])
+    assert path.cardinality_bound(0.0) == 40
+    assert path.cardinality_bound(2 * norms.max()) == 0
+
+
+@pytest.mark.parametrize(("center", "degrees"), [(True, 19), (False, 20)])
+@pytest.mark.parametrize("penalty", ["l1", "l0"])
+def test_the_expected_bound_is_the_mean_bound_of_gaussian_noise(penalty, center, degrees):
+    sigma, n = 1.7, 60
+    gamma = (sigma**2 * degrees) ** (0.5 if penalty == "l1" else 1.0) * np.array([0.7, 1.0, 1.2])
+    rng = np.random.default_rng(0)
+    options = {"gammas": [0.5], "penalty": penalty, "center": center}
+    paths = [sparsity_path(sigma * rng.standard_normal((20, n)), **options) for _ in range(60)]
+    found = np.mean([path.cardinality_bound(gamma) for path in paths], axis=0)
+    exact = n * chi2.sf((gamma / sigma if penalty == "l1" else np.sqrt(gamma) / sigma) ** 2, degrees)
+    np.testing.assert_allclose(found, exact, atol=4 * np.sqrt(n / 4 / 60))
+    expected = np.mean([path.expected_cardinality_bound(gamma) for path in paths], axis=0)
+    np.testing.assert_allclose(expected, exact, rtol=0.02)
+
+
+def test_where_there_is_no_expectation():
+    path = sparsity_path(PITPROPS, covariance="precomputed", cardinalities=[2])
+    with pytest.raises(ValueError, match="does not say how many samples"):
+        path.expected_cardinality_bound(1.0)
+    with pytest.raises(ValueError, match='with variance="l1" there is none'):
+        sparsity_path(table(), cardinalities=[2], variance="l1").expected_cardinality_bound(1.0)
+
+
+# --- what the user should know ---
+
+
+def test_points_that_did_not_converge_are_counted():
+    with pytest.warns(ConvergenceWarning, match=r"of 3 points: the ascent stopped .*max_iter=1, .*raise max_iter"):
+        sparsity_path(table(), cardinalities=[2, 5, 9], max_iter=1, polish=False)
+
+
+def test_constant_columns_are_named():
+    X = table()
+    X[:, 7] = 3.0
+    with pytest.warns(UserWarning, match=r"1 column\(s\) do not vary and get no loading: 7"):
+        path = sparsity_path(X, cardinalities=[2, 12])
+    assert path.cardinality.ravel().tolist() == [2, 11]
+
+
+def test_points_without_variance_left_are_counted():
+    X = np.outer(np.arange(6.0), [1.0, 2.0, 3.0])
+    with pytest.warns(ConvergenceWarning, match="2 of 2 points have a component without active variables"):
+        path = sparsity_path(X, cardinalities=[3, 2], n_components=2, deflation="schur")
+    assert path.cardinality[:, 1].tolist() == [0, 0]
+
+
+# --- gamma for a cardinality ---
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("k", [1, 5, 17])
+def test_gamma_is_found_for_a_cardinality(seed, k):
+    X = np.random.default_rng(seed).standard_normal((20, 40))
+    model = GPower(1, penalty="l1", cardinality=k).fit(X)
+    assert model.cardinality_.tolist() == [k]
+    largest = np.linalg.norm(X - X.mean(axis=0), axis=0).max()
+    again = GPower(1, penalty="l1", gamma=float(model.gamma_[0] / largest), init=_scores(model, X)).fit(X)
+    np.testing.assert_array_equal(again.components_ != 0, model.components_ != 0)
+
+
+def _scores(model, X):
+    return (X - X.mean(axis=0)) @ model.components_.T
+
+
+def test_a_jump_over_the_cardinality_is_cut_and_said():
+    """Every column is there twice, so that active sets are even: the best three of four are kept, and refitted."""
+    X = np.repeat(table(0, 30, 8), 2, axis=1)
+    A = X - X.mean(axis=0)
+    with pytest.warns(UserWarning, match="No gamma was found with exactly the wanted number of active variables"):
+        model = GPower(1, penalty="l1", cardinality=3).fit(X)
+    support = np.flatnonzero(model.components_[0])
+    assert support.size == 3
+    four = GPower(1, penalty="l1", gamma=float(model.gamma_[0] / np.linalg.norm(A, axis=0).max()))
+    larger = np.flatnonzero(four.fit(X).components_[0])
+    assert larger.size == 4
+    assert set(support) < set(larger)
+    z = np.abs(np.linalg.svd(A[:, larger])[2][0])
+    assert z[~np.isin(larger, support)] <= z.min() * (1 + 1e-8)  # the one cut was the smallest after the refit
+    best = np.linalg.svd(A[:, support])[2][0]
+    np.testing.assert_allclose(np.abs(model.components_[0, support]), np.abs(best), atol=1e-7)
+    with pytest.warns(UserWarning, match="At some points: No gamma was found"):
+        path = sparsity_path(X, cardinalities=[3, 4], penalty="l1")
+    assert path.cardinality.ravel().tolist() == [3, 4]

@@ -1,0 +1,155 @@
+"""Selection under subsampling: frequencies, signs and the bound, whatever the order and sign of the components."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower, stability
+from gpower.datasets import load_planted_expression
+from gpower.model_selection.subsampling import _signs
+
+DATA = load_planted_expression()
+
+
+def groups(seed=0, p=80, n=20):
+    """Two groups with loadings of both signs, the first of larger variance."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((p, n))
+    X[:, :4] += 4 * rng.standard_normal((p, 1)) * [1, -1, 1, -1]
+    X[:, 10:13] += 3 * rng.standard_normal((p, 1)) * [-1, 1, 1]
+    return X
+
+
+def test_frequencies_and_signs_are_those_of_the_fits_of_the_parts():
+    X, rng = groups(), np.random.RandomState(5)
+    found = stability(X, n_components=1, cardinality=5, n_subsamples=12, fraction=0.4, random_state=5)
+    reference = GPower(1, cardinality=5).fit(X).components_[0]
+    rows = []
+    for _ in range(12):
+        z = GPower(1, cardinality=5).fit(X[rng.permutation(80)[:32]]).components_[0]
+        rows.append(np.sign(z) * np.sign(z @ reference))
+    rows = np.array(rows)
+    np.testing.assert_array_equal(found.frequency[0], np.mean(rows != 0, axis=0))
+    used = found.frequency[0] > 0
+    np.testing.assert_allclose(found.sign[0, used], rows.sum(axis=0)[used] / np.count_nonzero(rows[:, used], axis=0))
+    assert np.all(found.sign[0, ~used] == 0)
+    np.testing.assert_array_equal(found.model.components_[0], reference)
+    assert found.n_subsamples == 12
+
+
+def test_planted_variables_are_selected_with_their_signs():
+    found = stability(groups(), n_components=2, cardinality=[4, 3], n_subsamples=20)
+    assert np.flatnonzero(found.selected[0]).tolist() == [0, 1, 2, 3]
+    assert np.flatnonzero(found.selected[1]).tolist() == [10, 11, 12]
+    np.testing.assert_array_equal(found.sign[found.selected], np.sign(found.model.components_[found.selected]))
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+@pytest.mark.parametrize("flips", [[1, 1], [-1, 1], [-1, -1]])
+def test_components_are_matched_whatever_their_order_and_sign(order, flips):
+    X = groups()
+    model = GPower(2, cardinality=[4, 3])
+    reference = model.fit(X).components_
+    plain = _signs(model, X, reference)
+    np.testing.assert_array_equal(plain, np.sign(reference))
+    moved = _signs(model, X, reference[order] * np.array(flips)[:, None])
+    np.testing.assert_array_equal(moved, plain[order] * np.array(flips)[:, None])
+
+
+def test_equally_strong_components_that_change_places_keep_their_frequencies():
+    """Two factors of the same variance: either comes first in half of the parts."""
+    rng = np.random.default_rng(1)
+    X = 0.3 * rng.standard_normal((60, 12))
+    X[:, :3] += 2 * rng.standard_normal((60, 1))
+    X[:, 6:9] += 2 * rng.standard_normal((60, 1))
+    found = stability(X, n_components=2, cardinality=3, n_subsamples=30)
+    assert sorted(tuple(np.flatnonzero(row)) for row in found.selected) == [(0, 1, 2), (6, 7, 8)]
+    assert np.all(found.frequency[found.selected] == 1)
+
+
+def test_the_bound_of_meinshausen_and_buehlmann():
+    found = stability(groups(), n_components=2, cardinality=[6, 2], n_subsamples=10, threshold=0.7)
+    q = found.frequency.sum(axis=1)
+    np.testing.assert_allclose(q, [6, 2])
+    np.testing.assert_allclose(found.expected_false_selections, q**2 / (0.4 * 20))
+    np.testing.assert_array_equal(found.selected, found.frequency >= 0.7)
+
+
+def test_the_bound_holds_in_noise():
+    """Exchangeable variables, none of which belongs: no more are selected on average than the bound says."""
+    counts, bounds = [], []
+    for seed in range(8):
+        X = np.random.default_rng(seed).standard_normal((30, 40))
+        found = stability(X, n_components=1, cardinality=5, n_init=1, polish=False, n_subsamples=20, threshold=0.6)
+        counts.append(found.selected.sum())
+        bounds.append(found.expected_false_selections[0])
+    assert np.mean(counts) <= np.mean(bounds)
+
+
+def test_results_repeat_and_a_model_may_be_given():
+    X, options = groups(), {"n_subsamples": 6, "fraction": 0.2}
+    first = stability(X, GPower(1, cardinality=6), **options)
+    second = stability(X, n_components=1, cardinality=6, n_jobs=2, **options)
+    other = stability(X, GPower(1, cardinality=6), random_state=3, **options)
+    np.testing.assert_array_equal(first.frequency, second.frequency)
+    np.testing.assert_array_equal(first.sign, second.sign)
+    assert np.any(first.frequency != other.frequency)
+
+
+def test_sparse_data_give_the_same_answer():
+    X = np.where(np.random.default_rng(0).random((80, 20)) < 0.3, 0, groups())
+    dense, sparse = (stability(given, n_components=1, cardinality=4, n_subsamples=5) for given in (X, sp.csr_array(X)))
+    np.testing.assert_array_equal(dense.frequency, sparse.frequency)
+
+
+def test_the_frame_lists_what_was_ever_chosen():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(DATA.X, columns=DATA.feature_names)
+    found = stability(frame, n_components=2, cardinality=[8, 6], n_subsamples=5, n_init=4)
+    table = found.to_frame()
+    assert table.columns.tolist() == ["component", "variable", "frequency", "sign", "loading", "selected"]
+    assert len(table) == np.count_nonzero(found.frequency)
+    for j in (0, 1):
+        part = table[table["component"] == j]
+        assert part["frequency"].is_monotonic_decreasing
+        for row in part.itertuples():
+            i = DATA.feature_names.index(row.variable)
+            assert row.frequency == found.frequency[j, i]
+            assert row.loading == found.model.components_[j, i]
+            assert row.selected == found.selected[j, i]
+    unnamed = stability(DATA.X, n_components=1, cardinality=8, n_subsamples=2, n_init=1).to_frame()
+    assert unnamed["variable"].dtype.kind == "i"
+
+
+def test_a_part_with_a_constant_column_is_no_reason_to_warn():
+    X = groups()
+    X[:, 19] = 0.0
+    X[0, 19] = 50.0  # constant wherever sample 0 is left out
+    found = stability(X, n_components=1, cardinality=4, n_subsamples=8)
+    assert found.frequency[0, 19] <= 1
+
+
+def test_plot_draws_the_frequencies():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = stability(groups(), n_components=1, cardinality=4, n_subsamples=3)
+    assert len(found.plot()) == 1
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": 0.5}, "threshold=0.5: a frequency above 0.5"),
+        ({"threshold": 1.1}, "threshold=1.1"),
+        ({"fraction": 1.0}, "fraction=1.0: a share of the samples between 0 and 1"),
+        ({"fraction": 0}, "fraction=0"),
+        ({"fraction": 0.01}, r"fraction=0.01 of 80 samples are 0; a part needs at least 2: raise it"),
+        ({"n_subsamples": 0}, "n_subsamples=0"),
+        ({"covariance": "precomputed"}, 'covariance="precomputed" has none. Give the data'),
+        ({"model": GPower(1), "gamma": 0.1}, r"Give a model or its parameters \(gamma\), not both"),
+        ({"cardinality": 50}, "between 1 and n_features=20"),
+    ],
+)
+def test_what_cannot_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        stability(groups(), **options)
