@@ -1,0 +1,15 @@
+"""How far from the best possible: upper bounds, certificates, and exact search; see ``docs/certificates.md``."""
+
+from gpower.certificates.certificate import Bound, Certificate
+from gpower.certificates.components import certify, certify_component, certify_components
+from gpower.certificates.subset import Progress, best_subset
+
+__all__ = [
+    "Bound",
+    "Certificate",
+    "Progress",
+    "best_subset",
+    "certify",
+    "certify_component",
+    "certify_components",
+]

@@ -1,0 +1,110 @@
+"""Cheap upper bounds on λ_k(Σ) = max { zᵀΣz : ‖z‖ = 1, ‖z‖₀ ≤ k } = max_{|I| ≤ k} λmax(Σ_II).
+
+All are for a positive semidefinite Σ, of which often only the variables of large variance are at hand. Let C be those,
+and let every other variable have a variance of at most `floor`. A support I of k variables with j of them in C has
+
+    λmax(Σ_II) ≤ λmax(Σ_JJ) + (k − j)·floor,   J = I ∩ C,
+
+since A_I A_Iᵀ is A_J A_Jᵀ plus one term aᵢaᵢᵀ, of norm ‖aᵢ‖² ≤ floor, for each variable outside. So
+
+    λ_k(Σ) ≤ max_{0 ≤ j ≤ k} λ_j(Σ_CC) + (k − j)·floor,                                                      (F)
+
+and a bound U_j on λ_j(Σ_CC) for every j, called a *profile* here, is enough. With `floor = 0` nothing is left out.
+The same profile bounds the ℓ0-penalised problem, max_j U_j − γj.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from gpower._arrays import Array
+from gpower.certificates.eigenvalues import EPS, largest_eigenvalue
+
+#: Values of a parameter tried before the best is refined.
+GRID = 12
+
+
+def with_floor(profile: Array, k: int, floor: float) -> float:
+    """(F): the largest U_j + (k − j)·floor over j ≤ k, for a profile U_0, …, U_k."""
+    j = np.arange(min(k, profile.size - 1) + 1)
+    return float(np.max(profile[j] + (k - j) * floor))
+
+
+def penalized(profile: Array, gamma: float) -> float:
+    """A bound on max_z zᵀΣz − γ‖z‖₀ from a profile over all cardinalities."""
+    return float(np.max(profile - gamma * np.arange(profile.size)))
+
+
+def trace_profile(variances: Array, k: int) -> Array:
+    """λmax ≤ trace: U_j is the sum of the j largest variances, (k + 1,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> trace_profile(np.array([1.0, 3.0, 2.0]), 2).round(6)
+    array([0., 3., 5.])
+    """
+    sums = np.cumsum(np.sort(variances)[::-1][:k])
+    return np.concatenate([[0.0], sums * (1 + 2 * variances.size * EPS)])
+
+
+def gershgorin_profile(S: Array, k: int) -> Array:
+    """Gershgorin's discs of Σ_II: U_j = max_i Σ_ii + the j − 1 largest |Σ_il|, l ≠ i, (k + 1,) [BB19].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gershgorin_profile(np.array([[2.0, -1.0], [-1.0, 1.0]]), 2).round(6)
+    array([0., 2., 3.])
+    """
+    n = S.shape[0]
+    rows = np.abs(S)
+    np.fill_diagonal(rows, 0.0)
+    most = min(k - 1, n - 1)
+    if most > 0:
+        rows = -np.sort(-np.partition(rows, n - most, axis=1)[:, n - most :], axis=1)
+    sums = np.cumsum(np.hstack([np.diagonal(S)[:, None], rows[:, :most]]), axis=1)
+    return np.concatenate([[0.0], np.max(sums, axis=0) * (1 + 2 * n * EPS)])
+
+
+def eigenvalue_profile(S: Array, k: int) -> Array:
+    """λmax(Σ_II) ≤ λmax(Σ): the same for every j but zero, (k + 1,)."""
+    return np.concatenate([[0.0], np.full(k, largest_eigenvalue(S))])
+
+
+def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np.inf) -> tuple[float, float]:
+    """λmax(soft_t(Σ)) + k·max(t, floor), the least over t, and that t.
+
+    With U = soft_t(Σ) − Σ, whose entries are at most t in size, zᵀΣz = zᵀsoft_t(Σ)z − zᵀUz ≤ λmax(soft_t(Σ)) + t‖z‖₁²,
+    and ‖z‖₁² ≤ j for j variables: a feasible point of the dual of [dEJL07], with U_j = λmax + jt in (F). Variables of a
+    variance up to t are left out, by (F) at no cost. Thresholds above `upper`/k cannot improve on `upper`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bound, t = soft_threshold_bound(np.ones((3, 3)), 2)
+    >>> round(bound, 6)
+    2.0
+    """
+    d = np.diagonal(S)
+
+    def value(t: float) -> float:
+        used = np.flatnonzero(d > t)
+        part = S if used.size == d.size else S[np.ix_(used, used)]
+        return largest_eigenvalue(np.sign(part) * np.maximum(np.abs(part) - t, 0)) + k * max(t, floor)
+
+    return least(value, np.linspace(0, min(float(np.max(d, initial=0)), upper / k), GRID))
+
+
+def least(value: Callable[[float], float], grid: Array) -> tuple[float, float]:
+    """The least value over a grid, refined around its best point, and where."""
+    values = [value(float(t)) for t in grid]
+    a = int(np.argmin(values))
+    low, high = sorted((float(grid[max(a - 1, 0)]), float(grid[min(a + 1, grid.size - 1)])))
+    with np.errstate(all="ignore"):  # infinite values are fine
+        found = minimize_scalar(value, bounds=(low, high), method="bounded", options={"xatol": 2e-3 * (high - low)})
+    refined = (float(found.fun), float(found.x))
+    return min((values[a], float(grid[a])), refined)

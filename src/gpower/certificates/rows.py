@@ -1,0 +1,247 @@
+"""The row bound: the strongest certificate here, a convex dual with one row and one price per variable.
+
+Let R be any n × n matrix with rows rᵢ, b > 0 a price, and z a unit vector with support I, |I| ≤ k. For i in I,
+
+    −2zᵢ rᵢᵀz − zᵢ²ρᵢ²/b ≤ 2|zᵢ|ρᵢ − zᵢ²ρᵢ²/b ≤ b,      ρᵢ = max { rᵢᵀy : ‖y‖ = 1, yᵢ and at most k − 1 others ≠ 0 },
+
+so ρᵢ² is rᵢᵢ² plus the k − 1 largest of the other rᵢⱼ². Summed over I, −zᵀ(R + Rᵀ + diag(ρ²/b))z ≤ kb, that is
+
+    λ_k(Σ) ≤ λmax(Σ + R + Rᵀ + diag(ρ²/b)) + kb      for every R and b > 0.                                  (R)
+
+*Every* R gives a bound, so the minimisation over R may stop anywhere. With |rᵢⱼ| ≤ tᵢ, ρᵢ² ≤ k tᵢ²: the row-ℓ1 dual of
+the relaxations of [BCP22] and [LX25]; with ρᵢ ≤ ‖rᵢ‖ their second-order-cone dual; with all tᵢ = b that of [dEJL07].
+(R) is at least as strong as each of them, at the same R.
+
+Three refinements. Variables *fixed* in every support considered pay a price of their own and are counted in every ρᵢ.
+Where variables of a variance up to `floor` were left out, (F) of `bounds` says: with b ≥ floor, (R) holds for supports
+with at least one variable that was not, and k·floor for the others. With the price held at γ and ρᵢ = ‖rᵢ‖, λmax alone
+bounds the ℓ0-penalised problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize
+
+from gpower._arrays import Array
+from gpower.certificates.clock import Clock
+from gpower.certificates.eigenvalues import rounding
+
+#: Corrections that L-BFGS keeps.
+MEMORY = 10
+#: Shares below this of the smoothed eigenvectors are left out of a gradient.
+NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """R and the prices: a point of the dual.
+
+    Attributes
+    ----------
+    R : ndarray of shape (n, n)
+    prices : ndarray of shape (n,)
+        b for every free variable, its own for each fixed one.
+    """
+
+    R: Array
+    prices: Array
+
+    def restrict(self, kept: Array) -> Rows:
+        """The same over some of the variables."""
+        return Rows(self.R[np.ix_(kept, kept)], self.prices[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class RowProblem:
+    """max zᵀΣz over supports of k variables that contain the fixed ones.
+
+    Attributes
+    ----------
+    S : ndarray of shape (n, n)
+        Σ, scaled so that the value in question is about one.
+    k : int
+    fixed : ndarray of bool, shape (n,)
+    floor : float
+        Largest variance of a variable that was left out of S; nothing may be fixed then.
+    """
+
+    S: Array
+    k: int
+    fixed: Array
+    floor: float = 0.0
+
+    @property
+    def slots(self) -> int:
+        """Variables that are still to be chosen."""
+        return self.k - int(np.count_nonzero(self.fixed))
+
+    def cost(self, prices: Array) -> float:
+        """What a support pays."""
+        free = prices[~self.fixed]
+        return float(np.sum(prices[self.fixed])) + self.slots * max(float(np.max(free, initial=0)), self.floor)
+
+    def counted(self, R: Array) -> Array:
+        """Which entries of each row ρᵢ counts, (n, n) of bool: i, the fixed ones, and the largest others."""
+        n = R.shape[0]
+        if self.k >= n:
+            return np.ones((n, n), bool)
+        sizes = np.abs(R)
+        sizes[:, self.fixed] = np.inf
+        np.fill_diagonal(sizes, np.inf)
+        largest = np.argpartition(sizes, n - self.k, axis=1)[:, n - self.k :]
+        marks = np.zeros((n, n), bool)
+        np.put_along_axis(marks, largest, True, axis=1)
+        return marks
+
+    def matrix(self, rows: Rows) -> Array:
+        """Σ + R + Rᵀ + diag(ρ²/b)."""
+        squares = np.sum(np.where(self.counted(rows.R), rows.R**2, 0.0), axis=1)
+        return self.S + rows.R + rows.R.T + np.diag(squares / rows.prices)
+
+    def bound(self, rows: Rows) -> float:
+        """(R), with LAPACK's rounding added."""
+        return self.total(np.linalg.eigvalsh(self.matrix(rows)), rows.prices)
+
+    def total(self, w: Array, prices: Array) -> float:
+        """(R) from the eigenvalues w of its matrix."""
+        return max(float(w[-1]) + rounding(w) + self.cost(prices), self.k * self.floor)
+
+    def outside(self, rows: Rows, bound: float) -> float:
+        """A bound on supports with a variable that was left out, from the bound (R) at the same rows."""
+        return max(bound - float(rows.prices[0]) + self.floor, self.k * self.floor)
+
+
+def first_rows(problem: RowProblem, threshold: float) -> Rows:
+    """A start near the soft threshold of size `threshold`, its corners rounded so that no two entries tie."""
+    t = max(threshold, 0.2 / problem.k, problem.floor)
+    R = -t * np.tanh(problem.S / (2 * t))
+    return Rows(R, np.full(problem.S.shape[0], t))
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """The best point found, its bound, and the weights diag(X) of the primal point at it."""
+
+    rows: Rows
+    bound: float
+    weights: Array
+
+
+class RowDual:
+    """(R) as a smooth function of R and the logarithms of the prices, for L-BFGS; it remembers the best point seen.
+
+    λmax is smoothed to μ·log Σ exp(w/μ) over all eigenvalues w; values that count as bounds are not smoothed.
+    """
+
+    def __init__(self, problem: RowProblem, rows: Rows, price: float | None) -> None:
+        self.problem, self.price, self.n = problem, price, problem.S.shape[0]
+        self.free = np.flatnonzero(~problem.fixed)
+        self.pinned = np.flatnonzero(problem.fixed)
+        start = replace(rows, prices=np.full(self.n, price)) if price is not None else rows
+        w, Q = np.linalg.eigh(problem.matrix(start))
+        self.best = Minimum(start, self._bound(w, start.prices), np.square(Q[:, -1]))
+
+    def _bound(self, w: Array, prices: Array) -> float:
+        """(R), or without the cost where the price is given: the penalised objective pays it itself."""
+        return self.problem.total(w, prices) if self.price is None else float(w[-1]) + rounding(w)
+
+    def pack(self, rows: Rows) -> Array:
+        """R scaled to the size of one, then logarithms of the free price above the floor and of the fixed ones."""
+        k, floor = self.problem.k, self.problem.floor
+        if self.price is not None:
+            return np.ravel(rows.R) * k
+        free = float(np.max(rows.prices[self.free], initial=0)) or 1.0 / k
+        tail = np.log(k * np.concatenate([[max(free - floor, 1e-6 / k)], rows.prices[self.pinned]]))
+        return np.concatenate([np.ravel(rows.R) * k, tail])
+
+    def unpack(self, point: Array) -> Rows:
+        """The rows of a packed point."""
+        n, k = self.n, self.problem.k
+        R = point[: n * n].reshape(n, n) / k
+        prices = np.empty(n)
+        if self.price is not None:
+            prices[:] = self.price
+        else:
+            tail = np.exp(np.clip(point[n * n :], -30, 30)) / k
+            prices[self.free] = self.problem.floor + tail[0]
+            prices[self.pinned] = tail[1:]
+        return Rows(R, prices)
+
+    def evaluate(self, point: Array, smoothing: float) -> tuple[float, Array]:
+        """The smoothed bound and its gradient."""
+        rows, problem = self.unpack(point), self.problem
+        R, b, marks = rows.R, rows.prices, problem.counted(rows.R)
+        counted = np.where(marks, R, 0.0)
+        squares = np.sum(counted * counted, axis=1)  # ρ²
+        M = problem.S + R + R.T
+        M[np.diag_indices(self.n)] += squares / b
+        w, Q = np.linalg.eigh(M)
+        share = np.exp((w - w[-1]) / smoothing)
+        total = float(share.sum())
+        cost = 0.0 if self.price is not None else problem.cost(b)
+        kept = share > NEGLIGIBLE * total
+        X = (Q[:, kept] * (share[kept] / total)) @ Q[:, kept].T
+        d = np.diagonal(X)
+        bound = self._bound(w, b)
+        if bound < self.best.bound:
+            self.best = Minimum(Rows(R.copy(), b), bound, d.copy())
+        gradient = np.ravel(2 * X + (2 * d / b)[:, None] * counted) / problem.k
+        if self.price is None:
+            gradient = np.concatenate([gradient, self._price_gradient(d, squares, b)])
+        return float(w[-1]) + smoothing * float(np.log(total)) + cost, gradient
+
+    def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
+        """By the logarithms of the prices."""
+        by_price = -d * squares / b**2
+        free = self.problem.slots + float(np.sum(by_price[self.free]))
+        above = float(b[self.free[0]]) - self.problem.floor if self.free.size else 0.0
+        return np.concatenate([[above * free], b[self.pinned] * (1 + by_price[self.pinned])])
+
+
+def minimize_rows(
+    problem: RowProblem,
+    rows: Rows,
+    *,
+    target: float,
+    clock: Clock,
+    smoothings: Sequence[float],
+    steps: int,
+    price: float | None = None,
+) -> Minimum:
+    """A good point of the dual from a start, by L-BFGS on ever less smoothed eigenvalues.
+
+    Parameters
+    ----------
+    target : float
+        A bound that is good enough to stop.
+    smoothings : sequence of float
+        μ, relative to a value of one.
+    steps : int
+        Steps for each of them.
+    price : float, optional
+        γ of the penalised problem, whose bound is then what is minimised.
+    """
+    dual = RowDual(problem, rows, price)
+
+    def enough(_: Array) -> None:
+        if clock.expired or dual.best.bound <= target:
+            raise StopIteration
+
+    for smoothing in smoothings:
+        if clock.expired or dual.best.bound <= target:
+            break
+        with clock.interruptible(), np.errstate(all="ignore"):  # a step that overflows is rejected by the line search
+            minimize(
+                dual.evaluate,
+                dual.pack(dual.best.rows),
+                args=(smoothing,),
+                jac=True,
+                method="L-BFGS-B",
+                callback=enough,
+                options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": MEMORY, "ftol": 1e-10, "gtol": 1e-9},
+            )
+    return dual.best

@@ -1,0 +1,354 @@
+"""Every number called an upper bound is one: brute force over all supports of small matrices, nasty ones among them."""
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpower.certificates.bounds import (
+    eigenvalue_profile,
+    gershgorin_profile,
+    penalized,
+    soft_threshold_bound,
+    trace_profile,
+    with_floor,
+)
+from gpower.certificates.candidates import candidates
+from gpower.certificates.cascade import Cascade
+from gpower.certificates.clock import Clock
+from gpower.certificates.components import certify_component
+from gpower.certificates.eigenvalues import (
+    largest_eigenvalue,
+    largest_sparse_eigenvalue,
+    perron_bound,
+    semidefinite_shift,
+)
+from gpower.certificates.penalty import penalized_bound
+from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows
+from gpower.certificates.sample_space import covering_eigenvalue, sample_space_bound
+from gpower.certificates.screening import screen
+from gpower.certificates.search import Search, assess_by_rows, assess_cheaply
+from gpower.certificates.subset import SubsetSearch
+from gpower.certificates.wide import wide_soft_threshold
+from gpower.operators import as_operator
+
+ROUNDING = 1e-12
+
+
+def value_of(S, support):
+    return np.linalg.eigvalsh(S[np.ix_(support, support)])[-1]
+
+
+def brute_force(S, k):
+    """Largest value over all supports of exactly k variables, and all supports with their values."""
+    supports = list(combinations(range(len(S)), k))
+    values = np.array([value_of(S, support) for support in supports])
+    return values.max(), supports, values
+
+
+@st.composite
+def data(draw, most=12):
+    """Columns with duplicates, near-duplicates, zeros, of full or low rank, as covariance or correlation."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    p, n = draw(st.integers(1, 14)), draw(st.integers(2, most))
+    kind = draw(st.sampled_from(["noise", "integers", "factor", "spread"]))
+    A = rng.integers(-2, 3, (p, n)).astype(float) if kind == "integers" else rng.standard_normal((p, n))
+    if kind == "factor":
+        A += 3 * rng.standard_normal((p, 1)) * (rng.random(n) < 0.5)
+    if kind == "spread":
+        A *= np.exp(2 * rng.standard_normal(n))
+    for _ in range(draw(st.integers(0, 3))):  # duplicated, opposite and nearly equal columns
+        i, j = rng.integers(n, size=2)
+        A[:, i] = A[:, j] * rng.choice([-1, 1]) + rng.choice([0, 1e-7]) * rng.standard_normal(p)
+    A[:, rng.random(n) < draw(st.sampled_from([0, 0, 0.3]))] = 0
+    if draw(st.booleans()):
+        norms = np.linalg.norm(A, axis=0)
+        A = A / np.where(norms > 0, norms, 1)
+    A[0, 0] += not A.any()
+    return A
+
+
+@st.composite
+def problems(draw, most=12):
+    """(A, k) with at least one column that is not zero."""
+    A = draw(data(most))
+    return A, draw(st.integers(1, A.shape[1]))
+
+
+def component(S, support):
+    z = np.zeros(len(S))
+    z[list(support)] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
+    return z
+
+
+@settings(max_examples=500, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_every_bound_is_at_least_the_best_support(problem, seed):
+    A, k = problem
+    S = A.T @ A
+    n = len(S)
+    best, supports, _ = brute_force(S, k)
+    rng = np.random.default_rng(seed)
+    least = best * (1 - ROUNDING)
+    assert trace_profile(np.diagonal(S), k)[-1] >= least
+    assert gershgorin_profile(S, k)[-1] >= least
+    assert eigenvalue_profile(S, k)[-1] >= least
+    assert soft_threshold_bound(S, k)[0] >= least
+    x = A @ component(S, supports[rng.integers(len(supports))])
+    if np.linalg.norm(x) > 1e-6:
+        assert sample_space_bound(A, x / np.linalg.norm(x), k) >= least
+    problem = RowProblem(S / best, k, np.zeros(n, bool))
+    start = Rows(rng.standard_normal((n, n)), np.full(n, rng.exponential(1 / k)))
+    assert problem.bound(start) >= 1 - ROUNDING
+    found = minimize_rows(problem, first_rows(problem, 0.1), target=0, clock=Clock(60), smoothings=(0.01,), steps=15)
+    assert found.bound >= 1 - ROUNDING
+    assert found.bound == pytest.approx(problem.bound(found.rows), rel=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(A=data(), seed=st.integers(0, 1000), share=st.floats(0.01, 0.99))
+def test_the_penalized_objective_is_bounded(A, seed, share):
+    S = A.T @ A
+    n = len(S)
+    gamma = share * np.diagonal(S).max()
+    profile = [0.0, *(brute_force(S, k)[0] for k in range(1, n + 1))]
+    best = max(value - gamma * k for k, value in enumerate(profile))
+    least = best - ROUNDING * profile[-1]
+    assert penalized(np.array(profile), gamma) == best
+    assert penalized(np.minimum(trace_profile(np.diagonal(S), n), gershgorin_profile(S, n)), gamma) >= least
+    x = np.random.default_rng(seed).standard_normal(len(A))
+    assert covering_eigenvalue(A, x / np.linalg.norm(x), gamma) >= least
+    z = component(S, (int(np.argmax(np.diagonal(S))),))
+    for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(S, covariance=True)[0]):
+        assert penalized_bound(Cascade(operator, z, 1, 0.0, Clock(60)), gamma) >= least
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(), left_out=st.integers(1, 11), seed=st.integers(0, 1000))
+def test_bounds_hold_when_variables_of_small_variance_are_left_out(problem, left_out, seed):
+    A, k = problem
+    S = A.T @ A
+    best = brute_force(S, k)[0]
+    most = max(1, len(S) - left_out)
+    for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(S, covariance=True)[0]):
+        view = candidates(operator, np.array([0]), most)
+        size = min(k, view.idx.size)
+        for profile in (trace_profile(np.diagonal(view.S), size), gershgorin_profile(view.S, size)):
+            assert with_floor(profile, k, view.floor) >= best * (1 - ROUNDING)
+        assert soft_threshold_bound(view.S, k, view.floor)[0] >= best * (1 - ROUNDING)
+        scaled = RowProblem(view.S / best, k, np.zeros(view.idx.size, bool), view.floor / best)
+        rows = first_rows(scaled, 0.1)
+        found = minimize_rows(scaled, rows, target=0, clock=Clock(60), smoothings=(0.01,), steps=10)
+        assert found.bound >= 1 - ROUNDING
+        inside = set(view.idx.tolist())
+        outside = [v for v in combinations(range(len(S)), k) if not inside.issuperset(v)]
+        if outside:  # supports with a variable that was left out pay its price only once less
+            worst = max(value_of(S, support) for support in outside) / best
+            assert scaled.outside(found.rows, found.bound) >= worst - ROUNDING
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 1000), slack=st.sampled_from([0.0, 1e-6, 0.01, -0.05, -0.2]))
+def test_screening_drops_and_fixes_only_what_it_may(problem, seed, slack):
+    A, k = problem
+    S = A.T @ A
+    n = len(S)
+    best, supports, values = brute_force(S, k)
+    level = 1 + slack
+    better = [set(s) for s, value in zip(supports, values / best, strict=True) if value > level]
+    rng = np.random.default_rng(seed)
+    fixed = np.zeros(n, bool)
+    if better and k > 1 and seed % 2:  # a node: one variable of a better support is fixed
+        fixed[rng.choice(sorted(better[0]))] = True
+    better = [support for support in better if support.issuperset(np.flatnonzero(fixed))]
+    node = RowProblem(S / best, k, fixed)
+    found = minimize_rows(node, first_rows(node, 0.1), target=0, clock=Clock(60), smoothings=(0.03, 0.003), steps=20)
+    assert found.bound >= max((value_of(S, sorted(s)) / best for s in better), default=0) - ROUNDING
+    keep, must = screen(node, found.rows, level)
+    for support in better:
+        assert support.issubset(np.flatnonzero(keep))
+        assert support.issuperset(np.flatnonzero(must))
+    paid, b = found.rows.prices[fixed].sum(), found.rows.prices[~fixed].max(initial=0)
+    for i in np.flatnonzero(~fixed):  # the definitions, one eigenproblem each
+        uncharged = replace(found.rows, R=np.where(np.arange(n)[:, None] == i, 0.0, found.rows.R))
+        if not keep[i]:
+            assert np.linalg.eigvalsh(node.matrix(uncharged))[-1] + paid + (node.slots - 1) * b <= level
+        if must[i]:
+            rest = np.delete(np.arange(n), i)
+            M = node.matrix(found.rows)[np.ix_(rest, rest)]
+            assert np.max(np.linalg.eigvalsh(M), initial=-np.inf) + paid + node.slots * b <= level
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    problem=problems(),
+    assess=st.sampled_from([assess_cheaply, assess_by_rows]),
+    seed=st.integers(0, 1000),
+    tol=st.sampled_from([1e-6, 0.02, 0.2]),
+)
+def test_both_searches_end_at_the_best_support(problem, assess, seed, tol):
+    A, k = problem
+    S = A.T @ A
+    best = brute_force(S, k)[0]
+    start = np.sort(np.random.default_rng(seed).permutation(len(S))[:k])
+    if value_of(S, start) <= 0:
+        start = np.sort(np.argsort(-np.diagonal(S))[:k])
+    scale = value_of(S, start)
+    search = Search(S / scale, k, tol, start, leaf=1)  # nothing is enumerated but single supports
+    search.push(search.root(np.inf))
+    search.run(assess, Clock(60))
+    assert not search.open
+    assert search.value * scale >= best / (1 + 1.001 * tol)
+    assert best * (1 - ROUNDING) <= search.upper * scale <= search.value * scale * (1 + 1.001 * tol)
+
+
+@dataclass(eq=False)
+class Stubborn(Search):
+    """A search that finds no support as good as the cap: what it proves must not rest on a good incumbent."""
+
+    cap: float = 0.0
+
+    def offer(self, support):
+        value = self._value_of(support)
+        if self.value < value < self.cap:
+            self.support, self.value = support, value
+
+
+@pytest.mark.parametrize("assess", [assess_cheaply, assess_by_rows])
+@pytest.mark.parametrize("seed", range(30))
+def test_a_search_that_settles_early_owns_up_to_it(seed, assess):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 10))
+    k = int(rng.integers(2, n))
+    A = rng.standard_normal((8, n)) + 3 * rng.standard_normal((8, 1)) * (rng.random(n) < 0.5)
+    S = A.T @ A
+    best, supports, values = brute_force(S, k)
+    for tol in (0.02, 0.1):
+        near = np.flatnonzero(values >= best / (1 + tol))  # starts anywhere, and within the tolerance
+        for start in (supports[seed % len(supports)], supports[near[seed % near.size]]):
+            scale = value_of(S, start)
+            search = Stubborn(S / scale, k, tol, np.array(start), leaf=1, cap=best / scale * (1 - 1e-9))
+            search.push(search.root(np.inf))
+            search.run(assess, Clock(60))
+            assert search.upper * scale >= best * (1 - ROUNDING)
+
+
+def few_candidates(A, z, k, most, tol):
+    """Upper bounds of a certificate and of a search with all but a few variables left out."""
+    few = candidates.__defaults__
+    candidates.__defaults__ = (most,)
+    try:
+        for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(A.T @ A, covariance=True)[0]):
+            yield certify_component(operator, z, cardinality=k, tol=tol).upper_bound
+            state = SubsetSearch(operator, k, tol)
+            state.run(60.0, None)
+            yield state.certificate().upper_bound
+    finally:
+        candidates.__defaults__ = few
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems(9), most=st.integers(1, 6), seed=st.integers(0, 1000), tol=st.sampled_from([1e-6, 0.1]))
+def test_certificates_of_a_few_candidates_hold_for_all_variables(problem, most, seed, tol):
+    A, k = problem
+    S = A.T @ A
+    z = component(S, np.random.default_rng(seed).permutation(len(S))[:k])
+    for upper in few_candidates(A, z, k, most, tol):
+        assert upper >= brute_force(S, k)[0] * (1 - ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("A", "support", "k", "most"),
+    [
+        (np.hstack([1.1 * np.eye(7)[:, :4], np.tile(np.eye(7)[:, 4:5], (1, 5))]), [0], 4, 4),  # duplicates left out
+        (np.array([[2.0, 1, 0, -1, -1, -2, -2]]), [0, 3, 4, 5, 6], 6, 1),  # fewer candidates than variables wanted
+    ],
+)
+def test_a_better_support_among_the_variables_left_out_is_not_overlooked(A, support, k, most):
+    S = A.T @ A
+    best = brute_force(S, k)[0]
+    for upper in few_candidates(A, component(S, support), k, most, 1e-6):
+        assert upper >= best * (1 - ROUNDING)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_variables_of_a_strong_component_are_fixed(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((12, 10)) + 3 * rng.standard_normal((12, 1)) * (np.arange(10) < 4)
+    S = A.T @ A
+    best, supports, values = brute_force(S, 4)
+    problem, fixed = RowProblem(S / best, 4, np.zeros(10, bool)), 0
+    for steps in range(1, 12):
+        rows = first_rows(problem, 0.1)
+        rows = minimize_rows(problem, rows, target=0, clock=Clock(60), smoothings=(0.03,), steps=steps).rows
+        for level in (0.9, 1.0, 1.001):
+            _, must = screen(problem, rows, level)
+            fixed += np.count_nonzero(must)
+            for i in np.flatnonzero(must):
+                rest = np.delete(np.arange(10), i)
+                M = problem.matrix(rows)[np.ix_(rest, rest)]
+                assert np.linalg.eigvalsh(M)[-1] + 4 * rows.prices[0] <= level
+                assert all(i in s for s, value in zip(supports, values, strict=True) if value > level * best)
+    assert fixed > 0
+
+
+def test_stopped_searches_and_minimisations_are_still_bounds():
+    A = np.random.default_rng(0).standard_normal((8, 11))
+    S = A.T @ A
+    best = brute_force(S, 4)[0]
+    for nodes in range(1, 12):
+        search = Search(S / best, 4, 1e-6, np.arange(4), leaf=1)
+        search.push(search.root(largest_eigenvalue(S) / best))
+        clock = Clock(60, lambda s=search, most=nodes: s.nodes >= most)
+        search.run(assess_by_rows, clock)
+        assert search.upper >= 1 - ROUNDING
+    problem = RowProblem(S / best, 4, np.zeros(11, bool))
+    found = minimize_rows(problem, first_rows(problem, 0.1), target=0, clock=Clock(0), smoothings=(0.01,), steps=9)
+    assert found.bound >= 1 - ROUNDING
+
+
+def test_rows_are_as_strong_as_the_relaxations_that_they_contain():
+    rng = np.random.default_rng(1)
+    for k in (1, 3, 6):
+        A = rng.standard_normal((7, 9))
+        S, n = A.T @ A / 9, 9
+        t, b = rng.exponential(0.3, n), rng.exponential(0.5)
+        W = t[:, None] * rng.uniform(-1, 1, (n, n))
+        rows = RowProblem(S, k, np.zeros(n, bool)).bound(Rows(W, np.full(n, b)))
+        l1 = np.linalg.eigvalsh(S + W + W.T + np.diag(k * t**2 / b))[-1] + k * b
+        cone = np.linalg.eigvalsh(S + W + W.T + np.diag(np.sum(W**2, axis=1) / b))[-1] + k * b
+        assert rows <= l1 + 1e-9
+        assert rows <= cone + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sparse_eigenvalues_are_bounded_block_by_block(seed):
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((60, 60)) * (rng.random((60, 60)) < 0.03)
+    M = M + M.T
+    largest = np.linalg.eigvalsh(M)[-1]
+    assert largest <= largest_sparse_eigenvalue(sp.csr_array(M)) <= largest + 1e-9
+    assert np.linalg.eigvalsh(np.abs(M))[-1] <= perron_bound(sp.csr_array(M)) + 1e-12
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems())
+def test_the_wide_soft_threshold_is_a_bound(problem):
+    A, k = problem
+    S = A.T @ A
+    best = brute_force(S, k)[0]
+    operator = as_operator(A, center=False, reduce=False)[0]
+    assert wide_soft_threshold(operator, k, trace_profile(np.diagonal(S), k)[-1], Clock(60)) >= best * (1 - ROUNDING)
+
+
+def test_a_shift_makes_a_covariance_semidefinite_and_an_indefinite_matrix_has_none():
+    A = np.random.default_rng(2).standard_normal((3, 8))
+    S = A.T @ A
+    assert np.linalg.eigvalsh(S + semidefinite_shift(S) * np.eye(8))[0] >= 0
+    assert semidefinite_shift(S) <= 1e-11 * np.trace(S)
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        semidefinite_shift(np.diag([1.0, -0.1]))

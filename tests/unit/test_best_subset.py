@@ -1,0 +1,214 @@
+"""The exact search: equal to brute force, interruptible, resumable, and honest when out of time."""
+
+import signal
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpower import best_subset, certify
+from gpower.certificates import subset
+from gpower.certificates.rows import RowDual
+from gpower.datasets import gaussian, load_pitprops, planted_components
+
+PITPROPS = load_pitprops().correlation
+#: Exhaustive search, in agreement with the published optima (Berk and Bertsimas 2019, Li and Xie 2025).
+OPTIMA = (1, 1.954, 2.4753314, 2.9374789, 3.4061549, 3.7709596, 3.9961896)
+OPTIMA += (4.0686073, 4.1386469, 4.1726377, 4.2082760, 4.2182452, 4.2186329)
+
+
+def brute_force(S, k):
+    return max(np.linalg.eigvalsh(S[np.ix_(c, c)])[-1] for c in combinations(range(len(S)), k))
+
+
+def covariance(seed, n, p, kind):
+    rng = np.random.default_rng(seed)
+    A = rng.integers(-2, 3, (p, n)).astype(float) if kind == "integers" else rng.standard_normal((p, n))
+    if kind == "duplicates":
+        A[:, rng.integers(n, size=n // 2)] = A[:, [0]]
+    if kind == "zeros":
+        A[:, rng.random(n) < 0.4] = 0
+    A[0, 0] += 1
+    if kind == "correlation":
+        A = A / np.linalg.norm(A, axis=0)
+    return A.T @ A
+
+
+@pytest.mark.parametrize(("k", "value"), list(enumerate(OPTIMA, start=1)))
+def test_pitprops_is_solved_for_every_cardinality(k, value):
+    component, certificate = best_subset(PITPROPS, cardinality=k, covariance="precomputed")
+    assert certificate.optimal
+    assert certificate.value == pytest.approx(value, abs=1e-6)
+    assert component @ PITPROPS @ component == pytest.approx(certificate.value)
+    assert np.count_nonzero(component) == k
+    assert np.linalg.norm(component) == pytest.approx(1)
+    assert component[np.argmax(np.abs(component))] > 0
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(2, 12),
+    p=st.integers(1, 12),
+    kind=st.sampled_from(["noise", "integers", "duplicates", "zeros", "correlation"]),
+    data=st.data(),
+)
+def test_the_search_equals_brute_force(seed, n, p, kind, data):
+    """All supports where they are few; by the tree, with nothing enumerated at the start, in every second example."""
+    S = covariance(seed, n, p, kind)
+    k = data.draw(st.integers(1, n))
+    few = subset.ENUMERATED
+    subset.ENUMERATED = few if seed % 2 else 0
+    try:
+        component, certificate = best_subset(S, cardinality=k, covariance="precomputed")
+    finally:
+        subset.ENUMERATED = few
+    best = brute_force(S, k)
+    assert certificate.optimal
+    assert certificate.value == pytest.approx(best, rel=2e-6)
+    assert component @ S @ component == pytest.approx(best, rel=2e-6)
+    assert certificate.upper_bound >= best * (1 - 1e-12)
+
+
+def test_data_are_centred_and_of_any_width():
+    planted = planted_components(50, 120, [6], [8.0], random_state=3)
+    component, certificate = best_subset(planted.X + 5, cardinality=6)
+    assert certificate.optimal
+    assert np.flatnonzero(component).tolist() == planted.supports[0].tolist()
+    A = planted.X - planted.X.mean(axis=0)
+    assert certificate.value == pytest.approx(np.sum((A @ component) ** 2))
+
+
+def test_wide_data_are_searched_on_the_variables_that_can_matter(monkeypatch):
+    from gpower.certificates import candidates as module
+
+    planted = planted_components(40, 200, [6], [15.0], random_state=0)
+    whole = best_subset(planted.X, cardinality=6)[1]
+    monkeypatch.setattr(module.candidates, "__defaults__", (50,))
+    component, few = best_subset(planted.X, cardinality=6)
+    assert whole.optimal
+    assert few.value == pytest.approx(whole.value)
+    assert whole.value <= few.upper_bound < 1.02 * whole.value
+    assert np.flatnonzero(component).tolist() == planted.supports[0].tolist()
+
+
+def hard():
+    A = gaussian(30, 36, random_state=0)
+    return A.T @ A
+
+
+def test_out_of_time_it_says_what_it_proved_and_goes_on_from_there():
+    S = hard()
+    _, whole = best_subset(S, cardinality=7, covariance="precomputed")
+    assert whole.optimal
+    assert whole.nodes > 2
+    seen = []
+
+    def stop(progress):
+        seen.append(progress)
+        return len(seen) == stop.after
+
+    certificate, calls = None, 0
+    for stop.after in (1, 2, 5, 20, 10**9):
+        seen.clear()
+        component, certificate = best_subset(
+            S, cardinality=7, covariance="precomputed", callback=stop, resume=certificate
+        )
+        calls += 1
+        assert certificate.upper_bound >= whole.value * (1 - 1e-12)
+        assert certificate.value <= whole.value * (1 + 1e-9)
+        assert component @ S @ component == pytest.approx(certificate.value)
+        if certificate.optimal:
+            break
+    assert certificate.optimal
+    assert calls > 1
+    assert certificate.value == pytest.approx(whole.value)
+    for progress in seen:
+        assert progress.incumbent <= progress.bound * (1 + 1e-12)
+        assert progress.seconds >= 0
+
+
+def test_the_progress_never_worsens():
+    seen = []
+    best_subset(hard(), cardinality=7, covariance="precomputed", callback=lambda progress: seen.append(progress))
+    assert len(seen) > 2
+    assert all(later.bound <= earlier.bound * (1 + 1e-9) for earlier, later in pairwise(seen))
+    assert all(later.incumbent >= earlier.incumbent for earlier, later in pairwise(seen))
+
+
+@pytest.mark.parametrize("call", [1, 50, 400])
+def test_ctrl_c_returns_the_incumbent_with_its_bound(monkeypatch, call):
+    S, evaluate, calls = hard(), RowDual.evaluate, []
+
+    def interrupted(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(self, *arguments)
+
+    monkeypatch.setattr(RowDual, "evaluate", interrupted)
+    component, certificate = best_subset(S, cardinality=7, covariance="precomputed")
+    assert len(calls) == call
+    assert np.count_nonzero(component) == 7
+    assert certificate.value < certificate.upper_bound < np.inf
+    assert not certificate.optimal
+    _, resumed = best_subset(S, cardinality=7, covariance="precomputed", resume=certificate)
+    assert resumed.optimal
+    assert certificate.value <= resumed.value <= certificate.upper_bound
+
+
+def test_ctrl_c_before_the_first_support_leaves_the_largest_variables(monkeypatch):
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subset, "extract", interrupted)
+    component, certificate = best_subset(PITPROPS, cardinality=3, covariance="precomputed")
+    assert component @ PITPROPS @ component == pytest.approx(certificate.value)
+    assert certificate.value <= certificate.upper_bound < np.inf
+
+
+def test_without_time_there_is_still_a_bound():
+    component, certificate = best_subset(hard(), cardinality=7, covariance="precomputed", max_time=0)
+    assert np.count_nonzero(component) == 7
+    assert certificate.value < certificate.upper_bound < np.inf
+
+
+def test_variables_that_do_not_vary_fill_the_support():
+    S = np.diag([2.0, 0.0, 0.0, 1.0])
+    component, certificate = best_subset(S, cardinality=3, covariance="precomputed")
+    assert certificate.value == pytest.approx(2.0)
+    assert certificate.optimal
+    assert component.tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "message"),
+    [
+        (PITPROPS, {"cardinality": 14}, "at most as many variables"),
+        (PITPROPS, {"cardinality": 0}, "cardinality=0"),
+        (PITPROPS, {"cardinality": 2.5}, "cardinality=2.5"),
+        (np.triu(PITPROPS), {"cardinality": 2}, "not symmetric"),
+        (np.array([[1, 2], [2, 1.0]]), {"cardinality": 1}, "not positive semidefinite"),
+        (np.full((2, 2), np.nan), {"cardinality": 1}, "NaN"),
+        (np.zeros((3, 3)), {"cardinality": 1}, "covariance is zero"),
+        (PITPROPS[:4], {"cardinality": 2}, "square matrix"),
+    ],
+)
+def test_bad_input_gets_a_sentence(X, options, message):
+    with pytest.raises(ValueError, match=message):
+        best_subset(X, covariance="precomputed", **options)
+
+
+def test_only_the_same_problem_is_resumed():
+    certificate = best_subset(PITPROPS, cardinality=4, covariance="precomputed")[1]
+    with pytest.raises(ValueError, match="another problem"):
+        best_subset(PITPROPS, cardinality=5, covariance="precomputed", resume=certificate)
+    with pytest.raises(ValueError, match="another problem"):
+        best_subset(2 * PITPROPS, cardinality=4, covariance="precomputed", resume=certificate)
+    with pytest.raises(ValueError, match="another problem"):  # the same variances, other correlations
+        best_subset(PITPROPS[::-1, ::-1], cardinality=4, covariance="precomputed", resume=certificate)
+    other = certify(np.eye(13)[:1], PITPROPS, covariance="precomputed")[0]
+    with pytest.raises(ValueError, match="earlier call of best_subset"):
+        best_subset(PITPROPS, cardinality=4, covariance="precomputed", resume=other)

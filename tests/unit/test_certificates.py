@@ -1,0 +1,244 @@
+"""Certificates of fitted models: what is certified, against which matrix, and that it is said honestly."""
+
+import signal
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import Certificate, GPower, certify
+from gpower.certificates import certify_component, certify_components
+from gpower.certificates.clock import Clock
+from gpower.certificates.rows import RowDual, RowProblem, first_rows, minimize_rows
+from gpower.datasets import gaussian, load_pitprops, load_planted_expression, planted_components
+from gpower.deflation import deflate
+from gpower.operators import as_operator
+
+PITPROPS = load_pitprops().correlation
+
+
+def brute_force(S, k):
+    return max(np.linalg.eigvalsh(S[np.ix_(c, c)])[-1] for c in combinations(range(len(S)), k))
+
+
+def deflated(S, z):
+    P = np.eye(len(S)) - np.outer(z, z)
+    return P @ S @ P
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 7, 10, 11, 13])
+def test_pitprops_is_within_a_thousandth(k):
+    model = GPower(1, cardinality=k, covariance="precomputed").fit(PITPROPS)
+    certificate = certify(model, PITPROPS)[0]
+    assert certificate.value == pytest.approx(brute_force(PITPROPS, k), rel=1e-9)
+    assert certificate.gap <= 1e-3
+    assert certificate.cardinality == k
+    assert certificate.upper_bound == pytest.approx(min(b.value for b in certificate.bounds), rel=1e-12)
+
+
+@pytest.mark.parametrize(("k", "most"), [(3, 2.5e-3), (5, 3e-3), (7, 2e-3), (10, 2e-3)])
+def test_the_row_bound_alone_is_near_the_optimum_of_pitprops(k, most):
+    best = brute_force(PITPROPS, k)
+    problem = RowProblem(PITPROPS / best, k, np.zeros(13, bool))
+    found = minimize_rows(
+        problem, first_rows(problem, 0.1), target=1, clock=Clock(60), smoothings=(0.03, 0.01, 0.003, 0.001), steps=60
+    )
+    assert 1 <= found.bound <= 1 + most
+
+
+def test_each_component_is_certified_on_the_matrix_that_it_came_from():
+    model = GPower(3, cardinality=(5, 4, 3), covariance="precomputed").fit(PITPROPS)
+    left = PITPROPS
+    for z, k, certificate in zip(model.components_, (5, 4, 3), certify(model, PITPROPS), strict=True):
+        assert certificate.value == pytest.approx(z @ left @ z)
+        assert certificate.upper_bound >= brute_force(left, k) * (1 - 1e-12)
+        assert certificate.value <= certificate.upper_bound
+        left = deflated(left, z)
+    assert np.allclose([c.value for c in certify(model, PITPROPS)], model.objective_)
+
+
+@pytest.mark.parametrize("rule", ["projection", "orthogonalized", "schur"])
+def test_the_model_s_own_deflation_is_used(rule):
+    model = GPower(2, cardinality=4, covariance="precomputed", deflation=rule).fit(PITPROPS)
+    operator = as_operator(PITPROPS, covariance=True)[0]
+    left = deflate(operator, model.components_[0], rule).gram(np.arange(13))
+    certificate = certify(model, PITPROPS)[1]
+    assert certificate.value == pytest.approx(model.components_[1] @ left @ model.components_[1])
+    assert certificate.upper_bound >= brute_force(left, 4) * (1 - 1e-12)
+    assert certificate.gap < 0.01
+
+
+def test_a_poor_component_is_called_poor_and_its_bound_holds():
+    z = np.zeros(13)
+    z[[3, 4, 10]] = 3**-0.5
+    certificate = certify(z, PITPROPS, covariance="precomputed")[0]
+    best = brute_force(PITPROPS, 3)
+    assert certificate.value < 0.7 * best
+    assert not certificate.optimal
+    assert best <= certificate.upper_bound <= 1.01 * best
+    assert certificate.ratio == pytest.approx(certificate.value / certificate.upper_bound)
+    assert "not within the tolerance" in str(certificate)
+
+
+def test_data_sparse_data_and_their_covariance_agree():
+    X = planted_components(60, 25, [4], [6.0], random_state=0).X
+    X[np.abs(X) < 0.5] = 0
+    A = X - X.mean(axis=0)
+    z = GPower(1, cardinality=4).fit(X).components_
+    values = [
+        certify(z, X)[0],
+        certify(z, sp.csr_array(X))[0],
+        certify(z, X.astype(np.float32))[0],
+        certify(z, A.T @ A, covariance="precomputed")[0],
+    ]
+    best = brute_force(A.T @ A, 4)
+    for certificate in values:
+        assert certificate.value == pytest.approx(values[0].value, rel=1e-5)
+        assert best * (1 - 1e-5) <= certificate.upper_bound <= best * 1.01
+
+
+def test_a_covariance_in_single_precision_and_one_that_is_a_little_indefinite_are_certified():
+    rounded = PITPROPS.astype(np.float32)
+    model = GPower(1, cardinality=4, covariance="precomputed").fit(rounded)
+    certificate = certify(model, rounded)[0]
+    assert certificate.value <= certificate.upper_bound <= 1.01 * certificate.value
+    A = gaussian(4, 9, random_state=0)
+    S = A.T @ A - 1e-9 * np.eye(9)
+    best = brute_force(S, 3)
+    z = GPower(1, cardinality=3, covariance="precomputed").fit(S).components_
+    certificate = certify(z, S, covariance="precomputed")[0]
+    assert certificate.value == pytest.approx(best, rel=1e-9)
+    assert certificate.upper_bound >= best * (1 - 1e-12)
+
+
+def test_scaling_and_weights_of_the_fit_are_those_of_the_certificate():
+    X = gaussian(30, 8, random_state=1) * np.arange(1, 9)
+    weight = np.arange(30) % 3
+    model = GPower(1, cardinality=3, scale=True).fit(X, sample_weight=weight)
+    certificate = certify(model, X, sample_weight=weight)[0]
+    assert certificate.value == pytest.approx(model.objective_[0])
+    repeated = np.repeat(X, weight, axis=0)
+    A = (repeated - repeated.mean(axis=0)) / repeated.std(axis=0, ddof=1)
+    assert certificate.upper_bound >= brute_force(A.T @ A, 3) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_l0_penalty_is_certified_too(seed):
+    X = gaussian(20, 10, random_state=seed)
+    model = GPower(2, gamma=0.3).fit(X)
+    A = X - X.mean(axis=0)
+    S = A.T @ A
+    for j, certificate in enumerate(certify(model, X)):
+        gamma = model.gamma_[j]
+        best = max(brute_force(S, k) - gamma * k for k in range(1, 11))
+        assert certificate.gamma == gamma
+        assert certificate.objective == pytest.approx(model.objective_[j], rel=1e-6)
+        assert certificate.objective_bound >= best * (1 - 1e-12)
+        assert certificate.objective_gap < 0.3
+        S = deflated(S, model.components_[j])
+
+
+def test_a_strong_factor_makes_the_penalized_solution_provably_the_best():
+    planted = planted_components(60, 40, [5], [12.0], random_state=0)
+    certificate = certify(GPower(1, gamma=0.1).fit(planted.X), planted.X)[0]
+    assert certificate.objective_gap < 1e-6
+
+
+def test_wide_data_are_certified_without_their_covariance(monkeypatch):
+    from gpower.certificates import candidates as module
+
+    planted = planted_components(40, 300, [6], [15.0], random_state=0)
+    model = GPower(1, cardinality=6).fit(planted.X)
+    whole = certify(model, planted.X)[0]
+    monkeypatch.setattr(module.candidates, "__defaults__", (60,))
+    few = certify(model, planted.X)[0]
+    assert whole.optimal
+    assert few.value == pytest.approx(whole.value)
+    assert few.upper_bound >= whole.value
+    assert few.gap < 0.01
+
+
+def test_without_time_the_cheapest_bound_is_still_there():
+    model = GPower(2, cardinality=5, covariance="precomputed").fit(PITPROPS)
+    for certificate in certify(model, PITPROPS, max_time=0):
+        assert [bound.method for bound in certificate.bounds] == ["trace"]
+        assert np.isfinite(certificate.upper_bound)
+
+
+@pytest.mark.parametrize("call", [1, 7])
+def test_ctrl_c_returns_what_was_proven(monkeypatch, call):
+    X = gaussian(30, 40, random_state=0)
+    model = GPower(2, cardinality=8).fit(X)
+    whole = certify(model, X)
+    evaluate, calls = RowDual.evaluate, []
+
+    def interrupted(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(self, *arguments)
+
+    monkeypatch.setattr(RowDual, "evaluate", interrupted)
+    first, second = certify(model, X)
+    assert len(calls) == call
+    assert whole[0].upper_bound <= first.upper_bound < np.inf
+    assert first.bounds[-1].method == "rows"
+    assert [bound.method for bound in second.bounds] == ["trace"]
+
+
+def test_components_beyond_the_rank_have_nothing_left_to_explain():
+    X = np.outer(np.arange(5.0), [1.0, 2.0, 0.0, 1.0])
+    first, second = certify_components(as_operator(X)[0], np.array([[1, 2, 0, 1], [1, 0, 0, 0.0]]).T, deflation="schur")
+    assert first.optimal
+    assert (second.value, second.upper_bound, second.gap) == (0.0, 0.0, 0.0)
+
+
+def test_a_zero_component_is_far_from_everything():
+    certificate = certify(np.zeros(13), PITPROPS, covariance="precomputed")[0]
+    assert (certificate.value, certificate.gap, certificate.cardinality) == (0.0, np.inf, 1)
+    assert certificate.upper_bound == pytest.approx(1.0)
+    assert certificate.ratio == 0
+
+
+def test_one_component_against_an_operator():
+    operator = as_operator(PITPROPS, covariance=True)[0]
+    z = GPower(1, cardinality=7, covariance="precomputed").fit(PITPROPS).components_[0]
+    certificate = certify_component(operator, z, tol=1e-4)
+    assert isinstance(certificate, Certificate)
+    assert certificate.optimal
+
+
+def test_the_planted_modules_are_optimal():
+    X = load_planted_expression().X
+    model = GPower(3, cardinality=(8, 6, 5)).fit(X)
+    assert all(certificate.optimal for certificate in certify(model, X))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((np.ones((1, 12)), PITPROPS), {"covariance": "precomputed"}, "13 variables"),
+        ((np.full((1, 13), np.nan), PITPROPS), {"covariance": "precomputed"}, "NaN or infinite loadings"),
+        ((np.ones(3), np.array([[1, 2, 0], [0, 1, 0], [0, 0, 1.0]])), {"covariance": "precomputed"}, "not symmetric"),
+        ((np.ones(2), np.array([[1, 2], [2, 1.0]])), {"covariance": "precomputed"}, "not positive semidefinite"),
+        ((np.ones(2), np.array([[1, np.nan], [0, 1.0]])), {}, "NaN"),
+        ((np.ones(2), np.zeros((2, 2))), {"covariance": "precomputed"}, "covariance is zero"),
+        ((np.ones(2), np.ones((4, 2))), {}, "Every column of X is constant"),
+        ((np.ones(13), PITPROPS), {"covariance": "cov"}, "covariance='cov' is not known"),
+        ((np.ones(13), PITPROPS), {"covariance": "precomputed", "tol": -1}, "tol=-1"),
+        ((np.ones(13), PITPROPS), {"covariance": "precomputed", "deflation": "hotelling"}, "deflation='hotelling'"),
+        ((np.ones(2), sp.eye_array(2).tocsr()), {"covariance": "precomputed"}, "takes a dense matrix"),
+    ],
+)
+def test_bad_input_gets_a_sentence(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        certify(*arguments, **options)
+
+
+def test_l1_variance_is_refused_with_the_way_out():
+    X = gaussian(20, 5, random_state=0)
+    model = GPower(1, cardinality=2, variance="l1").fit(X)
+    with pytest.raises(ValueError, match=r"model\.components_"):
+        certify(model, X)
+    assert certify(model.components_, X)[0].upper_bound > 0
