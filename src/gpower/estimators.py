@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from gpower._arrays import Array, is_device, to_host
 from gpower.ascent import AscentState
+from gpower.certificates import Certificate, certifiable, certify, certify_components
 from gpower.checkpoints import Checkpoint
 from gpower.devices import back_to
 from gpower.extraction import Extraction, Recipe, extract_components
@@ -82,6 +83,9 @@ class GPower(SparsePCAEstimator):
         Stop when the objective grows by no more than this, relatively.
     max_iter : int, default=1000
         Most steps of an ascent.
+    certify : bool, default=False
+        Also prove how far each component is from the best possible: `upper_bound_` and `optimality_ratio_`. Takes up to
+        ten seconds for each; see `gpower.certify`.
     missing : {"error", "impute"}, default="error"
         What NaN entries do: they are refused, or filled by a model of means and `n_components` ordinary components,
         fitted to the observed entries. `transform` then fills by the sparse components.
@@ -113,6 +117,9 @@ class GPower(SparsePCAEstimator):
         stopping rule was met; one entry per component, a single one for a block.
     n_passes_ : float
         Reads of the matrix.
+    upper_bound_, optimality_ratio_ : ndarray of shape (n_components,)
+        With ``certify=True``: what no component of as many variables can exceed, in the units of ‖A z‖² as `objective_`
+        of an exact cardinality, on the matrix less the components before; and the share of it that was found.
     mean_, scale_ : ndarray of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -161,6 +168,7 @@ class GPower(SparsePCAEstimator):
         acceleration: bool = True,
         tol: float = 1e-6,
         max_iter: int = 1000,
+        certify: bool = False,
         missing: str = "error",
         memory_limit: Any = None,
         checkpoint: Any = None,
@@ -191,6 +199,7 @@ class GPower(SparsePCAEstimator):
         self.acceleration = acceleration
         self.tol = tol
         self.max_iter = max_iter
+        self.certify = certify
         self.missing = missing
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
@@ -222,7 +231,10 @@ class GPower(SparsePCAEstimator):
         recipe = recipe_from(dict(vars(self)), X.shape)
         operator, moments = self._operator(X, sample_weight, recipe.reads())
         self._stream: RunningMoments | None = None
-        return self._extracted(operator, moments, recipe)._given_back(back)
+        self._extracted(operator, moments, recipe)
+        if self.certify:
+            self._certified(certify(self, X, sample_weight=sample_weight))
+        return self._given_back(back)
 
     def _given_back(self, back: Callable[[Any], Any]) -> Self:
         """The fitted arrays of the length of a sample as arrays of the kind that came in."""
@@ -264,7 +276,11 @@ class GPower(SparsePCAEstimator):
         if running is not None:
             self._stream = batch = running.merged(batch)
         recipe = recipe_from(dict(vars(self)), (X.shape[1], X.shape[1]))
-        return self._extracted(*batch.operator(bool(self.center), bool(self.scale)), recipe)
+        operator, moments = batch.operator(bool(self.center), bool(self.scale))
+        self._extracted(operator, moments, recipe)
+        if self.certify:
+            self._certified(certify_components(operator.in_double(), self.components_.T, **certifiable(self)))
+        return self
 
     def _extracted(self, operator: Operator, moments: Moments, recipe: Recipe) -> Self:
         """Find, store and tell, keeping what is found in the checkpoint, if there is one."""
@@ -284,6 +300,12 @@ class GPower(SparsePCAEstimator):
         found = extract_components(operator, recipe, rng, known, completed)
         own_variance = self._store(operator, moments, found)
         self._tell(own_variance, moments, found)
+        return self
+
+    def _certified(self, proofs: Sequence[Certificate]) -> Self:
+        """Keep what was proven of every component, on what the earlier ones leave."""
+        self.upper_bound_ = np.array([proof.upper_bound for proof in proofs])
+        self.optimality_ratio_ = np.array([proof.ratio for proof in proofs])
         return self
 
     def _without_holes(self, X: Any) -> Any:

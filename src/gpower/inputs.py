@@ -21,6 +21,8 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
+    if isinstance(X, BlockMatrix):
+        return _counted(estimator, X, reset)
     if is_foreign(X):
         X = taken(X)
         if is_device(X):

@@ -44,6 +44,7 @@ _FITTED = (
     "scale_",
     "components_",
 )
+_PROVEN = ("upper_bound_", "optimality_ratio_")
 
 
 def variable_names(table: "Table") -> list[str]:
@@ -73,11 +74,17 @@ def print_components(
         for j in range(start, min(start + per_line, len(columns))):
             total = sum(shares[: j + 1])
             head = f"Component {j + 1}\n{100 * shares[j]:.3g} % of variance\n{100 * total:.3g} % in total"
-            table.add_column(Text(head), no_wrap=True, min_width=width)
+            table.add_column(Text(head + _proven(model, j)), no_wrap=True, min_width=width)
         cells = [_cells(column, top, name_width) for column in columns[start : start + per_line]]
         for i in range(max(map(len, cells))):
             table.add_row(*(Text(column[i] if i < len(column) else "") for column in cells))
         console.print(table)
+
+
+def _proven(model: "SparsePCAEstimator", j: int) -> str:
+    """What a certificate says of a component, rounded down; nothing where there is none."""
+    ratios = getattr(model, "optimality_ratio_", None)
+    return "" if ratios is None else f"\n≥ {math.floor(1e4 * (ratios[j] + 1e-12)) / 100:g} % of the best possible"
 
 
 def _cells(loadings: Sequence[tuple[str, float]], top: int, name_width: int) -> list[str]:
@@ -120,7 +127,7 @@ def write_path(file: Path, path: "SparsityPath") -> None:
 
 def attributes(model: "SparsePCAEstimator", names: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
     """The fitted attributes under their own names, the loadings once more by name, and the notes."""
-    fitted = {name: _plain(getattr(model, name)) for name in _FITTED}
+    fitted = {name: _plain(getattr(model, name)) for name in (*_FITTED, *_PROVEN) if hasattr(model, name)}
     loadings = [
         [{"name": name, "loading": loading} for name, loading in component.items()]
         for component in model.loadings(names)

@@ -503,6 +503,18 @@ class TestErrors:
         assert result.stdout == ""
 
 
+class TestCertify:
+    def test_says_how_much_of_the_best_possible_was_found(self, gpower, tmp_path):
+        path = tmp_path / "pitprops.csv"
+        pitprops = load_pitprops()
+        np.savetxt(path, pitprops.correlation, delimiter=",", header=",".join(pitprops.feature_names), comments="")
+        printed = gpower("fit", path, "--covariance", "-m", "2", "-k", "5", "--certify").stdout
+        assert printed.count("≥ 99.99 % of the best possible") == 2
+        found = json.loads(gpower("fit", path, "--covariance", "-k", "5", "--certify", "--json").stdout)
+        assert found["upper_bound_"][0] == pytest.approx(3.40615, rel=2e-4)
+        assert "upper_bound_" not in json.loads(gpower("fit", path, "--covariance", "-k", "5", "--json").stdout)
+
+
 class TestProgress:
     @pytest.fixture
     def terminal(self):

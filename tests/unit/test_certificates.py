@@ -242,3 +242,30 @@ def test_l1_variance_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"model\.components_"):
         certify(model, X)
     assert certify(model.components_, X)[0].upper_bound > 0
+
+
+class TestEstimator:
+    def test_stores_what_certify_proves(self):
+        S = load_pitprops().correlation
+        model = GPower(2, cardinality=5, covariance="precomputed", certify=True).fit(S)
+        proofs = certify(model, S)
+        np.testing.assert_allclose(model.upper_bound_, [proof.upper_bound for proof in proofs], rtol=1e-3)
+        np.testing.assert_allclose(model.optimality_ratio_, model.objective_ / model.upper_bound_, rtol=1e-9)
+        assert np.all(model.upper_bound_ >= model.objective_)
+
+    def test_nothing_is_proven_unless_asked(self):
+        model = GPower(1, cardinality=5, covariance="precomputed").fit(load_pitprops().correlation)
+        assert not hasattr(model, "upper_bound_")
+
+    def test_a_stream_is_certified_as_the_whole(self):
+        X = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float32)
+        model = GPower(1, cardinality=3, certify=True)
+        for batch in np.split(X, 4):
+            model.partial_fit(batch)
+        whole = GPower(1, cardinality=3, certify=True).fit(X)
+        np.testing.assert_allclose(model.upper_bound_, whole.upper_bound_, rtol=1e-4)
+
+    def test_a_matrix_elsewhere_gets_a_sentence(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20, 50)))
+        with pytest.raises(ValueError, match="needs the matrix in the memory"):
+            GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")

@@ -84,6 +84,12 @@ def certify(
     )
 
 
+def certifiable(model: Any) -> dict[str, Any]:
+    """What `certify_components` needs to know of a model besides its loadings."""
+    wishes = _wishes(model)
+    return {name: wishes[name] for name in ("cardinality", "gamma", "deflation")}
+
+
 def _wishes(model: Any) -> dict[str, Any]:
     """What a fitted model was asked for; defaults for loadings alone."""
     if getattr(model, "variance", "l2") == "l1":

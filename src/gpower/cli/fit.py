@@ -157,6 +157,9 @@ def fit(
     as_json: Annotated[
         bool, answer_option("--json", help="Print all fitted attributes as JSON, complete and therefore long.")
     ] = False,
+    certify: Annotated[
+        bool, answer_option("--certify", help="Prove how far each component is from the best possible.")
+    ] = False,
     top: Top = 50,
     verbose: Verbose = 0,
 ) -> None:
@@ -171,6 +174,7 @@ def fit(
         "covariance": "precomputed" if covariance else None,
         "center": center,
         "scale": scale,
+        "certify": certify,
         "missing": missing,
         "n_init": n_init,
         "init": init,

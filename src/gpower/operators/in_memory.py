@@ -268,6 +268,10 @@ class Covariance(Operator):
     S: Array
     has_samples = False
 
+    def in_double(self) -> Covariance:
+        """The same in float64."""
+        return Covariance(self.S.astype(np.float64))
+
     @property
     def shape(self) -> tuple[int, int]:
         """(n_features, n_features): the sample space is spanned by the columns."""
