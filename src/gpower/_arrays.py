@@ -26,7 +26,7 @@ def is_device(x: Any) -> bool:
 
 def to_host(x: Any) -> Array:
     """A small array as NumPy's own."""
-    return x if isinstance(x, np.ndarray) else np.asarray(x.get())
+    return np.asarray(x.get()) if is_device(x) else np.asarray(x)
 
 
 def beside(x: Any, values: Array) -> Array:

@@ -40,7 +40,21 @@ def back_to(X: Any) -> Back:
     if hasattr(X, "__array_namespace__") and not is_device(X) and not isinstance(X, np.ndarray):
         namespace = X.__array_namespace__()
         return lambda array: namespace.asarray(array)
-    return lambda array: array
+    return (lambda array: beside(X, array)) if is_device(X) else (lambda array: array)
+
+
+def to_device(X: Any, device: str) -> Any:
+    """An array on a device: "cpu" leaves it where it is, "cuda" takes it to the GPU."""
+    if device == "cpu":
+        return X
+    if device != "cuda":
+        raise ValueError(f"device={device!r} is not known; use cpu or cuda.")
+    if not isinstance(X, np.ndarray):
+        raise ValueError("Only a dense table in memory goes to a GPU; this one is sparse or in blocks.")
+    cupy = _cupy()
+    if not cupy.is_available():
+        raise ValueError("CuPy finds no GPU on this machine; leave device at cpu.")
+    return cupy.asarray(X)
 
 
 def on_host(X: Any) -> Array:
@@ -63,6 +77,6 @@ def _cupy() -> Any:
         return import_module("cupy")
     except ImportError:
         raise ImportError(
-            "A tensor on a GPU is worked on with CuPy, in the same memory: install cupy for your version of CUDA "
-            '(pip install "cupy-cuda12x"), or pass X.cpu().'
+            "A GPU is worked on with CuPy: install cupy for your version of CUDA "
+            '(pip install "cupy-cuda12x"), or stay on the processor.'
         ) from None

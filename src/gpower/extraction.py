@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array, beside, embedded, orient, rows_of, to_host
+from gpower._arrays import Array, beside, embedded, largest, orient, rows_of, to_host
 from gpower.ascent import AscentResult, AscentState, maximize
 from gpower.calibration import calibrate
 from gpower.deflation import deflate
@@ -17,7 +17,15 @@ from gpower.formulations import Formulation, Problem
 from gpower.operators.base import Operator
 from gpower.penalties import Cardinality, Penalty, top
 from gpower.postprocess import fill_unit, leading_components, refit, swap_polish
-from gpower.starts import auto_starts, block_start, column_order, paper_start, random_block_start, unit_starts
+from gpower.starts import (
+    REMOTE_PROBES,
+    auto_starts,
+    block_start,
+    column_order,
+    paper_start,
+    random_block_start,
+    unit_starts,
+)
 from gpower.working_set import Settings, ascend
 
 #: Screened columns are gathered once when no more than this share is left.
@@ -133,6 +141,7 @@ def extract_components(
             units.append(extract(operator, recipe.unit(j), rng))
             if completed is not None:
                 completed(units)
+                operator.gathered.forget()  # a resumed fit has gathered nothing either: both go on alike
         operator = deflate(operator, units[j].Z[:, 0], recipe.deflation) if j + 1 < len(recipe.mu) else operator
     return Extraction(
         Z=np.hstack([unit.Z for unit in units]),
@@ -238,12 +247,15 @@ def _best_of_largest(problem: Problem, recipe: Recipe, norms: Array, count: int,
     wanted = max(RACE_COLUMNS, RACE_TIMES * int(recipe.formulation.levels[0]))
     wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
     kept = top(norms[:, None], wanted)[:, 0]
-    left_out = np.max(np.delete(norms, kept), initial=0.0)
-    if left_out >= (1 - TIED) * np.max(norms):
-        kept = column_order(problem.operator, norms, wanted, rng)
-    kept = np.sort(kept)
+    left_out = norms.copy()
+    left_out[kept] = 0
+    if largest(left_out) >= (1 - TIED) * largest(norms):
+        kept = column_order(problem.operator, norms, wanted, rng, REMOTE_PROBES)
+    kept = np.sort(to_host(kept))
     part = replace(problem, operator=problem.operator.take(kept), penalty=problem.penalty.restrict(kept))
-    finalists = race(part, unit_starts(part, norms[kept], min(count, kept.size), rng), recipe.settings.callback)
+    finalists = race(
+        part, unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng), recipe.settings.callback
+    )
     X = np.hstack([point.X for point in finalists])
     whole = problem.as_batch(X.shape[1])
     points = whole.feasible_set.point(X)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from gpower._arrays import Array, is_device, to_host
 from gpower.devices import is_foreign, taken
 from gpower.operators import BlockMatrix
+from gpower.operators.blocks import not_finite
 from gpower.operators.distributed import DaskMatrix, is_dask
 from gpower.operators.sources import open_source
 from gpower.operators.streamed import StreamedMatrix
@@ -141,8 +142,10 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allo
     if sums is not None and np.all(np.isfinite(sums)):
         return
     if isinstance(X, BlockMatrix):
-        if sums is not None or not isinstance(X, DaskMatrix):  # what is lazy is looked at when it is computed
-            _check_finite_blocks(X, names)
+        later = sums is None and (X.axis == 0 or isinstance(X, DaskMatrix))  # blocks of rows when they are projected
+        place = None if later else X.first_bad()
+        if place is not None:
+            raise not_finite(place[0], name_of(place[1], names))
         return
     values = X.data if sp.issparse(X) else X
     with np.errstate(all="ignore"):
@@ -159,16 +162,6 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allo
     raise ValueError(
         f"Input X contains {kind}, first in column {name_of(j, names)}, row {i} (counted from 0). {remedy}"
     )
-
-
-def _check_finite_blocks(X: BlockMatrix, names: Array | None) -> None:
-    """The same for blocks, which are read once more to find the place."""
-    place = X.first_bad()
-    if place is not None:
-        raise ValueError(
-            f"Input X contains NaN or infinity (inf), first in row {place[0]} (counted from 0), "
-            f"column {name_of(place[1], names)}. Drop or replace those entries before fitting."
-        )
 
 
 def _first_place(X: Any, bad: Array) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, beside, column_dots, column_sums, reciprocal, unit_columns
+from gpower._arrays import Array, beside, column_dots, column_sums, is_device, reciprocal, unit_columns
 
 
 class Penalty(ABC):
@@ -46,8 +46,8 @@ class Penalty(ABC):
         return norms > 0
 
     @abstractmethod
-    def relevance(self, C: Array) -> Array:
-        """|C| (or C₊) of each unit over its threshold, (n, m): above one means active."""
+    def relevance(self, C: Array, T: Array | None = None) -> Array:
+        """|C| (or C₊) of each unit over its threshold, (n, m): above one means active; T is the gradient, if known."""
 
     def restrict(self, idx: Array) -> Penalty:
         """The same wish for the variables `idx` alone."""
@@ -81,7 +81,7 @@ class L1(Penalty):
         """μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, eq. (8)]."""
         return np.any(norms[:, None] * beside(norms, mu) > beside(norms, self.gamma), axis=1)
 
-    def relevance(self, C: Array) -> Array:
+    def relevance(self, C: Array, T: Array | None = None) -> Array:
         """|c| / γ."""
         return np.abs(C) / beside(C, np.maximum(self.gamma, smallest_divisor(C)))
 
@@ -113,9 +113,13 @@ class L0(Penalty):
         """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, eq. (11), errata: the weight is squared]."""
         return np.any((norms[:, None] * beside(norms, mu)) ** 2 > beside(norms, self.gamma), axis=1)
 
-    def relevance(self, C: Array) -> Array:
+    def relevance(self, C: Array, T: Array | None = None) -> Array:
         """|c| / √γ."""
         return np.abs(C) / beside(C, np.maximum(np.sqrt(self.gamma), smallest_divisor(C)))
+
+
+#: Values of which a sample tells the level of the largest.
+SAMPLED = 1 << 14
 
 
 def smallest_divisor(C: Array) -> float:
@@ -128,7 +132,22 @@ def top(values: Array, k: int) -> Array:
     n = values.shape[0]
     if k >= n:
         return np.broadcast_to(beside(values, np.arange(n)[:, None]), (n, values.shape[1]))
+    if is_device(values) and n > SAMPLED:
+        return np.stack([_device_top(values[:, j], k) for j in range(values.shape[1])], axis=1)
+    if values.shape[1] == 1:
+        return np.argpartition(values[:, 0], n - k)[n - k :, None]
     return np.argpartition(values, n - k, axis=0)[n - k :]
+
+
+def _device_top(values: Array, k: int) -> Array:
+    """Indices of the k largest values on a device, which sorts: only those above a level that a sample tells."""
+    n = values.size
+    sample = np.sort(values[:: max(1, n // SAMPLED)])
+    rank = min(sample.size, int(np.ceil(sample.size * (2 * k + 64) / n)) + 8)
+    above = np.flatnonzero(values >= sample[sample.size - rank])
+    if above.size < k:
+        return np.argsort(values)[n - k :]
+    return above[np.argsort(values[above])[above.size - k :]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +167,9 @@ class Cardinality(Penalty):
     def _kept(self, C: Array) -> Array:
         kept = np.zeros_like(C, dtype=bool)
         magnitude = np.abs(C)
-        if self.k.size == 1 or np.all(self.k == self.k[0]):
+        if C.shape[1] == 1:
+            kept[top(magnitude, int(self.k[0]))[:, 0], 0] = True
+        elif self.k.size == 1 or np.all(self.k == self.k[0]):
             kept[top(magnitude, int(self.k[0])), beside(C, np.arange(C.shape[1]))] = True
         else:
             for j, k in enumerate(self.k):
@@ -160,10 +181,10 @@ class Cardinality(Penalty):
         T = C * self._kept(C)
         return column_dots(T, T), 2 * T
 
-    def relevance(self, C: Array) -> Array:
+    def relevance(self, C: Array, T: Array | None = None) -> Array:
         """|c| over the k-th largest; an infinite value marks the k kept ones among ties."""
         magnitude = np.abs(C)
-        kept = self._kept(C)
+        kept = self._kept(C) if T is None else T != 0
         smallest = np.min(np.where(kept, magnitude, np.inf), axis=0)
         ratio = magnitude / np.maximum(smallest, smallest_divisor(C))
         return np.where(kept, np.inf, np.minimum(ratio, 1))
@@ -230,9 +251,9 @@ class L1Ball(Penalty):
         spread = np.mean((b[:count] - mean) ** 2)
         return float(min(mean + np.sqrt(spread * self.s / (count - self.s)), largest))
 
-    def relevance(self, C: Array) -> Array:
+    def relevance(self, C: Array, T: Array | None = None) -> Array:
         """Infinite where the maximiser is active, else |c| over the smallest active one."""
-        active = self.evaluate(C)[1] != 0
+        active = (self.evaluate(C)[1] if T is None else T) != 0
         smallest = np.min(np.where(active, np.abs(C), np.inf), axis=0)
         ratio = np.minimum(np.abs(C) / np.maximum(smallest, smallest_divisor(C)), 1)
         return np.where(active, np.inf, ratio)
@@ -265,7 +286,7 @@ class FixedSupport(Penalty):
         """The variables of the pattern."""
         return np.any(self.pattern, axis=1)
 
-    def relevance(self, C: Array) -> Array:
+    def relevance(self, C: Array, T: Array | None = None) -> Array:
         """Infinite on the pattern, zero elsewhere."""
         return np.where(self.pattern, np.inf, 0.0)
 
@@ -295,10 +316,10 @@ class NonNegative(Penalty):
         """As for the signed penalty."""
         return self.penalty.keep(norms, mu)
 
-    def relevance(self, C: Array) -> Array:
+    def relevance(self, C: Array, T: Array | None = None) -> Array:
         """Relevance of the positive part; negative correlations never matter."""
         P = np.maximum(C, 0)
-        return np.where(P > 0, self.penalty.relevance(P), 0.0)
+        return np.where(P > 0, self.penalty.relevance(P, T), 0.0)
 
     def restrict(self, idx: Array) -> NonNegative:
         """The same wish for the variables `idx` alone."""

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from gpower._arrays import Array, is_device, to_host
 from gpower.metrics import captured_variance
 from gpower.operators import BlockMatrix
+from gpower.operators.blocks import bad_place, not_finite
 from gpower.operators.distributed import DaskMatrix
 from gpower.operators.moments import deviation_norms
 
@@ -31,8 +32,23 @@ def project(X: Any, Z: Array, mean: Array, scale: Array) -> Array:
     if isinstance(X, DaskMatrix):
         return X.lazily(_projected, loadings, mean)
     if isinstance(X, BlockMatrix) and X.axis == 0:
-        return np.concatenate(X.pieces(_projected, X.shares(loadings, mean)))
+        return _projected_rows(X, loadings, mean)
     return _projected(X, loadings, mean)
+
+
+def _projected_rows(X: BlockMatrix, loadings: Array, mean: Array) -> Array:
+    """The same of blocks of rows, which are looked through for holes in the same read."""
+    found = X.pieces(_projected_and_checked, X.shares(loadings, mean))
+    for part, (_, place) in zip(X.slices(), found, strict=True):
+        if place is not None:
+            raise not_finite(place[0] + part.start, place[1])
+    return np.concatenate([scores for scores, _ in found])
+
+
+def _projected_and_checked(block: Any, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
+    """Scores of a block, and where it holds the first value that is not finite."""
+    with np.errstate(all="ignore"):
+        return _projected(block, loadings, mean), bad_place(block)
 
 
 def _projected(X: Any, loadings: Array, mean: Array) -> Array:

@@ -79,10 +79,12 @@ def sparse_pca(
     _check_object(adata)
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
-    if layer is not None and obsm is not None:
-        raise ValueError("layer and obsm both name a matrix; give one of them.")
-    X = adata.obsm[obsm] if obsm is not None else adata.layers[layer] if layer is not None else adata.X
-    genes = None if obsm is not None else _genes(adata, mask_var)
+    X = _matrix(adata, layer, obsm)
+    if obsm is not None and mask_var is not _DEFAULT and mask_var is not None:
+        raise ValueError(f"mask_var chooses genes, and obsm={obsm!r} has none; leave one of them out.")
+    if mask_var is _DEFAULT:
+        mask_var = _HIGHLY_VARIABLE if obsm is None and _HIGHLY_VARIABLE in adata.var else None
+    genes = _genes(adata, mask_var)
     used = X if genes is None else _columns(X, genes)
     model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
     scores = model.fit(used).transform(used)
@@ -99,10 +101,20 @@ def _check_object(adata: Any) -> None:
         raise TypeError(f"sparse_pca takes an AnnData object, not {type(adata).__name__}; use GPower for a matrix.")
 
 
+def _matrix(adata: Any, layer: str | None, obsm: str | None) -> Any:
+    """The matrix to work on."""
+    if layer is not None and obsm is not None:
+        raise ValueError("layer and obsm both name a matrix; give one of them.")
+    for name, key, held in (("layer", layer, adata.layers), ("obsm", obsm, adata.obsm)):
+        if key is not None and key not in held:
+            raise ValueError(f"{name}={key!r} is not there; adata has {list(held)}.")
+    if layer is None and obsm is None and adata.X is None:
+        raise ValueError("adata.X is None; name a matrix with layer or obsm.")
+    return adata.obsm[obsm] if obsm is not None else adata.layers[layer] if layer is not None else adata.X
+
+
 def _genes(adata: Any, mask_var: Any) -> Array | None:
     """Positions of the genes to use; None for all."""
-    if mask_var is _DEFAULT:
-        mask_var = _HIGHLY_VARIABLE if _HIGHLY_VARIABLE in adata.var else None
     if mask_var is None:
         return None
     if isinstance(mask_var, str):

@@ -15,8 +15,8 @@ from gpower.formulations import Problem
 from gpower.operators.base import Operator
 from gpower.postprocess import leading_components
 
-#: Probes of the sketch that estimates the row norms of AᵀA.
-PROBES = 16
+#: Probes of the sketch that estimates the row norms of AᵀA; where reads are dear and it decides more, many.
+PROBES, REMOTE_PROBES = 16, 64
 #: Number of starts of an exact cardinality: starts · n · p stays under WORK, but there are at least FEWEST.
 WORK, FEWEST = 1e8, 32
 
@@ -35,7 +35,9 @@ def auto_starts(operator: Operator) -> int:
     return int(min(n, max(FEWEST, WORK / (p * n))))
 
 
-def column_order(operator: Operator, norms: Array, count: int, rng: np.random.RandomState) -> Array:
+def column_order(
+    operator: Operator, norms: Array, count: int, rng: np.random.RandomState, n_probes: int = PROBES
+) -> Array:
     """Indices of the `count` most promising columns: by norm, ties by an estimate of ‖Aᵀaᵢ‖.
 
     `norms` are those of the variance in use. The row norms of AᵀA are estimated by its product with a few random
@@ -45,7 +47,7 @@ def column_order(operator: Operator, norms: Array, count: int, rng: np.random.Ra
         return np.array([first_largest(norms)])
     rounded = np.round(norms.astype(np.float64) / max(largest(norms), float(np.finfo(norms.dtype).tiny)), 6)
     if np.unique(rounded).size < norms.size:
-        probes = beside(norms, rng.choice([-1.0, 1.0], size=(norms.size, PROBES)).astype(operator.dtype))
+        probes = beside(norms, rng.choice([-1.0, 1.0], size=(norms.size, n_probes)).astype(operator.dtype))
         secondary = np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
         rounded += 4e-7 * secondary / max(largest(secondary), float(np.finfo(norms.dtype).tiny))  # decides ties alone
     order = to_host(np.argsort(-rounded, kind="stable")[:count])

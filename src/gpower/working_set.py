@@ -23,6 +23,7 @@ from gpower._arrays import Array, rows_of, to_host
 from gpower.ascent import AscentResult, maximize
 from gpower.feasible_sets import CorrelationSet, Cube, FeasibleSet, Point
 from gpower.formulations import OnCorrelations, Problem
+from gpower.penalties import Penalty, top
 
 #: Matrices of up to this many entries are ascended directly: there the rounds' overhead is the whole time.
 SMALL = 250_000
@@ -83,7 +84,7 @@ class Rounds(FeasibleSet):
     def argmax_linear(self, g: GradientAt) -> Point:
         """The end of an ascent on the working set, as a point of the whole problem."""
         p, n = self.problem.operator.shape
-        W = working_set(self.problem.penalty.relevance(g.origin))
+        W = working_set(self.problem.penalty, g.origin, g.C)
         share = DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE
         if W.size > min(share * n, max(LEAST, self.problem.operator.widest_gram)):
             start = self.whole.argmax_linear(Point(None, g.C))
@@ -116,14 +117,22 @@ class Rounds(FeasibleSet):
         return self.whole.support_value(g)
 
 
-def working_set(relevance: Array) -> Array:
-    """Sorted indices of the columns to ascend on, from their relevance (n, m): above one means active."""
-    score = relevance[:, 0] if relevance.shape[1] == 1 else relevance.max(axis=1)
-    n = score.size
-    size = max(LEAST, int(GROWTH * int(np.count_nonzero(score > 1))))
+def working_set(penalty: Penalty, C: Array, T: Array) -> Array:
+    """Sorted indices of the columns to ascend on: all active ones, where T ≠ 0, and half as many again.
+
+    One unit orders its columns by |C| alone, the threshold being the same for all; a block by relevance.
+    """
+    n, m = C.shape
+    if m == 1:
+        active = T[:, 0] != 0
+        score = np.where(active, np.inf, np.abs(C[:, 0]))
+    else:
+        score = penalty.relevance(C, T).max(axis=1)
+        active = score > 1
+    size = max(LEAST, int(GROWTH * int(np.count_nonzero(active))))
     if size >= n:
         return np.arange(n)
-    return np.sort(to_host(np.argpartition(score, n - size)[n - size :]))
+    return np.sort(to_host(top(score[:, None], size)[:, 0]))
 
 
 def uses_rounds(problem: Problem, solver: str) -> bool:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpower import GPower
+from gpower.penalties import top
 
 from .device_double import TRANSFERS, DeviceArray
 
@@ -73,6 +74,21 @@ def test_weights_and_new_samples_on_either_side():
     np.testing.assert_allclose(model.transform(X), expected.transform(X), atol=1e-9)
     np.testing.assert_allclose(numbers(expected.transform(DeviceArray(X))), expected.transform(X), atol=1e-9)
     assert model.score(DeviceArray(X)) == pytest.approx(expected.score(X))
+    restored = model.inverse_transform(model.transform(DeviceArray(X)))
+    assert isinstance(restored, DeviceArray)
+    np.testing.assert_allclose(numbers(restored), expected.inverse_transform(expected.transform(X)), atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 50, 3000, 90_000])
+@pytest.mark.parametrize("levels", [None, 40])
+def test_the_largest_of_many_values_are_found_by_a_sample(k, levels):
+    values = np.abs(np.random.default_rng(2).standard_normal((100_000, 2)))
+    values = values if levels is None else np.round(values * levels)  # many ties
+    found = numbers(top(DeviceArray(values), k))
+    assert found.shape == (k, 2)
+    for j in range(2):
+        assert np.unique(found[:, j]).size == k
+        np.testing.assert_array_equal(np.sort(values[found[:, j], j]), np.sort(values[:, j])[-k:])
 
 
 def test_a_model_of_the_device_is_saved_and_named_as_any(tmp_path):

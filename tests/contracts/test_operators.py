@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from gpower.deflation import RULES, deflate
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.operators.base import Operator
+from gpower.operators.distributed import DaskMatrix
 from gpower.operators.streamed import Source, StreamedMatrix
 
 P, N = 15, 20
@@ -94,6 +95,17 @@ def streamed_case(X, axis=0, spare=1 << 20, **options):
     return data_case(streamed(X, axis, spare=spare), dense, **options)
 
 
+def dask_case(X, axis=0, spare=1 << 20, **options):
+    """X as a Dask array of a few rows or columns per chunk, worked on by threads."""
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    dense = X.toarray() if sp.issparse(X) else X
+    lazy = da.from_array(dense, chunks=(4, N) if axis == 0 else (P, 4))
+    if sp.issparse(X):
+        lazy = lazy.map_blocks(type(X))
+    return data_case(DaskMatrix(lazy, spare), dense, **options)
+
+
 def covariance_case(dtype=np.float64):
     A = standardized(table())
     return Case(Covariance((A.T @ A).astype(dtype)), A, A)
@@ -158,6 +170,17 @@ BASES = {
         sp.csr_array(sparse_table()), scale=True, sample_weight=weights()
     ),
     "streamed CSC": lambda: streamed_case(sp.csc_array(sparse_table()), axis=1),
+    "Dask rows": lambda: dask_case(table()),
+    "Dask columns": lambda: dask_case(table(), axis=1),
+    "Dask rows weighted scaled": lambda: dask_case(table(), scale=True, sample_weight=weights()),
+    "Dask columns weighted scaled": lambda: dask_case(table(), 1, scale=True, sample_weight=weights()),
+    "Dask uncentred": lambda: dask_case(table(), center=False),
+    "Dask rows with little memory": lambda: dask_case(table(), spare=512, scale=True, sample_weight=weights()),
+    "Dask float32": lambda: dask_case(table(np.float32)),
+    "Dask CSR": lambda: dask_case(sp.csr_matrix(sparse_table())),
+    "Dask CSR weighted scaled": lambda: dask_case(sp.csr_matrix(sparse_table()), scale=True, sample_weight=weights()),
+    "Dask CSR float32": lambda: dask_case(sp.csr_matrix(sparse_table().astype(np.float32))),
+    "Dask CSC": lambda: dask_case(sp.csc_matrix(sparse_table()), axis=1),
     "covariance": covariance_case,
     "covariance float32": lambda: covariance_case(np.float32),
 }
@@ -171,6 +194,7 @@ DEFLATED = {
         "streamed rows",
         "streamed rows with little memory",
         "streamed CSR",
+        "Dask rows",
         "covariance",
         "covariance float32",
     )

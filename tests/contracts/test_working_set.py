@@ -85,10 +85,10 @@ def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
     """The result, the value of every round, and the sizes of the working sets."""
     values, sizes = [problem.objective.value_and_gradient(start)[0]], []
 
-    def remembered(relevance):
-        W = working_set(relevance)
+    def remembered(penalty, C, T):
+        W = working_set(penalty, C, T)
         sizes.append(W.size)
-        active = np.flatnonzero(np.any(relevance > 1, axis=1))
+        active = np.flatnonzero(np.any(T != 0, axis=1))
         assert np.isin(active, W).all()
         return W
 
@@ -293,26 +293,31 @@ def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A,
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(relevance=arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=st.floats(0, 3)))
-def test_the_working_set_holds_every_active_column_and_then_the_most_relevant(relevance):
-    n = relevance.shape[0]
+@given(C=arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=st.floats(-3, 3)))
+def test_the_working_set_holds_every_active_column_and_then_the_most_relevant(C):
+    n, m = C.shape
+    wish = L1(np.linspace(0.8, 1.2, m))
+    T = wish.evaluate(C)[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpower.working_set, "LEAST", 3)
-        W = working_set(relevance)
-    active = np.flatnonzero(np.any(relevance > 1, axis=1))
+        W = working_set(wish, C, T)
+    active = np.flatnonzero(np.any(T != 0, axis=1))
     assert np.isin(active, W).all()
     assert W.size == min(n, max(3, int(1.5 * active.size)))
     assert np.all(np.diff(W) > 0)
-    outside = np.setdiff1d(np.arange(n), W)
+    outside, relevance = np.setdiff1d(np.arange(n), W), wish.relevance(C).max(axis=1)
     if outside.size:
-        assert relevance.max(axis=1)[outside].max() <= relevance.max(axis=1)[W].min()
+        assert relevance[outside].max() <= relevance[W].min()
 
 
-def test_the_working_set_takes_infinite_relevance():
-    relevance = np.r_[np.full(30, np.inf), np.linspace(0, 1, 70)][:, None]
-    W = working_set(relevance)
+@pytest.mark.parametrize("m", [1, 2])
+def test_of_tied_columns_the_working_set_takes_the_active_ones(m):
+    C = np.ones((100, m))
+    wish = Cardinality(np.full(m, 30))
+    T = wish.evaluate(C)[1]
+    W = working_set(wish, C, T)
     assert W.size == 45
-    np.testing.assert_array_equal(W, np.r_[np.arange(30), np.arange(85, 100)])
+    assert np.isin(np.flatnonzero(T[:, 0]), W).all()
 
 
 def sized(p, n, **options):

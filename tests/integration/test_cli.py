@@ -503,6 +503,20 @@ class TestErrors:
         assert result.stdout == ""
 
 
+class TestDevice:
+    def test_without_a_gpu_one_line_says_so(self, gpower, expression):
+        result = gpower("fit", expression, "-k", "5", "--device", "cuda")
+        if result.exit_code == 0:
+            pytest.skip("there is a GPU")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: ")
+        assert "CuPy" in result.stderr
+
+    def test_another_name_is_refused(self, gpower, expression):
+        result = gpower("fit", expression, "-k", "5", "--device", "tpu")
+        assert (result.exit_code, "use cpu or cuda" in result.stderr) == (1, True)
+
+
 class TestCertify:
     def test_says_how_much_of_the_best_possible_was_found(self, gpower, tmp_path):
         path = tmp_path / "pitprops.csv"

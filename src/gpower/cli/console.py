@@ -128,13 +128,17 @@ def read(
     return table, [f"{hint}." for hint in hints(path, table, **layout, covariance=covariance)]
 
 
-def fitted(table: "Table", options: dict[str, Any], err: Console) -> tuple["GPower", list[str]]:
-    """The model, with its warnings as notes on stderr."""
+def fitted(table: "Table", options: dict[str, Any], err: Console, device: str = "cpu") -> tuple["GPower", list[str]]:
+    """The model, on the host wherever it was fitted, with its warnings as notes on stderr."""
     from gpower import GPower
+    from gpower.devices import on_host, to_device
 
     n_samples, n_features = table.X.shape
     with noted(err) as notes, progress(err, f"fitting {n_samples} × {n_features}") as tell:
-        model = GPower(**options, callback=tell).fit(table.labelled())
+        X = table.labelled() if device == "cpu" else to_device(table.X, device)
+        model = GPower(**options, callback=tell).fit(X)
+    for name in ("components_", "mean_", "scale_") if device != "cpu" else ():
+        setattr(model, name, on_host(getattr(model, name)))
     return model, notes
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,6 +137,7 @@ def fit(
         Path | None,
         method_option(metavar="DIR", help="Decode a compressed store once into this folder, and read it from there."),
     ] = None,
+    device: Annotated[str, method_option(metavar="NAME", help="cpu, or cuda: a GPU, which needs CuPy.")] = "cpu",
     scheduler: Annotated[
         str | None,
         method_option(metavar="ADDRESS", help="Work on the Dask cluster at tcp://…, whose workers see DATA too."),
@@ -193,7 +195,7 @@ def fit(
         "verbose": verbose,
     }
     console, err = Console(), Console(stderr=True)
-    with manners(err), logged(verbose):
+    with manners(err), logged(verbose), ExitStack() as stack:
         from gpower.plotting import prepare_picture, write_picture
 
         folder = None if output is None else made(output)
@@ -207,10 +209,10 @@ def fit(
         if cache is not None:
             table = _decoded(table, data, cache, scheduler, err)
         if scheduler is not None:
-            table = _on_cluster(table, data, key, scheduler)
+            table = _on_cluster(table, data, key, scheduler, stack)
         if cardinality == "auto":
             options["cardinality"] = _chosen(table, options, {"cv": folds, "rule": rule}, err)
-        model, notes = fitted(table, options, err)
+        model, notes = fitted(table, options, err, device)
         names = variable_names(table)
         if as_json:
             typer.echo(json.dumps(attributes(model, names, [*doubts, *notes]), allow_nan=False))
@@ -245,20 +247,24 @@ def _decoded(table: "Table", data: Path, cache: Path, scheduler: str | None, err
         return replace(table, X=cached(table.X, cache))
 
 
-def _on_cluster(table: "Table", data: Path, key: str | None, scheduler: str) -> "Table":
-    """The table as a Dask array of a cluster."""
+def _on_cluster(table: "Table", data: Path, key: str | None, scheduler: str, stack: ExitStack) -> "Table":
+    """The table as a Dask array of a cluster, to which the connection lasts as long as the stack."""
     from dataclasses import replace
 
     from gpower.operators.distributed import connect, from_store
 
-    connect(scheduler)
-    return replace(table, X=from_store(data.resolve(), key))
+    lazy = from_store(data.resolve(), key)
+    stack.enter_context(connect(scheduler))
+    return replace(table, X=lazy)
 
 
 def _chosen(table: "Table", options: dict[str, Any], how: dict[str, Any], err: Console) -> list[int]:
     """The number of variables of each component by cross-validation, said on stderr."""
     from gpower import GPower, GPowerCV
+    from gpower.operators.streamed import Source
 
+    if isinstance(table.X, Source) or hasattr(table.X, "dask"):
+        raise ValueError("-k auto needs the table in memory, to split its samples; give the number of variables.")
     known, defaults = GPowerCV().get_params(), GPower().get_params()
     idle = ("cardinality", "verbose")
     other = [name for name, value in options.items() if name not in (*known, *idle) and value != defaults[name]]

@@ -88,7 +88,7 @@ class Operator(ABC):
 
     @property
     def is_remote(self) -> bool:
-        """Whether a read of the matrix costs much more than arithmetic with what was read."""
+        """Whether a step on the whole matrix costs much more than arithmetic with a few gathered columns."""
         return False
 
     @property

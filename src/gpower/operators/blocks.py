@@ -112,7 +112,7 @@ class BlockMatrix(ABC):
 
     def share(self, idx: Array) -> float:
         """Of a read of the matrix, what it takes to gather some columns: blocks of rows are read whole."""
-        return 1.0 if self.axis == 0 else len(idx) / self.shape[1]
+        return float(len(idx) > 0) if self.axis == 0 else len(idx) / self.shape[1]
 
     @abstractmethod
     def shifted(self, shift: Array) -> BlockMatrix:
@@ -192,6 +192,14 @@ def first_rows(block: Any, count: int) -> Array:
     """The first rows of a block, dense."""
     rows = block[:count]
     return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+
+
+def not_finite(row: int, column: Any) -> ValueError:
+    """What to say of an entry that is not finite."""
+    return ValueError(
+        f"Input X contains NaN or infinity (inf), first in row {row} (counted from 0), column {column}. "
+        "Drop or replace those entries."
+    )
 
 
 def bad_place(block: Any) -> tuple[int, int] | None:

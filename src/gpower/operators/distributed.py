@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array
-from gpower.operators.blocks import BlockMatrix, Share, Work, as_block, bad_place, less
+from gpower.operators.blocks import BlockMatrix, Share, Work, as_block, bad_place, less, not_finite
 from gpower.operators.sources import open_source
 from gpower.operators.streamed import MEMORY_SHARE, StoreError, free_memory, read_block
 
@@ -28,6 +28,8 @@ from gpower.operators.streamed import MEMORY_SHARE, StoreError, free_memory, rea
 PERSISTED_SHARE = 0.55
 #: Size of the blocks that a store is cut into.
 BLOCK_BYTES = 1 << 26
+#: Seconds to wait for a scheduler.
+TIMEOUT = 10.0
 #: What a cluster that is gone makes Dask raise, here by name so that Dask need not be imported.
 _LOST = ("CommClosedError", "CancelledError", "FuturesCancelledError", "KilledWorker", "TimeoutError")
 
@@ -270,11 +272,7 @@ def _finite_piece(block: Any, work: Work, dtype_in: np.dtype, shares: Any, block
     """The result of a chunk that must hold numbers throughout."""
     place = bad_place(block)
     if place is not None:
-        row = place[0] + (block_info[0]["array-location"][0][0] if block_info else 0)
-        raise ValueError(
-            f"Input X contains NaN or infinity (inf), first in row {row} (counted from 0), column {place[1]}. "
-            "Drop or replace those entries."
-        )
+        raise not_finite(place[0] + (block_info[0]["array-location"][0][0] if block_info else 0), place[1])
     return work(as_block(block, dtype_in), *shares)
 
 
@@ -334,14 +332,14 @@ def _client() -> Any:
         return None
 
 
-def connect(address: str) -> Any:
-    """A client of the cluster at an address, which later fits use."""
+def connect(address: str, timeout: float | None = None) -> Any:
+    """A client of the cluster at an address, which later fits use; seconds to wait for an answer."""
     try:
         from distributed import Client
     except ImportError:
         raise ImportError('A cluster needs dask and distributed: pip install "gpower[dask]".') from None
     try:
-        return Client(address, timeout=10)
+        return Client(address, timeout=TIMEOUT if timeout is None else timeout)
     except OSError as error:
         raise OSError(f"No Dask scheduler answers at {address} ({error}).") from None
 

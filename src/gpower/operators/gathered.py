@@ -26,6 +26,10 @@ class Gathered:
         at[at == self.idx.size] = 0
         return at if np.array_equal(self.idx[at], idx) else None
 
+    def forget(self) -> None:
+        """Hold nothing."""
+        self.idx, self.A, self.G = np.zeros(0, np.intp), np.zeros((0, 0)), None
+
     def gather(self, idx: Array, fetch: Callable[[Array], Array], gram: bool) -> None:
         """Hold the columns `idx` (sorted), fetching those not held yet, and their Gram matrix if asked for."""
         at = np.searchsorted(self.idx, idx)

@@ -73,8 +73,17 @@ def combine_few(operator: Operator, T: Array, rows: Array) -> Array:
 
 
 def _product(A: Any, Y: Array) -> Array:
-    """A @ Y; one vector on a device as a vector, which reads the matrix faster."""
-    return (A @ Y[:, 0])[:, None] if is_device(Y) and Y.shape[1] == 1 else A @ Y
+    """A @ Y; on a device in the form that reads the matrix fastest, measured on an H200 with CuPy 14.
+
+    Rows of Yᵀ beside each other; a single one in double precision twice, since two are read faster than one.
+    """
+    if not is_device(Y):
+        return np.asarray(A @ Y)
+    if Y.shape[1] > 1:
+        return (Y.T.copy() @ A.T).T
+    if Y.dtype == np.float64:
+        return (np.stack([Y[:, 0], Y[:, 0]]) @ A.T).T[:, :1]
+    return (A @ Y[:, 0])[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +143,8 @@ class DataMatrix(Operator):
 
     @property
     def is_remote(self) -> bool:
-        """Whether X is in blocks somewhere else."""
-        return isinstance(self.X, BlockMatrix)
+        """Whether X is in blocks somewhere else, or on a device, where every small step costs a wait."""
+        return isinstance(self.X, BlockMatrix) or is_device(self.X)
 
     @property
     def widest_take(self) -> int:

@@ -23,8 +23,8 @@ THREADED, MOST_THREADS = 2_000_000, 8
 SPARSE_BLOCK = 1 << 16
 #: Rows of a sparse matrix whose products are summed at once.
 SPARSE_ROWS = 1 << 12
-#: Entries of an array on a device that are centred at once.
-DEVICE_BLOCK = 1 << 26
+#: Entries of an array on a device that are centred at once, and rows that are summed at once.
+DEVICE_BLOCK, DEVICE_ROWS = 1 << 28, 1 << 10
 #: Rows whose means shift the data before its moments are summed.
 FIRST_ROWS = 32
 
@@ -106,6 +106,7 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     shift = np.where(np.all(first == first[0], axis=0), first[0], shift)  # a constant column deviates by exactly 0
     if np.all(np.abs(shift) <= 2 * spread):
         shift = np.zeros_like(shift)
+    del first  # of a matrix in blocks these rows are ours
     sums, squares = _shifted_sums(X, shift, weight)
     mean = shift + sums / total
     kept = squares - sums**2 / total
@@ -154,28 +155,28 @@ def _shifted_sums(X: Any, shift: Array, weight: Array | None) -> tuple[Array, Ar
 
 def _device_sums(X: Array, weight: Array | None) -> Array:
     """Weighted sums of the columns of an array on a device, in float64."""
-    if weight is None:
-        return X.sum(axis=0, dtype=np.float64)
-    parts = [X[rows].T.astype(np.float64) @ beside(X, weight[rows].astype(np.float64)) for rows in _device_rows(X)]
-    return np.sum(np.stack(parts), axis=0)
+    sums = np.zeros_like(X, dtype=np.float64, shape=(X.shape[1],))
+    w = np.ones_like(X, shape=(X.shape[0],)) if weight is None else beside(X, weight.astype(X.dtype))
+    for rows in _device_rows(X):  # products with a vector read at full speed; few rows at a time keep their digits
+        sums += w[rows] @ X[rows]
+    return sums
 
 
 def _device_squares(X: Array, mean: Array, weight: Array | None) -> Array:
     """Weighted sums of (x − mean)² of its columns, a few rows at a time."""
     squares = np.zeros_like(X, dtype=np.float64, shape=(X.shape[1],))
     shift = mean.astype(X.dtype)
+    w = np.ones_like(X, shape=(X.shape[0],)) if weight is None else beside(X, weight.astype(X.dtype))
     for rows in _device_rows(X):
         D = X[rows] - shift
         D *= D
-        if weight is not None:
-            D *= beside(X, weight[rows])[:, None]
-        squares += D.sum(axis=0, dtype=np.float64)
+        squares += w[rows] @ D
     return squares
 
 
 def _device_rows(X: Array) -> list[slice]:
     """Blocks of rows that take little of a device's memory."""
-    step = max(1, DEVICE_BLOCK // X.shape[1])
+    step = max(1, min(DEVICE_BLOCK // X.shape[1], DEVICE_ROWS))
     return [slice(start, start + step) for start in range(0, X.shape[0], step)]
 
 

@@ -49,7 +49,8 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
         "h5py": _from_hdf5,
         "anndata": _from_backed,
     }.get(package)
-    if opener is None or not hasattr(X, "shape") or not hasattr(X, "dtype"):
+    in_memory = isinstance(X, np.ndarray) or sp.issparse(X)  # a view of an AnnData is that
+    if opener is None or in_memory or not hasattr(X, "shape") or not hasattr(X, "dtype"):
         return None
     group = getattr(X, "group", X)
     place = str(getattr(group, "name", "") or "").strip("/")

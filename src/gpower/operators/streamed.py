@@ -156,7 +156,7 @@ class StreamedMatrix(BlockMatrix):
     def __getitem__(self, key: tuple[slice, Array]) -> Any:
         """Columns ``X[:, idx]``; of a store that is kept by column only what holds them is read."""
         idx = np.asarray(key[1])
-        if self.share(idx) == 1:
+        if self.share(idx) in (0, 1):
             return super().__getitem__(key)
         first = np.unique(idx // self.source.grain) * self.source.grain
         ends = np.minimum(first + self.source.grain, self.shape[1])
@@ -167,7 +167,7 @@ class StreamedMatrix(BlockMatrix):
     def share(self, idx: Array) -> float:
         """Of a read of the matrix, what it takes to gather some columns; all of it where that is most of it."""
         if self.axis == 0:
-            return 1.0
+            return super().share(idx)
         read = np.unique(idx // self.source.grain).size * self.source.grain / self.shape[1]
         return float(read) if read <= MOST_SHARE else 1.0
 
