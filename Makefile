@@ -1,6 +1,7 @@
 # make demo   the main job on bundled data, with a picture
 # make test   lint, types, import floors and the whole test suite
 # make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
+# make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
 # All set up a virtual environment inside the checkout the first time.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint types floors unit bench bench-full format clean
+.PHONY: demo test lint types floors unit bench bench-full paper paper-full format clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
@@ -41,6 +42,12 @@ bench: $(STAMP)
 
 bench-full: $(STAMP)
 	$(BIN)/python -m benchmarks --full
+
+paper: $(STAMP)
+	$(BIN)/python -m experiments.journee2010
+
+paper-full: $(STAMP)
+	$(BIN)/python -m experiments.journee2010 --full
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
