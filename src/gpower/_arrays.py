@@ -97,6 +97,7 @@ def polar_normalizer(gram: Array) -> Normalizer:
     if w[0] > 1e-3 * w[-1]:  # the common case: Y (YᵀY)^{-1/2}
         return Normalizer((V / np.sqrt(w)) @ V.T, V[:, :0])
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0))  # (m,)
+    norms = np.where(norms > 64 * np.finfo(norms.dtype).eps * norms.max(), norms, 0)  # what is less is rounding
     inverse = reciprocal(norms)
     w, V = np.linalg.eigh(inverse[:, None] * gram * inverse)
     kept = w > 1e3 * np.finfo(w.dtype).eps * max(w[-1], 1.0)

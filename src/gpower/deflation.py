@@ -89,6 +89,16 @@ class Deflated(Operator):
         return self.base.widest_gram
 
     @property
+    def precision(self) -> float:
+        """As the base."""
+        return self.base.precision
+
+    @property
+    def noise(self) -> float:
+        """As the base: what was there before the deflation is what rounds."""
+        return self.base.noise
+
+    @property
     def is_remote(self) -> bool:
         """As the base."""
         return self.base.is_remote
@@ -215,7 +225,7 @@ def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
     """Norms of A − y zᵀ; only columns with z ≠ 0 change. What rounding alone leaves of a column is zero."""
     before = operator.column_norms.astype(np.float64) ** 2
     whole = _parts(operator)[0].column_norms.astype(np.float64) ** 2
-    eps, t = float(np.finfo(operator.dtype).eps), z[:, 0].astype(np.float64)
+    eps, t = operator.precision, z[:, 0].astype(np.float64)
     idx = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
     if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
         after, noise = before - t**2, 32 * eps

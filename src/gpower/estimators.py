@@ -233,7 +233,7 @@ class GPower(SparsePCAEstimator):
         self._stream: RunningMoments | None = None
         self._extracted(operator, moments, recipe)
         if self.certify:
-            self._certified(certify(self, X, sample_weight=sample_weight))
+            self._certified(certify(self, X, sample_weight=sample_weight) if moments.norms.any() else ())
         return self._given_back(back)
 
     def _given_back(self, back: Callable[[Any], Any]) -> Self:
@@ -304,8 +304,9 @@ class GPower(SparsePCAEstimator):
 
     def _certified(self, proofs: Sequence[Certificate]) -> Self:
         """Keep what was proven of every component, on what the earlier ones leave."""
-        self.upper_bound_ = np.array([proof.upper_bound for proof in proofs])
-        self.optimality_ratio_ = np.array([proof.ratio for proof in proofs])
+        count = len(self.components_)  # data that do not vary leave nothing to prove
+        self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
+        self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
         return self
 
     def _without_holes(self, X: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from gpower._arrays import Array, beside, embedded, largest, orient, rows_of, to_host
 from gpower.ascent import AscentResult, AscentState, maximize
 from gpower.calibration import calibrate
-from gpower.deflation import deflate
+from gpower.deflation import Deflated, deflate
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Formulation, Problem
 from gpower.operators.base import Operator
@@ -160,6 +160,8 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
         return _pca(operator, recipe)
     norms = recipe.formulation.norms(operator)
     problem, gamma = recipe.formulation.problem(operator, norms, np.asarray(recipe.mu), recipe.regularization)
+    if largest(norms) <= operator.noise and isinstance(operator, Deflated):  # nothing but rounding is left
+        return _as_extraction(np.zeros_like(norms, shape=(operator.shape[1], len(recipe.mu))), gamma)
     problem, kept = _screened(problem, norms)
     if kept.size < operator.shape[1]:
         norms = rows_of(norms, kept)
@@ -335,6 +337,8 @@ def _filled(problem: Problem, point: Point) -> tuple[Array, float]:
 def _swapped(problem: Problem, point: Point, z: Array) -> Array:
     """The support after swap polish among the variables most correlated with the component."""
     support = to_host(np.flatnonzero(z))
+    if support.size == 0:
+        return support
     count = min(SWAP_CANDIDATES + support.size, z.size)
     candidates = np.union1d(support, to_host(top(np.abs(point.C), count)[:, 0]))
     S = problem.operator.gram(candidates).astype(np.float64)

@@ -30,8 +30,10 @@ def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
     one_of(params["covariance"], "covariance", (None, "precomputed"))
     one_of(params["refit"], "refit", ("auto", "norms", "variance", None))
     one_of(params["deflation"], "deflation", RULES)
-    for name in ("positive", "center", "scale", "polish", "acceleration"):
+    for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume"):
         one_of(params[name], name, (True, False))
+    if params["callback"] is not None and not callable(params["callback"]):
+        raise ValueError(f"callback={params['callback']!r}: a function of the state of the ascent is needed, or None.")
     block = params["method"] == "block"
     _check_combinations(params, block, m, shape)
     return Recipe(
@@ -64,6 +66,8 @@ def _check_combinations(params: dict[str, Any], block: bool, m: int, shape: tupl
             f"{' and '.join(given)} are set together, but each of them fixes the sparsity; "
             "keep one and leave the others None."
         )
+    if params["variance"] == "l1" and params["certify"]:
+        raise ValueError('certify=True bounds ‖Az‖₂²; it says nothing of variance="l1".')
     if params["variance"] == "l1" and (block or params["covariance"] is not None):
         other = 'method="block"' if block else 'covariance="precomputed"'
         raise ValueError(
@@ -206,7 +210,12 @@ def check_weights(weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
     """Non-negative sample weights, or None."""
     if weight is None:
         return None
-    w = np.asarray(weight, np.float64)
+    try:
+        w = np.asarray(weight, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight={reprlib.repr(weight)} does not hold numbers; give one non-negative number per sample."
+        ) from None
     if w.ndim == 0:
         w = np.full(n_samples, float(w))
     if w.shape != (n_samples,):

@@ -244,6 +244,21 @@ def test_l1_variance_is_refused_with_the_way_out():
     assert certify(model.components_, X)[0].upper_bound > 0
 
 
+@pytest.mark.filterwarnings("ignore")
+class TestRounding:
+    def test_no_penalty_at_all(self):
+        X = np.random.default_rng(0).standard_normal((20, 5))
+        model = GPower(1, gamma=0, certify=True).fit(X)
+        assert model.optimality_ratio_[0] == pytest.approx(1)
+
+    @pytest.mark.parametrize("seed", [121, 129])
+    def test_what_a_deflation_leaves_of_sparse_data_with_offsets_is_still_a_covariance(self, seed):
+        rng = np.random.default_rng(seed)
+        X = sp.csr_array(rng.standard_normal((3, 6)) + rng.choice([0.0, 1e3, 1e4], 6))
+        proofs = certify(GPower(3, cardinality=3, deflation="schur").fit(X), X)
+        assert all(proof.upper_bound >= proof.value for proof in proofs)
+
+
 class TestEstimator:
     def test_stores_what_certify_proves(self):
         S = load_pitprops().correlation
@@ -269,3 +284,16 @@ class TestEstimator:
         np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20, 50)))
         with pytest.raises(ValueError, match="needs the matrix in the memory"):
             GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")
+
+    def test_constant_data_leave_nothing_to_prove(self):
+        with pytest.warns(Warning, match="do not vary|no active variable"):
+            model = GPower(1, cardinality=1, certify=True).fit(np.ones((5, 3)))
+        np.testing.assert_array_equal(model.optimality_ratio_, [1.0])
+
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [({"certify": "yes"}, "certify='yes'"), ({"certify": True, "variance": "l1"}, "says nothing of variance")],
+    )
+    def test_what_cannot_be_certified_is_refused_before_the_fit(self, options, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            GPower(1, **options).fit(np.eye(4))

@@ -187,3 +187,43 @@ def test_calibration_among_identical_columns_ends_before_rounding_decides():
     assert any("No gamma was found" in str(warning.message) for warning in caught)
     np.testing.assert_array_equal(model.cardinality_, [2, 2])
     np.testing.assert_allclose(np.abs(model.components_[model.components_ != 0]), np.sqrt(0.5))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("deflation", ["projection", "orthogonalized", "schur"])
+def test_more_components_than_the_rank_of_data_with_offsets_end_in_zeros(deflation, seed, container):
+    """What three samples leave of themselves is the rounding of centring, not data."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((3, 6)) + rng.choice([0.0, 1e3, 1e4], 6)
+    model = GPower(3, cardinality=3, deflation=deflation).fit(container(X))
+    assert np.all(np.isfinite(model.components_))
+    assert model.explained_variance_ratio_.sum() <= 1 + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_block_of_more_units_than_the_rank_does_not_fall():
+    X = np.array(
+        [
+            [0, 2, -1, 0, -1, 2, -2, -2, -3, -2, 3, 3, 2, -1],
+            [-2, 3, 0, 3, -1, 0, 3, -1, -2, 2, -2, 1, 3, 0],
+            [-1, 1, 3, 1, 3, -1, 1, -3, 0, 2, 3, 1, 1, -2.0],
+        ]
+    )
+    model = GPower(3, method="block", cardinality=(9, 1, 13), scale=True).fit(X)
+    assert model.explained_variance_ratio_.sum() <= 1 + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_single_precision_without_centring_and_more_components_than_samples():
+    X = np.array(
+        [
+            [999.68, -0.747457, 9.645575, 1002.0588, 1001.7933, 999.9901],
+            [1000.1642, 0.026211, 8.653247, 1000.5455, 1000.287, 999.8074],
+            [1000.3097, 0.162652, 9.60077, 997.9454, 998.2429, 1000.5667],
+        ],
+        np.float32,
+    )
+    model = GPower(4, cardinality=(1, 6, 6, 1), center=False).fit(X)
+    assert np.all(np.isfinite(model.components_))

@@ -64,10 +64,10 @@ def candidates(operator: Operator, support: Array, most: int = MOST) -> Candidat
         squares *= 1 + 64 * operator.shape[0] * float(np.finfo(operator.dtype).eps)  # rounding of the norms
         idx, floor = _largest(squares, support, most)
         S = _covariance(operator, idx)
-        shift = semidefinite_shift(S)
+        shift = semidefinite_shift(S, operator.noise**2)
         return Candidates(idx, S + shift * np.eye(idx.size), floor + shift, shift)
     S = _covariance(operator, np.arange(n))
-    shift = semidefinite_shift(S)
+    shift = semidefinite_shift(S, operator.noise**2)
     return Candidates(np.arange(n), S + shift * np.eye(n), 0.0, shift).narrow(most, support)
 
 

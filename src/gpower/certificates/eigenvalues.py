@@ -42,15 +42,16 @@ def largest_eigenvalue(M: Array) -> float:
     return float(w[-1]) + rounding(w)
 
 
-def semidefinite_shift(S: Array) -> float:
+def semidefinite_shift(S: Array, entry_noise: float = 0.0) -> float:
     """A δ ≥ 0 for which S + δI is positive semidefinite, proven by Cholesky; zero but for rounding for a covariance.
 
     The factorisation of S + δI succeeds only if S + δI is positive definite up to n ε tr(S), which is added.
+    `entry_noise` is the rounding that the entries of S carry from larger numbers, as after a deflation.
     """
     n, largest = S.shape[0], float(np.max(np.abs(S), initial=0))
     if largest == 0:
         return 0.0
-    noise = 8 * n * EPS * max(float(np.trace(S)), largest)
+    noise = max(8 * n * EPS * max(float(np.trace(S)), largest), n * entry_noise)
     for share in SHIFTS:
         shift = share * n * largest + noise
         try:

@@ -19,8 +19,9 @@ from gpower.certificates.wide import whole_eigenvalue
 
 #: Smoothings and steps of the row bound.
 SMOOTHINGS, STEPS = (0.03, 0.01, 0.003, 0.001), 40
-#: Above this number of variables the row bound is left out.
-MOST = 600
+#: Above this number of variables the row bound is left out, and below this γ, relative to the best bound, there is
+#: nothing to gain by it: the penalty is rounding.
+MOST, NEGLIGIBLE = 600, 1e-9
 
 
 def penalized_bound(cascade: Cascade, gamma: float) -> float:
@@ -39,7 +40,7 @@ def penalized_bound(cascade: Cascade, gamma: float) -> float:
         A, x = cascade.columns(gamma)
         if x is not None:
             best = min(best, covering_eigenvalue(A, x, gamma))
-        if used.size <= MOST and not cascade.clock.expired:
+        if used.size <= MOST and gamma > NEGLIGIBLE * best and not cascade.clock.expired:
             best = min(best, _row_bound(S, gamma, best, cascade.clock) - view.shift)
     return max(best, 0.0)
 

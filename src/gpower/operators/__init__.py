@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, beside, is_device
+from gpower._arrays import Array, beside, is_device, largest
 from gpower.operators.base import Operator, PassCounter, Restriction
 from gpower.operators.blocks import BlockMatrix, less
 from gpower.operators.in_memory import GRAMS_AT_ONCE, Covariance, DataMatrix
@@ -84,7 +85,8 @@ def as_operator(
             S *= column_scale[:, None] * column_scale
         return Covariance(S, counter=counter), found
     norms = found.norms.astype(X.dtype)
-    return DataMatrix(X, norms, q, row_scale, column_scale, mean, counter=counter), found
+    loss = largest(replace(found, mean=mean).centring_loss(X.dtype)) if mean is not None else 0.0
+    return DataMatrix(X, norms, q, row_scale, column_scale, mean, loss, counter=counter), found
 
 
 def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:

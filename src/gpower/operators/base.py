@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpower._arrays import Array, beside, column_dots, to_host
+from gpower._arrays import Array, beside, column_dots, largest, to_host
 from gpower.operators.gathered import Gathered
 
 
@@ -85,6 +85,16 @@ class Operator(ABC):
     def widest_gram(self) -> int:
         """Number of columns whose Gram matrix still takes little room beside the matrix."""
         return self.shape[1]
+
+    @property
+    def precision(self) -> float:
+        """Relative rounding error of a product with a column."""
+        return float(np.finfo(self.dtype).eps)
+
+    @property
+    def noise(self) -> float:
+        """Norm below which a column that something was subtracted from is rounding."""
+        return 1e3 * self.precision * largest(self.column_norms)
 
     @property
     def is_remote(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, beside, column_dots, embedded, is_device, rows_of, to_host
+from gpower._arrays import Array, beside, column_dots, embedded, is_device, largest, rows_of, to_host
 from gpower.operators.base import Operator, Restriction
 from gpower.operators.blocks import BlockMatrix
 from gpower.operators.moments import block_gram
@@ -102,6 +102,8 @@ class DataMatrix(Operator):
         r (square roots of the sample weights) and s; None stands for ones.
     mean : ndarray of shape (n_features,) or None
         Means of the columns of X that centring removes; only blocks need them.
+    centring_loss : float
+        Relative rounding error of products that are centred afterwards.
     """
 
     X: Any
@@ -110,6 +112,12 @@ class DataMatrix(Operator):
     row_scale: Array | None = None
     column_scale: Array | None = None
     mean: Array | None = None
+    centring_loss: float = 0.0
+
+    @property
+    def precision(self) -> float:
+        """Rounding of the number type, or of centring where that is larger."""
+        return max(float(np.finfo(self.dtype).eps), self.centring_loss)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -276,6 +284,11 @@ class Covariance(Operator):
 
     S: Array
     has_samples = False
+
+    @property
+    def noise(self) -> float:
+        """Norms are roots of differences of squares, which are what is rounded."""
+        return 8 * float(np.sqrt(np.finfo(self.dtype).eps)) * largest(self.column_norms)
 
     def in_double(self) -> Covariance:
         """The same in float64."""
