@@ -311,10 +311,10 @@ class GPower(SparsePCAEstimator):
 
     def _without_holes(self, X: Any) -> Any:
         """X, with missing entries filled if that was asked for."""
+        if is_device(X):
+            self._check_device()
         if one_of(self.missing, "missing", ("error", "impute")) == "error":
             return X
-        if is_device(X):
-            raise ValueError('missing="impute" fills the holes of a table on the host; pass X.get() or X.cpu().')
         if sp.issparse(X) or isinstance(X, BlockMatrix) or self.covariance is not None:
             what = "a sparse matrix, whose absent entries are zeros" if sp.issparse(X) else "a covariance"
             what = "in blocks, on disk or on a cluster" if isinstance(X, BlockMatrix) else what
@@ -324,6 +324,13 @@ class GPower(SparsePCAEstimator):
             return X
         rank = whole(self.n_components, "n_components", 1)
         return impute(X, rank, center=bool(self.center), scale=bool(self.scale)).X
+
+    def _check_device(self) -> None:
+        """Refuse what is not done on a device."""
+        ordinary = {"variance": "l2", "covariance": None, "missing": "error", "certify": False}
+        odd = [f"{name}={getattr(self, name)!r}" for name, value in ordinary.items() if getattr(self, name) != value]
+        if odd:
+            raise ValueError(f"{', '.join(odd)} works on the host only; pass X.get() or X.cpu().")
 
     def _operator(self, X: Any, sample_weight: Any, reads: int) -> tuple[Operator, Moments]:
         """X as an operator; tall data as their covariance, where the expected reads pay for it."""

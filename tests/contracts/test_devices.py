@@ -113,9 +113,12 @@ def test_what_is_no_matrix_gets_a_sentence(X, sentence):
         GPower(1, cardinality=2).fit(DeviceArray(X))
 
 
-def test_holes_are_filled_on_the_host():
-    with pytest.raises(ValueError, match=r"X\.get\(\)"):
-        GPower(1, cardinality=2, missing="impute").fit(DeviceArray(table()))
+@pytest.mark.parametrize(
+    "options", [{"missing": "impute"}, {"variance": "l1"}, {"covariance": "precomputed"}, {"certify": True}], ids=str
+)
+def test_what_works_on_the_host_alone_is_said(options):
+    with pytest.raises(ValueError, match=rf"{next(iter(options))}=.* works on the host only; pass X\.get\(\)"):
+        GPower(1, gamma=0.1, **options).fit(DeviceArray(table()))
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch", "cupy"])

@@ -261,3 +261,9 @@ def test_unfitted():
     with pytest.raises(NotFittedError):
         _ = GPowerCV().best_estimator_
     assert not hasattr(GPowerCV(), "best_estimator_")
+
+
+def test_samples_on_disk_are_not_taken_out(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(12))
+    with pytest.raises(ValueError, match="Cross-validation takes samples out of a table in memory; X is in blocks"):
+        GPowerCV(1, cardinalities=[2]).fit(tmp_path / "x.npy")

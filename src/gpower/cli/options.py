@@ -78,7 +78,7 @@ Header = Annotated[
     ),
 ]
 Transpose = Annotated[bool, table_option("--transpose", help="DATA is variables × samples, as in genes × samples.")]
-Key = Annotated[str | None, table_option(metavar="NAME", help="Array of an .npz archive to use.")]
+Key = Annotated[str | None, table_option(metavar="NAME", help="Array of an .npz archive, or of a store, to use.")]
 IsCovariance = Annotated[bool, table_option("--covariance", help="DATA is a covariance or correlation matrix.")]
 Center = Annotated[bool, table_option("--center/--no-center", help="Subtract the means.")]
 Scale = Annotated[bool, table_option("--scale/--no-scale", help="Divide by the standard deviations.")]

@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from gpower._arrays import Array
 from gpower.operators.blocks import BlockMatrix, Share, Work, as_block, bad_place, less, not_finite
 from gpower.operators.sources import open_source
-from gpower.operators.streamed import MEMORY_SHARE, StoreError, free_memory, read_block
+from gpower.operators.streamed import MEMORY_SHARE, Source, StoreError, free_memory, read_block
 
 #: Share of the workers' memory that blocks may take before they spill to disk.
 PERSISTED_SHARE = 0.55
@@ -75,9 +75,15 @@ def from_store(path: Any, key: str | None = None, block_bytes: int = BLOCK_BYTES
 
 def _read(path: str, key: str | None, lo: int, hi: int) -> Any:
     """Some rows or columns of a store, read where this runs."""
+    return read_block(_opened(path, key, os.stat(path).st_mtime_ns), lo, hi)
+
+
+@lru_cache(maxsize=4)
+def _opened(path: str, key: str | None, changed: int) -> Source:
+    """A store in its present state, opened once for the many blocks that a worker reads of it."""
     source = open_source(path, key)
     assert source is not None
-    return read_block(source, lo, hi)
+    return source
 
 
 class DaskMatrix(BlockMatrix):

@@ -1,0 +1,249 @@
+"""``gpower fit`` on stores that are read in blocks: the same components, and one line where a store is broken."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from gpower import cli
+
+P, N = 300, 50
+rng = np.random.default_rng(0)
+LOADINGS = np.zeros((2, N))
+LOADINGS[0, :6], LOADINGS[1, 20:26] = 2.0, 1.5
+X = rng.standard_normal((P, 2)) @ LOADINGS + rng.standard_normal((P, N))
+COUNTS = rng.poisson(np.exp(rng.standard_normal((P, 2)) @ LOADINGS / 2 - 1)).astype(np.float64)
+NAMES = [f"gene{j}" for j in range(N)]
+
+
+@pytest.fixture
+def gpower(monkeypatch):
+    """Run the command and return its result; the terminal is wide enough not to wrap."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*args):
+        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+def npy(folder):
+    np.save(folder / "x.npy", X)
+    return folder / "x.npy"
+
+
+def zarr_store(folder):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(str(folder / "x.zarr"), shape=X.shape, chunks=(50, N), dtype=X.dtype)[:] = X
+    return folder / "x.zarr"
+
+
+def hdf5(folder):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("X", data=X, chunks=(50, 10))
+        file.create_dataset("half", data=X[:, : N // 2])
+    return folder / "x.h5"
+
+
+def h5ad(folder):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(sp.csr_matrix(COUNTS))
+    adata.var_names = NAMES
+    adata.write_h5ad(folder / "x.h5ad")
+    return folder / "x.h5ad"
+
+
+def parquet(folder):
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    pandas.DataFrame(X, columns=NAMES).to_parquet(folder / "x.parquet", row_group_size=70)
+    return folder / "x.parquet"
+
+
+STORES = {"npy": npy, "zarr": zarr_store, "HDF5": hdf5, "h5ad": h5ad, "Parquet": parquet}
+
+
+def components(result):
+    assert result.exit_code == 0, result.stderr
+    return np.array(json.loads(result.stdout)["components_"])
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_components_are_those_of_the_array(gpower, tmp_path, name):
+    A = COUNTS if name == "h5ad" else X
+    result = gpower("fit", STORES[name](tmp_path), "-m", 2, "-k", 6, "--memory", "300KB", "--json")
+    np.testing.assert_allclose(components(result), GPower(2, cardinality=6).fit(A).components_, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["zarr", "HDF5", "h5ad", "Parquet"])
+def test_a_store_is_decoded_once(gpower, tmp_path, name):
+    path, folder = STORES[name](tmp_path), tmp_path / "cache"
+    wanted = components(gpower("fit", path, "-k", 6, "--memory", "300KB", "--json"))
+    for _ in range(2):
+        found = components(gpower("fit", path, "-k", 6, "--memory", "300KB", "--json", "--cache", folder))
+        np.testing.assert_allclose(found, wanted, atol=1e-10)
+        assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_results_are_written(gpower, tmp_path, name):
+    path, out = STORES[name](tmp_path), tmp_path / "out"
+    result = gpower("fit", path, "-m", 2, "-k", 6, "--memory", "300KB", "-o", out)
+    assert result.exit_code == 0, result.stderr
+    model = GPower.load(out / "model.npz")
+    A = COUNTS if name == "h5ad" else X
+    scores = np.loadtxt(out / "scores.csv", delimiter=",", skiprows=1, usecols=(1, 2))
+    np.testing.assert_allclose(scores, (A - A.mean(axis=0)) @ model.components_.T, rtol=1e-4, atol=1e-4)
+    assert "300" in result.stdout
+    if name in ("h5ad", "Parquet"):
+        assert "gene" in result.stdout
+
+
+def test_one_of_several_arrays(gpower, tmp_path):
+    result = gpower("fit", hdf5(tmp_path), "--key", "half", "-k", 6, "--json")
+    assert components(result).shape == (2, N // 2)
+
+
+def test_a_small_file_is_read_whole_as_ever(gpower, tmp_path):
+    result = gpower("fit", npy(tmp_path), "-k", 6, "--json")
+    np.testing.assert_allclose(components(result), GPower(2, cardinality=6).fit(X).components_, atol=1e-10)
+
+
+class TestRefused:
+    """One line on stderr, nothing on stdout, exit code 1."""
+
+    def line(self, result, *words):
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        lines = result.stderr.strip().splitlines()
+        assert len(lines) == 1
+        assert lines[0].startswith("error: ")
+        for word in words:
+            assert word in lines[0]
+
+    def test_a_truncated_npy(self, gpower, tmp_path):
+        path = npy(tmp_path)
+        os.truncate(path, 5000)
+        self.line(gpower("fit", path, "--memory", "1MB"), "x.npy: this is not a whole .npy file")
+
+    def test_no_such_store(self, gpower, tmp_path):
+        self.line(gpower("fit", tmp_path / "x.zarr"), "x.zarr: there is no such file")
+
+    def test_an_hdf5_without_x(self, gpower, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "x.h5ad", "w") as file:
+            file["obs"], file["var"] = X, X
+        self.line(gpower("fit", tmp_path / "x.h5ad"), "no array is called X; it holds obs, var")
+
+    def test_a_hole_in_block_17(self, gpower, tmp_path):
+        A = np.tile(X, (10, 1))
+        A[2777, 13] = np.nan
+        np.save(tmp_path / "x.npy", A)
+        found = gpower("fit", tmp_path / "x.npy", "--memory", "200KB")
+        self.line(found, "first in row 2777 (counted from 0), column 13")
+
+    def test_three_dimensions(self, gpower, tmp_path):
+        np.save(tmp_path / "x.npy", np.zeros((3, 4, 5)))
+        self.line(gpower("fit", tmp_path / "x.npy", "--memory", "1MB"), "a matrix has two dimensions", "(3, 4, 5)")
+
+    def test_text_in_parquet(self, gpower, tmp_path):
+        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+        pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}).to_parquet(tmp_path / "x.parquet")
+        self.line(gpower("fit", tmp_path / "x.parquet", "--memory", "1MB"), "column 'b' holds")
+
+    def test_pointers_of_a_sparse_matrix(self, gpower, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        path = h5ad(tmp_path)
+        with h5py.File(path, "r+") as file:
+            file["X/indptr"][5] = 10**6
+        self.line(gpower("fit", path), "x.h5ad, X: indptr has 301 entries")
+
+    def test_options_of_text_tables(self, gpower, tmp_path):
+        found = gpower("fit", zarr_store(tmp_path), "--transpose")
+        self.line(found, "a store is read in blocks as it is; transpose does not work on it")
+
+    def test_a_size_that_is_none(self, gpower, tmp_path):
+        self.line(gpower("fit", zarr_store(tmp_path), "--memory", "plenty"), "memory_limit='plenty': a number of bytes")
+
+    def test_cross_validation(self, gpower, tmp_path):
+        self.line(gpower("fit", zarr_store(tmp_path), "-k", "auto"), "-k auto needs the table in memory")
+
+    def test_a_cache_for_a_table(self, gpower, tmp_path):
+        self.line(gpower("fit", npy(tmp_path), "--cache", tmp_path), "--cache is for stores that are read in blocks")
+
+    def test_a_cache_and_a_cluster(self, gpower, tmp_path):
+        found = gpower("fit", zarr_store(tmp_path), "--cache", tmp_path, "--scheduler", "tcp://127.0.0.1:1")
+        self.line(found, "with --scheduler each worker reads the store itself")
+
+    def test_another_fit_of_the_same_checkpoint(self, gpower, tmp_path):
+        path, kept = npy(tmp_path), tmp_path / "fit.npz"
+        assert gpower("fit", path, "-k", 6, "--memory", "1MB", "--checkpoint", kept).exit_code == 0
+        found = gpower("fit", path, "-k", 7, "--memory", "1MB", "--checkpoint", kept, "--resume")
+        self.line(found, "is a checkpoint of other data or other parameters")
+
+
+class TestCheckpoint:
+    def test_a_fit_goes_on(self, gpower, tmp_path):
+        path, kept = npy(tmp_path), tmp_path / "fit.npz"
+        first = gpower("fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", kept, "--json")
+        again = gpower("fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", kept, "--resume", "--json")
+        np.testing.assert_array_equal(components(first), components(again))
+
+    def test_an_interrupted_one_can_be_taken_up(self, gpower, tmp_path):
+        """Ctrl-C once the first component is there: exit code 130, and the checkpoint is whole."""
+        A = rng.standard_normal((400, 20_000))
+        np.save(tmp_path / "x.npy", A)
+        kept = tmp_path / "fit.npz"
+        options = ["fit", str(tmp_path / "x.npy"), "-m", "40", "-k", "6", "--memory", "4MB", "--checkpoint", str(kept)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gpower", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        end = time.monotonic() + 60
+        while not kept.exists() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "Interrupted." in told
+        with np.load(kept) as archive:
+            assert archive["0:Z"].shape == (20_000, 1)
+
+
+class TestScheduler:
+    def test_a_cluster_does_the_work(self, gpower, tmp_path):
+        distributed = pytest.importorskip("distributed")
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
+        ) as cluster:
+            found = gpower("fit", zarr_store(tmp_path), "-k", 6, "--json", "--scheduler", cluster.scheduler_address)
+        np.testing.assert_allclose(components(found), GPower(2, cardinality=6).fit(X).components_, atol=1e-8)
+        with pytest.raises(ValueError, match="No global client found"):
+            distributed.get_client()
+
+    def test_no_cluster_is_told(self, gpower, tmp_path, monkeypatch):
+        pytest.importorskip("distributed")
+        monkeypatch.setattr("gpower.operators.distributed.TIMEOUT", 0.5)
+        found = gpower("fit", zarr_store(tmp_path), "--scheduler", "tcp://127.0.0.1:9")
+        TestRefused().line(found, "No Dask scheduler answers at tcp://127.0.0.1:9")
+
+    def test_a_table_is_no_store(self, gpower, tmp_path):
+        pytest.importorskip("distributed")
+        (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4\n")
+        found = gpower("fit", tmp_path / "x.csv", "--scheduler", "tcp://127.0.0.1:9")
+        TestRefused().line(found, "a matrix on disk ends in")

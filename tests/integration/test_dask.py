@@ -1,0 +1,535 @@
+"""Dask arrays: the answer of the array in memory, on threads and on a real cluster, also when workers die."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+from gpower.operators.streamed import StoreError
+
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+from gpower.operators import distributed as module  # noqa: E402
+from gpower.operators.distributed import ClusterError, DaskMatrix, connect, from_store  # noqa: E402
+
+LOOPBACK = "127.0.0.1:0"  # nothing listens beyond this machine, and no port is asked for twice
+P, N = 150, 2000
+rng = np.random.default_rng(0)
+LOADINGS = np.zeros((3, N))
+for j, (size, loading) in enumerate(((12, 2.0), (10, 1.6), (9, 1.3))):
+    LOADINGS[j, 50 * j : 50 * j + size] = loading
+X = rng.standard_normal((P, 3)) @ LOADINGS + rng.standard_normal((P, N)) + rng.uniform(-3, 3, N)
+COUNTS = rng.poisson(np.exp(rng.standard_normal((P, 3)) @ LOADINGS * 0.6 - 1.5)).astype(float)
+WEIGHTS = rng.uniform(0.2, 3, P)
+
+
+def rows(A=X, size=40):
+    return da.from_array(A, chunks=(size, A.shape[1]))
+
+
+def columns(A=X, size=300):
+    return da.from_array(A, chunks=(A.shape[0], size))
+
+
+def csr(A=COUNTS, size=40):
+    return da.from_array(A, chunks=(size, A.shape[1])).map_blocks(sp.csr_matrix)
+
+
+def csc(A=COUNTS, size=300):
+    return da.from_array(A, chunks=(A.shape[0], size)).map_blocks(sp.csc_matrix)
+
+
+ARRAYS = {"rows": (rows, X), "columns": (columns, X), "CSR": (csr, COUNTS), "CSC": (csc, COUNTS)}
+ATTRIBUTES = ("components_", "explained_variance_", "explained_variance_ratio_", "objective_", "mean_", "scale_")
+
+
+@cache
+def reference(name, **options):
+    """The fit of one of the arrays in memory."""
+    return GPower(2, **options).fit(ARRAYS[name][1])
+
+
+def assert_same(found, wanted, rtol=1e-8):
+    for name in ATTRIBUTES:
+        there, here = getattr(found, name), getattr(wanted, name)
+        np.testing.assert_allclose(there, here, rtol=0, atol=rtol * max(1.0, np.max(np.abs(here))), err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers on this machine, without nannies' restarts being waited for, and nothing left afterwards."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=LOOPBACK, memory_limit="1GB"
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster, set_as_default=True) as made:
+        yield made
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize(
+    "options",
+    [{"cardinality": 12}, {"gamma": 0.05}, {"cardinality": 12, "scale": True}, {"penalty": "l1", "gamma": 0.3}],
+    ids=str,
+)
+def test_threads_give_the_answer_of_the_array(name, options):
+    assert_same(GPower(2, **options).fit(ARRAYS[name][0]()), reference(name, **options))
+
+
+@pytest.mark.parametrize("name", ["rows", "columns"])
+def test_weights_and_blocks_of_components(name):
+    make, A = ARRAYS[name]
+    options = {"method": "block", "gamma": 0.1, "mu": [1.0, 0.8], "tol": 1e-12}
+    assert_same(GPower(2, **options).fit(make(), sample_weight=WEIGHTS), GPower(2, **options).fit(A, None, WEIGHTS))
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_float32_stays_float32(name):
+    make, A = ARRAYS[name]
+    A = A.astype(np.float32)
+    model = GPower(2, cardinality=12).fit(make(A))
+    assert model.components_.dtype == np.float32
+    assert_same(model, GPower(2, cardinality=12).fit(A), 1e-4)
+
+
+@pytest.mark.parametrize("make", [rows, columns, csr, csc])
+def test_columns_far_from_zero_lose_no_digits(make):
+    A = X.copy()
+    A[:, :100] += 1e6
+    A[:, 120] = 1e12 + np.arange(P)  # beyond what centring a product can give back: it is subtracted
+    found = GPower(2, cardinality=12).fit(make(A))
+    wanted = GPower(2, cardinality=12).fit(A - A.mean(axis=0))
+    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
+    np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16"])
+def test_other_numbers_are_worked_on_as_float64(dtype):
+    A = (COUNTS > 0 if dtype == "bool" else COUNTS).astype(dtype)
+    found = GPower(1, cardinality=12).fit(rows(A))
+    assert found.components_.dtype == np.float64
+    assert_same(found, GPower(1, cardinality=12).fit(A.astype(float)))
+
+
+def test_chunks_along_both_axes_are_joined_with_a_word():
+    both = da.from_array(X, chunks=(50, 700))
+    with pytest.warns(UserWarning, match=r"chunked along both axes \(3 × 3\) and is rechunked by rows"):
+        found = GPower(2, cardinality=12).fit(both)
+    assert_same(found, reference("rows", cardinality=12))
+
+
+def test_empty_and_uneven_chunks():
+    uneven = da.concatenate([rows(X[:1]), rows(X[1:1]), rows(X[1:90], 7), rows(X[90:], 60)])
+    assert_same(GPower(2, cardinality=12).fit(uneven), reference("rows", cardinality=12))
+
+
+class TestLazy:
+    def watched(self, make=rows):
+        """An array that notes when a chunk of it is computed."""
+        seen = []
+        return make().map_blocks(lambda block: seen.append(block.shape) or block, meta=make()._meta), seen
+
+    @pytest.mark.parametrize("make", [rows, columns, csr])
+    def test_transform_computes_nothing_until_it_is_asked(self, make):
+        A = ARRAYS[{"rows": "rows", "columns": "columns", "csr": "CSR"}[make.__name__]][1]
+        model = GPower(2, cardinality=12, scale=True).fit(A)
+        lazy, seen = self.watched(make)
+        scores = model.transform(lazy)
+        assert not seen
+        assert isinstance(scores, da.Array)
+        assert scores.shape == (P, 2)
+        assert scores.dtype == np.float64
+        np.testing.assert_allclose(scores.compute(scheduler="synchronous"), model.transform(A), atol=1e-10)
+        assert len(seen) == lazy.npartitions
+
+    def test_a_hole_is_named_when_it_is_come_upon(self):
+        A = X.copy()
+        A[101, 7] = np.nan
+        scores = reference("rows", cardinality=12).transform(rows(A))
+        with pytest.raises(ValueError, match=r"first in row 101 \(counted from 0\), column 7"):
+            scores.compute(scheduler="synchronous")
+
+    def test_the_share_of_the_variance(self):
+        model = reference("rows", cardinality=12)
+        assert model.score(rows()) == pytest.approx(model.score(X))
+
+
+class TestErrors:
+    def test_unknown_sizes(self):
+        unknown = rows()[rows()[:, 0] > 0]
+        with pytest.raises(StoreError, match=r"chunks of unknown size along its rows; call X\.compute_chunk_sizes\(\)"):
+            GPower(1).fit(unknown)
+        known = unknown.compute_chunk_sizes()
+        assert_same(GPower(1, cardinality=12).fit(known), GPower(1, cardinality=12).fit(X[X[:, 0] > 0]))
+
+    @pytest.mark.parametrize("shape", [(20,), (4, 4, 4)])
+    def test_dimensions(self, shape):
+        with pytest.raises(StoreError, match=f"has {len(shape)} dimensions; a matrix of samples × variables has two"):
+            GPower(1).fit(da.zeros(shape))
+
+    def test_text(self):
+        with pytest.raises(StoreError, match="holds values of type <U1, not numbers"):
+            GPower(1).fit(da.from_array(np.array([["a", "b"]])))
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    def test_a_value_that_is_not_finite(self, value):
+        A = X.copy()
+        A[101, 7] = value
+        for make in (rows, columns, csr):
+            with pytest.raises(ValueError, match=r"first in row 101 \(counted from 0\), column 7"):
+                GPower(1).fit(make(A))
+
+    def test_no_scheduler_at_an_address(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with pytest.raises(OSError, match=f"No Dask scheduler answers at tcp://127.0.0.1:{port}"):
+            connect(f"tcp://127.0.0.1:{port}", timeout=1)
+
+
+class TestStores:
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_blocks_are_read_where_they_are_used(self, tmp_path, order):
+        np.save(tmp_path / "x.npy", np.asarray(X, order=order))
+        lazy = from_store(tmp_path / "x.npy", block_bytes=400_000)
+        assert lazy.numblocks == ((6, 1) if order == "C" else (1, 7))
+        assert_same(GPower(2, cardinality=12).fit(lazy), reference("rows", cardinality=12))
+
+    def test_a_broken_one_is_named(self, tmp_path):
+        np.save(tmp_path / "x.npy", X)
+        lazy = from_store(tmp_path / "x.npy", block_bytes=400_000)
+        os.truncate(tmp_path / "x.npy", 1_500_000)
+        with pytest.raises(StoreError, match=r"x\.npy"):
+            GPower(1).fit(lazy)
+
+    def test_something_else(self):
+        with pytest.raises(StoreError, match="this is no store on disk"):
+            from_store(X)
+
+
+# --- a cluster --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_cluster_gives_the_answer_of_the_array(client, name):
+    make, A = ARRAYS[name]
+    options = {"cardinality": 12, "scale": name == "rows"}
+    model = GPower(2, **options).fit(make())
+    assert_same(model, reference(name, **options))
+    np.testing.assert_allclose(model.transform(make()).compute(), model.transform(A), atol=1e-10)
+
+
+def test_the_clients_workers_do_the_work(client):
+    matrix = DaskMatrix(rows())
+    places = matrix.pieces(lambda block: os.getpid(), matrix.shares())
+    assert os.getpid() not in places
+    assert len(set(places)) == 2
+
+
+class TestTasks:
+    def counted(self, client, matrix, call):
+        """Functions that the workers ran for one product."""
+        before = self.ran(client)
+        call(matrix)
+        after = self.ran(client)
+        return {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
+
+    @staticmethod
+    def ran(client):
+        def computed(dask_scheduler):
+            return {name: prefix.state_counts["memory"] for name, prefix in dask_scheduler.task_prefixes.items()}
+
+        return client.run_on_scheduler(computed)
+
+    @pytest.mark.parametrize("chunks", [10, 40])
+    def test_a_product_is_one_task_per_worker(self, client, chunks):
+        matrix = DaskMatrix(rows(size=chunks))
+        Y = np.ones((P, 1))
+        matrix.T @ Y  # the blocks are there now
+        assert self.counted(client, matrix, lambda M: M.T @ Y) == {"sum": 2}
+        assert self.counted(client, matrix, lambda M: M @ np.ones((N, 1))) == {"pieces": 2}
+
+    def test_blocks_stay_where_they_are(self, client):
+        matrix = DaskMatrix(rows(size=10))
+        matrix.T @ np.ones((P, 1))
+        before = client.who_has(matrix.blocks)
+        for _ in range(5):
+            matrix @ np.ones((N, 1))
+            matrix.T @ np.ones((P, 1))
+        assert client.who_has(matrix.blocks) == before
+        assert all(len(owners) == 1 for owners in before.values())
+
+    def test_tasks_are_pinned_softly(self, client, monkeypatch):
+        seen = []
+        submit = client.submit
+        monkeypatch.setattr(client, "submit", lambda *a, **k: seen.append(k) or submit(*a, **k))
+        matrix = DaskMatrix(rows(size=10))
+        matrix.T @ np.ones((P, 1))
+        assert {k["workers"][0] for k in seen} == set(client.scheduler_info()["workers"])
+        assert all(k["allow_other_workers"] for k in seen)
+
+
+class TestSums:
+    TERMS = (1e16 * rng.standard_normal((40, 5)), 1.0 * rng.standard_normal((40, 5)))
+
+    def test_they_do_not_depend_on_who_holds_what(self):
+        """Any grouping of the blocks, in any order of the groups, gives the same last digit."""
+        terms = self.TERMS[0] * rng.uniform(1e-16, 1, (40, 1)) + self.TERMS[1]
+        found = set()
+        for seed in range(20):
+            order = np.random.default_rng(seed).permutation(40)
+            groups = np.array_split(order, 1 + seed % 4)
+            parts = [module._added((terms[i], 0.0) for i in np.sort(group)) for group in groups]
+            found.add(np.sum(module._added(parts), axis=0).tobytes())
+        assert len(found) == 1
+        naive = {sum(terms[i] for i in np.random.default_rng(s).permutation(40)).tobytes() for s in range(20)}
+        assert len(naive) > 1  # the data are such that order matters
+
+    def test_they_are_as_exact_as_they_can_be(self):
+        from math import fsum
+
+        terms = np.concatenate(self.TERMS)
+        found = np.sum(module._added((term, 0.0) for term in terms), axis=0)
+        np.testing.assert_array_equal(found, [fsum(column) for column in terms.T])
+
+    def test_a_fit_repeats_to_the_last_digit_wherever_the_blocks_are(self, client):
+        fits = []
+        for spread in (False, True):
+            lazy = rows(size=15).persist()
+            distributed.wait(lazy)
+            if spread:  # every block changes its worker
+                addresses = list(client.scheduler_info()["workers"])
+                swapped = [
+                    client.submit(np.array, part, workers=[addresses[i % 2]], pure=False)
+                    for i, part in enumerate(distributed.futures_of(lazy))
+                ]
+                parts = [da.from_delayed(part, (min(15, P - 15 * i), N), X.dtype) for i, part in enumerate(swapped)]
+                lazy = da.concatenate(parts)
+            fits.append(GPower(2, cardinality=12).fit(lazy))
+        np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+
+
+def unaligned(array):
+    """The same numbers at an odd address, as after a socket."""
+    buffer = np.empty(array.nbytes + 1, np.uint8)[1:]
+    moved = buffer.view(array.dtype).reshape(array.shape, order="F" if array.flags.f_contiguous else "C")
+    moved[...] = array
+    return moved
+
+
+class TestAlignment:
+    def test_a_dense_block_is_put_right_once(self):
+        odd = unaligned(X)
+        assert not odd.flags.aligned
+        block = module._Block(odd)
+        even = block.get()
+        assert even.flags.aligned
+        assert block.get() is even
+        np.testing.assert_array_equal(even, X)
+
+    def test_so_is_a_sparse_one(self):
+        odd = sp.csr_matrix(COUNTS)
+        odd.data, odd.indices = unaligned(odd.data), unaligned(odd.indices)
+        even = module._Block(odd).get()
+        assert even.data.flags.aligned
+        assert even.indices.flags.aligned
+        np.testing.assert_array_equal(even.toarray(), COUNTS)
+
+    def test_an_even_block_is_not_copied(self):
+        assert module._Block(X).get() is X
+
+    def test_blocks_that_crossed_a_socket(self, client):
+        """Numbers that are moved to the other worker do arrive at odd addresses, and are used at even ones."""
+        addresses = list(client.scheduler_info()["workers"])
+        made = client.submit(np.ones, (200, 101), workers=[addresses[0]], pure=False)
+        arrived = client.submit(lambda a: a.flags.aligned, made, workers=[addresses[1]], pure=False).result()
+        used = client.submit(lambda a: module._Block(a).get().flags.aligned, made, workers=[addresses[1]], pure=False)
+        assert used.result()
+        if arrived:
+            pytest.skip("this version of distributed aligns what it receives")
+
+    def test_memory_is_told_to_dask(self):
+        assert module._Block(X).__sizeof__() == X.nbytes
+        stored = sp.csr_matrix(COUNTS)
+        assert module._Block(stored).__sizeof__() == stored.data.nbytes + stored.indices.nbytes
+
+
+def test_a_matrix_too_large_for_the_workers_is_told_before_the_work(client):
+    seen = []
+    huge = da.zeros((20_000, 10_000), chunks=(1000, 10_000)).map_blocks(
+        lambda block: seen.append(1) or block, meta=np.empty((0, 0))
+    )
+    matrix = DaskMatrix(huge)
+    with pytest.warns(UserWarning, match=r"takes 1\.6 GB, more than 55% of the 2 GB that the workers have"):
+        matrix._check_room()
+    assert not seen
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DaskMatrix(da.zeros((1000, 10_000), chunks=(100, 10_000)))._check_room()
+    small = da.zeros((10_000, 10_000), dtype=np.int8, chunks=(1000, 10_000))
+    assert DaskMatrix(small).nbytes == 8e8  # as the float64 that it is worked on
+
+
+def test_vectors_of_any_length_travel_without_a_word(client):
+    """Dask warns of large arguments; ours are the vectors of a product."""
+    matrix = DaskMatrix(da.ones((3, 400_000), chunks=(3, 100_000)))
+    T = np.ones((400_000, 8))
+    np.testing.assert_allclose(matrix @ T, 400_000)
+
+
+class TestInterrupt:
+    @pytest.mark.parametrize("where", ["blocks", "product"])
+    def test_nothing_is_left_in_flight(self, client, where):
+        begun, over = distributed.Event(f"{where} begun"), distributed.Event(f"{where} over")
+
+        def slow(block):
+            distributed.Event(f"{where} begun").set()
+            distributed.Event(f"{where} over").wait(30)
+            return block
+
+        lazy = rows().map_blocks(slow, meta=np.empty((0, 0))) if where == "blocks" else rows()
+        matrix = DaskMatrix(lazy)
+        if where == "product":
+            matrix.T @ np.ones((P, 1))
+        caller = threading.Timer(0, lambda: (begun.wait(20), os.kill(os.getpid(), signal.SIGINT)))
+        caller.start()
+        with pytest.raises(KeyboardInterrupt):
+            matrix.pieces(slow, matrix.shares())
+        caller.join()
+        assert wait_until(lambda: not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+        over.set()
+
+
+def wait_until(condition, seconds=15):
+    """Whether a condition comes true in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+# --- faults: each on a cluster of its own -----------------------------------------------------------------------------
+
+
+@contextmanager
+def workers_that_die(nanny):
+    """A client of two workers of its own, and what sends SIGKILL to one of them."""
+    kind = {"n_workers": 2, "threads_per_worker": 1} if nanny else {"n_workers": 0, "processes": False}
+    processes = []
+    with (
+        distributed.LocalCluster(dashboard_address=LOOPBACK, protocol="tcp", **kind) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        if not nanny:
+            command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
+            flags = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            processes = [subprocess.Popen([*command, *flags], **quiet) for _ in range(2)]
+            client.wait_for_workers(2, timeout=60)
+        try:
+            yield client, lambda: os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+class TestWorkerLoss:
+    def test_between_rounds_the_fit_goes_on_to_the_same_answer(self, tmp_path):
+        np.save(tmp_path / "x.npy", X)
+        calls = []
+        with workers_that_die(nanny=True) as (_, kill):
+
+            def between(state):
+                calls.append(state)
+                if len(calls) == 3:
+                    kill()
+
+            found = GPower(3, cardinality=12, callback=between).fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+        assert len(calls) > 3
+        assert_same(found, GPower(3, cardinality=12).fit(X), 1e-12)
+
+    def test_during_a_product_it_is_made_again(self, tmp_path):
+        np.save(tmp_path / "x.npy", X)
+        with workers_that_die(nanny=False) as (client, kill):
+            matrix = DaskMatrix(from_store(tmp_path / "x.npy", block_bytes=200_000))
+            shares = [("at work", part.start) for part in matrix.slices()]
+            before = matrix.total(slow_sums, shares)
+            begun = distributed.Event("at work", client=client)
+            begun.clear()
+            killer = threading.Timer(0, lambda: (begun.wait(20), kill()))
+            killer.start()
+            after = matrix.total(slow_sums, shares)
+            killer.join()
+            left = len(client.scheduler_info()["workers"])
+        np.testing.assert_array_equal(before, after)
+        np.testing.assert_allclose(before, X.sum(axis=0))
+        assert left == 1
+
+
+def slow_sums(block, name, start):
+    """Column sums that take a while; they tell that they have begun."""
+    if start == 0:
+        distributed.Event(name).set()
+    time.sleep(0.05)
+    return block.sum(axis=0)
+
+
+class TestSchedulerLoss:
+    def test_it_is_told_and_what_was_found_is_kept(self, tmp_path):
+        np.save(tmp_path / "x.npy", X)
+        path = tmp_path / "fit.npz"
+        code = """
+import time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    cluster = LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
+    )
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(60)
+"""
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        address = process.stdout.readline().strip()
+        lazy = from_store(tmp_path / "x.npy", block_bytes=400_000)
+        with distributed.Client(address):
+
+            def watch(state):
+                if path.exists():
+                    process.kill()
+                    process.wait()
+
+            with pytest.raises(ClusterError, match=f"The Dask cluster at {address} is lost"):
+                GPower(3, cardinality=12, checkpoint=path, callback=watch).fit(lazy)
+        process.stdout.close()
+        found = GPower(3, cardinality=12, checkpoint=path, resume=True).fit(lazy)  # on threads
+        assert found.n_passes_ < GPower(3, cardinality=12).fit(lazy).n_passes_
+        assert_same(found, GPower(3, cardinality=12).fit(X))
+
+    def test_a_task_that_kills_every_worker_is_given_up(self):
+        with workers_that_die(nanny=True) as (client, _):
+            client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+            deadly = rows().map_blocks(lambda block: os._exit(1), meta=np.empty((0, 0)))
+            with pytest.raises(ClusterError, match=r"is lost \(KilledWorker"):
+                GPower(1, cardinality=12).fit(deadly)

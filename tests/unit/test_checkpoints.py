@@ -1,0 +1,262 @@
+"""An interrupted fit goes on where it stopped, to the same last digit; a checkpoint of anything else is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+from gpower.checkpoints import Checkpoint
+from gpower.operators.streamed import Source, StoreError
+from gpower.persistence import read_model
+
+P, N = 60, 400
+rng = np.random.default_rng(0)
+LOADINGS = np.zeros((4, N))
+for j in range(4):
+    LOADINGS[j, 10 * j : 10 * j + 10] = 2.0 - 0.3 * j
+X = rng.standard_normal((P, 4)) @ LOADINGS + rng.standard_normal((P, N))
+
+
+class Interrupted(RuntimeError):
+    pass
+
+
+def interrupting(after):
+    """A reader of X that fails once a checkpoint holds so many components."""
+
+    def read(lo, hi):
+        if after["path"].exists() and len(read_model(after["path"])[0]["notes"]) >= after["components"]:
+            raise Interrupted("the cable was pulled")
+        return X[lo:hi]
+
+    return Source("x", X.shape, X.dtype, read)
+
+
+def model(path=None, **changed):
+    options = {"n_components": 4, "cardinality": 8, "memory_limit": 100_000, "checkpoint": path}
+    return GPower(**options | changed)
+
+
+def whole(store=None):
+    return store or Source("x", X.shape, X.dtype, lambda lo, hi: X[lo:hi])
+
+
+def stopped(path, components=2, **changed):
+    """A checkpoint of a fit that was interrupted."""
+    with pytest.raises(StoreError, match="the cable was pulled"):
+        model(path, **changed).fit(interrupting({"path": path, "components": components}))
+    assert len(read_model(path)[0]["notes"]) == components
+    return path
+
+
+@pytest.mark.parametrize("components", [1, 2, 3])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"random_state": 3, "n_init": 4},
+        {"cardinality": None, "gamma": 0.1},
+        {"deflation": "schur"},
+        {"scale": True},
+    ],
+    ids=str,
+)
+def test_a_resumed_fit_is_the_uninterrupted_one_bit_for_bit(tmp_path, components, options):
+    wanted = model(tmp_path / "other.npz", **options).fit(whole())
+    path = stopped(tmp_path / "fit.npz", components, **options)
+    found = model(path, resume=True, **options).fit(whole())
+    for name in (
+        "components_",
+        "explained_variance_",
+        "objective_",
+        "gamma_",
+        "optimality_gap_",
+        "n_iter_",
+        "converged_",
+    ):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+
+
+def test_components_found_before_are_not_found_again(tmp_path):
+    path = stopped(tmp_path / "fit.npz", 3)
+    lines = []
+    counted = Source("x", X.shape, X.dtype, lambda lo, hi: lines.append(hi - lo) or X[lo:hi])
+    resumed = model(path, resume=True).fit(counted)
+    read, lines[:] = sum(lines), []
+    model().fit(counted)
+    assert read < 0.7 * sum(lines)
+    assert resumed.n_passes_ < model().fit(whole()).n_passes_
+
+
+def test_a_checkpoint_does_not_change_the_answer(tmp_path):
+    for store in (X, whole()):
+        found = model(tmp_path / "fit.npz").fit(store)
+        np.testing.assert_allclose(found.components_, model().fit(store).components_, rtol=0, atol=1e-12)
+
+
+def test_a_finished_checkpoint_holds_the_answer(tmp_path):
+    first = model(tmp_path / "fit.npz").fit(X)
+    again = model(tmp_path / "fit.npz", resume=True).fit(X)
+    np.testing.assert_array_equal(first.components_, again.components_)
+    assert again.n_passes_ < 0.5 * first.n_passes_
+
+
+def test_without_a_file_a_resumed_fit_begins(tmp_path):
+    found = model(tmp_path / "new.npz", resume=True).fit(X)
+    np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(X).components_)
+
+
+def test_without_resume_the_old_checkpoint_is_replaced(tmp_path):
+    path = stopped(tmp_path / "fit.npz")
+    model(path, n_components=2).fit(X * 3)
+    found = model(path, n_components=2, resume=True).fit(X * 3)
+    np.testing.assert_array_equal(
+        found.components_, model(tmp_path / "other.npz", n_components=2).fit(X * 3).components_
+    )
+
+
+@pytest.mark.parametrize(
+    "changed", [{"n_components": 3}, {"cardinality": 9}, {"scale": True}, {"random_state": 1}, {"tol": 1e-5}], ids=str
+)
+def test_other_parameters_are_refused(tmp_path, changed):
+    path = stopped(tmp_path / "fit.npz")
+    with pytest.raises(
+        ValueError, match=r"is a checkpoint of other data or other parameters.*resume=False to begin anew"
+    ):
+        model(path, resume=True, **changed).fit(whole())
+
+
+def test_what_does_not_matter_may_change(tmp_path):
+    path = stopped(tmp_path / "fit.npz")
+    found = model(path, resume=True, verbose=0, memory_limit=90_000, callback=lambda state: None).fit(whole())
+    np.testing.assert_allclose(found.components_, model().fit(whole()).components_, atol=1e-10)
+
+
+def moved(A):
+    A = A.copy()
+    A[7, 31] += 1e-3
+    return A
+
+
+@pytest.mark.parametrize(
+    "other",
+    [lambda A: A * 1.001, lambda A: A + 1e-5, lambda A: A[:, ::-1], lambda A: A[:-1], moved],
+    ids=["scaled", "shifted", "reversed", "shortened", "moved"],
+)
+def test_other_data_are_refused(tmp_path, other):
+    path = stopped(tmp_path / "fit.npz")
+    with pytest.raises(ValueError, match="checkpoint of other data"):
+        model(path, resume=True).fit(other(X))
+
+
+@pytest.mark.parametrize("factor", [1e-8, 1.0, 1e8])
+def test_the_same_data_read_in_other_blocks_are_the_same(tmp_path, factor):
+    """Sums in another order differ in the last digits, whatever the units of the data."""
+    A = factor * X
+    store = Source("x", X.shape, X.dtype, lambda lo, hi: A[lo:hi])
+    model(tmp_path / "fit.npz").fit(store)
+    by_columns = Source("x", X.shape, X.dtype, lambda lo, hi: A[:, lo:hi], 1)
+    for same in (A, np.asfortranarray(A), sp.csr_array(A), by_columns):
+        model(tmp_path / "fit.npz", resume=True).fit(same)
+
+
+def test_a_generator_goes_on_where_it_was(tmp_path):
+    options = {"cardinality": None, "gamma": 0.1, "init": "paper"}
+    path = stopped(tmp_path / "fit.npz", random_state=np.random.RandomState(5), **options)
+    found = model(path, resume=True, random_state=np.random.RandomState(99), **options).fit(whole())
+    wanted = model(tmp_path / "other.npz", random_state=np.random.RandomState(5), **options).fit(whole())
+    np.testing.assert_array_equal(found.components_, wanted.components_)
+
+
+class TestFiles:
+    def test_a_killed_process_leaves_a_whole_checkpoint(self, tmp_path):
+        """SIGKILL in the third component: the first two are there, and the fit goes on from them."""
+        path, data = tmp_path / "fit.npz", tmp_path / "x.npy"
+        np.save(data, X)
+        code = f"""
+import os, signal
+from gpower import GPower
+from gpower.persistence import read_model
+path = {str(path)!r}
+def watch(state):
+    if os.path.exists(path) and len(read_model(path)[0]["notes"]) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, callback=watch).fit({str(data)!r})
+"""
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+        found = model(path, resume=True).fit(data)
+        np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
+
+    def test_a_full_disk_leaves_the_checkpoint_before(self, tmp_path):
+        """A real write that fails: the process may not write files as long as the third checkpoint."""
+        path, data = tmp_path / "fit.npz", tmp_path / "x.npy"
+        np.save(data, X)
+        model(tmp_path / "two.npz", n_components=2).fit(X)
+        code = f"""
+import resource, signal, sys
+from gpower import GPower
+from gpower.persistence import read_model
+path = {str(path)!r}
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+import gpower.checkpoints as checkpoints
+save = checkpoints.Checkpoint.save
+def limited(self, units, rng):
+    if len(units) == 3:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
+    save(self, units, rng)
+checkpoints.Checkpoint.save = limited
+try:
+    GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path).fit({str(data)!r})
+except OSError as error:
+    print(error)
+"""
+        told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+        assert f"The checkpoint {str(path)!r} could not be written: File too large." in told
+        assert f"after component 3. What was found before is still in {str(path)!r}." in told
+        assert sorted(os.listdir(tmp_path)) == ["fit.npz", "two.npz", "x.npy"]
+        found = model(path, resume=True).fit(data)
+        np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
+
+    def test_a_folder_that_is_not_there(self, tmp_path):
+        with pytest.raises(OSError, match=r"could not be written: No such file or directory.*after component 1"):
+            model(tmp_path / "nowhere" / "fit.npz").fit(X)
+
+    def test_a_model_is_no_checkpoint(self, tmp_path):
+        model().fit(X).save(tmp_path / "model.npz")
+        with pytest.raises(ValueError, match="is not a checkpoint; give another path"):
+            model(tmp_path / "model.npz", resume=True).fit(X)
+
+    def test_a_truncated_checkpoint(self, tmp_path):
+        path = stopped(tmp_path / "fit.npz")
+        path.write_bytes(path.read_bytes()[:-100])
+        with pytest.raises(ValueError, match="is truncated or not a gpower model"):
+            model(path, resume=True).fit(X)
+
+    def test_a_checkpoint_needs_no_pickle(self, tmp_path):
+        path = stopped(tmp_path / "fit.npz")
+        with np.load(path, allow_pickle=False) as archive:
+            header = json.loads(bytes(archive["header"]).decode())
+            assert header["class"] == "Checkpoint"
+            assert archive["1:Z"].shape == (N, 1)
+
+
+class TestErrors:
+    def test_to_resume_there_must_be_a_file(self):
+        with pytest.raises(ValueError, match="resume=True goes on from a checkpoint; give checkpoint="):
+            GPower(1, resume=True).fit(X)
+
+    def test_a_block_has_nothing_to_keep(self, tmp_path):
+        with pytest.raises(ValueError, match='method="block" finds all at once'):
+            GPower(2, method="block", checkpoint=tmp_path / "fit.npz").fit(X)
+
+
+def test_fingerprints_of_parameters_do_not_depend_on_their_order():
+    moments = type("Moments", (), {"mean": np.zeros(2), "norms": np.ones(2), "scale": np.ones(2)})()
+    two = [Checkpoint.of("x", moments, (3, 2), params).fingerprint for params in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+    assert two[0] == two[1] != Checkpoint.of("x", moments, (3, 2), {"a": 1, "b": 3}).fingerprint

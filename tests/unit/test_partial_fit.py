@@ -1,0 +1,177 @@
+"""Batches seen once give the answer of a fit to all samples."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpower import GPower
+from gpower.operators.running import MOST_FEATURES, RunningMoments
+from gpower.operators.streamed import Source
+
+P, N = 200, 40
+rng = np.random.default_rng(0)
+LOADINGS = np.zeros((2, N))
+LOADINGS[0, :8], LOADINGS[1, 15:21] = 1.5, 1.2
+X = rng.standard_normal((P, 2)) @ LOADINGS + 0.5 * rng.standard_normal((P, N)) + rng.uniform(-3, 3, N)
+COUNTS = rng.poisson(np.exp(rng.standard_normal((P, 2)) @ LOADINGS - 1.5)).astype(float)
+WEIGHTS = rng.uniform(0.2, 3, P)
+SIZES = {"equal": [50] * 4, "unequal": [3, 120, 7, 70], "single samples": [1, 1, 100, 1, 97], "one": [200]}
+
+
+def streamed(model, A, sizes, sample_weight=None):
+    """The model after all batches; what the first few samples alone make it warn of does not count."""
+    *early, last = np.split(np.arange(P), np.cumsum(sizes)[:-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for rows in early:
+            model.partial_fit(A[rows], sample_weight=None if sample_weight is None else sample_weight[rows])
+    return model.partial_fit(A[last], sample_weight=None if sample_weight is None else sample_weight[last])
+
+
+def assert_same(found, wanted, rtol=1e-8):
+    for name in ("components_", "explained_variance_", "explained_variance_ratio_", "mean_", "scale_"):
+        there, here = getattr(found, name), getattr(wanted, name)
+        np.testing.assert_allclose(there, here, rtol=0, atol=rtol * max(1.0, np.max(np.abs(here))), err_msg=name)
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cardinality": 6},
+        {"gamma": 0.1},
+        {"penalty": "l1", "gamma": 0.3},
+        {"cardinality": 6, "scale": True},
+        {"cardinality": 6, "center": False, "deflation": "schur"},
+        {"gamma": 0.1, "scale": True, "center": False, "deflation": "schur"},
+        {"method": "block", "cardinality": 6, "mu": [1.0, 0.7], "tol": 1e-13},
+    ],
+    ids=str,
+)
+def test_batches_give_the_answer_of_the_whole(options, sizes):
+    assert_same(streamed(GPower(2, **options), X, sizes), GPower(2, **options).fit(X))
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_weights(sizes, scale):
+    wanted = GPower(2, cardinality=6, scale=scale).fit(X, sample_weight=WEIGHTS)
+    assert_same(streamed(GPower(2, cardinality=6, scale=scale), X, sizes, WEIGHTS), wanted)
+
+
+def test_a_weight_of_two_is_a_sample_seen_twice():
+    twice = GPower(2, cardinality=6).partial_fit(X, sample_weight=np.full(P, 2.0))
+    assert_same(GPower(2, cardinality=6).partial_fit(X).partial_fit(X), twice)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+@pytest.mark.parametrize("options", [{"cardinality": 6}, {"cardinality": 6, "scale": True}], ids=str)
+def test_sparse_batches(form, options):
+    batches = streamed(GPower(2, **options), sp.csr_matrix(COUNTS), SIZES["unequal"])
+    assert_same(batches, GPower(2, **options).fit(COUNTS))
+    other = GPower(2, **options).partial_fit(sp.csr_matrix(COUNTS).asformat(form))
+    assert_same(other, batches)
+
+
+def test_float32_stays_float32():
+    A = X.astype(np.float32)
+    model = streamed(GPower(2, cardinality=6), A, SIZES["unequal"])
+    assert model.components_.dtype == np.float32
+    assert_same(model, GPower(2, cardinality=6).fit(A), 1e-4)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_columns_far_from_zero_lose_no_digits(form):
+    A = X.copy()
+    A[:, :12] += 1e6
+    found = streamed(GPower(2, cardinality=6), form(A), SIZES["unequal"])
+    wanted = GPower(2, cardinality=6).fit(A - A.mean(axis=0))
+    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
+    np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
+
+
+def test_a_drift_between_batches_is_variance():
+    """Means of the batches that differ by far more than the samples within one."""
+    A = X + 1e3 * (np.arange(P) >= 100)[:, None] * (np.arange(N) < 5)
+    found = streamed(GPower(1, cardinality=5), A, SIZES["equal"])
+    assert_same(found, GPower(1, cardinality=5).fit(A))
+    assert set(np.flatnonzero(found.components_[0])) == set(range(5))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_batch_may_be_a_store(axis):
+    read = (lambda lo, hi: X[lo:hi]) if axis == 0 else (lambda lo, hi: X[:, lo:hi])
+    model = GPower(2, cardinality=6, memory_limit=20_000).partial_fit(Source("x", X.shape, X.dtype, read, axis))
+    assert_same(model, GPower(2, cardinality=6).fit(X))
+
+
+def test_a_constant_column_gets_no_loading_whatever_the_batches():
+    A = X.copy()
+    A[:, 3] = 0.1
+    with pytest.warns(UserWarning, match=r"1 column\(s\) do not vary"):
+        streamed(model := GPower(2, cardinality=39, scale=True, deflation="schur"), A, SIZES["equal"])
+    assert not np.any(model.components_[:, 3])
+
+
+def test_the_answer_is_there_after_every_batch():
+    model, seen = GPower(1, cardinality=6), 0
+    for batch in np.split(X, 4):
+        seen += len(batch)
+        assert_same(model.partial_fit(batch), GPower(1, cardinality=6).fit(X[:seen]))
+
+
+def test_fit_begins_anew():
+    model = GPower(2, cardinality=6).partial_fit(X + 5).fit(X)
+    assert_same(model.partial_fit(X), GPower(2, cardinality=6).fit(X))
+
+
+def test_scores_after_a_stream():
+    model = streamed(GPower(2, cardinality=6, scale=True), X, SIZES["equal"])
+    wanted = GPower(2, cardinality=6, scale=True).fit(X)
+    np.testing.assert_allclose(model.transform(X), wanted.transform(X), atol=1e-8)
+    assert model.score(X) == pytest.approx(wanted.score(X))
+
+
+@given(st.integers(1, 11), st.integers(0, 2**31))
+def test_moments_do_not_depend_on_the_cut(cut, seed):
+    generator = np.random.default_rng(seed)
+    A = generator.standard_normal((12, 3)) * 10.0 ** generator.integers(-3, 4, 3) + generator.integers(-5, 5, 3)
+    w = generator.uniform(0.1, 2, 12)
+    both = RunningMoments.of(A[:cut], w[:cut]).merged(RunningMoments.of(A[cut:], w[cut:]))
+    mean = w @ A / w.sum()
+    scatter = (A - mean).T @ (w[:, None] * (A - mean))
+    size = np.sqrt(np.outer(np.diagonal(scatter), np.diagonal(scatter)))
+    np.testing.assert_allclose(both.mean, mean, rtol=1e-12, atol=1e-12)
+    assert np.all(np.abs(both.scatter - scatter) <= 1e-11 * size)
+    assert both.weight == pytest.approx(w.sum())
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "options", [{"covariance": "precomputed"}, {"variance": "l1"}, {"init": np.ones((P, 1))}], ids=str
+    )
+    def test_what_needs_the_samples(self, options):
+        with pytest.raises(ValueError, match="partial_fit keeps the covariance of samples, not the samples"):
+            GPower(1, **options).partial_fit(X[:N] if "covariance" in options else X)
+
+    def test_too_many_variables(self):
+        with pytest.raises(
+            ValueError, match=rf"n_features={MOST_FEATURES + 1} are more than {MOST_FEATURES}; fit a file"
+        ):
+            GPower(1).partial_fit(np.zeros((2, MOST_FEATURES + 1)))
+
+    def test_another_number_of_variables(self):
+        with pytest.raises(ValueError, match="X has 10 features, but GPower is expecting 40"):
+            GPower(1).partial_fit(X).partial_fit(X[:, :10])
+
+    def test_a_batch_with_a_hole_changes_nothing(self):
+        model = GPower(2, cardinality=6).partial_fit(X[:100])
+        bad = X[100:].copy()
+        bad[3, 4] = np.nan
+        with pytest.raises(ValueError, match="NaN"):
+            model.partial_fit(bad)
+        assert_same(model.partial_fit(X[100:]), GPower(2, cardinality=6).fit(X))

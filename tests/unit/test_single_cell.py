@@ -1,0 +1,256 @@
+"""Sparse components of an AnnData object: the manners of scanpy.pp.pca, wherever the matrix is."""
+
+import inspect
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+from gpower.single_cell import sparse_pca
+
+anndata = pytest.importorskip("anndata")
+
+P, N = 150, 40
+rng = np.random.default_rng(0)
+LOADINGS = np.zeros((2, N))
+LOADINGS[0, :8], LOADINGS[1, 15:21] = 0.9, 0.8
+COUNTS = np.log1p(rng.poisson(np.exp(rng.standard_normal((P, 2)) @ LOADINGS))).astype(np.float32)
+CHOSEN = np.zeros(N, bool)
+CHOSEN[[0, 1, 2, 3, 4, 15, 16, 17, 18, 30, 31]] = True
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning:anndata"),
+    pytest.mark.filterwarnings("ignore:.*[Zz]arr.*"),
+]
+
+
+def cells(form="dense", **options):
+    X = {"dense": np.asarray, "csr": sp.csr_matrix, "csc": sp.csc_matrix}[form](COUNTS)
+    adata = anndata.AnnData(X.copy(), **options)
+    adata.var_names = [f"gene {j}" for j in range(N)]
+    return adata
+
+
+def backed(tmp_path, form):
+    cells(form).write_h5ad(tmp_path / "cells.h5ad")
+    return anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+
+
+def dask_cells(form):
+    da = pytest.importorskip("dask.array")
+    X = da.from_array(COUNTS, chunks=(50, N))
+    return anndata.AnnData(X if form == "dense" else X.map_blocks(sp.csr_matrix))
+
+
+def reference(genes=slice(None), **options):
+    return GPower(2, cardinality=5, random_state=0, **options).fit(COUNTS[:, genes])
+
+
+def assert_stored(adata, model, genes=slice(None), keys=("X_spca", "sPCs", "spca"), atol=1e-5):
+    in_obsm, in_varm, in_uns = keys
+    scores = adata.obsm[in_obsm]
+    scores = scores.compute() if hasattr(scores, "compute") else scores
+    np.testing.assert_allclose(scores, model.transform(COUNTS[:, genes]), atol=atol)
+    loadings = np.zeros((N, 2))
+    loadings[genes] = model.components_.T
+    np.testing.assert_allclose(adata.varm[in_varm], loadings, atol=atol)
+    np.testing.assert_allclose(adata.uns[in_uns]["variance"], model.explained_variance_, rtol=1e-4)
+    np.testing.assert_allclose(adata.uns[in_uns]["variance_ratio"], model.explained_variance_ratio_, rtol=1e-4)
+    np.testing.assert_array_equal(adata.uns[in_uns]["n_nonzero"], [5, 5])
+    assert adata.uns[in_uns]["converged"].all()
+
+
+@pytest.mark.parametrize("form", ["dense", "csr", "csc"])
+def test_in_memory(form):
+    adata = cells(form)
+    assert sparse_pca(adata, 2, cardinality=5) is None
+    assert_stored(adata, reference())
+    assert adata.obsm["X_spca"].dtype == np.float32
+
+
+@pytest.mark.parametrize("form", ["dense", "csr", "csc"])
+def test_backed(tmp_path, form):
+    adata = backed(tmp_path, form)
+    sparse_pca(adata, 2, cardinality=5, memory_limit=20_000)
+    assert adata.isbacked
+    assert_stored(adata, reference())
+    adata.file.close()
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_dask_stays_lazy(form):
+    adata = dask_cells(form)
+    sparse_pca(adata, 2, cardinality=5)
+    assert type(adata.obsm["X_spca"]).__module__.startswith("dask")
+    assert isinstance(adata.varm["sPCs"], np.ndarray)
+    assert_stored(adata, reference())
+
+
+@pytest.mark.parametrize("where", ["memory", "backed csr", "backed csc", "backed dense", "dask csr"])
+@pytest.mark.parametrize("how", ["array", "column"])
+def test_genes_left_out_have_zero_loadings(tmp_path, where, how):
+    kind, _, form = where.partition(" ")
+    adata = cells() if kind == "memory" else backed(tmp_path, form) if kind == "backed" else dask_cells(form)
+    mask = CHOSEN
+    if how == "column":
+        adata.var["mine"], mask = CHOSEN, "mine"
+    sparse_pca(adata, 2, cardinality=5, mask_var=mask)
+    assert_stored(adata, reference(CHOSEN), CHOSEN)
+    assert not np.any(adata.varm["sPCs"][~CHOSEN])
+
+
+def test_highly_variable_genes_are_the_default():
+    adata = cells()
+    adata.var["highly_variable"] = CHOSEN
+    sparse_pca(adata, 2, cardinality=5)
+    assert_stored(adata, reference(CHOSEN), CHOSEN)
+    assert adata.uns["spca"]["params"]["mask_var"] == "highly_variable"
+    sparse_pca(adata, 2, cardinality=5, mask_var=None)
+    assert_stored(adata, reference())
+    assert "mask_var" not in adata.uns["spca"]["params"]
+
+
+def test_one_key_names_all_three():
+    adata = cells()
+    sparse_pca(adata, 2, cardinality=5, key_added="mine")
+    assert_stored(adata, reference(), keys=("mine", "mine", "mine"))
+    assert "X_spca" not in adata.obsm
+
+
+@pytest.mark.parametrize("where", ["memory", "backed"])
+def test_a_copy_leaves_the_object_alone(tmp_path, where):
+    adata = cells("csr") if where == "memory" else backed(tmp_path, "csr")
+    changed = sparse_pca(adata, 2, cardinality=5, copy=True)
+    assert not adata.obsm
+    assert not adata.uns
+    assert not changed.isbacked
+    assert_stored(changed, reference())
+
+
+def test_the_matrix_itself_is_left_alone():
+    adata = cells("csr")
+    before = adata.X.copy()
+    sparse_pca(adata, 2, cardinality=5)
+    assert (before != adata.X).nnz == 0
+
+
+def test_a_layer_and_an_embedding():
+    adata = anndata.AnnData(np.zeros_like(COUNTS), layers={"log": COUNTS}, obsm={"other": COUNTS[:, :12]})
+    sparse_pca(adata, 2, cardinality=5, layer="log")
+    assert_stored(adata, reference())
+    assert adata.uns["spca"]["params"]["layer"] == "log"
+    sparse_pca(adata, 2, cardinality=5, obsm="other", key_added="second")
+    np.testing.assert_allclose(adata.obsm["second"], reference(slice(12)).transform(COUNTS[:, :12]), atol=1e-5)
+    assert "second" not in adata.varm
+    assert adata.uns["second"]["params"]["obsm"] == "other"
+
+
+def test_without_centring():
+    adata = cells("csr")
+    sparse_pca(adata, 2, cardinality=5, zero_center=False, deflation="schur")
+    assert_stored(adata, reference(center=False, deflation="schur"))
+    assert not adata.uns["spca"]["params"]["zero_center"]
+
+
+def test_a_view_becomes_an_object_of_its_own():
+    whole = cells()
+    view = whole[10:, :]
+    with pytest.warns(anndata.ImplicitModificationWarning):
+        sparse_pca(view, 2, cardinality=5)
+    assert view.obsm["X_spca"].shape == (P - 10, 2)
+    assert not whole.obsm
+
+
+@pytest.mark.parametrize("form", ["h5ad", "zarr"])
+@pytest.mark.parametrize("where", ["memory", "backed", "dask"])
+def test_results_survive_the_disk(tmp_path, form, where):
+    pytest.importorskip("zarr")
+    adata = cells("csr") if where == "memory" else backed(tmp_path, "csr") if where == "backed" else dask_cells("csr")
+    sparse_pca(adata, 2, cardinality=[6, 4], mask_var=CHOSEN)
+    written = adata.to_memory() if where == "backed" else adata
+    getattr(written, f"write_{form}")(tmp_path / f"out.{form}")
+    again = (anndata.read_h5ad if form == "h5ad" else anndata.read_zarr)(tmp_path / f"out.{form}")
+    np.testing.assert_array_equal(np.asarray(again.obsm["X_spca"]), np.asarray(adata.obsm["X_spca"]))
+    np.testing.assert_array_equal(again.varm["sPCs"], adata.varm["sPCs"])
+    uns = again.uns["spca"]
+    np.testing.assert_array_equal(uns["params"]["cardinality"], [6, 4])
+    np.testing.assert_array_equal(uns["n_nonzero"], [6, 4])
+    assert uns["params"]["penalty"] == "l0"
+
+
+def test_arguments_are_those_of_scanpy():
+    ours = inspect.signature(sparse_pca).parameters
+    for name in ("n_comps", "layer", "obsm", "zero_center", "mask_var", "key_added", "dtype", "random_state", "copy"):
+        assert name in ours
+    assert ours["random_state"].default == 0
+    assert ours["dtype"].default == "float32"
+    assert ours["zero_center"].default is True
+    assert [p.kind for p in ours.values()][2] == inspect.Parameter.KEYWORD_ONLY
+
+
+class TestErrors:
+    def test_a_matrix(self):
+        with pytest.raises(TypeError, match="takes an AnnData object, not ndarray; use GPower for a matrix"):
+            sparse_pca(COUNTS)
+
+    def test_an_object_without_a_matrix(self):
+        with pytest.raises(ValueError, match=r"adata\.X is None"):
+            sparse_pca(anndata.AnnData(shape=(5, 4)))
+
+    @pytest.mark.parametrize("name", ["layer", "obsm"])
+    def test_a_matrix_that_is_not_there(self, name):
+        with pytest.raises(ValueError, match=rf"{name}='missing' is not there; adata has \['own'\]"):
+            sparse_pca(cells(**{f"{name}s" if name == "layer" else name: {"own": COUNTS}}), **{name: "missing"})
+
+    def test_two_matrices(self):
+        with pytest.raises(ValueError, match="layer and obsm both name a matrix"):
+            sparse_pca(cells(), layer="a", obsm="b")
+
+    def test_genes_of_an_embedding(self):
+        adata = cells(obsm={"other": COUNTS})
+        with pytest.raises(ValueError, match="mask_var chooses genes, and obsm='other' has none"):
+            sparse_pca(adata, obsm="other", mask_var=CHOSEN)
+
+    @pytest.mark.parametrize(
+        ("mask", "words"),
+        [
+            ("nothing", "is no column of adata.var"),
+            (np.ones(3, bool), "a true or false for each of the 40 genes"),
+            (np.ones(N), "a true or false for each of the 40 genes"),
+            (np.zeros(N, bool), "leaves no gene"),
+        ],
+        ids=["no column", "too short", "numbers", "none"],
+    )
+    def test_masks(self, mask, words):
+        with pytest.raises(ValueError, match=words):
+            sparse_pca(cells(), mask_var=mask)
+
+    def test_nothing_is_stored_by_a_fit_that_fails(self):
+        adata = cells()
+        with pytest.raises(ValueError, match="cardinality"):
+            sparse_pca(adata, 2, cardinality=-1)
+        assert not adata.obsm
+        assert not adata.uns
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scanpy_goes_on_from_the_components(tmp_path):
+    sc = pytest.importorskip("scanpy")
+    adata = cells("csr")
+    sparse_pca(adata, 2, cardinality=5)
+    sc.pp.neighbors(adata, use_rep="X_spca")
+    assert adata.obsp["connectivities"].shape == (P, P)
+    axes = sc.pl.embedding(adata, basis="spca", show=False)
+    assert axes.collections
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scanpy_stores_the_same_kinds_of_things():
+    sc = pytest.importorskip("scanpy")
+    adata = cells("csr")
+    sc.pp.pca(adata, n_comps=2)
+    sparse_pca(adata, 2, cardinality=5)
+    assert adata.obsm["X_spca"].shape == adata.obsm["X_pca"].shape
+    assert adata.varm["sPCs"].shape == adata.varm["PCs"].shape
+    assert set(adata.uns["pca"]) <= set(adata.uns["spca"])

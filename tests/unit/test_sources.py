@@ -1,0 +1,493 @@
+"""Every kind of store gives the matrix it holds, whatever its chunks; a broken one gets a sentence with the place."""
+
+import gc
+import os
+import resource
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+from gpower.operators.caching import cached
+from gpower.operators.sources import is_store, open_source, some_columns_of
+from gpower.operators.streamed import Source, StoreError, StreamedMatrix, read_block
+
+P, N = 1000, 60
+LIMIT = 240_000  # bytes: half of the matrix, blocks of 125 rows
+rng = np.random.default_rng(0)
+LOADINGS = np.zeros((2, N))
+LOADINGS[0, :10], LOADINGS[1, 20:28] = 1.5, 1.2
+FACTORS = rng.standard_normal((P, 2)) @ LOADINGS
+X = FACTORS + 0.5 * rng.standard_normal((P, N)) + rng.uniform(-3, 3, N)
+COUNTS = rng.poisson(np.exp(FACTORS - 1.5)).astype(float)
+NAMES = [f"gene {j}" for j in range(N)]
+
+
+def zarr_array(path, A, chunks, zarr_format, **options):
+    zarr = pytest.importorskip("zarr")
+    if not hasattr(zarr, "create_array"):
+        pytest.skip("zarr older than 3")
+    array = zarr.create_array(
+        str(path), shape=A.shape, chunks=chunks, dtype=A.dtype, zarr_format=zarr_format, **options
+    )
+    array[:] = A
+    return path
+
+
+def hdf5(path, **datasets):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        for name, (A, options) in datasets.items():
+            file.create_dataset(name, data=A, **options)
+    return path
+
+
+def adata_file(path, A, form="h5ad"):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(A)
+    adata.var_names = NAMES
+    getattr(adata, f"write_{form}")(path)
+    return path
+
+
+def parquet(path, A, rows_of_group=170, **options):
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(A, columns=NAMES, **options)
+    frame.to_parquet(path, row_group_size=rows_of_group)
+    return path
+
+
+def npy(path, A):
+    np.save(path, A)
+    return path
+
+
+STORES = {
+    "npy": lambda at, A: npy(at / "x.npy", A),
+    "npy by column": lambda at, A: npy(at / "x.npy", np.asfortranarray(A)),
+    "zarr 2, rows": lambda at, A: zarr_array(at / "x.zarr", A, (70, N), 2),
+    "zarr 3, rows": lambda at, A: zarr_array(at / "x.zarr", A, (70, N), 3),
+    "zarr 2, columns": lambda at, A: zarr_array(at / "x.zarr", A, (P, 11), 2),
+    "zarr 3, columns": lambda at, A: zarr_array(at / "x.zarr", A, (P, 11), 3),
+    "zarr 3, both": lambda at, A: zarr_array(at / "x.zarr", A, (300, 11), 3),
+    "zarr 3, sharded": lambda at, A: zarr_array(at / "x.zarr", A, (40, 15), 3, shards=(200, 60)),
+    "zarr 3, one chunk": lambda at, A: zarr_array(at / "x.zarr", A, (P, N), 3),
+    "HDF5, chunks": lambda at, A: hdf5(at / "x.h5", X=(A, {"chunks": (130, 17), "compression": "gzip"})),
+    "HDF5, columns": lambda at, A: hdf5(at / "x.h5", X=(A, {"chunks": (P, 9)})),
+    "HDF5, contiguous": lambda at, A: hdf5(at / "x.hdf5", only=(A, {})),
+    "h5ad, dense": lambda at, A: adata_file(at / "x.h5ad", A),
+    "h5ad, CSR": lambda at, A: adata_file(at / "x.h5ad", sp.csr_matrix(A)),
+    "h5ad, CSC": lambda at, A: adata_file(at / "x.h5ad", sp.csc_matrix(A)),
+    "AnnData zarr, CSR": lambda at, A: adata_file(at / "x.zarr", sp.csr_matrix(A), "zarr"),
+    "Parquet": lambda at, A: parquet(at / "x.parquet", A),
+    "Parquet, one group": lambda at, A: parquet(at / "x.parquet", A, 10**6),
+}
+SPARSE = [name for name in STORES if "CS" in name]
+
+
+@pytest.fixture(autouse=True)
+def quiet_libraries():
+    """anndata speaks of formats to come when it writes; that is not about us."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="anndata")
+        warnings.filterwarnings("ignore", message=".*zarr_format.*|.*[Zz]arr.*v[23].*|.*zarr v2.*")
+        yield
+
+
+def whole(matrix):
+    """Every entry of a matrix in blocks, through both products and through its columns."""
+    by_products = matrix @ np.eye(matrix.shape[1], dtype=matrix.dtype)
+    np.testing.assert_allclose(matrix.T @ np.eye(matrix.shape[0], dtype=matrix.dtype), by_products.T)
+    idx = np.array([5, 0, 41, 40, matrix.shape[1] - 1])
+    columns = matrix[:, idx]
+    np.testing.assert_allclose(columns.toarray() if sp.issparse(columns) else columns, by_products[:, idx])
+    np.testing.assert_allclose(matrix.head(9), by_products[:9])
+    return by_products
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_store_gives_the_matrix_it_holds(tmp_path, name, dtype):
+    A = (COUNTS if name in SPARSE else X).astype(dtype)
+    matrix = StreamedMatrix(open_source(STORES[name](tmp_path, A)), LIMIT)
+    assert matrix.n_blocks > 1 or "one chunk" in name
+    assert matrix.dtype == dtype
+    assert matrix.sparse == (name in SPARSE)
+    np.testing.assert_array_equal(whole(matrix), A)
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize(
+    "options", [{"cardinality": 8}, {"gamma": 0.1, "scale": True}], ids=["cardinality", "scaled l0"]
+)
+def test_a_fit_to_a_path_is_the_fit_to_the_array(tmp_path, name, options):
+    A = COUNTS if name in SPARSE else X
+    found = GPower(2, memory_limit=LIMIT, **options).fit(str(STORES[name](tmp_path, A)))
+    wanted = GPower(2, **options).fit(A)
+    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
+    np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
+    np.testing.assert_allclose(found.mean_, wanted.mean_, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["zarr 3, rows", "HDF5, chunks", "HDF5, contiguous"])
+def test_an_open_array_is_read_in_blocks(tmp_path, name):
+    path = STORES[name](tmp_path, X)
+    if path.suffix == ".zarr":
+        opened = pytest.importorskip("zarr").open(str(path), mode="r")
+    else:
+        file = pytest.importorskip("h5py").File(path, "r")
+        opened = next(iter(file.values()))
+    found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(opened)
+    np.testing.assert_allclose(found.components_, GPower(2, cardinality=8).fit(X).components_, atol=1e-8)
+
+
+@pytest.mark.parametrize("form", ["dense", "CSR", "CSC"])
+def test_the_matrix_of_a_backed_object_is_read_in_blocks(tmp_path, form):
+    anndata = pytest.importorskip("anndata")
+    backed = anndata.read_h5ad(STORES[f"h5ad, {form}"](tmp_path, COUNTS), backed="r")
+    source = open_source(backed.X)
+    assert (source.sparse, source.axis) == (form != "dense", int(form == "CSC"))
+    found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(backed.X)
+    np.testing.assert_allclose(found.components_, GPower(2, cardinality=8).fit(COUNTS).components_, atol=1e-8)
+    backed.file.close()
+
+
+def test_names_of_the_variables_come_along(tmp_path):
+    for name in ("h5ad, CSR", "AnnData zarr, CSR", "Parquet"):
+        folder = tmp_path / name.replace(" ", "")
+        folder.mkdir()
+        model = GPower(1, cardinality=3).fit(STORES[name](folder, COUNTS))
+        assert list(model.feature_names_in_) == NAMES
+        assert set(model.loadings()[0]) <= set(NAMES)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "bool", "float16", ">f8"])
+def test_other_numbers_are_worked_on_as_float64(tmp_path, dtype):
+    A = (COUNTS > 0 if dtype == "bool" else COUNTS).astype(dtype)
+    model = GPower(1, cardinality=5, memory_limit=LIMIT).fit(npy(tmp_path / "x.npy", A))
+    assert model.components_.dtype == np.float64
+    np.testing.assert_allclose(model.components_, GPower(1, cardinality=5).fit(A.astype(float)).components_, atol=1e-8)
+
+
+class TestMemoryMaps:
+    def mapped(self, tmp_path, order):
+        path = npy(tmp_path / "x.npy", np.asarray(X, order=order))
+        return np.load(path, mmap_mode="r")
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_one_that_fits_is_an_array(self, tmp_path, order):
+        mapped = self.mapped(tmp_path, order)
+        assert open_source(mapped) is None
+        np.testing.assert_allclose(
+            GPower(2, cardinality=8).fit(mapped).components_, GPower(2, cardinality=8).fit(X).components_, atol=1e-10
+        )
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_one_that_exceeds_the_limit_is_read_in_blocks(self, tmp_path, order, monkeypatch):
+        """The limit is the user's, not the machine's: the whole map must never be an array."""
+        mapped = self.mapped(tmp_path, order)
+        source = open_source(mapped, memory_limit=LIMIT)
+        assert source.axis == int(order == "F")
+        seen = []
+        monkeypatch.setattr("gpower.inputs.validate_data", lambda *a, **k: seen.append(a))
+        found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(mapped)
+        assert not seen
+        monkeypatch.undo()
+        np.testing.assert_allclose(found.components_, GPower(2, cardinality=8).fit(X).components_, atol=1e-8)
+
+    def test_a_slice_of_a_map_is_the_slice(self, tmp_path):
+        part = self.mapped(tmp_path, "C")[10:900:2, 1::3]
+        matrix = StreamedMatrix(open_source(part, memory_limit=0), 2000)
+        np.testing.assert_array_equal(matrix @ np.eye(20), X[10:900:2, 1::3])
+
+
+class TestKeys:
+    def test_one_of_several_arrays_is_named(self, tmp_path):
+        path = hdf5(tmp_path / "x.h5", raw=(X, {}), other=(X[:, :5], {}))
+        assert open_source(path, "other").shape == (P, 5)
+        with pytest.raises(StoreError, match=r"no array is called X; it holds other, raw\. Say which one with key"):
+            open_source(path)
+        with pytest.raises(StoreError, match="there is no 'missing'; it holds other, raw"):
+            open_source(path, "missing")
+
+    def test_a_layer_is_found_by_its_path(self, tmp_path):
+        anndata = pytest.importorskip("anndata")
+        adata = anndata.AnnData(X.copy(), layers={"counts": sp.csr_matrix(COUNTS)})
+        adata.write_h5ad(tmp_path / "x.h5ad")
+        source = open_source(tmp_path / "x.h5ad", "layers/counts")
+        np.testing.assert_array_equal(source.read(0, P).toarray(), COUNTS)
+
+
+class TestSomeColumns:
+    @pytest.mark.parametrize("name", ["npy", "npy by column", "zarr 3, columns", "h5ad, CSR", "h5ad, CSC"])
+    def test_they_are_those_of_the_matrix(self, tmp_path, name):
+        A = COUNTS if name in SPARSE else X
+        idx = np.array([0, 3, 4, 12, 30, 59])
+        part = some_columns_of(open_source(STORES[name](tmp_path, A)), idx)
+        np.testing.assert_array_equal(StreamedMatrix(part, 4000) @ np.eye(6), A[:, idx])
+
+    def test_the_columns_left_out_are_counted_while_rows_are_read(self):
+        rows = Source("rows", (100, 1000), np.dtype(float), None)
+        assert some_columns_of(rows, np.arange(10)).bytes_per_line == rows.bytes_per_line
+
+    def test_a_chunk_of_columns_is_read_once(self):
+        calls = []
+        stored = Source("x", X.shape, X.dtype, lambda lo, hi: calls.append(lo) or X[:, lo:hi], 1, grain=20)
+        part = some_columns_of(stored, np.arange(0, 60, 2))
+        np.testing.assert_array_equal(part.read(0, 30), X[:, ::2])
+        assert calls == [0, 20, 40]
+
+
+# --- broken stores ----------------------------------------------------------------------------------------------------
+
+
+def refused(path, *words):
+    """The sentence of a fit that is refused; it names the file."""
+    with pytest.raises(ValueError) as caught:
+        GPower(1, memory_limit=LIMIT).fit(path)
+    message = " ".join(str(caught.value).split())
+    for word in words:
+        assert word in message
+    return message
+
+
+class TestBroken:
+    def test_no_such_file(self, tmp_path):
+        refused(tmp_path / "x.npy", "x.npy: there is no such file")
+
+    def test_a_file_of_another_kind(self, tmp_path):
+        path = tmp_path / "x.xlsx"
+        path.write_bytes(b"...")
+        refused(path, "a matrix on disk ends in .npy, .parquet, .zarr, .h5, .hdf5 or .h5ad")
+
+    def test_a_truncated_npy(self, tmp_path):
+        path = npy(tmp_path / "x.npy", X)
+        path.write_bytes(path.read_bytes()[:5000])
+        refused(path, "x.npy: this is not a whole .npy file")
+
+    def test_an_npy_cut_short_while_it_is_read(self, tmp_path):
+        """Pages beyond the end of a map kill the process; the reader asks for the bytes instead."""
+        path = npy(tmp_path / "x.npy", X)
+        source = open_source(path)
+        os.truncate(path, 5000)
+        with pytest.raises(StoreError, match=r"x\.npy, rows 100 to 119: they could not be read"):
+            read_block(source, 100, 120)
+
+    def test_an_npy_of_text(self, tmp_path):
+        refused(npy(tmp_path / "x.npy", np.array([["a", "b"]])), "its values are of type <U1, not numbers")
+
+    def test_an_npy_of_objects(self, tmp_path):
+        refused(npy(tmp_path / "x.npy", np.array([[None, 1]])), "x.npy", ".npy")
+
+    @pytest.mark.parametrize("shape", [(5,), (2, 3, 4)])
+    def test_another_number_of_dimensions(self, tmp_path, shape):
+        words = "a matrix has two dimensions, this array has the shape"
+        refused(npy(tmp_path / "x.npy", np.zeros(shape)), words, str(shape))
+        refused(hdf5(tmp_path / "x.h5", X=(np.zeros(shape), {})), words, "x.h5, X")
+        refused(zarr_array(tmp_path / "x.zarr", np.zeros(shape), shape, 3), words)
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    def test_a_chunk_that_is_not_what_it_was(self, tmp_path):
+        path = zarr_array(tmp_path / "x.zarr", X, (100, N), 3)
+        (path / "c" / "4" / "0").write_bytes(b"broken")
+        refused(path, "x.zarr, rows ", "could not be read")
+        gc.collect()  # zarr leaves the tasks of the other chunks behind
+
+    @pytest.mark.parametrize("zarr_format", [2, 3])
+    def test_a_chunk_that_is_missing(self, tmp_path, zarr_format):
+        path = zarr_array(tmp_path / "x.zarr", X, (100, N), zarr_format)
+        (path / "c" / "4" / "0" if zarr_format == 3 else path / "4.0").unlink()
+        with pytest.warns(UserWarning, match=r"x\.zarr: 1 of 10 chunks are not stored and read as 0\.0"):
+            GPower(1, memory_limit=LIMIT).fit(path)
+
+    def test_a_missing_chunk_of_a_sparse_matrix(self, tmp_path):
+        path = STORES["AnnData zarr, CSR"](tmp_path, COUNTS)
+        chunks = [f for f in (path / "X" / "data").rglob("*") if f.is_file() and not f.name.startswith((".z", "zarr"))]
+        chunks[0].unlink()
+        with pytest.warns(UserWarning, match=r"x\.zarr, X, data: 1 of 1 chunks are not stored"):
+            open_source(path)
+
+    def test_a_folder_that_is_no_zarr(self, tmp_path):
+        pytest.importorskip("zarr")
+        (tmp_path / "x.zarr").mkdir()
+        refused(tmp_path / "x.zarr", "x.zarr: this is not a zarr store")
+
+    def test_an_empty_group(self, tmp_path):
+        refused(hdf5(tmp_path / "x.h5"), "no array is called X; it holds nothing")
+
+    def test_an_hdf5_without_x(self, tmp_path):
+        refused(hdf5(tmp_path / "x.h5ad", obs=(X, {}), var=(X, {})), "x.h5ad: no array is called X; it holds obs, var")
+
+    def test_a_truncated_hdf5(self, tmp_path):
+        path = STORES["HDF5, chunks"](tmp_path, X)
+        path.write_bytes(path.read_bytes()[:2000])
+        refused(path, "x.h5: this is not a whole HDF5 file")
+
+    def test_text_in_hdf5(self, tmp_path):
+        refused(hdf5(tmp_path / "x.h5", X=(np.array([[b"a"]]), {})), "x.h5, X: its values are of type |S1, not numbers")
+
+    def broken_csr(self, tmp_path, **changed):
+        h5py = pytest.importorskip("h5py")
+        path = STORES["h5ad, CSR"](tmp_path, COUNTS)
+        with h5py.File(path, "r+") as file:
+            for part, change in changed.items():
+                values = change(file[f"X/{part}"][:])
+                del file[f"X/{part}"]
+                file[f"X/{part}"] = values
+        return path
+
+    @pytest.mark.parametrize(
+        "change", [lambda v: v[:-1], lambda v: v[::-1].copy(), lambda v: v + 1, lambda v: np.append(v, v[-1])]
+    )
+    def test_pointers_that_do_not_fit(self, tmp_path, change):
+        path = self.broken_csr(tmp_path, indptr=change)
+        refused(path, "x.h5ad, X: indptr has", "1001 are needed, the first 0, none less than the one before it")
+
+    @pytest.mark.parametrize("change", [lambda v: v + 50, lambda v: v - 3], ids=["too large", "negative"])
+    def test_indices_out_of_range(self, tmp_path, change):
+        refused(self.broken_csr(tmp_path, indices=change), "x.h5ad, X, rows 0 to", "could not be read", "indices")
+
+    def test_numbers_that_end_too_soon(self, tmp_path):
+        refused(self.broken_csr(tmp_path, data=lambda v: v[: v.size // 2]), "x.h5ad, X, rows", "could not be read")
+
+    def test_a_sparse_matrix_without_a_shape(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        path = STORES["h5ad, CSR"](tmp_path, COUNTS)
+        with h5py.File(path, "r+") as file:
+            del file["X"].attrs["shape"]
+        refused(path, "x.h5ad, X: a sparse matrix without the attribute 'shape'")
+
+    def test_a_parquet_with_text(self, tmp_path):
+        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+        pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}).to_parquet(tmp_path / "x.parquet")
+        refused(tmp_path / "x.parquet", "column 'b' holds", "not numbers. Drop it from the file")
+
+    def test_a_parquet_with_lists(self, tmp_path):
+        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+        pandas.DataFrame({"a": [[1.0], [2.0, 3.0]]}).to_parquet(tmp_path / "x.parquet")
+        refused(tmp_path / "x.parquet", "column 'a' holds list", "not numbers")
+
+    def test_a_parquet_with_an_empty_cell(self, tmp_path):
+        A = X.copy()
+        A[77, 12] = np.nan
+        refused(parquet(tmp_path / "x.parquet", A), "first in row 77 (counted from 0), column 'gene 12'")
+
+    def test_a_truncated_parquet(self, tmp_path):
+        path = parquet(tmp_path / "x.parquet", X)
+        path.write_bytes(path.read_bytes()[:-500])
+        refused(path, "x.parquet: this is not a whole Parquet file")
+
+    def test_names_of_samples_in_a_parquet_are_no_variable(self, tmp_path):
+        path = parquet(tmp_path / "x.parquet", X, index=[f"patient {i}" for i in range(P)])
+        assert open_source(path).shape == (P, N)
+
+
+def test_what_is_a_store(tmp_path, monkeypatch):
+    small = npy(tmp_path / "x.npy", X)
+    assert [is_store(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [True, True, True, False]
+    assert not is_store(small)
+    assert is_store(small, "1MB")
+    monkeypatch.setattr("gpower.operators.sources.free_memory", lambda: 4 * small.stat().st_size - 8)
+    assert is_store(small)
+
+
+def test_what_is_on_no_disk_is_no_source():
+    for other in (X, sp.csr_array(COUNTS), [[1.0]], None, 3):
+        assert open_source(other) is None
+
+
+# --- decoded once -----------------------------------------------------------------------------------------------------
+
+
+class TestCache:
+    @pytest.mark.parametrize("name", [name for name in STORES if not name.startswith("npy")])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+    def test_it_holds_the_matrix(self, tmp_path, name, dtype):
+        A = np.round(COUNTS if name in SPARSE else X * 10).astype(dtype)
+        store = open_source(STORES[name](tmp_path, A))
+        kept = cached(store, tmp_path / "cache")
+        assert kept.decoded or kept.sparse
+        assert (kept.axis, kept.shape, kept.sparse, kept.names) == (store.axis, store.shape, store.sparse, store.names)
+        np.testing.assert_array_equal(whole(StreamedMatrix(kept, LIMIT)), A)
+
+    def reading(self, A=X):
+        """A store that counts its reads."""
+        calls = []
+        return Source("x", A.shape, A.dtype, lambda lo, hi: calls.append((lo, hi)) or A[lo:hi]), calls
+
+    def test_a_store_is_decoded_once(self, tmp_path):
+        store, calls = self.reading()
+        first = cached(store, tmp_path)
+        assert (0, P) in calls
+        calls.clear()
+        again = cached(store, tmp_path)
+        assert set(calls) == {(0, 16), (P - 16, P)}  # the numbers of the fingerprint
+        np.testing.assert_array_equal(again.read(0, P), first.read(0, P))
+        calls.clear()
+        GPower(1, cardinality=5, memory_limit=LIMIT).fit(again)
+        assert not calls
+
+    def test_a_store_that_changed_is_decoded_again(self, tmp_path):
+        path = zarr_array(tmp_path / "x.zarr", X, (100, N), 3)
+        before = cached(path, tmp_path / "cache")
+        shutil.rmtree(path)
+        zarr_array(path, X + np.eye(P, N), (100, N), 3)
+        after = cached(path, tmp_path / "cache")
+        np.testing.assert_array_equal(before.read(0, P), X)
+        np.testing.assert_array_equal(after.read(0, P), X + np.eye(P, N))
+
+    def test_two_arrays_of_a_file_are_kept_apart(self, tmp_path):
+        path = hdf5(tmp_path / "x.h5", a=(X, {"chunks": (5, 5)}), b=(X[:, ::-1], {"chunks": (5, 5)}))
+        for key, A in (("a", X), ("b", X[:, ::-1])):
+            np.testing.assert_array_equal(cached(path, tmp_path / "cache", key).read(0, P), A)
+
+    def test_plain_numbers_are_left_where_they_are(self, tmp_path):
+        path = npy(tmp_path / "x.npy", X)
+        cached(path, tmp_path / "cache")
+        assert not (tmp_path / "cache").exists()
+
+    def test_what_is_in_memory_is_refused(self, tmp_path):
+        with pytest.raises(StoreError, match="A ndarray is no store on disk"):
+            cached(X, tmp_path)
+
+    def test_a_reader_that_fails_leaves_nothing_behind(self, tmp_path):
+        def read(lo, hi):
+            if hi - lo > 16:
+                raise OSError("bad sector")
+            return X[lo:hi]
+
+        with pytest.raises(StoreError, match="bad sector"):
+            cached(Source("x", X.shape, X.dtype, read), tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_too_small_a_disk_is_said_before_the_work(self, tmp_path, monkeypatch):
+        usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+        store, calls = self.reading()
+        with pytest.raises(StoreError, match=r"takes 0\.00048 GB as plain numbers, and only 1e-06 GB are free"):
+            cached(store, tmp_path)
+        assert (0, P) not in calls
+
+    def test_a_disk_that_fills_up_leaves_nothing_behind(self, tmp_path):
+        """A real write that fails, in a process that may not write files of more than 20 kB."""
+        code = f"""
+import resource, signal, sys
+import numpy as np
+from gpower.operators.caching import cached
+from gpower.operators.streamed import Source
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, {resource.RLIM_INFINITY}))
+X = np.ones(({P}, {N}))
+try:
+    cached(Source("x", X.shape, X.dtype, lambda lo, hi: X[lo:hi]), {str(tmp_path)!r})
+except OSError as error:
+    sys.exit(7 if error.errno else 8)
+"""
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,361 @@
+"""Data read in blocks: the same answer as in memory, within the memory granted, and no read that is not counted."""
+
+import threading
+import tracemalloc
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower, sparsity_path
+from gpower.operators import as_operator
+from gpower.operators.streamed import Source, StoreError, StreamedMatrix
+
+P, N = 150, 1700  # more entries than the direct ascent is for
+LIMIT = 2_000_000  # bytes: five blocks of rows, and a fifth of the columns may be gathered at once
+LITTLE = 330_000  # blocks of six rows
+
+
+def factors(seed=0, p=P, n=N):
+    """Samples of three factors on some tens of variables each, with noise and offsets."""
+    rng = np.random.default_rng(seed)
+    V = np.zeros((n, 3))
+    for j, size in enumerate((24, 16, 10)):
+        V[rng.permutation(n)[:size], j] = 2 * rng.standard_normal(size)
+    return rng.standard_normal((p, 3)) @ V.T + rng.standard_normal((p, n)) + rng.uniform(-3, 3, n)
+
+
+X = factors(2)
+WEIGHTS = np.random.default_rng(1).uniform(0.2, 3, P)
+
+
+def source(A, axis=0, **facts):
+    """A as a store that gives rows or columns."""
+    read = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
+    facts.setdefault("nnz", A.nnz if sp.issparse(A) else 0)
+    return Source("table", A.shape, A.dtype, read, axis, sparse=sp.issparse(A), **facts)
+
+
+def counting(A, axis=0):
+    """The same, and a list that it writes the number of lines of every read into."""
+    lines, inner = [], source(A, axis)
+
+    def read(lo, hi):
+        lines.append(hi - lo)
+        return inner.read(lo, hi)
+
+    return Source("table", A.shape, A.dtype, read, axis), lines
+
+
+ATTRIBUTES = ("components_", "explained_variance_", "explained_variance_ratio_", "objective_", "mean_", "scale_")
+
+
+def assert_same(found, wanted, rtol=1e-8):
+    """Every fitted number agrees, relative to the largest of its kind."""
+    for name in ATTRIBUTES:
+        there, here = getattr(found, name), getattr(wanted, name)
+        np.testing.assert_allclose(there, here, rtol=0, atol=rtol * max(1.0, np.max(np.abs(here))), err_msg=name)
+
+
+OPTIONS = {
+    "cardinality": {"cardinality": [20, 14, 8]},
+    "l0": {"gamma": 0.05},
+    "l1": {"penalty": "l1", "gamma": 0.3},
+    "l1 with a cardinality": {"penalty": "l1", "cardinality": 15},
+    "block": {"method": "block", "gamma": 0.05, "mu": [1.0, 0.8, 0.6], "tol": 1e-12},
+    "block of a cardinality": {"method": "block", "cardinality": 15, "mu": [1.0, 0.8, 0.6], "tol": 1e-12},
+    "block l1": {"method": "block", "penalty": "l1", "gamma": 0.2, "mu": [1.0, 0.8, 0.6], "tol": 1e-12},
+    "uncentred": {"center": False, "gamma": 0.05},
+    "scaled": {"scale": True, "cardinality": 20},
+    "scaled uncentred": {"scale": True, "center": False, "gamma": 0.05, "deflation": "schur"},
+    "l1 variance": {"variance": "l1", "penalty": "l1", "gamma": 0.3},
+    "Schur": {"deflation": "schur", "cardinality": 20},
+    "direct": {"solver": "direct", "gamma": 0.05},
+    "one start": {"cardinality": 20, "n_init": 1},
+    "no refit": {"gamma": 0.05, "refit": None, "tol": 1e-13},
+}
+
+
+@cache
+def reference(name):
+    """The fit to the array in memory."""
+    return GPower(3, **OPTIONS[name]).fit(X)
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_blocks_give_the_answer_of_the_array(name, axis):
+    assert_same(GPower(3, memory_limit=LIMIT, **OPTIONS[name]).fit(source(X, axis)), reference(name))
+
+
+def test_an_l1_ball_from_blocks():
+    """Its ascents end slowly, so only to the precision that they are stopped at."""
+    found, wanted = (GPower(1, l1_bound=10, tol=1e-12, memory_limit=LIMIT).fit(A) for A in (source(X), X))
+    assert_same(found, wanted, 1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_weights_count_the_same_in_blocks(axis, scale):
+    options = {"cardinality": 20, "scale": scale}
+    found = GPower(3, memory_limit=LIMIT, **options).fit(source(X, axis), sample_weight=WEIGHTS)
+    assert_same(found, GPower(3, **options).fit(X, sample_weight=WEIGHTS))
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
+def test_non_negative_loadings_from_blocks(axis):
+    A = np.abs(X[:, :400])  # everything goes up together: a positive component explains it
+    options = {"cardinality": 10, "positive": True}
+    assert_same(GPower(1, memory_limit=LIMIT, **options).fit(source(A, axis)), GPower(1, **options).fit(A), 1e-7)
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
+def test_float32_stays_float32_and_sums_in_float64(axis):
+    A = X.astype(np.float32)
+    model = GPower(3, cardinality=20, memory_limit=LIMIT).fit(source(A, axis))
+    assert model.components_.dtype == np.float32
+    assert_same(model, GPower(3, cardinality=20).fit(A), 1e-4)
+
+
+def test_sums_over_many_blocks_of_float32_lose_nothing():
+    """2²⁰ rows in blocks of 256: a sum in float32 would stop growing at 2²⁴ of the value's own digits."""
+    p = 1 << 20
+    rows = Source("ones", (p, 2), np.dtype(np.float32), lambda lo, hi: np.full((hi - lo, 2), 0.1, np.float32))
+    matrix = StreamedMatrix(rows, 1 << 13)
+    assert matrix.n_blocks == p // 256
+    found = (matrix.T @ np.ones((p, 1), np.float32)).ravel()
+    np.testing.assert_allclose(found, p * float(np.float32(0.1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dense rows", "dense columns", "CSR", "CSC"])
+@pytest.mark.parametrize("scale", [False, True])
+def test_columns_far_from_zero_lose_no_digits(kind, scale):
+    """Means of 1e6 beside deviations of 1: squares about zero would leave four digits."""
+    A = factors(3, n=300)
+    A[:, :50] += 1e6
+    if kind.startswith("CS"):
+        A[:, 200:] *= np.random.default_rng(3).random((P, 100)) < 0.2
+    stored = {"CSR": sp.csr_array, "CSC": sp.csc_array}.get(kind, np.asarray)(A)
+    options = {"cardinality": 20, "scale": scale}
+    found = GPower(2, memory_limit=LIMIT, **options).fit(source(stored, int(kind in ("dense columns", "CSC"))))
+    centred = A - A.mean(axis=0)
+    wanted = GPower(2, **options).fit(centred)
+    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
+    np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_offsets_beyond_the_digits_of_the_type_are_subtracted_in_blocks(form, dtype):
+    """A shift is applied to each block when it is read; a sparse one stays sparse."""
+    A = np.where(np.random.default_rng(4).random((40, 30)) < 0.2, 1.0, 0.0)
+    A[:, 3] = (1e9 if dtype == np.float64 else 1e5) + np.arange(40)
+    stored = sp.csr_array(A.astype(dtype)).asformat(form)
+    operator, _ = as_operator(StreamedMatrix(source(stored, int(form == "csc")), 2000), reduce=False)
+    shifted = operator.X.block(slice(0, 5))
+    assert sp.issparse(shifted)
+    wanted = A - A.mean(axis=0)
+    Y = np.random.default_rng(5).standard_normal((40, 2)).astype(dtype)
+    tolerance = 1e-9 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(operator.correlate(Y), wanted.T @ Y, rtol=0, atol=tolerance * np.abs(wanted.T @ Y).max())
+    np.testing.assert_allclose(operator.columns(np.array([3, 7])), wanted[:, [3, 7]], atol=tolerance * 20)
+
+
+def test_an_entry_stored_in_parts_counts_as_their_sum():
+    rng = np.random.default_rng(6)
+    rows, cols = np.repeat(np.arange(40), 20), rng.integers(0, 12, 800)  # many places twice
+    order = np.argsort(rows, kind="stable")
+    pointers = np.arange(0, 801, 20)
+    parts = sp.csr_matrix((rng.standard_normal(800), cols[order], pointers), (40, 12))
+    assert not parts.has_canonical_format
+    for options in ({"scale": True}, {"center": False}, {}):
+        found = GPower(2, gamma=0.1, memory_limit=1000, **options).fit(source(parts))
+        assert_same(found, GPower(2, gamma=0.1, **options).fit(parts.toarray()))
+
+
+class TestMemory:
+    """What is in memory at once is what was granted, whatever the size of the matrix."""
+
+    LIMIT = 16_000_000
+
+    def generated(self, p, n, dtype=np.float64):
+        """A matrix that is nowhere: its rows are made when they are read."""
+        base = (20 * np.random.default_rng(0).standard_normal(3 * n)).astype(dtype)
+
+        def read(lo, hi):
+            rows = np.empty((hi - lo, n), dtype)
+            for i in range(lo, hi):
+                rows[i - lo] = base[i * 7919 % (2 * n) :][:n]
+            return rows
+
+        return Source("generated", (p, n), np.dtype(dtype), read)
+
+    @pytest.mark.parametrize(("dtype", "n"), [(np.float32, 6000), (np.float64, 3000)])
+    def test_a_fit_takes_no_more_than_granted(self, dtype, n):
+        stored = self.generated(4000, n, dtype)
+        GPower(1, gamma=0.5, memory_limit=self.LIMIT).fit(self.generated(40, 60))  # imports and the like
+        tracemalloc.start()
+        try:
+            GPower(1, cardinality=10, memory_limit=self.LIMIT).fit(stored)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak <= 1.25 * self.LIMIT  # vectors as long as a sample come on top
+        assert 4000 * n * stored.works_in.itemsize > 5 * self.LIMIT
+
+    def test_blocks_shrink_with_the_memory(self):
+        sizes = [StreamedMatrix(source(X), limit).edges[1] for limit in (60_000, LITTLE, 10**9)]
+        assert sizes == [1, 6, P]
+
+    def test_small_numbers_are_counted_as_what_they_are_worked_with(self):
+        bytes_of = [Source("x", (9, 100), np.dtype(t), None).bytes_per_line for t in ("i1", "f2", "f4", "i8")]
+        assert bytes_of == [800, 800, 400, 800]
+
+    def test_blocks_are_multiples_of_what_the_store_keeps_together(self):
+        edges = StreamedMatrix(source(X, grain=7), 16 * N * 4 * 9).edges
+        assert set(np.diff(edges)[:-1] % 7) == {0}
+        assert edges[-1] == P
+
+    def test_a_large_block_is_no_faster_so_there_is_none(self):
+        wide = Source("wide", (10_000, 100_000), np.dtype(np.float64), None)
+        assert StreamedMatrix(wide, 10**12).edges[1] * 800_000 <= 24 << 20
+
+
+def test_the_next_block_is_read_while_this_one_is_in_use():
+    begun = [threading.Event() for _ in range(4)]
+
+    def read(lo, hi):
+        begun[lo].set()
+        return X[lo:hi]
+
+    matrix = StreamedMatrix(Source("rows", (4, N), X.dtype, read), 1)
+    seen = matrix.pieces(lambda block, i: i == 3 or begun[i + 1].wait(20), [(i,) for i in range(4)])
+    assert seen == [True] * 4
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
+@pytest.mark.parametrize("options", [{"cardinality": 20}, {"gamma": 0.05}, {"cardinality": 20, "scale": True}])
+@pytest.mark.parametrize("count", [1, 3])
+def test_passes_are_the_reads_that_were_made(options, axis, count):
+    """`n_passes_` is no estimate: the lines that the store gave, but for the variance computed at the end."""
+    stored, lines = counting(X, axis)
+    model = GPower(count, memory_limit=LIMIT, **options).fit(stored)
+    real = sum(lines) / X.shape[axis]
+    assert real - 1.3 <= model.n_passes_ <= real + 1e-9
+    assert model.n_passes_ <= 15 * count
+
+
+def test_only_the_columns_asked_for_are_read_from_a_store_kept_by_column():
+    stored, lines = counting(X, 1)
+    matrix = StreamedMatrix(stored, LIMIT)
+    idx = np.array([1699, 3, 4, 700])
+    np.testing.assert_array_equal(matrix[:, idx], X[:, idx])
+    assert sum(lines) == 4
+
+
+def test_columns_kept_together_are_read_once():
+    calls = []
+    chunked = Source("x", X.shape, X.dtype, lambda lo, hi: calls.append((lo, hi)) or X[:, lo:hi], 1, grain=100)
+    idx = np.array([350, 20, 301, 1699, 7])
+    np.testing.assert_array_equal(StreamedMatrix(chunked, LIMIT)[:, idx], X[:, idx])
+    assert sorted(calls) == [(0, 100), (300, 400), (1600, 1700)]
+
+
+def test_scores_take_one_read():
+    stored, lines = counting(X)
+    model = GPower(2, gamma=0.1, memory_limit=LIMIT).fit(X)
+    model.transform(stored)
+    assert sum(lines) == P
+
+
+@pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
+def test_scores_and_share_from_blocks(axis):
+    model = GPower(3, cardinality=20, scale=True, memory_limit=LIMIT).fit(X)
+    np.testing.assert_allclose(model.transform(source(X, axis)), model.transform(X), atol=1e-10)
+    assert model.score(source(X, axis)) == pytest.approx(model.score(X), rel=1e-10)
+    again = GPower(3, cardinality=20, scale=True, memory_limit=LIMIT)
+    np.testing.assert_allclose(again.fit_transform(source(X, axis)), model.transform(X), atol=1e-8)
+
+
+def test_a_path_from_blocks_is_the_path_of_the_array():
+    sizes = [5, 15, 40]
+    found, wanted = sparsity_path(source(X), cardinalities=sizes), sparsity_path(X, cardinalities=sizes)
+    np.testing.assert_allclose(found.explained_variance_ratio, wanted.explained_variance_ratio, rtol=1e-6)
+
+
+def test_a_fit_repeats_to_the_last_digit():
+    fits = [GPower(2, cardinality=20, memory_limit=LIMIT).fit(source(X)) for _ in range(2)]
+    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+
+
+class TestErrors:
+    def test_a_value_that_is_not_finite_is_named_by_its_place(self):
+        A = X.copy()
+        A[17 * 6 + 2, 41] = np.nan  # in block 17
+        matrix = StreamedMatrix(source(A), LITTLE)
+        assert matrix.edges[17] == 17 * 6
+        with pytest.raises(ValueError, match=r"NaN or infinity \(inf\), first in row 104 .*column 41\. Drop"):
+            GPower(1, memory_limit=LITTLE).fit(source(A))
+        with pytest.raises(ValueError, match="row 104"):
+            GPower(1, gamma=0.5).fit(X).set_params(memory_limit=LITTLE).transform(source(A))
+
+    @pytest.mark.parametrize("form", ["csr", "csc"])
+    def test_so_is_one_of_a_sparse_store(self, form):
+        A = np.where(np.random.default_rng(0).random((40, 30)) < 0.2, 1.0, 0.0)
+        A[23, 11] = np.inf
+        stored = source(sp.csr_array(A).asformat(form), int(form == "csc"))
+        with pytest.raises(ValueError, match=r"first in row 23 \(counted from 0\), column 11"):
+            GPower(1, memory_limit=2000).fit(stored)
+
+    def test_a_reader_that_fails_says_where(self):
+        def read(lo, hi):
+            if lo >= 60:
+                raise OSError("bad sector")
+            return X[lo:hi]
+
+        stored = Source("disk", X.shape, X.dtype, read)
+        with pytest.raises(StoreError, match=r"disk, rows 60 to 65: they could not be read \(OSError: bad sector\)"):
+            GPower(1, memory_limit=LITTLE).fit(stored)
+
+    def test_a_block_of_another_shape_is_refused(self):
+        stored = Source("short", X.shape, X.dtype, lambda lo, hi: X[lo : hi - 1])
+        with pytest.raises(StoreError, match=r"rows 0 to 31: the store gave an array of shape \(31, 1700\) instead"):
+            GPower(1, memory_limit=LITTLE).fit(stored)
+
+    def test_text_in_a_block_is_refused(self):
+        words = np.array([["a", "b"]] * 40, object)
+        stored = Source("words", (40, 2), np.dtype(float), lambda lo, hi: words[lo:hi])
+        with pytest.raises(StoreError, match="rows 0 to 31: values of type object are not numbers"):
+            GPower(1).fit(stored)
+
+    def test_running_out_of_memory_is_not_dressed_up(self):
+        def read(lo, hi):
+            raise MemoryError("no room")
+
+        with pytest.raises(MemoryError, match="no room"):
+            GPower(1).fit(Source("x", X.shape, X.dtype, read))
+
+    @pytest.mark.parametrize("size", ["", "-1", "2XB", "nan", 0])
+    def test_a_limit_that_is_no_size(self, size):
+        with pytest.raises(ValueError, match="a number of bytes is needed"):
+            GPower(1, memory_limit=size).fit(source(X))
+
+    def test_holes_of_a_store_are_not_filled(self):
+        with pytest.raises(ValueError, match="X is in blocks, on disk or on a cluster"):
+            GPower(1, missing="impute").fit(source(X))
+
+    def test_a_covariance_is_wanted_in_memory(self):
+        S = np.eye(30)
+        with pytest.raises(ValueError, match="takes a dense matrix in memory"):
+            GPower(1, covariance="precomputed").fit(source(S))
+
+    @pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+    def test_an_empty_store(self, shape):
+        with pytest.raises(ValueError, match="at least one sample and one variable"):
+            GPower(1).fit(source(np.zeros(shape)))
+
+    def test_another_number_of_variables(self):
+        model = GPower(1, gamma=0.5).fit(X[:, :50])
+        with pytest.raises(ValueError, match="X has 1700 features, but GPower is expecting 50"):
+            model.transform(source(X))
