@@ -195,10 +195,12 @@ def compare(
     >>> table["gpower-l0"].cardinality
     (8, 6, 5)
     """
-    names = list(METHODS) if methods is None else [one_of(name, "methods", tuple(METHODS)) for name in methods]
+    names = _names(methods)
     shared: dict[str, Any] = {"covariance": covariance, "center": center, "scale": scale}
-    pca = Thresholding(n_components, cardinality=np.shape(X)[1], **shared)
-    Thresholding(n_components, cardinality=cardinality, **shared)._recipe(np.shape(X))  # refuse once, not in every row
+    asked = Thresholding(n_components, cardinality=cardinality, **shared)
+    shape = check_table(asked, X, reset=True).shape
+    asked._recipe(shape)  # refuse once, not in every row
+    pca = Thresholding(n_components, cardinality=shape[1], **shared)
     reference = _timed(REFERENCE, pca, X, None)
     if reference.model is None:
         raise ValueError(reference.note)
@@ -214,6 +216,13 @@ def compare(
             options["random_state"] = random_state
         entries.append(_measured(_timed(name, kind(**options), X, callback), operator, best))
     return Comparison(tuple(entries))
+
+
+def _names(methods: Sequence[str] | None) -> list[str]:
+    """The methods asked for, all of them by default."""
+    if isinstance(methods, str):
+        raise ValueError(f"methods={methods!r} is one string; give a list of names, such as [{methods!r}].")
+    return list(METHODS) if methods is None else [one_of(name, "methods", tuple(METHODS)) for name in methods]
 
 
 def _timed(name: str, model: Any, X: Any, callback: Callable[[str], Any] | None) -> Entry:

@@ -24,10 +24,11 @@ def score_gram(operator: Operator, Z: Array) -> Array:
     return to_host(Y.T @ Y)
 
 
-def adjusted_variances(gram: Array, dependent: float = 1e-12) -> Array:
+def adjusted_variances(gram: Array, dependent: float = 1e-12, *, in_order: bool = False) -> Array:
     """Adjusted variance of each component, (m,), from the Gram matrix of the scores.
 
-    What is left of a component below `dependent` times the largest variance is rounding, and counts as nothing.
+    Components are taken by decreasing variance or, with `in_order`, as they stand. What is left of one below
+    `dependent` times the largest variance is rounding, and counts as nothing.
 
     Examples
     --------
@@ -36,10 +37,17 @@ def adjusted_variances(gram: Array, dependent: float = 1e-12) -> Array:
     >>> import numpy as np
     >>> adjusted_variances(np.array([[4.0, 4.0], [4.0, 4.0]]))
     array([4., 0.])
+
+    The order counts where components are correlated.
+
+    >>> gram = np.array([[1.0, 1.0], [1.0, 5.0]])
+    >>> adjusted_variances(gram), adjusted_variances(gram, in_order=True)
+    (array([0.8, 5. ]), array([1., 4.]))
     """
     own = np.diagonal(gram)
     largest = float(own.max(initial=0))
-    order = np.argsort(-np.round(own / largest, 10) if largest > 0 else own, kind="stable")
+    key = np.zeros(own.size) if in_order or largest <= 0 else -np.round(own / largest, 10)
+    order = np.argsort(key, kind="stable")
     left, adjusted = gram.astype(np.float64), np.zeros(own.size)
     for j in order:  # Cholesky elimination; a score that the earlier ones span is not eliminated with
         if left[j, j] > dependent * largest:

@@ -26,13 +26,14 @@ from gpower.baselines import (
     SCoTLASS,
     Thresholding,
 )
+from gpower.baselines.elastic_net import elastic_net, elastic_net_of_size
 from gpower.baselines.greedy import backward, bordered_eigenvalues, forward, shrunk_eigenvalues
 from gpower.baselines.levels import bisected
 from gpower.baselines.rotation import Orthomax
 from gpower.baselines.scotlass import OrthogonalL1Ball
 from gpower.baselines.semidefinite import dual_bound, l1_projection, relax, spectraplex_projection
-from gpower.baselines.spca import elastic_net, elastic_net_of_size
 from gpower.datasets import gaussian, load_pitprops
+from gpower.metrics import adjusted_variances
 from gpower.operators import as_operator
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -365,6 +366,20 @@ def test_the_bound_of_scotlass_ranges_from_one_variable_to_pca():
     assert variance == sorted(variance)
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer variables than asked for:UserWarning")
+@pytest.mark.parametrize(("n", "k", "seed"), [(7, 3, 8), (9, 5, 26)])
+def test_the_steps_of_scotlass_are_solved_beside_a_kink_of_their_dual(n, k, seed):
+    """An answer that is not the best one makes the objective fall, which the ascent refuses."""
+    model = SCoTLASS(3, cardinality=k, covariance="precomputed").fit(random_covariance(n, seed))
+    assert np.all(model.cardinality_ <= k)
+
+
+def test_the_calibrated_bound_of_scotlass_holds_for_its_loadings():
+    for seed in (13, 14):  # made orthogonal, they grew by a few hundred-thousandths
+        model = SCoTLASS(3, cardinality=3, covariance="precomputed").fit(random_covariance(7, seed))
+        assert np.all(np.abs(model.components_).sum(axis=1) <= model.t_ * (1 + 1e-14))
+
+
 # SPCA
 
 
@@ -406,6 +421,55 @@ def test_the_regression_of_a_size_stops_where_one_more_would_enter():
         np.testing.assert_allclose(elastic_net(S, c, l1), beta, atol=1e-10)
         slope = np.abs(2 * (c - S @ beta))
         assert np.sum(slope >= l1 * (1 - 1e-9)) == k + 1
+
+
+def _excess(G, c, beta, l1):
+    """The largest violation of the optimality conditions, relative to the largest of c."""
+    slope = 2 * (c - G @ beta)
+    return np.max(np.where(beta != 0, np.abs(slope - l1 * np.sign(beta)), np.abs(slope) - l1)) / np.max(np.abs(c))
+
+
+def test_equal_variables_share_the_weight_of_the_regression():
+    S = np.array([[1, 1, 0.2], [1, 1, 0.2], [0.2, 0.2, 1.0]])
+    c = np.array([1, 1, 0.5])
+    np.testing.assert_allclose(elastic_net(S + np.eye(3), c, 1.0), [1 / 6, 1 / 6, 0], atol=1e-9)
+    beta, l1 = elastic_net_of_size(S + np.eye(3), c, 1)  # both enter together
+    np.testing.assert_array_equal(beta != 0, [True, True, False])
+    assert _excess(S + np.eye(3), c, beta, l1) <= 1e-7
+    np.testing.assert_allclose(beta[0], beta[1], rtol=1e-6)
+
+
+@given(st.integers(0, 10_000), st.floats(0.01, 1.9), st.sampled_from([1e-6, 1e-3, 1.0]))
+def test_the_regression_is_optimal_where_variables_tie(seed, l1, ridge):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-1, 2, size=(8, 6)).astype(float)
+    X[0] = 1
+    X[:, 1] = X[:, 0]
+    X[:, 5] = -X[:, 2]
+    S = X.T @ X
+    c = S @ rng.standard_normal(6)
+    G = S + ridge * np.eye(6)
+    assert _excess(G, c, elastic_net(G, c, l1 * np.max(np.abs(c))), l1 * np.max(np.abs(c))) <= 1e-7
+    beta, weight = elastic_net_of_size(G, c, 3)
+    assert _excess(G, c, beta, weight) <= 1e-7
+
+
+@pytest.mark.parametrize("options", [{"cardinality": 3}, {}], ids=str)
+def test_spca_does_not_depend_on_the_unit_of_the_data(options):
+    X = gaussian(40, 8, random_state=0) * [3, 3, 3, 1, 1, 1, 1, 1]
+    model = SPCA(2, ridge=1e-3, **options).fit(X)
+    for unit in (1e-4, 1e4):
+        other = SPCA(2, ridge=1e-3 * unit**2, **options).fit(X * unit)
+        np.testing.assert_allclose(other.components_, model.components_, atol=1e-6)
+        np.testing.assert_allclose(other.l1_, model.l1_ * unit**2, rtol=1e-5)
+
+
+def test_variances_in_order_are_those_of_gram_schmidt():
+    Y = np.random.default_rng(0).standard_normal((10, 4))
+    Y[:, 1] = Y[:, 0]
+    R = np.linalg.qr(Y[:, [0, 2, 3]], mode="r")
+    expected = np.insert(np.diagonal(R) ** 2, 1, 0)
+    np.testing.assert_allclose(adjusted_variances(Y.T @ Y, in_order=True), expected, atol=1e-10)
 
 
 def test_a_large_ridge_tends_to_soft_thresholding():
@@ -609,6 +673,14 @@ def test_scikit_learns_loadings_are_as_scikit_learn_gives_them():
     theirs = SparsePCA(2, alpha=5.0, method="cd", tol=1e-4, random_state=0).fit(X - X.mean(axis=0)).components_
     ours = ScikitLearnSparsePCA(2, alpha=5.0).fit(X).components_
     np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-12)
+
+
+def test_scikit_learn_leaves_the_mean_where_it_is_asked_to():
+    """Rows of both signs have no mean to subtract, and the same cross-product."""
+    X = planted()[:, :6] + np.array([9.0, 0, 0, 0, 0, 0])
+    model = ScikitLearnSparsePCA(1, alpha=1.0, center=False).fit(X)
+    leading = np.linalg.eigh(X.T @ X)[1][:, -1]
+    assert abs(model.components_[0] @ leading) > 0.99
 
 
 def test_its_penalty_is_calibrated_to_the_total_number_of_variables():

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from gpower import Certificate, GPower, certify
 from gpower.certificates import certify_component, certify_components
@@ -297,3 +298,21 @@ class TestEstimator:
     def test_what_cannot_be_certified_is_refused_before_the_fit(self, options, sentence):
         with pytest.raises(ValueError, match=sentence):
             GPower(1, **options).fit(np.eye(4))
+
+
+def test_what_holds_no_loadings_is_refused_with_a_sentence():
+    with pytest.raises(NotFittedError, match="This GPower instance is not fitted yet"):
+        certify(GPower(2), PITPROPS, covariance="precomputed")
+    for model in ("abc", object(), ["a"] * 13):
+        with pytest.raises(ValueError, match="holds no loadings; give a fitted model, or an array"):
+            certify(model, PITPROPS, covariance="precomputed")
+
+
+def test_weights_that_are_no_numbers_are_refused_with_a_sentence():
+    X = gaussian(5, 3, random_state=0)
+    with pytest.raises(
+        ValueError, match=r"sample_weight=\['a', .* does not hold numbers; give one non-negative number"
+    ):
+        certify(np.eye(3)[:1], X, sample_weight=["a"] * 5)
+    with pytest.raises(ValueError, match=r"sample_weight=.* does not hold numbers"):
+        GPower(1).fit(X, sample_weight=["a"] * 5)

@@ -133,3 +133,18 @@ def test_the_picture_orders_the_methods_and_names_those_that_do_not_run():
     assert "does not run here" in [text.get_text() for text in axes.texts]
     plt.close(figure)
     plt.close(covariance.plot().figure)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [([1, 2, 3], "2D array"), (5, "2D array"), ("nofile.npy", "nofile.npy")],
+    ids=["vector", "number", "absent"],
+)
+def test_what_is_no_table_is_refused_with_a_sentence(data, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        compare(data, cardinality=1)
+
+
+def test_one_name_of_a_method_is_no_list_of_them():
+    with pytest.raises(ValueError, match=r"methods='spca' is one string; give a list of names, such as \['spca'\]"):
+        compare(X, cardinality=2, methods="spca")

@@ -272,7 +272,7 @@ class TestChance:
 
     def test_no_draws(self):
         result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
-        with pytest.raises(ValueError, match="n_draws is 0; draw at least once"):
+        with pytest.raises(ValueError, match="n_draws=0: a whole number of at least 1"):
             random_index(result, n_draws=0)
 
 
@@ -312,3 +312,39 @@ def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort():
         sparse, dense, chance = table[table[:, 0] == k, 1:].mean(axis=0)
         assert sparse > 1.1 * dense
         assert dense > 2 * chance
+
+
+@pytest.mark.parametrize(
+    ("names", "genes", "gene_of"),
+    [
+        (["NA", "NA.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1]),
+        (["---", "---.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1]),
+        (["TP53", "TP53.1", "TP53.1.1", "X"], ("TP53", "X"), [0, 0, 0, 1]),
+        (["TP53.1.1", "TP53.1", "X", "x.2"], ("TP53.1", "X"), [0, 0, 1, 1]),
+    ],
+)
+def test_a_numbered_name_is_that_of_its_stem_however_often_numbered(names, genes, gene_of):
+    universe = Universe.of(names, {"S": ["TP53", "X"]})
+    assert universe.genes == genes
+    assert universe.gene_of.tolist() == gene_of
+    assert enrich([[1, 0, 1, 0]], {"S": ["TP53", "X"]}, genes=names).universe.genes == genes
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"top": 2.5}, "top=2.5: a whole number"),
+        ({"top": "3"}, "top='3': a whole number"),
+        ({"top": True}, "top=True: a whole number"),
+        ({"alpha": "x"}, "alpha='x': a finite number"),
+    ],
+)
+def test_words_that_are_no_numbers_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        enrich(loadings([0, 1]), {"S": ["g0"]}, genes=TWENTY, **options)
+
+
+def test_draws_are_counted_in_whole_numbers():
+    result = enrich(loadings([0, 1]), {"S": ["g0"]}, genes=TWENTY)
+    with pytest.raises(ValueError, match=r"n_draws=1\.5: a whole number"):
+        random_index(result, n_draws=1.5)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 from gpower import GPower
 from gpower.imputation import fill_from, impute
@@ -23,6 +24,7 @@ def with_holes(X, share, seed=0):
     return np.where(holes, np.nan, X), holes
 
 
+@pytest.mark.filterwarnings("ignore:The filling of:sklearn.exceptions.ConvergenceWarning")
 @given(
     seed=st.integers(0, 10**6),
     p=st.integers(3, 12),
@@ -58,6 +60,29 @@ def test_the_last_misfit_is_that_of_the_best_model_of_the_filled_table():
     assert np.sum(left[holes] ** 2) < 1e-3 * filled.misfit[-1]
 
 
+def test_a_filling_that_still_changes_says_so():
+    X, _ = with_holes(low_rank(0, 40, 20, 4, 0.5), 0.7)
+    with pytest.warns(
+        ConvergenceWarning, match=r"The filling of \d+ missing entries still changed .* a model of rank 4"
+    ):
+        filled = impute(X, 4)
+    assert not filled.converged
+    with pytest.warns(ConvergenceWarning, match="The filling of"):
+        GPower(4, cardinality=4, missing="impute").fit(X)
+    assert impute(with_holes(low_rank(3, 40, 8, 2, 0.3), 0.15)[0], 2).converged
+
+
+def test_a_filling_of_many_holes_ends_at_its_fixed_point():
+    """Plain steps run out before they get there."""
+    X, holes = with_holes(low_rank(0, 60, 30, 4, 0.05), 0.6, 0)
+    filled = impute(X, 4)
+    assert filled.converged
+    A = filled.X - filled.X.mean(axis=0)
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    left = (A - (U[:, :4] * s[:4]) @ Vt[:4])[holes]
+    assert np.sum(left**2) < 1e-3 * filled.misfit[-1]
+
+
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize(("rank", "share"), [(1, 0.2), (2, 0.1)])
 def test_a_table_of_exact_rank_is_recovered(rank, share, scale):
@@ -75,6 +100,7 @@ def test_without_means_the_table_itself_is_of_low_rank():
     np.testing.assert_allclose(impute(Y, 1, center=False).X, X, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:The filling of:sklearn.exceptions.ConvergenceWarning")
 def test_the_unit_of_a_variable_does_not_count_when_scaled():
     X, _ = with_holes(low_rank(1, 30, 6, 2, 0.3), 0.1)
     unit = np.array([1.0, 1e3, 1.0, 1e-2, 1.0, 1.0])

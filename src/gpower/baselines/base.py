@@ -21,7 +21,7 @@ from gpower.extraction import Extraction, Recipe
 from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
 from gpower.formulations import Problem
 from gpower.inputs import check_table
-from gpower.metrics import score_gram
+from gpower.metrics import adjusted_variances, score_gram
 from gpower.notices import notices
 from gpower.operators import Operator
 from gpower.parameters import one_of, recipe_from
@@ -127,7 +127,8 @@ class Baseline(SparsePCAEstimator, ABC):
         attributes, own_variance = fitted_attributes(operator, moments, replace(found, Z=orient(Z)))
         self.__dict__.update(attributes)
         if self._in_order:
-            self.explained_variance_ = variances_in_order(score_gram(operator, self.components_.T)) / moments.degrees
+            gram = score_gram(operator, self.components_.T)
+            self.explained_variance_ = adjusted_variances(gram, in_order=True) / moments.degrees
             self.explained_variance_ratio_ = self.explained_variance_ * reciprocal(
                 np.array(operator.total_variance / moments.degrees)
             )
@@ -183,20 +184,6 @@ def refitted(operator: Operator, Z: Array) -> Array:
     problem = Problem(operator, FixedSupport(pattern), np.ones(Z.shape[1], operator.dtype))
     point = problem.feasible_set.point(operator.combine(Z.astype(operator.dtype)))
     return refit(problem, point, "auto", pattern)
-
-
-def variances_in_order(gram: Array) -> Array:
-    """Adjusted variance of each component beyond those before it, (m,), from the Gram matrix of the scores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> variances_in_order(np.array([[1.0, 1.0], [1.0, 5.0]])).round(12)
-    array([1., 4.])
-    """
-    w, V = np.linalg.eigh(gram)
-    root = np.sqrt(np.where(w > 1e-12 * w[-1], w, 0))[:, None] * V.T
-    return np.asarray(np.diagonal(np.linalg.qr(root, mode="r")) ** 2)
 
 
 def keep_largest(Z: Array, wanted: Sequence[int]) -> Array:

@@ -105,7 +105,7 @@ class ScikitLearnSparsePCA(Baseline):
             raise ValueError("scikit-learn's SparsePCA needs the samples; it takes no precomputed covariance.")
 
     def _extract(self, task: Task) -> list[Unit]:
-        A = _samples(task.operator)
+        A = _samples(task.operator, centred=bool(self.center))
         if task.wanted is None:
             end = self._solve(A, task, 1.0 if self.alpha is None else float(self.alpha))
         else:
@@ -147,12 +147,12 @@ def _size(end: End) -> int:
     return int(np.count_nonzero(end.Z))
 
 
-def _samples(operator: Operator) -> Array:
-    """A, dense; weighted rows, whose mean is not zero, twice with either sign so that nothing is left to centre."""
+def _samples(operator: Operator, centred: bool) -> Array:
+    """A, dense; rows whose mean is not zero twice, with either sign, so that scikit-learn finds nothing to centre."""
     if operator.is_sparse:
         raise ValueError("scikit-learn's SparsePCA takes no sparse matrix of samples.")
     A = operator.columns(np.arange(operator.shape[1]))
-    return A if operator.sample_radius is None else np.vstack([A, -A]) / np.sqrt(2)
+    return A if centred and operator.sample_radius is None else np.vstack([A, -A]) / np.sqrt(2)
 
 
 def _largest_of_all(Z: Array, total: int) -> Array:

@@ -23,7 +23,7 @@ from gpower.starts import unit_starts
 from gpower.working_set import ascend
 
 #: Newton steps of the dual, how often one is shortened, the residual at which it is solved, and one that is none.
-NEWTON_STEPS, HALVINGS, SOLVED, UNSOLVED = 60, 20, 1e-10, 1e-5
+NEWTON_STEPS, HALVINGS, SOLVED, UNSOLVED = 300, 20, 1e-10, 1e-5
 #: Bounds tried for a wanted number of variables.
 BISECTIONS = 12
 #: Share of the dual value below which the thresholded vector counts as zero.
@@ -62,7 +62,7 @@ class SCoTLASS(Baseline):
     components_, explained_variance_, explained_variance_ratio_, cardinality_, objective_, n_iter_, converged_
         As in `gpower.GPower`.
     t_ : ndarray of shape (n_components,)
-        The bounds in use.
+        The bounds in use; for a cardinality they hold for the loadings to the last digit.
 
     References
     ----------
@@ -150,7 +150,10 @@ class SCoTLASS(Baseline):
         Z, exact = end.Z, task.wanted is None or np.count_nonzero(end.Z) == k
         Z = orthogonalized(Z, earlier) if exact else keep_largest(Z, [k])
         result = end.result
-        kept = {"t_": np.array([np.sqrt(end.s)])}
+        bound = float(np.sqrt(end.s))
+        if task.wanted is not None:  # making it orthogonal may have lengthened it a little
+            bound = max(bound, float(np.sum(np.abs(Z), dtype=np.float64)))
+        kept = {"t_": np.array([bound])}
         return Unit(Z, result.n_iter, result.converged, objective=result.value, gap=result.gap, kept=kept)
 
     def _starts(self, task: Task, rest: Operator) -> list[Point]:
@@ -211,7 +214,10 @@ class OrthogonalL1Ball(L1Ball):
         level = np.min(np.abs(d), where=z != 0, initial=np.inf)  # at or above the threshold that z was taken at
         u, residual = self._dual_minimum(c64, B, np.append(0.9 * level, nu))
         if residual > UNSOLVED:
-            return np.asarray(self._shorter_maximizer(c64, B), c.dtype)
+            z, kink = self._shorter_maximizer(c64, B)
+            if np.linalg.norm(z) <= 1:
+                return np.asarray(z, c.dtype)
+            u, _ = self._dual_minimum(c64, B, self._below_kink(c64, B, kink))
         z = soft(c64 - B @ u[1:], u[0])
         return np.asarray(z / np.linalg.norm(z), c.dtype)
 
@@ -238,16 +244,38 @@ class OrthogonalL1Ball(L1Ball):
                 break
         return u, float(np.max(np.abs(gradient)))
 
-    def _shorter_maximizer(self, c: Array, B: Array) -> Array:
-        """Where the bound leaves no orthogonal vector of unit length: the best shorter one, by a linear program.
+    def _shorter_maximizer(self, c: Array, B: Array) -> tuple[Array, Array]:
+        """The maximiser without the bound on the length, and its (λ, ν), by a linear program.
 
-        Made shorter where it came out longer than one, which loses a little of ⟨c, z⟩.
+        The answer where the bound on the absolute sum leaves no orthogonal vector of unit length.
         """
         n = c.size
         cost = -np.concatenate([c, -c])
         found = linprog(cost, np.ones((1, 2 * n)), [np.sqrt(self.s)], np.hstack([B.T, -B.T]), np.zeros(B.shape[1]))
-        z = found.x[:n] - found.x[n:]
-        return np.asarray(z / max(1.0, float(np.linalg.norm(z))))
+        return found.x[:n] - found.x[n:], -np.append(found.ineqlin.marginals, found.eqlin.marginals)
+
+    def _below_kink(self, c: Array, B: Array, u: Array) -> Array:
+        """A point of less dual value than (λ, ν) of the linear program, the least of all where nothing is left of c.
+
+        The dual has a kink there; the way down is its shortest subgradient, g = √s e − Dᵀy over ‖y‖ ≤ 1.
+        """
+        rest, bound = c - B @ u[1:], float(np.sqrt(self.s))
+        at = np.abs(rest) >= (1 - 1e-9) * u[0]
+        D = np.column_stack([np.sign(rest[at]), B[at]])
+        w, V = np.linalg.eigh(D.T @ D)
+        w, e = np.maximum(w, 0), bound * V[0]  # √s e in the basis of the eigenvectors
+        low, high = 0.0, bound * float(np.sqrt(w[-1]))
+        for _ in range(60):  # the multiplier of ‖y‖ ≤ 1
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if np.linalg.norm(np.sqrt(w) * e / (w + middle)) > 1 else (low, middle)
+        down = -V @ (high * e / (w + high))
+        length = float(u[0]) / max(float(np.linalg.norm(down)), 1e-300)
+        for _ in range(60):
+            tried = u + length * down
+            if tried[0] >= 0 and self._dual(c, B, tried)[0] < bound * u[0]:
+                return tried
+            length /= 2
+        return u * 0.9
 
     def _dual(self, c: Array, B: Array, u: Array) -> tuple[float, Array, Array]:
         """The dual function at (λ, ν), its gradient, and its second derivatives, damped far from the minimum."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import lars_path_gram
 
 from gpower._arrays import Array, polar, unit_columns
 from gpower.baselines.base import Baseline, Task, Unit, keep_largest
+from gpower.baselines.elastic_net import elastic_net, elastic_net_of_size
 from gpower.operators import Operator
 from gpower.parameters import number, per_unit
 from gpower.penalties import top
@@ -199,36 +197,3 @@ def _next_largest(values: Array, k: int) -> float:
     rest = np.delete(values, top(values[:, None], k)[:, 0])
     largest = float(rest.max())
     return largest if largest < values.max() else float(np.nextafter(largest, 0))
-
-
-def elastic_net(gram: Array, c: Array, l1: float) -> Array:
-    """The minimiser of βᵀGβ − 2βᵀc + l1‖β‖₁, by least-angle regression (scikit-learn).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> elastic_net(np.eye(2), np.array([2.0, 0.5]), 2.0)
-    array([1., 0.])
-    """
-    if l1 >= 2 * np.max(np.abs(c)):
-        return np.zeros_like(c)
-    return np.asarray(_lars(gram, c, alpha_min=l1 / 2)[1][:, -1])
-
-
-def elastic_net_of_size(gram: Array, c: Array, k: int) -> tuple[Array, float]:
-    """The same at the smallest l1 with k non-zeros, or a few more where variables enter together; and that l1."""
-    for steps in (k, 2 * k + 8, 16 * k + 64):  # a variable that leaves costs a step
-        alphas, path = _lars(gram, c, max_iter=steps)
-        large_enough = np.count_nonzero(path, axis=0) >= k
-        if large_enough.any():
-            at = int(np.argmax(large_enough))
-            return path[:, at], 2 * float(alphas[at])
-    return path[:, -1], 2 * float(alphas[-1])
-
-
-def _lars(gram: Array, c: Array, **stop: Any) -> tuple[Array, Array]:
-    """Weights and coefficients along the path; it ends early where variables coincide, which is told elsewhere."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        alphas, _, path = lars_path_gram(c, gram, n_samples=1, method="lasso", **stop)
-    return alphas, path

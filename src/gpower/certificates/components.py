@@ -10,7 +10,7 @@ from gpower._arrays import Array, unit_columns
 from gpower.certificates.cascade import Cascade
 from gpower.certificates.certificate import Certificate
 from gpower.certificates.clock import Clock
-from gpower.certificates.door import checked_components, checked_operator
+from gpower.certificates.door import checked_components, checked_operator, loadings_of
 from gpower.certificates.penalty import penalized_bound
 from gpower.deflation import RULES, deflate
 from gpower.operators.base import Operator
@@ -65,13 +65,13 @@ def certify(
     (3.9962, True)
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
-    wishes = _wishes(model)
+    loadings, wishes = loadings_of(model), _wishes(model)
     if covariance is None and wishes.get("covariance") == "precomputed":
         covariance = "precomputed"
     operator = checked_operator(
         X, covariance, center=wishes["center"], scale=wishes["scale"], sample_weight=sample_weight
     )
-    Z = checked_components(getattr(model, "components_", model), operator.shape[1])
+    Z = checked_components(loadings, operator.shape[1])
     rule = one_of(wishes["deflation"] if deflation is None else deflation, "deflation", RULES)
     return certify_components(
         operator,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from gpower._arrays import Array, is_device, unit_columns
 from gpower.devices import on_host
@@ -38,13 +40,25 @@ def checked_operator(
     return operator
 
 
-def checked_components(components: Any, n: int) -> Array:
+def loadings_of(model: Any) -> Array:
+    """The loadings of a fitted model, or those that stand in its place, in float64."""
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model, "components_")
+    try:
+        return np.asarray(on_host(getattr(model, "components_", model)), np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"model={reprlib.repr(model)} holds no loadings; give a fitted model, or an array of shape "
+            "(n_components, n_features)."
+        ) from None
+
+
+def checked_components(components: Array, n: int) -> Array:
     """Loadings as unit columns, (n, m) in float64; zero columns stay zero."""
-    Z = np.asarray(on_host(components), np.float64)
-    Z = Z[None] if Z.ndim == 1 else Z
+    Z = components[None] if components.ndim == 1 else components
     if Z.ndim != 2 or Z.shape[1] != n:
         raise ValueError(
-            f"The components have shape {np.shape(components)}, but X has {n} variables: "
+            f"The components have shape {components.shape}, but X has {n} variables: "
             f"one row of {n} loadings per component is needed."
         )
     if not np.all(np.isfinite(Z)):

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from gpower.datasets.gene_sets import GeneSets
 from gpower.enrichment.over_representation import Enrichment, enrich, tested
 from gpower.frames import frame
+from gpower.parameters import whole
 
 __all__ = ["IndexScan", "RandomIndex", "pathway_enrichment_index", "random_index", "scan_index"]
 
@@ -121,8 +122,7 @@ def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: An
     >>> chance.mean < result.index
     True
     """
-    if n_draws < 1:
-        raise ValueError(f"n_draws is {n_draws}; draw at least once.")
+    n_draws = whole(n_draws, "n_draws", 1)
     rng = check_random_state(random_state)
     universe, sizes = enrichment.universe, enrichment.n_selected.tolist()
     draws = (universe.draw(sizes, rng) for _ in range(n_draws))

@@ -11,6 +11,7 @@ from scipy import stats
 from gpower.datasets.gene_sets import GeneSets
 from gpower.enrichment.universe import Universe
 from gpower.frames import frame
+from gpower.parameters import number, whole
 
 __all__ = ["Enrichment", "enrich"]
 
@@ -213,7 +214,7 @@ def enrich(
     """
     if scope not in SCOPES:
         raise ValueError(f"scope is {scope!r}; choose 'component' or 'all'.")
-    if not 0 < alpha < 1:
+    if not 0 < number(alpha, "alpha", 0.0) < 1:
         raise ValueError(f"alpha is {alpha}; give a number between 0 and 1, such as 0.05.")
     components, names = loadings_and_names(model_or_loadings, genes)
     universe = Universe.of(names, gene_sets)
@@ -276,7 +277,7 @@ def _chosen(components: NDArray[np.float64], top: int | None) -> list[NDArray[np
                 "many of the largest to use, as in top=100."
             )
         return [np.flatnonzero(row) for row in components]
-    if not 1 <= top <= components.shape[1]:
+    if whole(top, "top", 0) not in range(1, components.shape[1] + 1):
         raise ValueError(f"top is {top}; give a number of genes between 1 and {components.shape[1]}.")
     orders = (np.argsort(-np.abs(row), kind="stable")[:top] for row in components)
     return [order[row[order] != 0] for order, row in zip(orders, components, strict=True)]

@@ -159,7 +159,7 @@ def _keys(names: Sequence[str]) -> list[str]:
         if name in _UNNAMED:
             return ""
         numbered = _NUMBERED.fullmatch(name)
-        return numbered[1] if numbered and numbered[1] in known else name
+        return key(numbered[1]) if numbered and numbered[1] in known else name
 
     return [key(name) for name in folded]
 
