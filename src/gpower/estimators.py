@@ -313,6 +313,10 @@ class GPower(SparsePCAEstimator):
         """X, with missing entries filled if that was asked for."""
         if is_device(X):
             self._check_device()
+        if self.certify and isinstance(X, BlockMatrix):
+            raise ValueError(
+                "A certificate needs the matrix in the memory of this machine; X is in blocks, on disk or on a cluster."
+            )
         if one_of(self.missing, "missing", ("error", "impute")) == "error":
             return X
         if sp.issparse(X) or isinstance(X, BlockMatrix) or self.covariance is not None:

@@ -79,7 +79,7 @@ def bytes_of(size: Any) -> int:
         count = float(text if factor == 1 else text[:-1]) * factor
     except ValueError:
         count = float("nan")
-    if not count >= 1:
+    if not count >= 100:
         raise ValueError(f'memory_limit={size!r}: a number of bytes is needed, or words such as "2GB" or "500MB".')
     return int(count)
 

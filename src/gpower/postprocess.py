@@ -25,6 +25,8 @@ REFIT_TOL = 1e-12
 SWAP_GAIN = 1e-10
 #: Most promising exchanges whose variance is computed before one is made.
 SWAPS_TRIED = 4
+#: Multiplications that one polish may take, at least two exchanges.
+SWAP_WORK = 5e8
 #: A support of more variables than this may make many exchanges at once.
 LARGE_SUPPORT = 16
 
@@ -228,8 +230,8 @@ def swap_slack(S: Array, support: Array, outside: Array) -> tuple[float, Array]:
     return value, value + s - d - quadratic
 
 
-def swap_polish(S: Array, support: Array, max_swaps: int = 1000) -> Array:
-    """Exchange one variable at a time while that raises λmax(S[support, support]).
+def swap_polish(S: Array, support: Array) -> Array:
+    """Exchange one variable at a time while that raises λmax(S[support, support]), and while SWAP_WORK lasts.
 
     Parameters
     ----------
@@ -241,10 +243,10 @@ def swap_polish(S: Array, support: Array, max_swaps: int = 1000) -> Array:
     Returns
     -------
     ndarray of int, sorted
-        A support that no single exchange improves.
+        A support that no single exchange improves; a large one, of which each exchange costs k³, as far as it got.
     """
     support = np.sort(support)
-    for _ in range(max_swaps):
+    for _ in range(max(2, int(SWAP_WORK / support.size**3))):
         outside = np.setdiff1d(np.arange(S.shape[0]), support)
         if outside.size == 0:
             break

@@ -66,7 +66,8 @@ def print_components(
     shares = [float(share) for share in model.explained_variance_ratio_]
     longest = max((len(name) for column in columns for name, _ in column[:top]), default=0)
     name_width = max(5, min(longest, console.width - _LOADING - _PADDING))
-    width = max(name_width + _LOADING, len("0.0123 % of variance"))
+    proven = max(len(_proven(model, j)) for j in range(len(columns))) - 1 if columns else 0
+    width = max(name_width + _LOADING, len("0.0123 % of variance"), proven)
     per_line = max(1, console.width // (width + _PADDING))
     console.print(Text(title), soft_wrap=True)
     for start in range(0, len(columns), per_line):
@@ -112,7 +113,7 @@ def print_path(console: Console, path: "SparsityPath", title: str) -> None:
         used = str(counts[0]) if len(counts) == 1 else "-".join(map(str, path.cardinality[i]))
         shares = (path.explained_variance_ratio[i].sum(), path.share_of_pca[i])
         gamma = ["-".join(f"{g:.4g}" for g in path.gamma[i])] if with_gamma else []
-        table.add_row(used, *gamma, *(f"{100 * share:.4g}" for share in shares))
+        table.add_row(used, *gamma, *(f"{100 * share:.2f}" for share in shares))
     console.print(table)
 
 

@@ -503,6 +503,12 @@ class TestErrors:
         assert result.stdout == ""
 
 
+class TestNotes:
+    def test_speak_of_components_from_one_and_of_flags(self):
+        said = console_module._as_typed('components_[1], components_[3]: try deflation="schur" or n_init=10')
+        assert said == "component 2, component 4: try --deflation schur or n_init=10"
+
+
 class TestDevice:
     def test_without_a_gpu_one_line_says_so(self, gpower, expression):
         result = gpower("fit", expression, "-k", "5", "--device", "cuda")

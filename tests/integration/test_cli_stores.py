@@ -247,3 +247,12 @@ class TestScheduler:
         (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4\n")
         found = gpower("fit", tmp_path / "x.csv", "--scheduler", "tcp://127.0.0.1:9")
         TestRefused().line(found, "a matrix on disk ends in")
+
+
+def test_scores_carry_the_names_of_the_cells(gpower, tmp_path):
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(np.random.default_rng(0).standard_normal((12, 6)).astype(np.float32))
+    adata.obs_names, adata.var_names = [f"cell{i}" for i in range(12)], [f"gene{j}" for j in range(6)]
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    assert gpower("fit", tmp_path / "cells.h5ad", "-m", 1, "-k", 2, "-o", tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out" / "scores.csv").read_text().splitlines()[1].startswith("cell0,")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpower import GPower
-from gpower.datasets import load_planted_expression
+from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import plot_loadings, plot_support, prepare_picture, save_picture, write_picture
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -170,3 +170,9 @@ def test_files_that_are_no_picture(model, tmp_path):
     (tmp_path / "p.png").mkdir()
     with pytest.raises(ValueError, match="this is a folder"):
         prepare_picture(tmp_path / "p.png")
+
+
+def test_a_picture_goes_into_a_file_named_by_a_string(tmp_path):
+    model = GPower(1, cardinality=3, covariance="precomputed").fit(load_pitprops().correlation)
+    save_picture(plot_loadings(model), str(tmp_path / "a" / "picture.png"))
+    assert (tmp_path / "a" / "picture.png").stat().st_size > 0

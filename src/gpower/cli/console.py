@@ -5,6 +5,7 @@ Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 
 """
 
 import logging
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -82,8 +83,15 @@ def noted(err: Console) -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield notes
-    notes.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+    notes.extend(dict.fromkeys(_as_typed(str(warning.message)) for warning in caught))
     note(err, notes)
+
+
+def _as_typed(message: str) -> str:
+    """A sentence of the library with components counted from 1 and options as one types them."""
+    message = re.sub(r"components_\[(\d+)\]", lambda found: f"component {int(found[1]) + 1}", message)
+    message = re.sub(r'\b([a-z_]+)="([^"]+)"', lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
+    return " ".join(message.split())
 
 
 @contextmanager
@@ -123,7 +131,7 @@ def read(
             raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
         source = open_source(path, options["key"])
         assert source is not None
-        return Table(source, source.names), []
+        return Table(source, source.names, source.sample_names), []
     table = read_table(path, **layout, **options)
     return table, [f"{hint}." for hint in hints(path, table, **layout, covariance=covariance)]
 

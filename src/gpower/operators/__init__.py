@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array, beside, is_device, largest
-from gpower.operators.base import Operator, PassCounter, Restriction
+from gpower.operators.base import ClosedCounter, Operator, PassCounter, Restriction
 from gpower.operators.blocks import BlockMatrix, less
 from gpower.operators.in_memory import GRAMS_AT_ONCE, Covariance, DataMatrix
 from gpower.operators.moments import Moments, centred_gram, column_moments
@@ -83,7 +83,7 @@ def as_operator(
         S = centred_gram(X, mean, sample_weight, counter)
         if column_scale is not None:
             S *= column_scale[:, None] * column_scale
-        return Covariance(S, counter=counter), found
+        return Covariance(S, counter=ClosedCounter(counter.total) if isinstance(X, BlockMatrix) else counter), found
     norms = found.norms.astype(X.dtype)
     loss = largest(replace(found, mean=mean).centring_loss(X.dtype)) if mean is not None else 0.0
     return DataMatrix(X, norms, q, row_scale, column_scale, mean, loss, counter=counter), found

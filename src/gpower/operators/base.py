@@ -40,6 +40,13 @@ class PassCounter:
         self.total += share
 
 
+class ClosedCounter(PassCounter):
+    """A count that is final: what follows reads no matrix any more."""
+
+    def add(self, share: float) -> None:
+        """Nothing."""
+
+
 @dataclass(frozen=True)
 class Restriction:
     """Some columns of an operator as an operator of their own.

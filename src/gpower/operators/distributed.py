@@ -55,8 +55,10 @@ def from_store(path: Any, key: str | None = None, block_bytes: int = BLOCK_BYTES
     block_bytes : int
         Size of a block in memory, roughly.
     """
-    import dask.array as da
-
+    try:
+        import dask.array as da
+    except ImportError:
+        raise ImportError('A store on a cluster needs dask: pip install "gpower[dask]".') from None
     source = open_source(path, key)
     if source is None:
         raise StoreError(f"{path}: this is no store on disk.")

@@ -50,6 +50,8 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
         "anndata": _from_backed,
     }.get(package)
     in_memory = isinstance(X, np.ndarray) or sp.issparse(X)  # a view of an AnnData is that
+    if package in ("zarr", "h5py") and not hasattr(X, "shape") and hasattr(X, "attrs"):
+        return _from_group(X, key, f"the {package} group")
     if opener is None or in_memory or not hasattr(X, "shape") or not hasattr(X, "dtype"):
         return None
     group = getattr(X, "group", X)
@@ -239,17 +241,18 @@ def _from_group(group: Any, key: str | None, name: str) -> Source:
         wanted = "no array is called X" if key is None else f"there is no {key!r}"
         raise StoreError(f"{name}: {wanted}; it holds {', '.join(keys[:8]) or 'nothing'}. Say which one with key.")
     source = _from_group(group[key], None, f"{name}, {key}")
-    return replace(source, names=_variable_names(group, source.shape[1]))
+    p, n = source.shape
+    return replace(source, names=_names_in(group, "var", n), sample_names=_names_in(group, "obs", p))
 
 
-def _variable_names(group: Any, count: int) -> tuple[str, ...] | None:
-    """Names of the genes in the file of an AnnData; None where there are none."""
-    if "var" not in group or not hasattr(group["var"], "attrs"):
+def _names_in(group: Any, table: str, count: int) -> tuple[str, ...] | None:
+    """Names of the genes (var) or cells (obs) in the file of an AnnData; None where there are none."""
+    if table not in group or not hasattr(group[table], "attrs"):
         return None
-    index = group["var"].attrs.get("_index")
-    if index is None or index not in group["var"] or not hasattr(group["var"][index], "shape"):
+    index = group[table].attrs.get("_index")
+    if index is None or index not in group[table] or not hasattr(group[table][index], "shape"):
         return None
-    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in group["var"][index][:])
+    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in group[table][index][:])
     return names if len(set(names)) == len(names) == count else None
 
 

@@ -47,6 +47,8 @@ class Source:
     sparse : bool
     nnz : int
         Stored entries, if sparse.
+    sample_names : tuple of str or None
+        Names of the rows, where the store has them.
     names : tuple of str or None
         Names of the columns, where the store has them.
     read_bytes : float
@@ -66,6 +68,7 @@ class Source:
     sparse: bool = False
     nnz: int = 0
     names: tuple[str, ...] | None = None
+    sample_names: tuple[str, ...] | None = None
     read_bytes: float = 0.0
     origin: str = ""
     decoded: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from gpower.plotting.loadings import plot_loadings
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def save_picture(axes: Any, path: Path) -> None:
+def save_picture(axes: Any, path: str | os.PathLike[str]) -> None:
     """Write any picture of this package into a file and close it; works without a display.
 
     Parameters
@@ -58,7 +59,7 @@ def write_picture(model: Any, feature_names: Sequence[str] | None, path: Path) -
     save_picture(plot_loadings(model, feature_names), path)
 
 
-def prepare_picture(path: Path) -> None:
+def prepare_picture(path: str | os.PathLike[str]) -> None:
     """Refuse a file that can hold no picture, and make its folder, before the work that the picture would show.
 
     Parameters
@@ -75,6 +76,7 @@ def prepare_picture(path: Path) -> None:
     ...
     ValueError: loadings.xyz: a picture ends in .png, .pdf or .svg.
     """
+    path = Path(path)
     if path.suffix.lower() not in PICTURES:
         raise ValueError(f"{path}: a picture ends in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}.")
     if path.is_dir():
