@@ -549,6 +549,15 @@ class TestProgress:
             time.sleep(0.3)
         assert "fitting 3 × 4, step 2, objective 1.25" in terminal.file.getvalue()
 
+    def test_shows_passes_and_gigabytes_of_a_store(self, terminal, monkeypatch):
+        monkeypatch.setattr(console_module, "_PATIENCE", 0.01)
+        state = type("State", (), {"value": 2.0, "feasible_set": type("Set", (), {"passes": 3.5})})
+        with console_module.progress(terminal, "fitting", size=2e9) as tell:
+            time.sleep(0.1)
+            tell(state)
+            time.sleep(0.3)
+        assert "objective 2, 3.5 passes, 7 GB read" in terminal.file.getvalue()
+
     def test_short_work_shows_nothing(self, terminal):
         with console_module.progress(terminal, "fitting") as tell:
             tell(type("State", (), {"value": 1.25}))

@@ -5,6 +5,7 @@ Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 
 """
 
 import logging
+import math
 import re
 import threading
 import warnings
@@ -142,7 +143,8 @@ def fitted(table: "Table", options: dict[str, Any], err: Console, device: str = 
     from gpower.devices import on_host, to_device
 
     n_samples, n_features = table.X.shape
-    with noted(err) as notes, progress(err, f"fitting {n_samples} × {n_features}") as tell:
+    size = 0.0 if hasattr(table.X, "dot") else n_samples * n_features * float(table.X.dtype.itemsize)
+    with noted(err) as notes, progress(err, f"fitting {n_samples} × {n_features}", size) as tell:
         X = table.labelled() if device == "cpu" else to_device(table.X, device)
         model = GPower(**options, callback=tell).fit(X)
     for name in ("components_", "mean_", "scale_") if device != "cpu" else ():
@@ -151,19 +153,28 @@ def fitted(table: "Table", options: dict[str, Any], err: Console, device: str = 
 
 
 @contextmanager
-def progress(err: Console, what: str) -> Iterator[Callable[[Any], None] | None]:
+def progress(err: Console, what: str, size: float = 0.0) -> Iterator[Callable[[Any], None] | None]:
     """Show on a terminal what is being done, once it has taken a second.
 
-    Yields a callback for the estimator that counts its steps; None where there is no terminal.
+    Yields a callback for the estimator that counts its steps and passes, and the bytes read of a matrix of a `size`;
+    None where there is no terminal.
     """
     steps = count(1)
     with _shown(err, what, SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as update:
 
         def tell(state: Any) -> None:
             assert update is not None
-            update(description=f"{what}, step {next(steps)}, objective {state.value:.6g}")
+            update(description=f"{what}, step {next(steps)}, objective {state.value:.6g}{_read_so_far(state, size)}")
 
         yield None if update is None else tell
+
+
+def _read_so_far(state: Any, size: float) -> str:
+    """Passes over the matrix, and the gigabytes they are of a matrix on disk."""
+    passes = getattr(getattr(state, "feasible_set", None), "passes", float("nan"))
+    if math.isnan(passes):
+        return ""
+    return f", {passes:.1f} passes" + (f", {passes * size / 1e9:.3g} GB read" if size else "")
 
 
 @contextmanager
