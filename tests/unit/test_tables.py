@@ -574,3 +574,13 @@ class TestHints:
     def test_sparse(self, tmp_path):
         sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(np.eye(4)))
         assert self.said(tmp_path / "t.npz") == []
+
+
+def test_a_second_column_of_identifiers_is_pointed_out(tmp_path):
+    genes = "".join(f"G{i},{1000 + i},{i * 0.37 % 1:.3f},{i * 0.73 % 1:.3f}\n" for i in range(12))
+    path = tmp_path / "genes.csv"
+    path.write_text("Gene,Entrez,p1,p2\n" + genes)
+    for transpose in (False, True):
+        table = read_table(path, transpose=transpose)
+        (hint,) = hints(path, table, transpose=transpose)
+        assert hint == "column 'Entrez' looks like numbers of the rows, no measurement; if so, add --drop Entrez"

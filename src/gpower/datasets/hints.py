@@ -80,11 +80,13 @@ def hints(
     if transpose:  # back to how the file lies
         X, columns, rows = X.T, rows, columns
     suffix = (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
-    if suffix in (*TEXT, ".parquet") and index_col is None and columns and rows is None:
+    if suffix in (*TEXT, ".parquet") and index_col is None and columns and _are_row_names(X[:_MANY], columns[0]):
         name = columns[0]
-        if _are_row_names(X[:_MANY], name):
-            flag = as_flag("index_col", 0 if name.isdecimal() else name)
+        flag = as_flag("index_col", 0 if name.isdecimal() else name)
+        if rows is None:
             yield f"column 1 ({name!r}) looks like row names; if it is, add {flag}"
+        else:
+            yield f"column {name!r} looks like numbers of the rows, no measurement; if so, add {as_flag('drop', name)}"
     if suffix in TEXT and header is None and columns is None and _are_column_names(X[0], X[1:_MANY]):
         shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
