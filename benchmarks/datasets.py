@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gpower import datasets
+
 #: Sizes of the paper's three timing tables: fixed aspect ratio, fixed n_samples, and m = 5.
 TABLE_RATIO = ((100, 1000), (250, 2500), (500, 5000), (750, 7500), (1000, 10000))
 TABLE_WIDTH = ((500, 1000), (500, 2000), (500, 4000), (500, 8000), (500, 16000))
@@ -30,23 +32,9 @@ def gaussian(n_samples: int, n_features: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n_samples, n_features))
 
 
-def factor_model(
-    n_samples: int, n_features: int, *, n_factors: int = 20, share: float = 0.04, spread: float = 0.5, seed: int = 0
-) -> np.ndarray:
-    """Expression-like data: log-normal column deviations, factors of decaying strength on overlapping groups.
-
-    Factor k moves a random `share` of the variables with strength 2/√(k+1) beside unit noise, so a variable may
-    follow several of them; then every column gets its own standard deviation, of log-deviation `spread`, and level.
-    """
-    rng = np.random.default_rng(seed)
-    strengths = 2 / np.sqrt(np.arange(1, n_factors + 1))
-    members = rng.random((n_factors, n_features)) < share
-    loadings = members * rng.normal(1, 0.3, members.shape) * rng.choice([-1, 1], members.shape)
-    X = rng.standard_normal((n_samples, n_factors)) @ (strengths[:, None] * loadings)
-    X += rng.standard_normal(X.shape)
-    X *= np.exp(rng.normal(-1, spread, n_features))
-    X += rng.normal(8, 2, n_features)
-    return X
+def factor_model(n_samples: int, n_features: int, seed: int = 0, **options: Any) -> np.ndarray:
+    """Expression-like data: log-normal column deviations, factors of decaying strength on overlapping groups."""
+    return datasets.factor_model(n_samples, n_features, random_state=np.random.default_rng(seed), **options).X
 
 
 def sparse_topics(n_samples: int, n_features: int, density: float = 0.01, seed: int = 0) -> sp.csr_array:

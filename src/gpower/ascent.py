@@ -163,8 +163,7 @@ def maximize(
             raise ValueError(_fallen(n_iter, previous, new_value))
         point, value, gradient = target, new_value, new_gradient
         history.append(max(value, history[-1]))  # a plain step falls by rounding only
-        state = AscentState(n_iter, value, point, gradient, feasible_set, history[0])
-        stop = callback is not None and callback(state)
+        stop = callback is not None and callback(AscentState(n_iter, value, point, gradient, feasible_set, history[0]))
         if growth <= tol * abs(previous):
             status = Status.CONVERGED
             break

@@ -139,8 +139,12 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """The figures as a pandas frame, one row per method."""
+        return frame(self.columns()).set_index("method")
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns of `to_frame`, without pandas."""
         records = [entry.record() for entry in self.entries]
-        return frame({name: [record[name] for record in records] for name in records[0]}).set_index("method")
+        return {name: [record[name] for record in records] for name in records[0]}
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the comparison; see `gpower.plotting.plot_comparison`."""

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "attributes",
+    "plain",
     "print_components",
     "print_path",
     "table_title",
     "variable_names",
-    "write_path",
+    "write_columns",
     "write_results",
 ]
 
@@ -117,18 +118,18 @@ def print_path(console: Console, path: "SparsityPath", title: str) -> None:
     console.print(table)
 
 
-def write_path(file: Path, path: "SparsityPath") -> None:
-    """Write a table with a line per point and component, every digit kept."""
-    columns = path.columns()
+def write_columns(file: Path, columns: Mapping[str, Any]) -> None:
+    """Write named columns as a CSV table, every digit kept; an empty cell where there is no number."""
     with file.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+        rows = zip(*(plain(values) for values in columns.values()), strict=True)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
 
 
 def attributes(model: "SparsePCAEstimator", names: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
     """The fitted attributes under their own names, the loadings once more by name, and the notes."""
-    fitted = {name: _plain(getattr(model, name)) for name in (*_FITTED, *_PROVEN) if hasattr(model, name)}
+    fitted = {name: plain(getattr(model, name)) for name in (*_FITTED, *_PROVEN) if hasattr(model, name)}
     loadings = [
         [{"name": name, "loading": loading} for name, loading in component.items()]
         for component in model.loadings(names)
@@ -136,11 +137,13 @@ def attributes(model: "SparsePCAEstimator", names: Sequence[str], notes: Sequenc
     return fitted | {"feature_names_in_": list(names), "loadings": loadings, "notes": list(notes)}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Arrays as lists; null for what JSON has no number for."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,6 +1,5 @@
 """``gpower compare``: all methods on a table, with the same number of variables."""
 
-import csv
 import json
 import math
 from pathlib import Path
@@ -30,7 +29,7 @@ from gpower.cli.options import (
     method_option,
     one_or_each,
 )
-from gpower.report import table_title
+from gpower.report import plain, table_title, write_columns
 
 if TYPE_CHECKING:
     from gpower.comparison import Comparison, Entry
@@ -119,13 +118,14 @@ def compare(
                 random_state=random_state,
             )
         if as_json:
-            typer.echo(json.dumps([_plain(entry) for entry in comparison], allow_nan=False))
+            records = [entry.record() | {"cardinality": list(entry.cardinality)} for entry in comparison]
+            typer.echo(json.dumps(plain(records), allow_nan=False))
         else:
             say(console, table_title(table, data.name, covariance))
             _print(console, comparison)
         aside = err if as_json else console
         if folder is not None:
-            _write_csv(folder / "comparison.csv", comparison)
+            write_columns(folder / "comparison.csv", comparison.columns())
             say(aside, f"Wrote comparison.csv into {folder}.")
         if plot is not None:
             save_picture(comparison.plot(), plot)
@@ -165,19 +165,3 @@ def _counts(cardinality: tuple[int, ...]) -> str:
     if len(set(cardinality)) == 1 and len(cardinality) > 1:
         return f"{len(cardinality)} × {cardinality[0]}"
     return "-".join(map(str, cardinality))
-
-
-def _plain(entry: "Entry") -> dict[str, Any]:
-    """The figures as JSON holds them, null for none."""
-    record = entry.record() | {"cardinality": list(entry.cardinality)}
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
-
-
-def _write_csv(path: Path, comparison: "Comparison") -> None:
-    """One line per method, every digit kept; empty cells where there is no figure."""
-    records = [entry.record() for entry in comparison]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(records[0]), lineterminator="\n")
-        writer.writeheader()
-        for record in records:
-            writer.writerow({k: "" if isinstance(v, float) and math.isnan(v) else v for k, v in record.items()})

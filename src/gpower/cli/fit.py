@@ -39,6 +39,7 @@ from gpower.cli.options import (
 from gpower.report import attributes, print_components, table_title, variable_names, write_results
 
 if TYPE_CHECKING:
+    from gpower import GPower
     from gpower.datasets import Table
 
 
@@ -196,7 +197,7 @@ def fit(
     }
     console, err = Console(), Console(stderr=True)
     with manners(err), logged(verbose), ExitStack() as stack:
-        from gpower.plotting import prepare_picture, write_picture
+        from gpower.plotting import prepare_picture
 
         folder = None if output is None else made(output)
         if plot is not None:
@@ -218,13 +219,22 @@ def fit(
             typer.echo(json.dumps(attributes(model, names, [*doubts, *notes]), allow_nan=False))
         else:
             print_components(console, model, names, title=table_title(table, data.name, covariance), top=top)
-        aside = err if as_json else console
-        if folder is not None:
-            written = write_results(folder, model, table, names, covariance)
-            say(aside, f"Wrote {', '.join(written)} into {folder}.")
-        if plot is not None:
-            write_picture(model, names, plot)
-            say(aside, f"Picture: {plot}")
+        _written(err if as_json else console, model, table, covariance, folder, plot)
+
+
+def _written(
+    aside: Console, model: "GPower", table: "Table", covariance: bool, folder: Path | None, plot: Path | None
+) -> None:
+    """Write the files that were asked for, and say so."""
+    names = variable_names(table)
+    if folder is not None:
+        written = write_results(folder, model, table, names, covariance)
+        say(aside, f"Wrote {', '.join(written)} into {folder}.")
+    if plot is not None:
+        from gpower.plotting import write_picture
+
+        write_picture(model, names, plot)
+        say(aside, f"Picture: {plot}")
 
 
 def _listed(values: Iterable[Any]) -> int:

@@ -29,7 +29,7 @@ from gpower.cli.options import (
     component_option,
     one_or_each,
 )
-from gpower.report import print_path, table_title
+from gpower.report import print_path, table_title, write_columns
 
 if TYPE_CHECKING:
     from gpower.model_selection import SparsityPath
@@ -132,8 +132,6 @@ def _several(numbers: Any) -> list[Any] | None:
 
 def _written(found: "SparsityPath", folder: Path) -> list[str]:
     """Write the table and the solutions; the names of the files."""
-    from gpower.report import write_path
-
     found.save(folder / _FILE)
-    write_path(folder / "path.csv", found)
+    write_columns(folder / "path.csv", found.columns())
     return ["path.csv", _FILE]
