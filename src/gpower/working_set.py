@@ -48,8 +48,15 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
+class EndPoint(Point):
+    """The end of an ascent on the columns `settled`, which stopped there by itself."""
+
+    settled: Any = None
+
+
+@dataclass(frozen=True, eq=False)
 class GradientAt(Point):
-    """A gradient that remembers the correlations it was taken at."""
+    """A gradient that remembers the point it was taken at."""
 
     origin: Any = None
 
@@ -61,7 +68,7 @@ class WholeObjective(OnCorrelations):
     def value_and_gradient(self, x: Point) -> tuple[float, Point]:
         """φ(C) and φ′(C)."""
         value, gradient = super().value_and_gradient(x)
-        return value, GradientAt(None, gradient.C, x.C)
+        return value, GradientAt(None, gradient.C, x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,31 +89,38 @@ class Rounds(FeasibleSet):
         return self.whole.passes
 
     def argmax_linear(self, g: GradientAt) -> Point:
-        """The end of an ascent on the working set, as a point of the whole problem."""
+        """The end of an ascent on the working set, as a point of the whole problem.
+
+        Where such an ascent ended at this very point, and the whole product shows nothing active outside its columns,
+        another would end here too: its last step was one of the whole problem and raised f by no more than tol.
+        """
+        here = g.origin
+        if isinstance(here, EndPoint) and np.count_nonzero(rows_of(g.C, here.settled)) == np.count_nonzero(g.C):
+            return here
         p, n = self.problem.operator.shape
-        W = working_set(self.problem.penalty, g.origin, g.C)
+        W = working_set(self.problem.penalty, here.C, g.C)
         share = DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE
         if W.size > min(share * n, max(LEAST, self.problem.operator.widest_gram)):
             start = self.whole.argmax_linear(Point(None, g.C))
-            return self._ascend(self.problem.penalty, self.whole, start)
+            end = self._ascend(self.problem.penalty, self.whole, start)
+            return _settled(end.point, end, slice(None))
         restriction = self.problem.operator.restrict(W)
         inner_set = CorrelationSet(restriction.inner, self.problem.mu, self.problem.samples)
-        here = Point(None, restriction.inner.own(rows_of(g.origin, W)))
-        end = self._ascend(self.problem.penalty.restrict(W), inner_set, here)
-        if end.X is None:  # the first step of the inner ascent gained nothing
+        start = Point(None, restriction.inner.own(rows_of(here.C, W)))
+        end = self._ascend(self.problem.penalty.restrict(W), inner_set, start)
+        if end.point.X is None:  # the first step of the inner ascent gained nothing
             return self.whole.argmax_linear(Point(None, g.C))
-        return self.whole.point(restriction.lift(end.X))
+        return _settled(self.whole.point(restriction.lift(end.point.X)), end, W)
 
-    def _ascend(self, penalty: Any, feasible_set: FeasibleSet, start: Point) -> Point:
-        point: Point = maximize(
+    def _ascend(self, penalty: Any, feasible_set: FeasibleSet, start: Point) -> AscentResult:
+        return maximize(
             OnCorrelations(penalty),
             feasible_set,
             start,
             tol=self.settings.tol * INNER_PRECISION,
             max_iter=self.settings.max_iter,
             acceleration=self.settings.acceleration,
-        ).point
-        return point
+        )
 
     def pairing(self, g: Point, x: Point) -> float:
         """⟨g, x⟩ in the whole problem."""
@@ -115,6 +129,11 @@ class Rounds(FeasibleSet):
     def support_value(self, g: Point) -> float:
         """max ⟨g, y⟩ over the data's whole set."""
         return self.whole.support_value(g)
+
+
+def _settled(point: Point, end: AscentResult, columns: Any) -> Point:
+    """A point where an ascent on some columns came to rest, marked as such."""
+    return EndPoint(point.X, point.C, columns) if end.converged else point
 
 
 def working_set(penalty: Penalty, C: Array, T: Array) -> Array:

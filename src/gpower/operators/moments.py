@@ -18,15 +18,21 @@ from gpower.operators.blocks import BlockMatrix
 #: Elements of the blocks in which a dense matrix is centred: a buffer that stays in the cache.
 BLOCK = 1 << 18
 #: Entries from which moments are summed by several threads, and how many at most.
-THREADED, MOST_THREADS = 2_000_000, 8
+THREADED, MOST_THREADS = 16_000_000, 8
 #: Stored entries of a sparse matrix treated at once.
 SPARSE_BLOCK = 1 << 16
 #: Rows of a sparse matrix whose products are summed at once.
 SPARSE_ROWS = 1 << 12
-#: Entries of an array on a device that are centred at once, and rows that are summed at once.
-DEVICE_BLOCK, DEVICE_ROWS = 1 << 28, 1 << 10
-#: Rows whose means shift the data before its moments are summed.
+#: Rows that are summed at once in single precision.
+ROWS_IN_SINGLE = 1 << 10
+#: Entries of an array on a device that are centred at once.
+DEVICE_BLOCK = 1 << 28
+#: Rows whose means shift a matrix in blocks before its moments are summed.
 FIRST_ROWS = 32
+#: Share of the squares below which their differences have lost too many digits.
+CANCELLED = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-2}
+#: Share of the columns up to which they are gathered to be looked at again.
+FEW_COLUMNS = 1 / 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +93,8 @@ def column_moments(X: Any, center: bool, scale: bool, weight: Array | None, coun
 def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: PassCounter) -> tuple[Array, Array]:
     """Means, and norms of the deviations from them.
 
-    Where the first rows show means well above the spread, dense data are shifted by them, so that the one-pass
-    formula Σd² − (Σd)²/W cancels little; columns where it does (a trend, say) cost a second pass.
+    One pass, Σd² − (Σd)²/W for the differences d from a shift. Columns where that cancels are looked at again: those
+    not shifted yet about their first value, then those where that one is far off about their mean.
     """
     counter.add(1)
     if isinstance(X, BlockMatrix) and X.axis == 1:  # whole columns: each block by itself
@@ -100,20 +106,43 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     if sp.issparse(X):
         mean = _sparse_sums(X, weight) / total
         return mean, _sparse_deviation_norms(X, mean, weight)
-    first = X.head(FIRST_ROWS) if isinstance(X, BlockMatrix) else X[:FIRST_ROWS]
-    spread = first.std(axis=0)
-    shift = np.asarray(first.mean(axis=0, dtype=np.float64)).astype(X.dtype)
-    shift = np.where(np.all(first == first[0], axis=0), first[0], shift)  # a constant column deviates by exactly 0
-    if np.all(np.abs(shift) <= 2 * spread):
-        shift = np.zeros_like(shift)
-    del first  # of a matrix in blocks these rows are ours
+    mean, squares, lost = _about(X, _first_shift(X), weight, total)
+    if lost.any() and X.dtype == np.float64 and not isinstance(X, BlockMatrix):
+        idx, part = _columns_again(X, lost, counter)
+        mean[idx], squares[idx], lost[idx] = _about(part, np.where(lost[idx], part[0], 0), weight, total)
+    if lost.any():
+        idx, part = _columns_again(X, lost, counter)
+        squares[idx] = deviation_norms(part, mean[idx], weight) ** 2
+    return mean, np.sqrt(squares)
+
+
+def _about(X: Any, shift: Array, weight: Array | None, total: float) -> tuple[Array, Array, Array]:
+    """Means, squared norms of the deviations from them, and where these have cancelled, by sums about a shift."""
     sums, squares = _shifted_sums(X, shift, weight)
-    mean = shift + sums / total
     kept = squares - sums**2 / total
-    if np.any(kept < 1e-2 * squares):
+    return shift + sums / total, kept, ~(kept >= CANCELLED[X.dtype] * squares)
+
+
+def _columns_again(X: Any, lost: Array, counter: PassCounter) -> tuple[Any, Any]:
+    """Some columns of a matrix and which they are; all of it where they are many."""
+    if isinstance(X, BlockMatrix) or np.count_nonzero(lost) > FEW_COLUMNS * lost.size:
         counter.add(1)
-        return mean, deviation_norms(X, mean, weight)
-    return mean, np.sqrt(kept)
+        return slice(None), X
+    idx = np.flatnonzero(lost)
+    counter.add(idx.size / lost.size)
+    return idx, X[:, idx]
+
+
+def _first_shift(X: Any) -> Array:
+    """Where to begin: at zero in double precision, which bears it; in single precision at the first row.
+
+    For blocks, whose reads are dear, at the means of the first rows. Always a column's own value if it is constant.
+    """
+    if not isinstance(X, BlockMatrix):
+        return np.zeros(X.shape[1]) if X.dtype == np.float64 else X[0].copy()
+    first = X.head(FIRST_ROWS)
+    shift = np.asarray(first.mean(axis=0, dtype=np.float64)).astype(X.dtype)
+    return np.where(np.all(first == first[0], axis=0), first[0], shift)
 
 
 def block_moments(block: Any, weight: Array | None, total: float) -> Array:
@@ -176,7 +205,7 @@ def _device_squares(X: Array, mean: Array, weight: Array | None) -> Array:
 
 def _device_rows(X: Array) -> list[slice]:
     """Blocks of rows that take little of a device's memory."""
-    step = max(1, min(DEVICE_BLOCK // X.shape[1], DEVICE_ROWS))
+    step = max(1, min(DEVICE_BLOCK // X.shape[1], ROWS_IN_SINGLE))
     return [slice(start, start + step) for start in range(0, X.shape[0], step)]
 
 
@@ -202,6 +231,8 @@ def _tiled_sums(X: Array, shift: Array, w: Array, by_columns: bool) -> tuple[Arr
     """The same for one thread, by tiles that stay in the cache."""
     p, n = X.shape
     rows, cols = (p, max(1, BLOCK // p)) if by_columns else (max(1, BLOCK // n), n)
+    if X.dtype != np.float64:  # few rows at a time keep their digits
+        rows = min(rows, ROWS_IN_SINGLE)
     sums, squares, moved = np.zeros(n), np.zeros(n), bool(np.any(shift))
     buffer = np.empty(min(rows, p) * min(cols, n), X.dtype)
     for i in range(0, p, rows):
