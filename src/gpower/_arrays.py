@@ -39,6 +39,21 @@ def rows_of(x: Any, idx: Array) -> Array:
     return x[beside(x, idx)]
 
 
+def product(A: Any, Y: Array) -> Array:
+    """A @ Y in the form that reads a dense matrix fastest: (YᵀAᵀ)ᵀ, for a few columns in half the time of A Y.
+
+    On a device (measured on an H200 with CuPy 14) with the rows of Yᵀ beside each other, and a single one in double
+    precision twice, since two are read faster than one.
+    """
+    if is_device(Y):
+        if Y.shape[1] > 1:
+            return (Y.T.copy() @ A.T).T
+        if Y.dtype == np.float64:
+            return (np.stack([Y[:, 0], Y[:, 0]]) @ A.T).T[:, :1]
+        return (A @ Y[:, 0])[:, None]
+    return (Y.T @ A.T).T if isinstance(A, np.ndarray) and Y.shape[1] > 1 else np.asarray(A @ Y)
+
+
 def largest(values: Any) -> float:
     """The largest of non-negative values; zero where there are none."""
     return float(values.max()) if values.size else 0.0

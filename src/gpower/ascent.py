@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,7 +46,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class AscentState:
-    """What a callback sees after each step; the gap Δ is computed only if it is asked for.
+    """A point on the way, as a callback sees it after each step; the gap Δ is computed only if it is asked for.
 
     `start_value` is f(x₀).
     """
@@ -69,24 +70,38 @@ class AscentResult:
 
     Attributes
     ----------
-    point, value, gap
-        The final point, f there, and Δ there.
-    n_iter : int
-        Steps made; `history` has one entry more.
+    last : AscentState
+        The final point with its value, gradient and set; `point`, `value`, `n_iter` and `gap` are read off it, and
+        the gap Δ, which takes a product, only when it is asked for.
     status : Status
         ``str(status)`` is a sentence.
-    history : ndarray
+    history : ndarray of shape (n_iter + 1,)
         Values of f from the start on, never decreasing.
-    converged : bool
-        Whether the stopping rule was met.
     """
 
-    point: Any
-    value: float
-    gap: float
-    n_iter: int
+    last: AscentState
     status: Status
     history: np.ndarray
+
+    @property
+    def point(self) -> Any:
+        """The final point."""
+        return self.last.point
+
+    @property
+    def value(self) -> float:
+        """f at the final point."""
+        return float(self.last.value)
+
+    @property
+    def n_iter(self) -> int:
+        """Steps made."""
+        return self.last.n_iter
+
+    @cached_property
+    def gap(self) -> float:
+        """Δ at the final point."""
+        return self.last.gap
 
     @property
     def converged(self) -> bool:
@@ -170,8 +185,8 @@ def maximize(
         if stop:
             status = Status.CALLBACK
             break
-    gap = gap_at(feasible_set, gradient, point)
-    return AscentResult(point, float(value), gap, len(history) - 1, status, np.asarray(history))
+    last = AscentState(len(history) - 1, value, point, gradient, feasible_set, history[0])
+    return AscentResult(last, status, np.asarray(history))
 
 
 class Trace:

@@ -28,7 +28,7 @@ def test_the_slack_is_negative_exactly_where_an_exchange_helps(A, data):
     k = data.draw(st.integers(1, n - 1))
     support = np.array(data.draw(st.permutations(range(n)))[:k])
     outside = np.setdiff1d(np.arange(n), support)
-    value, slack = swap_slack(S, support, outside)
+    value, _, slack = swap_slack(S, support, outside)
     assert value == pytest.approx(largest(S, support), abs=1e-12)
     for i in range(k):
         for column, j in enumerate(outside):

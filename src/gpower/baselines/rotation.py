@@ -142,7 +142,8 @@ class RotatedPCA(Baseline):
         # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
         at_rest = AtRest(objective.loadings, 0.0)
         rested = maximize(objective, Stiefel(), best.point, tol=-1.0, max_iter=settings.max_iter, callback=at_rest)
-        return replace(best, point=rested.point, value=best.value - objective.omega / 2 * m)
+        value = best.value - objective.omega / 2 * m
+        return replace(best, last=replace(rested.last, n_iter=best.n_iter, value=value))
 
 
 @dataclass(frozen=True, eq=False)

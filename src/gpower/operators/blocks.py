@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, product
 
 #: A function of a block and of what is its share of the arguments.
 Work = Callable[..., Any]
@@ -175,12 +175,12 @@ def less(X: Any, shift: Array) -> Any:
 
 def times(block: Any, T: Array) -> Array:
     """block @ T."""
-    return np.asarray(block @ T)
+    return product(block, T)
 
 
 def transposed_times(block: Any, Y: Array) -> Array:
     """blockᵀ @ Y."""
-    return np.asarray(block.T @ Y)
+    return product(block.T, Y)
 
 
 def some_columns(block: Any, idx: Array) -> Any:

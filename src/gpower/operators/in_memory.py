@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, beside, column_dots, embedded, is_device, largest, rows_of, to_host
+from gpower._arrays import Array, beside, column_dots, embedded, is_device, largest, product, rows_of, to_host
 from gpower.operators.base import Operator, Restriction
 from gpower.operators.blocks import BlockMatrix
 from gpower.operators.moments import block_gram
 
 #: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
-GRAM_SHARE = 0.7
+GRAM_SHARE = 0.5
 #: Rows of a sparse matrix that are dense at once.
 DENSE_ROWS = 256
 #: Products with few non-zero rows of T touch only those columns; above this share the whole matrix is read.
@@ -68,22 +68,8 @@ def combine_few(operator: Operator, T: Array, rows: Array) -> Array:
     """A T for a T whose non-zero rows are few, reading only those columns, or none that are gathered already."""
     at = operator.gathered.find(rows)
     if at is None:
-        return operator.columns(rows) @ rows_of(T, rows)
-    return operator.gathered.A @ embedded(rows_of(T, rows), at, operator.gathered.idx.size)
-
-
-def _product(A: Any, Y: Array) -> Array:
-    """A @ Y; on a device in the form that reads the matrix fastest, measured on an H200 with CuPy 14.
-
-    Rows of Yᵀ beside each other; a single one in double precision twice, since two are read faster than one.
-    """
-    if not is_device(Y):
-        return np.asarray(A @ Y)
-    if Y.shape[1] > 1:
-        return (Y.T.copy() @ A.T).T
-    if Y.dtype == np.float64:
-        return (np.stack([Y[:, 0], Y[:, 0]]) @ A.T).T[:, :1]
-    return (A @ Y[:, 0])[:, None]
+        return product(operator.columns(rows), rows_of(T, rows))
+    return product(operator.gathered.A, embedded(rows_of(T, rows), at, operator.gathered.idx.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +162,7 @@ class DataMatrix(Operator):
         Y = X if self.q is None else self._centre(X.copy())
         if self.row_scale is not None:
             Y = self.row_scale[:, None] * Y
-        C = _product(self.X.T, Y)
+        C = product(self.X.T, Y)
         return C if self.column_scale is None else self.column_scale[:, None] * C
 
     def combine(self, T: Array) -> Array:
@@ -193,7 +179,7 @@ class DataMatrix(Operator):
         self.counter.add(1)
         if self.column_scale is not None:
             T = self.column_scale[:, None] * T
-        return self._finish(_product(self.X, T))
+        return self._finish(product(self.X, T))
 
     def columns(self, idx: Array) -> Array:
         """A[:, idx], dense, each column contiguous."""
@@ -218,6 +204,10 @@ class DataMatrix(Operator):
         if self.q is not None:
             Y -= self.q[0] * (self.q @ Y) if self.row_scale is None else np.outer(self.q, self.q @ Y)
         return Y
+
+    def own(self, values: Array) -> Array:
+        """A small array where X is."""
+        return beside(self.X, values) if is_device(self.X) else to_host(values)
 
     def take(self, idx: Array) -> DataMatrix:
         """The operator of A[:, idx]: dense columns centred and scaled explicitly, sparse ones as they are."""
@@ -314,9 +304,9 @@ class Covariance(Operator):
         rows = nonzero_rows(X)
         if rows.size <= GATHER_SHARE * X.shape[0]:
             self.counter.add(rows.size / X.shape[0])
-            return np.asarray(self.S[rows].T @ X[rows])
+            return product(self.S[rows].T, X[rows])
         self.counter.add(1)
-        return np.asarray(self.S @ X)
+        return product(self.S, X)
 
     def combine(self, T: Array) -> Array:
         """T itself represents A T."""
