@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from gpower._arrays import Array, rows_of, to_host
-from gpower.ascent import AscentResult, maximize
+from gpower.ascent import AscentResult, AscentState, maximize
 from gpower.feasible_sets import CorrelationSet, Cube, FeasibleSet, Point
 from gpower.formulations import OnCorrelations, Problem
 from gpower.penalties import Penalty, top
@@ -34,6 +34,8 @@ GROWTH, LEAST = 1.5, 32
 DENSE_SHARE, DENSE_SHARE_MEDIUM, MEDIUM = 0.15, 0.4, 4_000_000
 #: The inner ascent is this much more precise than the rounds.
 INNER_PRECISION = 0.3
+#: It is cut short after so many steps if it has raised the objective by this factor: other columns matter by then.
+CUT_STEPS, CUT_RISE = 4, 1.1
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class Rounds(FeasibleSet):
             tol=self.settings.tol * INNER_PRECISION,
             max_iter=self.settings.max_iter,
             acceleration=self.settings.acceleration,
+            callback=_has_moved_far,
         )
 
     def pairing(self, g: Point, x: Point) -> float:
@@ -129,6 +132,11 @@ class Rounds(FeasibleSet):
     def support_value(self, g: Point) -> float:
         """max ⟨g, y⟩ over the data's whole set."""
         return self.whole.support_value(g)
+
+
+def _has_moved_far(state: AscentState) -> bool:
+    """Whether an inner ascent has left the region that its columns were chosen for."""
+    return state.n_iter >= CUT_STEPS and state.value > CUT_RISE * state.start_value
 
 
 def _settled(point: Point, end: AscentResult, columns: Any) -> Point:
