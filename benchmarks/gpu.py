@@ -8,15 +8,19 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpower import GPower
-from gpower.formulations import Formulation
-from gpower.operators import Operator, as_operator
+from gpower._arrays import rows_of, to_host
+from gpower.ascent import maximize
+from gpower.feasible_sets import CorrelationSet, Point
+from gpower.formulations import Formulation, OnCorrelations
+from gpower.operators import Covariance, Operator, as_operator
 from gpower.starts import block_start, unit_starts
-from gpower.working_set import Rounds, Settings, WholeObjective, working_set
+from gpower.working_set import INNER_PRECISION, Rounds, Settings, WholeObjective, working_set
 
 
 def arguments() -> argparse.Namespace:
@@ -81,7 +85,9 @@ def round_times(cp: Any, operator: Operator, m: int) -> dict[str, float]:
     rng = np.random.RandomState(0)
     start = block_start(problem) if m > 1 else unit_starts(problem, operator.column_norms, 1, rng)
     objective, rounds = WholeObjective(problem.penalty), Rounds(problem, Settings())
-    point = rounds.argmax_linear(objective.value_and_gradient(start)[1])
+    first = objective.value_and_gradient(start)[1]
+    point = rounds.argmax_linear(first)
+    point = Point(point.X, point.C)  # not marked as settled, so that a round can be repeated from here
     gradient = objective.value_and_gradient(point)[1]
 
     def choose() -> Any:
@@ -91,7 +97,47 @@ def round_times(cp: Any, operator: Operator, m: int) -> dict[str, float]:
         "product": seconds(cp, lambda: operator.correlate(point.X)),
         "objective and working set": seconds(cp, choose),
         "whole round, inner ascent included": seconds(cp, lambda: rounds.argmax_linear(gradient)),
+        **inner_times(cp, rounds, start, working_set(problem.penalty, start.C, first.C)),
+        **double_times(cp, operator, point.X),
     }
+
+
+class DeviceCovariance(Covariance):
+    """A Gram matrix that stays on the device, for an inner ascent there."""
+
+    def correlate(self, X: Any) -> Any:
+        """ΣU."""
+        return self.S @ X
+
+    def inner(self, X: Any, Y: Any, C: Any) -> Any:
+        """UᵀΣV, m × m."""
+        return to_host(X.T @ C)
+
+
+def inner_times(cp: Any, rounds: Rounds, start: Point, W: np.ndarray) -> dict[str, float]:
+    """Seconds of the first inner ascent, on the host with its Gram matrix brought there, and on the device."""
+    problem, A = rounds.problem, rounds.problem.operator.columns(W)
+    C, G = rows_of(start.C, W), A.T @ A
+    tol = rounds.settings.tol * INNER_PRECISION
+    steps = []
+
+    def ascend(operator: Operator, correlations: Any) -> None:
+        feasible = CorrelationSet(operator, problem.mu, problem.samples)
+        end = maximize(OnCorrelations(problem.penalty), feasible, Point(None, correlations), tol=tol, acceleration=True)
+        steps.append(end.n_iter)
+
+    host = seconds(cp, lambda: ascend(Covariance(G.get()), C.get()))
+    device = seconds(cp, lambda: ascend(DeviceCovariance(G), C))
+    print(f"  inner ascent on {W.size} columns: {steps[0]} steps on the host, {steps[-1]} on the device")
+    return {"inner ascent on the host, copy included": host, "inner ascent on the device": device}
+
+
+def double_times(cp: Any, operator: Any, X: Any) -> dict[str, float]:
+    """Seconds of a product with sums in double, for data in single precision."""
+    if operator.dtype != np.float32:
+        return {}
+    double = replace(operator, double_sums=True)
+    return {"product summed in float64": seconds(cp, lambda: double.correlate(X))}
 
 
 def measure_fits(cp: Any, shape: tuple[int, int], dtype: Any, threads: int) -> None:

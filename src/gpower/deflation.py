@@ -109,6 +109,11 @@ class Deflated(Operator):
         return self.base.widest_take
 
     @property
+    def sums_in_double(self) -> bool:
+        """As the base."""
+        return self.base.sums_in_double
+
+    @property
     def sample_radius(self) -> Array | None:
         """As the base."""
         return self.base.sample_radius
@@ -169,7 +174,8 @@ class Deflated(Operator):
             base = self.base.take(idx)
             return Deflated(base, self.Y, self.D, self.Z[idx], self.norms[idx], counter=self.taken_counter)
         if self.has_samples:
-            return DataMatrix(self.columns(idx), rows_of(self.norms, idx), counter=self.taken_counter)
+            norms, counter = rows_of(self.norms, idx), self.taken_counter
+            return DataMatrix(self.columns(idx), norms, double_sums=self.sums_in_double, counter=counter)
         return Covariance(self.gram(idx), counter=self.counter)
 
     def restrict(self, idx: Array) -> Restriction:

@@ -89,6 +89,10 @@ class GPower(SparsePCAEstimator):
     missing : {"error", "impute"}, default="error"
         What NaN entries do: they are refused, or filled by a model of means and `n_components` ordinary components,
         fitted to the observed entries. `transform` then fills by the sparse components.
+    accumulation : {None, "float64"}, default=None
+        Type in which products with float32 data are summed, on the processor or on a GPU: that of the data, or
+        float64, whose sums over very many samples keep all digits of the data but take several times as long. Means,
+        norms and sums over blocks of data on disk or on a cluster are made in float64 anyway.
     memory_limit : int or str, optional
         Bytes, or words such as "2GB", that a fit to data on disk may take; by default a quarter of the free memory.
     checkpoint : str or path, optional
@@ -170,6 +174,7 @@ class GPower(SparsePCAEstimator):
         max_iter: int = 1000,
         certify: bool = False,
         missing: str = "error",
+        accumulation: str | None = None,
         memory_limit: Any = None,
         checkpoint: Any = None,
         resume: bool = False,
@@ -201,6 +206,7 @@ class GPower(SparsePCAEstimator):
         self.max_iter = max_iter
         self.certify = certify
         self.missing = missing
+        self.accumulation = accumulation
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
         self.resume = resume

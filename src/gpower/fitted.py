@@ -79,6 +79,7 @@ def checked_operator(model: Any, X: Any, sample_weight: Any, *, reduce: bool) ->
             sample_weight=check_weights(sample_weight, X.shape[0], X.dtype),
             covariance=precomputed,
             reduce=reduce,
+            double_sums=getattr(model, "accumulation", None) == "float64",
         )
     check_finite(X, names, moments.norms)
     check_range(moments.norms, names, operator.dtype)

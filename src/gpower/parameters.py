@@ -30,6 +30,7 @@ def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
     one_of(params["covariance"], "covariance", (None, "precomputed"))
     one_of(params["refit"], "refit", ("auto", "norms", "variance", None))
     one_of(params["deflation"], "deflation", RULES)
+    one_of(params["accumulation"], "accumulation", (None, "float64"))
     for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume"):
         one_of(params[name], name, (True, False))
     if params["callback"] is not None and not callable(params["callback"]):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -164,27 +165,28 @@ class Cardinality(Penalty):
 
     k: Array  # (m,) of int, or (1,) for the same number in every unit
 
-    def _kept(self, C: Array) -> Array:
-        kept = np.zeros_like(C, dtype=bool)
+    def _largest(self, C: Array) -> list[tuple[Array, Any]]:
+        """Where the k largest magnitudes are: rows and columns, for all units at once if they want as many."""
         magnitude = np.abs(C)
         if C.shape[1] == 1:
-            kept[top(magnitude, int(self.k[0]))[:, 0], 0] = True
-        elif self.k.size == 1 or np.all(self.k == self.k[0]):
-            kept[top(magnitude, int(self.k[0])), beside(C, np.arange(C.shape[1]))] = True
-        else:
-            for j, k in enumerate(self.k):
-                kept[top(magnitude[:, j : j + 1], int(k)).ravel(), j] = True
-        return kept
+            return [(top(magnitude, int(self.k[0]))[:, 0], 0)]
+        if self.k.size == 1 or np.all(self.k == self.k[0]):
+            return [(top(magnitude, int(self.k[0])), beside(C, np.arange(C.shape[1])))]
+        return [(top(magnitude[:, j : j + 1], int(k))[:, 0], j) for j, k in enumerate(self.k)]
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Squares of the k largest entries."""
-        T = C * self._kept(C)
-        return column_dots(T, T), 2 * T
+        T, values = np.zeros_like(C), []
+        for rows, units in self._largest(C):
+            kept = C[rows, units]  # (k,) or (k, m)
+            T[rows, units] = 2 * kept
+            values.append(column_dots(kept, kept) if kept.ndim == 2 else np.array([float(kept @ kept)], C.dtype))
+        return np.concatenate(values), T
 
     def relevance(self, C: Array, T: Array | None = None) -> Array:
         """|c| over the k-th largest; an infinite value marks the k kept ones among ties."""
         magnitude = np.abs(C)
-        kept = self._kept(C) if T is None else T != 0
+        kept = (self.evaluate(C)[1] if T is None else T) != 0
         smallest = np.min(np.where(kept, magnitude, np.inf), axis=0)
         ratio = magnitude / np.maximum(smallest, smallest_divisor(C))
         return np.where(kept, np.inf, np.minimum(ratio, 1))

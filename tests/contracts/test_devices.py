@@ -66,6 +66,17 @@ def test_single_precision_stays_single():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("where", [np.asarray, DeviceArray])
+@pytest.mark.parametrize("options", [{"cardinality": 20}, {"gamma": 0.1, "method": "block"}], ids=str)
+def test_single_precision_summed_in_double_is_as_good_as_the_data(where, options):
+    X = table(np.float32) + np.float32(100)  # an offset that single precision feels
+    exact = GPower(2, **options).fit(X.astype(np.float64))
+    model = GPower(2, accumulation="float64", **options).fit(where(X))
+    assert model.components_.dtype == np.float32
+    np.testing.assert_allclose(numbers(model.components_), exact.components_, atol=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_weights_and_new_samples_on_either_side():
     X, weight = table(), np.random.default_rng(1).uniform(0.5, 2, 120)
     expected = GPower(1, cardinality=10).fit(X, sample_weight=weight)

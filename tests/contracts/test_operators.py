@@ -696,6 +696,37 @@ def test_rows_of_weight_zero_have_no_influence_however_far_they_lie(container, s
     np.testing.assert_allclose(moments.scale, wanted.scale, rtol=1e-8)
 
 
+@pytest.mark.parametrize("deflated", [False, True])
+@EACH_CONTAINER
+def test_sums_in_double_round_once(container, deflated):
+    """Products of many samples in single precision: as exact as the data, where plain sums lose digits."""
+    rng = np.random.default_rng(13)
+    X = (rng.lognormal(0, 1, (30_000, 40)) + 5).astype(np.float32)
+    exact, _ = as_operator(X.astype(np.float64), reduce=False)
+    plain, _ = as_operator(container(X), reduce=False)
+    double, _ = as_operator(container(X), reduce=False, double_sums=True)
+    if deflated:
+        z = rng.standard_normal(40)
+        z /= np.linalg.norm(z)
+        exact, plain, double = (deflate(operator, z.astype(operator.dtype)) for operator in (exact, plain, double))
+    x = exact.columns(np.array([3])).astype(np.float32)
+    T = rng.standard_normal((40, 2)).astype(np.float32)
+    idx = np.arange(0, 40, 3)
+
+    def errors(operator):
+        pairs = [
+            (operator.correlate(x), exact.correlate(x.astype(np.float64))),
+            (operator.gram(idx), exact.gram(idx)),
+            (operator.restrict(idx).inner.gram(np.arange(idx.size)), exact.gram(idx)),
+            (operator.combine(T), exact.combine(T.astype(np.float64))),
+        ]
+        assert all(found.dtype == np.float32 for found, _ in pairs)
+        return np.array([np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)) for found, wanted in pairs])
+
+    assert np.all(errors(double) < 1e-6)
+    assert errors(double)[0] < errors(plain)[0]
+
+
 @EACH_CONTAINER
 def test_many_samples_in_single_precision_are_summed_without_drift(container):
     """Logarithms of counts repeat a few values: a running float32 sum would be off by the same way each time."""

@@ -131,6 +131,10 @@ def fit(
     acceleration: Annotated[bool, method_option("--acceleration/--no-acceleration", help="Use momentum.")] = True,
     tol: Annotated[float, method_option(help="Stop when the objective grows by less, relatively.")] = 1e-6,
     max_iter: Annotated[int, method_option(help="Most steps of an ascent.")] = 1000,
+    accumulation: Annotated[
+        str | None,
+        method_option(metavar="TYPE", help="float64: sum products with float32 data in double precision; slower."),
+    ] = None,
     memory_limit: Annotated[
         str | None, method_option("--memory", metavar="SIZE", help="Memory for data on disk, as 2GB.")
     ] = None,
@@ -189,6 +193,7 @@ def fit(
         "acceleration": acceleration,
         "tol": tol,
         "max_iter": max_iter,
+        "accumulation": accumulation,
         "memory_limit": memory_limit,
         "checkpoint": checkpoint if checkpoint is None else str(checkpoint),
         "resume": resume,

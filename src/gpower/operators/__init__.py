@@ -37,6 +37,7 @@ def as_operator(
     sample_weight: Array | None = None,
     covariance: bool = False,
     reduce: bool = True,
+    double_sums: bool = False,
 ) -> tuple[Operator, Moments]:
     """A data matrix or a covariance as an operator, and the means and scales that it applies.
 
@@ -54,6 +55,8 @@ def as_operator(
     reduce : bool
         Tall data (twice as many samples as variables or more) are replaced by their covariance, on which
         the ℓ2 problem depends alone.
+    double_sums : bool
+        Sum products with float32 data in float64.
 
     Examples
     --------
@@ -80,13 +83,13 @@ def as_operator(
         q = r / np.sqrt(np.sum(r * r))
         X, mean = _without_large_offsets(X, found)
     if reduce and _is_tall(X) and not (center and sp.issparse(X) and _cancels(found, X.dtype)):
-        S = centred_gram(X, mean, sample_weight, counter)
+        S = centred_gram(X, mean, sample_weight, counter, double_sums)
         if column_scale is not None:
             S *= column_scale[:, None] * column_scale
         return Covariance(S, counter=ClosedCounter(counter.total) if isinstance(X, BlockMatrix) else counter), found
     norms = found.norms.astype(X.dtype)
     loss = largest(replace(found, mean=mean).centring_loss(X.dtype)) if mean is not None else 0.0
-    return DataMatrix(X, norms, q, row_scale, column_scale, mean, loss, counter=counter), found
+    return DataMatrix(X, norms, q, row_scale, column_scale, mean, loss, double_sums, counter=counter), found
 
 
 def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:

@@ -69,6 +69,11 @@ class Operator(ABC):
     has_samples = True
 
     @property
+    def sums_in_double(self) -> bool:
+        """Whether products with data in single precision are summed in double."""
+        return False
+
+    @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
         """(n_samples, n_features)."""

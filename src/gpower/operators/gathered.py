@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpower._arrays import Array, beside, to_host
+from gpower._arrays import Array, beside, product, to_host
+
+
+def gram_of(A: Array, double_sums: bool = False) -> Array:
+    """AᵀA."""
+    return product(A.T, A, double_sums) if double_sums else A.T @ A
 
 
 @dataclass(eq=False)
@@ -30,7 +35,7 @@ class Gathered:
         """Hold nothing."""
         self.idx, self.A, self.G = np.zeros(0, np.intp), np.zeros((0, 0)), None
 
-    def gather(self, idx: Array, fetch: Callable[[Array], Array], gram: bool) -> None:
+    def gather(self, idx: Array, fetch: Callable[[Array], Array], gram: bool, double_sums: bool = False) -> None:
         """Hold the columns `idx` (sorted), fetching those not held yet, and their Gram matrix if asked for."""
         at = np.searchsorted(self.idx, idx)
         at[at == self.idx.size] = 0
@@ -43,10 +48,10 @@ class Gathered:
             A[:, beside(A, np.flatnonzero(held))] = self.A[:, beside(A, at[held])]
         G = None
         if gram and (self.G is None or not held.any()):
-            G = to_host(A.T @ A)
+            G = to_host(gram_of(A, double_sums))
         elif gram and self.G is not None:
             G = np.empty((idx.size, idx.size), fresh.dtype)
-            cross = to_host(fresh.T @ A)  # (|fresh|, |idx|)
+            cross = to_host(product(fresh.T, A, double_sums) if double_sums else fresh.T @ A)  # (|fresh|, |idx|)
             G[np.ix_(held, held)] = self.G[np.ix_(at[held], at[held])]
             G[~held], G[:, ~held] = cross, cross.T
         self.idx, self.A, self.G = idx, A, G

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from gpower._arrays import Array, beside, column_dots, embedded, is_device, largest, product, rows_of, to_host
 from gpower.operators.base import Operator, Restriction
 from gpower.operators.blocks import BlockMatrix
+from gpower.operators.gathered import Gathered, gram_of
 from gpower.operators.moments import block_gram
 
 #: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
@@ -35,11 +36,12 @@ def nonzero_rows(T: Array) -> Array:
 def restrict_samples(operator: Operator, idx: Array) -> Restriction:
     """Columns of an operator with samples, gathered once: their Gram matrix when that is smaller, else themselves."""
     gathered, small = operator.gathered, len(idx) < GRAM_SHARE * operator.shape[0]
-    gathered.gather(idx, operator.columns, gram=small)
+    double_sums = operator.sums_in_double
+    gathered.gather(idx, operator.columns, small, double_sums)
     A, G = gathered.A, gathered.G
     if G is not None:
-        return Restriction(Covariance(G), lambda U: A @ beside(A, U))
-    return Restriction(DataMatrix(A), lambda X: X)
+        return Restriction(Covariance(G), lambda U: product(A, beside(A, U), double_sums))
+    return Restriction(DataMatrix(A, double_sums=double_sums), lambda X: X)
 
 
 def restrict_by_gram(operator: Operator, idx: Array) -> Restriction:
@@ -52,7 +54,7 @@ def gram_samples(operator: Operator, idx: Array) -> Array:
     """A[:, idx]ᵀA[:, idx], read off the gathered columns where they are among them; remote ones stay gathered."""
     at = operator.gathered.find(idx)
     if at is None and operator.is_remote:
-        operator.gathered.gather(np.sort(idx), operator.columns, gram=True)
+        operator.gathered.gather(np.sort(idx), operator.columns, True, operator.sums_in_double)
         at = operator.gathered.find(idx)
     if at is None:
         A = operator.columns(idx)
@@ -61,15 +63,16 @@ def gram_samples(operator: Operator, idx: Array) -> Array:
     else:
         A = operator.gathered.A
         A = A[:, beside(A, at)]
-    return to_host(A.T @ A)
+    return to_host(gram_of(A, operator.sums_in_double))
 
 
 def combine_few(operator: Operator, T: Array, rows: Array) -> Array:
     """A T for a T whose non-zero rows are few, reading only those columns, or none that are gathered already."""
     at = operator.gathered.find(rows)
     if at is None:
-        return product(operator.columns(rows), rows_of(T, rows))
-    return product(operator.gathered.A, embedded(rows_of(T, rows), at, operator.gathered.idx.size))
+        return product(operator.columns(rows), rows_of(T, rows), operator.sums_in_double)
+    U = embedded(rows_of(T, rows), at, operator.gathered.idx.size)
+    return product(operator.gathered.A, U, operator.sums_in_double)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +93,8 @@ class DataMatrix(Operator):
         Means of the columns of X that centring removes; only blocks need them.
     centring_loss : float
         Relative rounding error of products that are centred afterwards.
+    double_sums : bool
+        Sum products with data in single precision in double; the sums over blocks always are.
     """
 
     X: Any
@@ -99,11 +104,17 @@ class DataMatrix(Operator):
     column_scale: Array | None = None
     mean: Array | None = None
     centring_loss: float = 0.0
+    double_sums: bool = False
 
     @property
     def precision(self) -> float:
         """Rounding of the number type, or of centring where that is larger."""
         return max(float(np.finfo(self.dtype).eps), self.centring_loss)
+
+    @property
+    def sums_in_double(self) -> bool:
+        """Whether products are summed in double although the data are in single precision."""
+        return self.double_sums and self.dtype == np.float32 and not isinstance(self.X, BlockMatrix)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -162,7 +173,7 @@ class DataMatrix(Operator):
         Y = X if self.q is None else self._centre(X.copy())
         if self.row_scale is not None:
             Y = self.row_scale[:, None] * Y
-        C = product(self.X.T, Y)
+        C = product(self.X.T, Y, self.sums_in_double)
         return C if self.column_scale is None else self.column_scale[:, None] * C
 
     def combine(self, T: Array) -> Array:
@@ -175,11 +186,11 @@ class DataMatrix(Operator):
         if few and not whole_blocks:  # some columns of a sparse matrix stay sparse
             self.counter.add(self._share(rows))
             scale = 1 if self.column_scale is None else self.column_scale[rows, None]
-            return self._finish(self.X[:, rows] @ (scale * T[rows]))
+            return self._finish(product(self.X[:, rows], scale * T[rows], self.sums_in_double))
         self.counter.add(1)
         if self.column_scale is not None:
             T = self.column_scale[:, None] * T
-        return self._finish(product(self.X, T))
+        return self._finish(product(self.X, T, self.sums_in_double))
 
     def columns(self, idx: Array) -> Array:
         """A[:, idx], dense, each column contiguous."""
@@ -202,7 +213,8 @@ class DataMatrix(Operator):
     def _centre(self, Y: Array) -> Array:
         """(I − qqᵀ)Y in place; without weights q is constant, and no outer product of the size of Y is formed."""
         if self.q is not None:
-            Y -= self.q[0] * (self.q @ Y) if self.row_scale is None else np.outer(self.q, self.q @ Y)
+            along = product(Y.T, self.q[:, None], self.sums_in_double)[:, 0] if self.sums_in_double else self.q @ Y
+            Y -= self.q[0] * along if self.row_scale is None else np.outer(self.q, along)
         return Y
 
     def own(self, values: Array) -> Array:
@@ -214,9 +226,16 @@ class DataMatrix(Operator):
         if self.is_sparse:
             self.counter.add(self._share(idx))
             scale = None if self.column_scale is None else self.column_scale[idx]
-            norms = self.column_norms[idx]
-            return DataMatrix(self.X[:, idx], norms, self.q, self.row_scale, scale, counter=self.taken_counter)
-        return DataMatrix(self.columns(idx), rows_of(self.column_norms, idx), counter=self.taken_counter)
+            return replace(
+                self,
+                X=self.X[:, idx],
+                norms=self.column_norms[idx],
+                column_scale=scale,
+                counter=self.taken_counter,
+                gathered=Gathered(),
+            )
+        norms, counter = rows_of(self.column_norms, idx), self.taken_counter
+        return DataMatrix(self.columns(idx), norms, double_sums=self.double_sums, counter=counter)
 
     def restrict(self, idx: Array) -> Restriction:
         """A[:, idx] gathered once, or its Gram matrix; columns of a sparse matrix stay sparse."""
@@ -243,7 +262,7 @@ class DataMatrix(Operator):
     def _sparse_gram(self, idx: Array) -> Array:
         """Sparse columns' products less what centring removes; by dense blocks of rows where that would cancel."""
         self.counter.add(self._share(idx))
-        B = self.X[:, idx]
+        B = self.X[:, idx].astype(np.float64) if self.sums_in_double else self.X[:, idx]
         if self.row_scale is not None:
             B = sp.diags_array(self.row_scale) @ B
         G = (B.T @ B).toarray()
@@ -253,6 +272,7 @@ class DataMatrix(Operator):
                 G = self._blockwise_gram(B.tocsr(), removed)
             else:
                 G -= np.outer(removed, removed)
+        G = G.astype(self.dtype)
         return G if self.column_scale is None else G * np.outer(self.column_scale[idx], self.column_scale[idx])
 
     def _blockwise_gram(self, B: Any, removed: Array) -> Array:

@@ -287,7 +287,9 @@ def _major(indptr: Array, block: slice) -> Array:
     return np.repeat(np.arange(first, last + 1), np.diff(bounds))
 
 
-def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: PassCounter) -> Array:
+def centred_gram(
+    X: Any, mean: Array | None, weight: Array | None, counter: PassCounter, double_sums: bool = False
+) -> Array:
     """(X − mean)ᵀ diag(w) (X − mean), (n_features, n_features), in one pass."""
     counter.add(1)
     if isinstance(X, BlockMatrix):
@@ -298,9 +300,10 @@ def centred_gram(X: Any, mean: Array | None, weight: Array | None, counter: Pass
     step = max(X.shape[1], 256)
     for start in range(0, X.shape[0], step):
         rows = slice(start, start + step)
-        B = X[rows] if mean is None else X[rows] - mean.astype(X.dtype)
+        B = X[rows].astype(np.float64) if double_sums else X[rows]
+        B = B if mean is None else B - mean.astype(B.dtype)
         if weight is not None:
-            B = np.sqrt(weight[rows]).astype(X.dtype)[:, None] * B
+            B = np.sqrt(weight[rows]).astype(B.dtype)[:, None] * B
         S += B.T @ B
     return S.astype(X.dtype)
 
