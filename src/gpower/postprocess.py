@@ -18,7 +18,7 @@ from gpower.operators.base import Operator
 from gpower.penalties import FixedSupport, L1Ball, NonNegative, Penalty, signed
 
 #: Above this order an eigenproblem goes to Lanczos iterations; from a good start above this one.
-DENSE_ORDER, LEAST_LANCZOS = 1200, 24
+DENSE_ORDER, LEAST_LANCZOS = 1200, 96
 #: Relative growth at which a refit turns from accelerated to plain steps.
 REFIT_TOL = 1e-12
 #: A swap must raise the variance by this much, relatively.
@@ -260,7 +260,7 @@ def swap_polish(S: Array, support: Array) -> Array:
         value, u, slack = swap_slack(S, support, outside)
         candidates = _exchanges(slack, support, outside)
         enough = value * (1 + SWAP_GAIN)
-        values = [_variance_at_least(S, new, u) for new in candidates]
+        values = [variance_at_least(S, new, u) for new in candidates]
         if not max(values, default=0.0) > enough:
             values = [float(np.linalg.eigvalsh(S[np.ix_(new, new)])[-1]) for new in candidates]
         if not max(values, default=0.0) > enough:
@@ -269,7 +269,7 @@ def swap_polish(S: Array, support: Array) -> Array:
     return support
 
 
-def _variance_at_least(S: Array, support: Array, near: Array) -> float:
+def variance_at_least(S: Array, support: Array, near: Array) -> float:
     """A lower bound on λmax(S[support, support]): the Rayleigh quotient after some power steps from `near`.
 
     Far cheaper than the eigenvalue where an exchange helps, which is all that a polish on its way needs to know.

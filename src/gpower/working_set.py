@@ -34,9 +34,8 @@ GROWTH, LEAST = 1.5, 32
 DENSE_SHARE, DENSE_SHARE_MEDIUM, MEDIUM = 0.15, 0.4, 4_000_000
 #: The inner ascent is this much more precise than the rounds.
 INNER_PRECISION = 0.3
-#: It is cut short after so many steps if it has raised the objective by this factor, since other columns matter by
-#: then; not where another read of the matrix is dear.
-CUT_STEPS, CUT_RISE = 4, 1.1
+#: It is cut short after so many steps if it has raised the objective by this factor: other columns matter by then.
+CUT_STEPS, CUT_RISE = 8, 1.2
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,6 @@ class Rounds(FeasibleSet):
         return _settled(self.whole.point(restriction.lift(end.point.X)), end, W)
 
     def _ascend(self, penalty: Any, feasible_set: FeasibleSet, start: Point) -> AscentResult:
-        operator = self.problem.operator
         return maximize(
             OnCorrelations(penalty),
             feasible_set,
@@ -124,7 +122,7 @@ class Rounds(FeasibleSet):
             tol=self.settings.tol * INNER_PRECISION,
             max_iter=self.settings.max_iter,
             acceleration=self.settings.acceleration,
-            callback=None if operator.is_remote or operator.is_sparse else _has_moved_far,
+            callback=_has_moved_far,
         )
 
     def pairing(self, g: Point, x: Point) -> float:

@@ -736,3 +736,16 @@ def test_a_batch_of_starts_takes_the_steps_of_each_one_alone(kind):
         _, alone = run(problem.objective, problem.feasible_set, start, tol=0, max_iter=6)
         for x, y in zip(alone.points, together.points, strict=False):
             np.testing.assert_allclose(y.column(j).C, x.C, atol=1e-10)
+
+
+def test_the_gap_takes_its_product_only_when_asked_for():
+    operator = as_operator(np.random.default_rng(4).standard_normal((20, 30)))[0]
+    problem = Problem(operator, L0(np.array([2.0])))
+    result = maximize(problem.objective, problem.feasible_set, problem.feasible_set.point(operator.columns([0])))
+    before = operator.passes
+    assert result.gap >= 0
+    assert operator.passes > before
+    before = operator.passes
+    assert result.gap == result.last.gap
+    assert result.gap == result.gap
+    assert operator.passes > before, "the state computes it anew, the result remembers it"

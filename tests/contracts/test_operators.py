@@ -642,6 +642,26 @@ def test_a_large_offset_of_wide_data_costs_no_digits(offset, order, options):
 
 
 @EACH_CONTAINER
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [0.05, 1.0], ids=["a few columns", "all columns"])
+@pytest.mark.parametrize(("dtype", "offset", "rtol"), [(np.float64, 1e5, 1e-9), (np.float32, 1e3, 1e-4)])
+def test_moments_far_from_zero_are_exact_even_where_the_first_sample_is_an_outlier(
+    container, weighted, share, dtype, offset, rtol
+):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((80, 60))
+    X[:, : int(60 * share)] += offset
+    X[0] *= 10  # the first sample says nothing about the others
+    X = X.astype(dtype)
+    weight = rng.uniform(0, 2, 80).astype(dtype) if weighted else None
+    _, moments = as_operator(container(X), sample_weight=weight, reduce=False)
+    w = np.ones(80) if weight is None else weight.astype(np.float64)
+    mean = w @ X.astype(np.float64) / w.sum()
+    np.testing.assert_allclose(moments.mean, mean, rtol=rtol / 10, atol=rtol)
+    np.testing.assert_allclose(moments.norms, np.sqrt(w @ (X.astype(np.float64) - mean) ** 2), rtol=rtol)
+
+
+@EACH_CONTAINER
 @pytest.mark.parametrize("reduce", [True, False], ids=["reduced", "as samples"])
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, -1e7 / 3])
 @pytest.mark.parametrize("options", [{}, {"scale": True}, {"scale": True, "sample_weight": np.linspace(0, 2, 60)}])

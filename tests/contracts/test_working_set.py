@@ -13,7 +13,7 @@ from gpower.feasible_sets import Cube, Point, Spheres, Stiefel
 from gpower.formulations import Problem
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
-from gpower.working_set import Settings, ascend, uses_rounds, working_set
+from gpower.working_set import EndPoint, Rounds, Settings, WholeObjective, ascend, uses_rounds, working_set
 
 P, N = 20, 100
 TIGHT = Settings(solver="rounds", tol=1e-14, max_iter=5000)
@@ -244,6 +244,40 @@ def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
         assert result.converged
         passes[solver] = operator.passes - before
     assert passes["rounds"] < passes["direct"] / 2
+
+
+@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_round_that_would_end_where_it_begins_is_not_made(name, m):
+    problem, start, _, _ = problem_and_start("dense", name, m)
+    result, _, sizes = solve(problem, start)
+    rounds = Rounds(problem, TIGHT)
+    assert isinstance(result.point, EndPoint)
+    assert result.n_iter == len(sizes) + 1, "the last step is the one that was not made"
+    _, gradient = WholeObjective(problem.penalty).value_and_gradient(result.point)
+    before = problem.operator.passes
+    assert rounds.argmax_linear(gradient) is result.point
+    assert problem.operator.passes == before
+    active = np.flatnonzero(gradient.C.any(axis=1))
+    unsettled = EndPoint(result.point.X, result.point.C, active[1:])  # something is active outside these columns
+    _, gradient = WholeObjective(problem.penalty).value_and_gradient(unsettled)
+    assert rounds.argmax_linear(gradient) is not unsettled
+    assert problem.operator.passes > before
+
+
+@pytest.mark.parametrize("rise", [1.1, np.inf])
+def test_an_inner_ascent_that_has_moved_far_is_cut_short(rise, monkeypatch):
+    operator = as_operator(np.random.default_rng(5).standard_normal((60, 1500)))[0]
+    problem = Problem(operator, L1(0.2 * operator.column_norms.max(keepdims=True)))
+    ends, inner = [], Rounds._ascend
+    monkeypatch.setattr(gpower.working_set, "CUT_RISE", rise)
+    monkeypatch.setattr(Rounds, "_ascend", lambda *args: ends.append(inner(*args)) or ends[-1])
+    result = ascend(problem, Point(*problem.feasible_set.fresh_directions(1)), Settings("rounds", 1e-6))
+    assert result.converged
+    assert ends[-1].converged
+    assert ends[0].value > 1.1 * ends[0].history[0]
+    steps = gpower.working_set.CUT_STEPS
+    assert ends[0].n_iter == steps if rise < np.inf else ends[0].n_iter > steps
 
 
 def test_a_callback_stops_the_rounds():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpower.postprocess import swap_polish, swap_slack
+from gpower.postprocess import swap_polish, swap_slack, variance_at_least
 
 
 def largest(S, idx):
@@ -49,6 +49,21 @@ def test_no_exchange_improves_a_polished_support(seed, k):
     for i in range(k):
         for j in np.setdiff1d(np.arange(20), polished):
             assert largest(S, exchanged(polished, i, j)) <= largest(S, polished) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_exchange_is_never_promised_more_than_it_gives(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((30, 60)) + 0.5 * rng.standard_normal((30, 1))
+    S, support = A.T @ A, rng.permutation(60)[:20]
+    value, u, _ = swap_slack(S, support, np.setdiff1d(np.arange(60), support))
+    assert value == pytest.approx(u @ S[np.ix_(support, support)] @ u)
+    assert variance_at_least(S, support, u) == pytest.approx(value)
+    for i, j in zip(range(20), np.setdiff1d(np.arange(60), support), strict=False):
+        new = support.copy()
+        new[i] = j
+        exact = largest(S, new)
+        assert 0.9 * exact < variance_at_least(S, new, u) <= exact * (1 + 1e-12)
 
 
 def test_all_variables_leave_nothing_to_exchange():
