@@ -9,6 +9,7 @@ A solution uses a few columns, so a round finds out which and iterates on those 
 Monotone: W holds every active column, so f_W = f at the start of a round; the inner ascent raises f_W;
 and f ≥ f_W everywhere. The first inner step is the step of the whole problem, whose gradient lives on W, so a
 round gains at least Δ(X) of the whole problem: when its objective stops growing, the point is first-order optimal.
+Where an inner ascent came to rest and the next product shows nothing active outside W, that is known without another.
 """
 
 from __future__ import annotations

@@ -513,6 +513,11 @@ class TestHints:
         reading = {name: options[name] for name in options if name != "covariance"}
         return list(hints(path, read_table(path, **reading), **options))
 
+    def test_names_of_several_variables_are_pointed_out(self, write):
+        path = write("t.csv", "gene,BRCA1,TP53,BRCA1,TP53,BRCA1\na,1.5,2,3,4,5\nb,6,7,8,9,0.5\n")
+        (hint,) = self.said(path)
+        assert hint == "several variables are called BRCA1, TP53: the second of a name is shown as BRCA1.1 and so on"
+
     def write_table(self, write, X, columns=None, name="t.csv"):
         lines = [] if columns is None else [",".join(columns)]
         return write(name, "\n".join([*lines, *(",".join(map(repr, row)) for row in X.tolist())]))

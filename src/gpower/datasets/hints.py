@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from gpower.datasets.delimited import listed
 from gpower.datasets.tables import TEXT, Table
 
 __all__ = ["as_flag", "hints"]
@@ -48,7 +49,7 @@ def hints(
     transpose: bool = False,
     covariance: bool = False,
 ) -> Iterator[str]:
-    """Names that were read as numbers and correlations that were read as samples, each with the option that helps.
+    """Names that occur twice or were read as numbers, correlations that were read as samples, and what helps.
 
     Parameters
     ----------
@@ -75,6 +76,8 @@ def hints(
     ["column 1 ('entrez') looks like row names; if it is, add --index-col entrez"]
     """
     X, columns, rows = table.X, table.feature_names, table.sample_names
+    if again := table.repeated_names:
+        yield f"several variables are called {listed(again)}: the second of a name is shown as {again[0]}.1 and so on"
     if sparse.issparse(X):
         return
     if transpose:  # back to how the file lies

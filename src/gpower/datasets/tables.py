@@ -7,9 +7,9 @@ package through this file only. A sparse matrix stays sparse.
 
 import zipfile
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -43,6 +43,8 @@ class Table:
         float32 or float64; a missing cell is NaN.
     feature_names, sample_names : tuple of str, or None
         None where the file gives no names. Names of variables are unique: a repeated one gets .1, .2, ….
+    repeated_names : tuple of str
+        Names that the file gives to several variables.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Table:
     X: Any
     feature_names: tuple[str, ...] | None = None
     sample_names: tuple[str, ...] | None = None
+    repeated_names: tuple[str, ...] = field(default=(), repr=False)
 
     def labelled(self) -> Any:
         """The numbers with their variables' names attached: a pandas DataFrame sharing the memory of `X`.
@@ -212,7 +215,8 @@ def _checked(path: Path, table: Table) -> Table:
         X = sparse.csr_array(X)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    return replace(table, X=X, feature_names=_unique(table.feature_names))
+    repeated = tuple(name for name, times in Counter(table.feature_names or ()).items() if times > 1)
+    return replace(table, X=X, feature_names=_unique(table.feature_names), repeated_names=repeated)
 
 
 def _unique(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
