@@ -214,7 +214,8 @@ def embedded(Z: Array, idx: Array, n: int, like: Any = None) -> Array:
 
 def first_largest(values: Array) -> int:
     """Index of the largest value; among values that are equal but for rounding the first one."""
-    return int(np.argmax(values >= np.max(values) * (1 - 1e4 * np.finfo(values.dtype).eps)))
+    rounding = min(1e4 * float(np.finfo(values.dtype).eps), 1e-5)
+    return int(np.argmax(values >= np.max(values) * (1 - rounding)))
 
 
 def unit_columns(Z: Array) -> Array:

@@ -160,7 +160,7 @@ class Cardinality(Penalty):
     >>> import numpy as np
     >>> value, gradient = Cardinality(np.array([1])).value_and_gradient(np.array([[3.0], [-0.5]]))
     >>> value, gradient.ravel().tolist()
-    (9.0, [6.0, -0.0])
+    (9.0, [6.0, 0.0])
     """
 
     k: Array  # (m,) of int, or (1,) for the same number in every unit

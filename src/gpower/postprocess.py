@@ -42,11 +42,13 @@ def leading_components(
     """
     p, n = operator.shape
     idx = np.arange(n) if idx is None else idx
-    near = start is not None and m == 1 and min(p, idx.size) > LEAST_LANCZOS
-    if near and operator.has_samples and idx.size > p and not operator.is_remote:
-        values, Z = _by_products(operator.restrict(idx).inner, m, np.arange(idx.size), start)
+    found = None
+    if start is not None and m == 1 and idx.size > p > LEAST_LANCZOS and _is_gathered(operator, idx):
+        found = _by_products(operator.restrict(idx).inner, m, np.arange(idx.size), start)
     elif min(p, idx.size) > DENSE_ORDER and 4 * m < min(p, idx.size):
-        values, Z = _by_products(operator, m, idx, start)
+        found = _by_products(operator, m, idx, start)
+    if found is not None:
+        values, Z = found
     elif idx.size <= p or not operator.has_samples:
         values, Z = _largest_eigenpairs(operator.gram(idx), m, start)
     else:
@@ -60,6 +62,11 @@ def leading_components(
     Z = unit_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
     missing = m - values.size
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
+
+
+def _is_gathered(operator: Operator, idx: Array) -> bool:
+    """Whether some dense columns are in memory already, beside the matrix."""
+    return not (operator.is_remote or operator.is_sparse) and operator.gathered.find(idx) is not None
 
 
 def _largest_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
@@ -94,8 +101,8 @@ def _sample_gram(operator: Operator, idx: Array) -> Array:
     return K
 
 
-def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) -> tuple[Array, Array]:
-    """Leading eigenpairs of A[:, idx]ᵀA[:, idx] by products with the matrix alone."""
+def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) -> tuple[Array, Array] | None:
+    """Leading eigenpairs of A[:, idx]ᵀA[:, idx] by products with the matrix alone; None where they cluster."""
     n = operator.shape[1]
 
     def product(v: Array) -> Array:
@@ -103,10 +110,7 @@ def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) ->
         return to_host(rows_of(operator.correlate(operator.combine(T)), idx))
 
     AtA = spla.LinearOperator((idx.size, idx.size), matvec=product, matmat=product, dtype=operator.dtype)
-    found = _lanczos(AtA, m, to_host(rows_of(operator.column_norms, idx)) if start is None else start)
-    if found is not None:
-        return found
-    return _largest_eigenpairs(operator.gram(idx), m)
+    return _lanczos(AtA, m, to_host(rows_of(operator.column_norms, idx)) if start is None else start)
 
 
 def fill_unit(operator: Operator, support: Array, start: Array | None = None) -> tuple[Array, float]:
@@ -278,7 +282,10 @@ def variance_at_least(S: Array, support: Array, near: Array) -> float:
     z = near
     for _ in range(POWER_STEPS):
         z = P @ z
-        z /= np.linalg.norm(z)
+        length = float(np.linalg.norm(z))
+        if length == 0:
+            return 0.0
+        z = z / length
     return float(z @ (P @ z))
 
 

@@ -13,6 +13,7 @@ from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_ho
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Problem
 from gpower.operators.base import Operator
+from gpower.penalties import NonNegative, Penalty
 from gpower.postprocess import leading_components
 
 #: Probes of the sketch that estimates the row norms of AᵀA; where reads are dear and it decides more, many.
@@ -65,7 +66,15 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
         directions = np.hstack([directions, _beyond_columns(problem.operator, count - idx.size, rng)])
     if isinstance(problem.samples, Cube):
         directions = problem.samples.argmax_linear(directions)
-    return problem.as_batch(directions.shape[1]).feasible_set.point(directions)
+    return _better_sign(problem.penalty, problem.as_batch(directions.shape[1]).feasible_set.point(directions))
+
+
+def _better_sign(penalty: Penalty, points: Point) -> Point:
+    """Points or their opposites, whichever non-negative loadings make more of; signed ones see no difference."""
+    if not isinstance(penalty, NonNegative):
+        return points
+    sign = np.where(penalty.evaluate(-points.C)[0] > penalty.evaluate(points.C)[0], -1, 1).astype(points.C.dtype)
+    return Point(points.X * beside(points.X, sign), points.C * beside(points.C, sign))
 
 
 def _beyond_columns(operator: Operator, count: int, rng: np.random.RandomState) -> Array:

@@ -52,9 +52,10 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class EndPoint(Point):
-    """The end of an ascent on the columns `settled`, which stopped there by itself."""
+    """The end of an ascent on the columns `settled`, for a `problem`, which stopped there by itself."""
 
     settled: Any = None
+    problem: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ class Rounds(FeasibleSet):
         another would end here too: its last step was one of the whole problem and raised f by no more than tol.
         """
         here = g.origin
-        if isinstance(here, EndPoint) and np.count_nonzero(rows_of(g.C, here.settled)) == np.count_nonzero(g.C):
+        if self._rests(here, g.C):
             return here
         p, n = self.problem.operator.shape
         W = working_set(self.problem.penalty, here.C, g.C)
@@ -106,14 +107,24 @@ class Rounds(FeasibleSet):
         if W.size > min(share * n, max(LEAST, self.problem.operator.widest_gram)):
             start = self.whole.argmax_linear(Point(None, g.C))
             end = self._ascend(self.problem.penalty, self.whole, start)
-            return _settled(end.point, end, slice(None))
+            return self._settled(end.point, end, slice(None))
         restriction = self.problem.operator.restrict(W)
         inner_set = CorrelationSet(restriction.inner, self.problem.mu, self.problem.samples)
         start = Point(None, restriction.inner.own(rows_of(here.C, W)))
         end = self._ascend(self.problem.penalty.restrict(W), inner_set, start)
         if end.point.X is None:  # the first step of the inner ascent gained nothing
             return self.whole.argmax_linear(Point(None, g.C))
-        return _settled(self.whole.point(restriction.lift(end.point.X)), end, W)
+        return self._settled(self.whole.point(restriction.lift(end.point.X)), end, W)
+
+    def _settled(self, point: Point, end: AscentResult, columns: Any) -> Point:
+        """A point where an ascent on some columns came to rest, marked as such."""
+        return EndPoint(point.X, point.C, columns, self.problem) if end.converged else point
+
+    def _rests(self, x: Any, T: Array) -> bool:
+        """Whether an ascent for this very problem came to rest at x, and nothing is active outside its columns."""
+        if not isinstance(x, EndPoint) or x.problem is not self.problem:  # another penalty has other ends
+            return False
+        return bool(np.count_nonzero(rows_of(T, x.settled)) == np.count_nonzero(T))
 
     def _ascend(self, penalty: Any, feasible_set: FeasibleSet, start: Point) -> AscentResult:
         return maximize(
@@ -138,11 +149,6 @@ class Rounds(FeasibleSet):
 def _has_moved_far(state: AscentState) -> bool:
     """Whether an inner ascent has left the region that its columns were chosen for."""
     return state.n_iter >= CUT_STEPS and state.value > CUT_RISE * state.start_value
-
-
-def _settled(point: Point, end: AscentResult, columns: Any) -> Point:
-    """A point where an ascent on some columns came to rest, marked as such."""
-    return EndPoint(point.X, point.C, columns) if end.converged else point
 
 
 def working_set(penalty: Penalty, C: Array, T: Array) -> Array:

@@ -661,6 +661,34 @@ def test_moments_far_from_zero_are_exact_even_where_the_first_sample_is_an_outli
     np.testing.assert_allclose(moments.norms, np.sqrt(w @ (X.astype(np.float64) - mean) ** 2), rtol=rtol)
 
 
+MASKED = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "CSR": sp.csr_array,
+    "rows": streamed,
+    "columns": lambda X: streamed(X, axis=1),
+}
+
+
+@pytest.mark.parametrize("kind", MASKED)
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+@pytest.mark.parametrize("weight", [0.0, 1e-20])
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-6), (np.float32, 1e-3)])
+def test_a_sample_masked_by_its_weight_leaves_no_trace(kind, offset, weight, dtype, rtol):
+    """However far off it is, and wherever the sums begin."""
+    rng = np.random.default_rng(9)
+    X = (rng.standard_normal((90, 7)) + offset).astype(dtype)
+    if weight == 0:
+        X[:, 2] = 0.3
+    wanted = as_operator(X[1:].copy(), scale=True, reduce=False)[1]
+    X[0] = 1e7
+    w = np.ones(90, dtype)
+    w[0] = weight
+    _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=w, reduce=False)
+    np.testing.assert_allclose(moments.mean, wanted.mean, atol=rtol, rtol=1e-9 if dtype == np.float64 else 1e-6)
+    np.testing.assert_allclose(moments.scale, wanted.scale, rtol=rtol)
+
+
 @EACH_CONTAINER
 @pytest.mark.parametrize("reduce", [True, False], ids=["reduced", "as samples"])
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, -1e7 / 3])

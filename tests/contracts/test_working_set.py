@@ -259,10 +259,25 @@ def test_a_round_that_would_end_where_it_begins_is_not_made(name, m):
     assert rounds.argmax_linear(gradient) is result.point
     assert problem.operator.passes == before
     active = np.flatnonzero(gradient.C.any(axis=1))
-    unsettled = EndPoint(result.point.X, result.point.C, active[1:])  # something is active outside these columns
-    _, gradient = WholeObjective(problem.penalty).value_and_gradient(unsettled)
-    assert rounds.argmax_linear(gradient) is not unsettled
-    assert problem.operator.passes > before
+    at = (result.point.X, result.point.C)
+    unsettled = EndPoint(*at, active[1:], problem)  # something is active outside these columns
+    of_another = EndPoint(*at, slice(None), Problem(problem.operator, problem.penalty, problem.mu))
+    for point in (unsettled, of_another):
+        before = problem.operator.passes
+        _, gradient = WholeObjective(problem.penalty).value_and_gradient(point)
+        assert rounds.argmax_linear(gradient) is not point
+        assert problem.operator.passes > before
+
+
+def test_the_end_for_one_level_is_a_mere_start_for_another():
+    operator, A, frame = wide("dense")
+    longest = operator.column_norms.max(keepdims=True)
+    first, second = (Problem(operator, L1(level * longest)) for level in (0.6, 0.5))
+    end = ascend(first, first.feasible_set.point(operator.columns(np.array([2]))), TIGHT)
+    assert isinstance(end.point, EndPoint)
+    result = ascend(second, end.point, TIGHT)
+    assert relative_gap(second, end.point, A, frame) > 1e-3, "nothing to see: the levels have the same end"
+    assert relative_gap(second, result.point, A, frame) <= 1e-9
 
 
 @pytest.mark.parametrize("rise", [1.1, np.inf])

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tracemalloc
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -278,3 +280,44 @@ def test_more_starts_than_columns_go_on_with_pca_and_random_ones():
         GPower(1, cardinality=3, n_init=40, covariance="precomputed").fit(S).objective_ * 39,
         GPower(1, cardinality=3, n_init=40).fit(X).objective_,
     )
+
+
+@pytest.mark.filterwarnings("ignore:No gamma was found")
+@pytest.mark.parametrize("k", [10, 100])
+@pytest.mark.parametrize("penalty", ["l1", "l0"])
+def test_a_penalty_found_for_a_cardinality_is_solved_to_the_end_by_rounds(penalty, k):
+    """Every level tried begins where the last one ended, which is not yet its own end."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 1500))
+    X[:, :30] += rng.standard_normal((200, 1))
+    model = GPower(1, penalty=penalty, cardinality=k, solver="rounds").fit(X)
+    if penalty == "l1":
+        direct = GPower(1, penalty=penalty, cardinality=k, solver="direct").fit(X)
+        assert model.gamma_ == pytest.approx(direct.gamma_, rel=1e-3)
+        assert model.objective_ == pytest.approx(direct.objective_, rel=1e-3)
+    assert model.optimality_gap_ <= 1e-5 * model.objective_
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_non_negative_starts_point_the_better_way(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((100, 5)) + rng.standard_normal((100, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = GPower(3, cardinality=1, positive=True, deflation="schur").fit(X)
+    assert np.all(model.components_ >= 0)
+    assert model.cardinality_.tolist() == [1, 1, 1]
+
+
+def test_a_support_larger_than_the_samples_is_refitted_without_a_copy_of_the_matrix():
+    rng = np.random.default_rng(0)
+    p, n = 120, 4000
+    U, V = (np.linalg.qr(rng.standard_normal((size, p)))[0] for size in (p, n))
+    X = (U * (1 - 0.1 * np.linspace(0, 1, p) ** 4)) @ V.T  # leading values so close that Lanczos steps give up
+    tracemalloc.start()
+    model = GPower(1, penalty="l1", gamma=1e-9, center=False).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.cardinality_[0] > 0.9 * n
+    assert model.explained_variance_[0] * (p - 1) <= 1 + 1e-9
+    assert peak < 0.6 * X.nbytes

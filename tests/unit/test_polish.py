@@ -66,6 +66,12 @@ def test_an_exchange_is_never_promised_more_than_it_gives(seed):
         assert 0.9 * exact < variance_at_least(S, new, u) <= exact * (1 + 1e-12)
 
 
+def test_a_support_without_variance_promises_nothing():
+    S = np.diag([0.0, 0.0, 2.0])
+    assert variance_at_least(S, np.array([0, 1]), np.array([1.0, 0.0])) == 0
+    assert swap_polish(S, np.array([0, 1])).tolist()[1] == 2
+
+
 def test_all_variables_leave_nothing_to_exchange():
     S = np.diag([3.0, 2.0, 1.0])
     assert swap_polish(S, np.array([2, 0, 1])).tolist() == [0, 1, 2]

@@ -57,7 +57,7 @@ class Table:
     X: Any
     feature_names: tuple[str, ...] | None = None
     sample_names: tuple[str, ...] | None = None
-    repeated_names: tuple[str, ...] = field(default=(), repr=False)
+    repeated_names: tuple[str, ...] = field(default=(), repr=False, kw_only=True)
 
     def labelled(self) -> Any:
         """The numbers with their variables' names attached: a pandas DataFrame sharing the memory of `X`.

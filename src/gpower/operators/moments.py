@@ -93,8 +93,8 @@ def column_moments(X: Any, center: bool, scale: bool, weight: Array | None, coun
 def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: PassCounter) -> tuple[Array, Array]:
     """Means, and norms of the deviations from them.
 
-    One pass, Σd² − (Σd)²/W for the differences d from a shift. Columns where that cancels are looked at again: those
-    not shifted yet about their first value, then those where that one is far off about their mean.
+    One pass, Σd² − (Σd)²/W for the differences d from a shift. Columns where that cancels are looked at again, about a
+    typical value if zero was the shift, then about their mean.
     """
     counter.add(1)
     if isinstance(X, BlockMatrix) and X.axis == 1:  # whole columns: each block by itself
@@ -106,14 +106,17 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     if sp.issparse(X):
         mean = _sparse_sums(X, weight) / total
         return mean, _sparse_deviation_norms(X, mean, weight)
-    mean, squares, lost = _about(X, _first_shift(X), weight, total)
-    if lost.any() and X.dtype == np.float64 and not isinstance(X, BlockMatrix):
+    blocks = isinstance(X, BlockMatrix)
+    about_zero = X.dtype == np.float64 and not blocks  # double precision bears it mostly
+    shift = np.zeros(X.shape[1]) if about_zero else _typical(X, weight)
+    mean, squares, lost = _about(X, shift, weight, total)
+    for look in range(1 if blocks else 3):
+        if not lost.any():
+            break
         idx, part = _columns_again(X, lost, counter)
-        mean[idx], squares[idx], lost[idx] = _about(part, np.where(lost[idx], part[0], 0), weight, total)
-    if lost.any():
-        idx, part = _columns_again(X, lost, counter)
-        squares[idx] = deviation_norms(part, mean[idx], weight) ** 2
-    return mean, np.sqrt(squares)
+        shift = _typical(part, weight) if about_zero and look == 0 else mean[idx].astype(X.dtype)
+        mean[idx], squares[idx], lost[idx] = _about(part, np.where(lost[idx], shift, 0), weight, total)
+    return mean, np.sqrt(np.maximum(squares, 0))
 
 
 def _about(X: Any, shift: Array, weight: Array | None, total: float) -> tuple[Array, Array, Array]:
@@ -133,16 +136,16 @@ def _columns_again(X: Any, lost: Array, counter: PassCounter) -> tuple[Any, Any]
     return idx, X[:, idx]
 
 
-def _first_shift(X: Any) -> Array:
-    """Where to begin: at zero in double precision, which bears it; in single precision at the first row.
-
-    For blocks, whose reads are dear, at the means of the first rows. Always a column's own value if it is constant.
-    """
-    if not isinstance(X, BlockMatrix):
-        return np.zeros(X.shape[1]) if X.dtype == np.float64 else X[0].copy()
-    first = X.head(FIRST_ROWS)
-    shift = np.asarray(first.mean(axis=0, dtype=np.float64)).astype(X.dtype)
-    return np.where(np.all(first == first[0], axis=0), first[0], shift)
+def _typical(X: Any, weight: Array | None) -> Array:
+    """The median of a few samples, those of the largest weights; of a constant column its very value."""
+    if isinstance(X, BlockMatrix):
+        first = X.head(FIRST_ROWS)
+        counted = np.ones(len(first), bool) if weight is None else weight[: len(first)] > 0
+        return np.asarray(np.median(first[counted] if counted.any() else first, axis=0)).astype(X.dtype)
+    p = X.shape[0]
+    heaviest = np.arange(p) if weight is None else np.argsort(-weight, kind="stable")
+    a, b, c = (X[heaviest[i % p]] for i in range(3))
+    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
 
 def block_moments(block: Any, weight: Array | None, total: float) -> Array:
