@@ -129,7 +129,7 @@ class Deflated(Operator):
 
     def combine(self, T: Array) -> Array:
         """A T − Y(ZᵀT), of the gathered columns where they suffice."""
-        if self.is_remote and self.gathered.find(rows := nonzero_rows(T)) is not None:
+        if self.gathered.find(rows := nonzero_rows(T)) is not None:
             return combine_few(self, T, rows)
         return self.base.combine(T) - self.Y @ (self.Z.T @ T)
 

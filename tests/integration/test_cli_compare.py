@@ -103,3 +103,20 @@ def test_mistakes_are_one_line_and_exit_code_one(gpower, expression, arguments, 
     result = gpower("compare", expression, *arguments)
     assert result.exit_code == 1
     assert message in " ".join(result.stderr.split())
+
+
+def test_missing_cells_are_estimated_once_for_all_methods(tmp_path, gpower):
+    X = np.random.default_rng(0).standard_normal((12, 4)) + np.arange(12.0)[:, None]
+    lines = [",".join(map(repr, row)) for row in X.tolist()]
+    lines[3] = lines[3].replace(lines[3].split(",")[1], "", 1)
+    path = tmp_path / "holes.csv"
+    path.write_text("\n".join(["a,b,c,d", *lines]))
+    refused = gpower("compare", path, "-m", 1, "-k", 2, "--methods", "gpower-l0")
+    assert refused.exit_code != 0
+    assert "line 5, column 2 ('b') is empty" in refused.stderr
+    assert "--missing impute" in refused.stderr
+    filled = gpower("compare", path, "-m", 1, "-k", 2, "--methods", "gpower-l0,spca", "--missing", "impute", "--json")
+    assert filled.exit_code == 0
+    assert [entry["method"] for entry in json.loads(filled.stdout)] == ["pca", "gpower-l0", "spca"]
+    odd = gpower("compare", path, "-m", 1, "-k", 2, "--missing", "drop")
+    assert "missing='drop' is not known" in odd.stderr

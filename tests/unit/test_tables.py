@@ -121,6 +121,12 @@ class TestText:
         with pytest.raises(TableError, match="no variables"):
             read_table(path, index_col="id", drop=["what", "a", "2001", "b", "c"])
 
+    def test_a_repeated_heading_is_dropped_by_the_name_it_is_shown_under(self, write):
+        path = write("t.csv", "age,height,age,score\n1,2,3,4\n2,1,4,9\n")
+        table = read_table(path, drop=["age.1"])
+        assert table.feature_names == ("age", "height", "score")
+        np.testing.assert_array_equal(table.X, [[1, 2, 4], [2, 1, 9]])
+
     def test_names_are_looked_for_in_what_is_not_dropped(self, write):
         path = write("t.csv", "no,id,a,b,c\n1,s1,1,2.5,-3\n2,s2,4,5,6e-3\n")
         check(read_table(path, drop=["no"]), FEATURES, SAMPLES)
@@ -517,6 +523,19 @@ class TestHints:
         path = write("t.csv", "gene,BRCA1,TP53,BRCA1,TP53,BRCA1\na,1.5,2,3,4,5\nb,6,7,8,9,0.5\n")
         (hint,) = self.said(path)
         assert hint == "several variables are called BRCA1, TP53: the second of a name is shown as BRCA1.1 and so on"
+
+    @pytest.mark.parametrize(
+        ("rows", "said"),
+        [
+            (("1.045,0.4,1,000", "-0.246,0.3,2,500"), "these are numbers (1.045, -0.246)"),
+            (("1,2,3,4", "2,3,1,5", "1,9,2,2"), "these are numbers (1, 2, 1)"),
+            (("1,2,3,4", "2,3,1,5"), None),  # as R numbers its rows
+            (("x,2,3,4", "y,3,1,5"), None),
+        ],
+    )
+    def test_a_cell_more_than_the_header_by_thousands_separators(self, write, rows, said):
+        hints = self.said(write("t.csv", "\n".join(["a,b,income", *rows])))
+        assert [said in hint for hint in hints] == ([True] if said else [])
 
     def write_table(self, write, X, columns=None, name="t.csv"):
         lines = [] if columns is None else [",".join(columns)]

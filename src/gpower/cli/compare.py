@@ -2,9 +2,11 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -12,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gpower.cli.app import app
-from gpower.cli.console import made, manners, note, progress, read, say
+from gpower.cli.console import made, manners, note, noted, progress, read, say
 from gpower.cli.options import (
     Center,
     Data,
@@ -21,6 +23,7 @@ from gpower.cli.options import (
     IndexCol,
     IsCovariance,
     Key,
+    Missing,
     RandomState,
     Scale,
     Transpose,
@@ -33,12 +36,25 @@ from gpower.report import plain, table_title, write_columns
 
 if TYPE_CHECKING:
     from gpower.comparison import Comparison, Entry
+    from gpower.datasets import Table
 
 _COLUMNS = ("method", "variance", "adjusted", "of PCA", "variables", "s", "passes")
 
 
 def _names(text: str) -> list[str]:
     return [part.strip() for part in str(text).split(",")]
+
+
+def _filled(table: "Table", covariance: bool, rank: int, center: bool, scale: bool, err: Console) -> "Table":
+    """The table with its missing cells estimated once, so that all methods see the same numbers."""
+    from gpower.imputation import impute
+
+    if covariance or not isinstance(table.X, np.ndarray):
+        raise ValueError("--missing impute fills the cells of a dense table of samples; this is none.")
+    if not np.isnan(table.X).any():
+        return table
+    with noted(err):
+        return replace(table, X=impute(table.X, rank, center=center, scale=scale).X)
 
 
 @app.command()
@@ -52,6 +68,7 @@ def compare(
     covariance: IsCovariance = False,
     center: Center = True,
     scale: Scale = False,
+    missing: Missing = "error",
     n_components: Annotated[
         int | None,
         component_option("--n-components", "-m", help="Number of components; by default as many as -k lists, or 2."),
@@ -92,6 +109,7 @@ def compare(
     console, err = Console(), Console(stderr=True)
     with manners(err):
         from gpower.comparison import compare as compare_methods
+        from gpower.parameters import one_of
         from gpower.plotting import prepare_picture, save_picture
 
         if cardinality is None:
@@ -101,10 +119,12 @@ def compare(
             prepare_picture(plot)
         layout = {"index_col": index_col, "header": header, "transpose": transpose}
         with progress(err, f"reading {data.name}"):
-            table, doubts = read(data, covariance, layout, key=key, drop=drop or (), complete=True)
+            table, doubts = read(data, covariance, layout, key=key, drop=drop or (), complete=missing == "error")
         note(err, doubts)
         if n_components is None:
             n_components = len(cardinality) if isinstance(cardinality, list) else 2
+        if one_of(missing, "missing", ("error", "impute")) == "impute":
+            table = _filled(table, covariance, n_components, center, scale, err)
         with progress(err, f"comparing on {data.name}"):
             comparison = compare_methods(
                 table.labelled(),

@@ -122,7 +122,8 @@ def read(
     path: Path, covariance: bool, layout: dict[str, Any], memory_limit: str | None = None, **options: Any
 ) -> tuple["Table", list[str]]:
     """The table, and what it looks like where that is not how it was read; a store stays on disk."""
-    from gpower.datasets import Table, read_table
+    from gpower.datasets import Table, TableError, read_table
+    from gpower.datasets.errors import MissingCell
     from gpower.datasets.hints import hints
     from gpower.operators.sources import is_store, open_source
 
@@ -133,7 +134,12 @@ def read(
         source = open_source(path, options["key"])
         assert source is not None
         return Table(source, source.names, source.sample_names), []
-    table = read_table(path, **layout, **options)
+    try:
+        table = read_table(path, **layout, **options)
+    except MissingCell as error:
+        raise TableError(
+            path, f"{error.reason}, or have such cells estimated with --missing impute", **error.options
+        ) from None
     return table, [f"{hint}." for hint in hints(path, table, **layout, covariance=covariance)]
 
 

@@ -7,22 +7,24 @@ import csv
 import math
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpower.datasets.errors import TableError
+from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.text import Row, open_text
 
 __all__ = ["listed", "read_delimited", "read_rows"]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
+_LIKE_A_NUMBER = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _LOOKAHEAD = 200  # rows that decide where the names are
 _SHOWN = 6  # headings that an error lists
@@ -277,12 +279,33 @@ def _position(path: Path, option: str, column: int | str, headings: list[str] | 
     """Where the column is that an option names by its heading or its position."""
     if isinstance(column, int) and 0 <= column < width:
         return column
-    if headings is not None and str(column) in headings:  # headings may be numbers, such as years
-        return headings.index(str(column))
+    for names in [] if headings is None else [headings, unique_names(headings)]:
+        if str(column) in names:  # headings may be numbers, such as years
+            return names.index(str(column))
     if isinstance(column, int):
         raise TableError(path, f"{{{option}}} is not one of the columns 0 to {width - 1}", **{option: column})
     found = "no header" if headings is None else f"the columns {listed(headings)}"
     raise TableError(path, f"{{{option}}} is not a heading; the file has {found}", **{option: column})
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names, a repeated one followed by .1, .2, … as pandas and R do; several probes measure one gene.
+
+    Examples
+    --------
+    >>> from gpower.datasets.delimited import unique_names
+    >>> unique_names(["BRCA1", "TP53", "BRCA1"])
+    ['BRCA1', 'TP53', 'BRCA1.1']
+    """
+    taken, seen, unique = set(names), set[str](), list[str]()
+    numbers = defaultdict[str, Iterator[int]](lambda: count(1))
+    for name in names:
+        if name in seen:
+            name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in taken)
+        seen.add(name)
+        taken.add(name)
+        unique.append(name)
+    return unique
 
 
 def listed(names: Sequence[str]) -> str:
@@ -328,7 +351,7 @@ def _number(path: Path, line: int, j: int, cell: str, layout: _Layout) -> float:
             what = f"holds {cell!r}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
             reason = f"line {line}, {layout.place(j)} {what} where a number belongs; {advice}"
-            raise TableError(path, reason, drop=[layout.option(j)])
+            raise MissingCell(path, reason, drop=[layout.option(j)])
         return number
     advice, options = _advice(j, cell, layout)
     raise TableError(path, f"line {line}, {layout.place(j)} holds {cell!r} where a number belongs{advice}", **options)
@@ -337,9 +360,10 @@ def _number(path: Path, line: int, j: int, cell: str, layout: _Layout) -> float:
 def _advice(j: int, cell: str, layout: _Layout) -> tuple[str, dict[str, Any]]:
     """What to do about a cell of text, and the options that do it."""
     if _DECIMAL_COMMA.fullmatch(cell):
-        return "; write decimals with a point", {}
+        return "; write decimals with a point, and thousands without a separator", {}
     options = {"index_col": layout.option(j), "drop": [layout.option(column) for column in layout.text]}
     advice = [
+        *(["write plain numbers, such as 1234.5"] if _LIKE_A_NUMBER.fullmatch(cell) else []),
         *(["if these are names, say so with {index_col}"] if layout.names_at is None else []),
         *(["leave columns of text out with {drop}"] if j in layout.text else []),
     ]

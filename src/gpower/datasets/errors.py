@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TableError"]
+__all__ = ["MissingCell", "TableError"]
 
 
 def _as_argument(option: str, value: Any) -> str:
@@ -43,3 +43,7 @@ class TableError(ValueError):
         for option, value in self.options.items():
             reason = reason.replace(f"{{{option}}}", spell(option, value))
         return f"{self.path}: {reason}."
+
+
+class MissingCell(TableError):  # noqa: N818 - the place, rather than what went wrong
+    """An empty cell of a table that has to be complete."""

@@ -90,6 +90,11 @@ def hints(
             yield f"column 1 ({name!r}) looks like row names; if it is, add {flag}"
         else:
             yield f"column {name!r} looks like numbers of the rows, no measurement; if so, add {as_flag('drop', name)}"
+    if suffix in TEXT and index_col is None and rows and _are_measurements(rows):
+        yield (
+            f"the first cell of each line was taken for its name, and these are numbers ({listed(rows)}); if they are "
+            "measurements, the lines have a cell more than the header: write thousands without a separator"
+        )
     if suffix in TEXT and header is None and columns is None and _are_column_names(X[0], X[1:_MANY]):
         shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
@@ -99,6 +104,15 @@ def hints(
 
 def _are_integers(values: NDArray[Any]) -> bool:
     return bool(np.all(values == np.round(values)))
+
+
+def _are_measurements(names: tuple[str, ...]) -> bool:
+    """Whether names of rows are numbers other than distinct whole ones."""
+    try:
+        numbers = np.array(list(map(float, names)))
+    except ValueError:
+        return False
+    return not _are_integers(numbers) or len(np.unique(numbers)) < len(numbers)
 
 
 def _are_row_names(X: NDArray[Any], heading: str) -> bool:

@@ -7,10 +7,9 @@ package through this file only. A sparse matrix stays sparse.
 
 import zipfile
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
-from gpower.datasets.delimited import listed, read_delimited
+from gpower.datasets.delimited import listed, read_delimited, unique_names
 from gpower.datasets.errors import TableError
 
 __all__ = ["Table", "TableError", "read_table"]
@@ -215,23 +214,10 @@ def _checked(path: Path, table: Table) -> Table:
         X = sparse.csr_array(X)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    repeated = tuple(name for name, times in Counter(table.feature_names or ()).items() if times > 1)
-    return replace(table, X=X, feature_names=_unique(table.feature_names), repeated_names=repeated)
-
-
-def _unique(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The names, a repeated one followed by .1, .2, … as pandas and R do; several probes measure one gene."""
-    if names is None or len(set(names)) == len(names):
-        return names
-    taken, seen, unique = set(names), set[str](), list[str]()
-    numbers = defaultdict[str, Iterator[int]](lambda: count(1))
-    for name in names:
-        if name in seen:
-            name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in taken)
-        seen.add(name)
-        taken.add(name)
-        unique.append(name)
-    return tuple(unique)
+    names = table.feature_names
+    repeated = tuple(name for name, times in Counter(names or ()).items() if times > 1)
+    names = tuple(unique_names(names)) if names and repeated else names
+    return replace(table, X=X, feature_names=names, repeated_names=repeated)
 
 
 def _read_npy(path: Path) -> Any:
