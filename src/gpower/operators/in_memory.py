@@ -19,7 +19,7 @@ GRAM_SHARE = 0.5
 #: Rows of a sparse matrix that are dense at once.
 DENSE_ROWS = 256
 #: Products with few non-zero rows of T touch only those columns; above this share the whole matrix is read.
-GATHER_SHARE = 0.08
+GATHER_SHARE = 0.1
 #: Of the memory granted to a matrix in blocks, columns gathered from it may take one part in so many, a Gram matrix
 #: one part in so many.
 BLOCKS_AT_ONCE, GRAMS_AT_ONCE = 4, 8
