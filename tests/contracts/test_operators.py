@@ -689,6 +689,18 @@ def test_a_sample_masked_by_its_weight_leaves_no_trace(kind, offset, weight, dty
     np.testing.assert_allclose(moments.scale, wanted.scale, rtol=rtol)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in MASKED if kind != "CSR"])
+@pytest.mark.parametrize(("dtype", "value", "rtol"), [(np.float64, 1e30, 1e-6), (np.float32, 1e12, 1e-3)])
+def test_many_masked_samples_leave_no_trace_either(kind, dtype, value, rtol):
+    X = np.random.default_rng(10).standard_normal((90, 7)).astype(dtype)
+    wanted = as_operator(X[40:].copy(), scale=True, reduce=False)[1]
+    X[:40] = value
+    weight = (np.arange(90) >= 40).astype(dtype)
+    _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=weight, reduce=False)
+    np.testing.assert_allclose(moments.mean, wanted.mean, atol=rtol)
+    np.testing.assert_allclose(moments.scale, wanted.scale, rtol=rtol)
+
+
 @EACH_CONTAINER
 @pytest.mark.parametrize("reduce", [True, False], ids=["reduced", "as samples"])
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, -1e7 / 3])

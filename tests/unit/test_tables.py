@@ -10,6 +10,7 @@ from scipy import sparse
 
 from gpower import GPower
 from gpower.datasets import Table, TableError, read_table
+from gpower.datasets.errors import MissingCell
 from gpower.datasets.hints import hints
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
@@ -120,6 +121,18 @@ class TestText:
         check(read_table(path, drop=drop), FEATURES, SAMPLES)
         with pytest.raises(TableError, match="no variables"):
             read_table(path, index_col="id", drop=["what", "a", "2001", "b", "c"])
+
+    @pytest.mark.parametrize("cell", ['"1,234.5"', "1 234.5", "1'234.5"])
+    def test_thousands_separators_are_no_names_of_rows(self, write, cell):
+        path = write("t.csv", f"a,b,c\n{cell},1,2\n{cell},3,1\n{cell},2,5\n")
+        with pytest.raises(TableError, match=r"line 2, column 1 \('a'\) holds .* write plain numbers, such as 1234.5"):
+            read_table(path)
+
+    def test_infinity_is_not_a_missing_cell(self, write):
+        path = write("t.csv", "a,b\n1,inf\n2,3\n")
+        with pytest.raises(TableError, match="holds 'inf'") as caught:
+            read_table(path, complete=True)
+        assert not isinstance(caught.value, MissingCell)
 
     def test_a_repeated_heading_is_dropped_by_the_name_it_is_shown_under(self, write):
         path = write("t.csv", "age,height,age,score\n1,2,3,4\n2,1,4,9\n")
@@ -522,7 +535,7 @@ class TestHints:
     def test_names_of_several_variables_are_pointed_out(self, write):
         path = write("t.csv", "gene,BRCA1,TP53,BRCA1,TP53,BRCA1\na,1.5,2,3,4,5\nb,6,7,8,9,0.5\n")
         (hint,) = self.said(path)
-        assert hint == "several variables are called BRCA1, TP53: the second of a name is shown as BRCA1.1 and so on"
+        assert hint == "several variables are called BRCA1, TP53: all but the first of a name have .1, .2, … behind it"
 
     @pytest.mark.parametrize(
         ("rows", "said"),

@@ -24,6 +24,7 @@ __all__ = ["listed", "read_delimited", "read_rows"]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
 _LIKE_A_NUMBER = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _LOOKAHEAD = 200  # rows that decide where the names are
@@ -239,8 +240,9 @@ def _is_missing(cell: str) -> bool:
 
 
 def _is_word(cell: str) -> bool:
-    # A number with a decimal comma is a mistake to report, and neither a heading nor a sample's name.
-    return not (_is_number(cell) or _is_missing(cell) or _DECIMAL_COMMA.fullmatch(cell))
+    # A number with a decimal comma or thousands separators is a mistake to report, no heading and no sample's name.
+    odd = _DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
+    return not (_is_number(cell) or _is_missing(cell) or odd)
 
 
 def _layout(
@@ -351,7 +353,7 @@ def _number(path: Path, line: int, j: int, cell: str, layout: _Layout) -> float:
             what = f"holds {cell!r}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
             reason = f"line {line}, {layout.place(j)} {what} where a number belongs; {advice}"
-            raise MissingCell(path, reason, drop=[layout.option(j)])
+            raise (MissingCell if math.isnan(number) else TableError)(path, reason, drop=[layout.option(j)])
         return number
     advice, options = _advice(j, cell, layout)
     raise TableError(path, f"line {line}, {layout.place(j)} holds {cell!r} where a number belongs{advice}", **options)

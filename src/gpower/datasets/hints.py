@@ -77,7 +77,7 @@ def hints(
     """
     X, columns, rows = table.X, table.feature_names, table.sample_names
     if again := table.repeated_names:
-        yield f"several variables are called {listed(again)}: the second of a name is shown as {again[0]}.1 and so on"
+        yield f"several variables are called {listed(again)}: all but the first of a name have .1, .2, … behind it"
     if sparse.issparse(X):
         return
     if transpose:  # back to how the file lies

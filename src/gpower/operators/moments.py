@@ -29,6 +29,8 @@ ROWS_IN_SINGLE = 1 << 10
 DEVICE_BLOCK = 1 << 28
 #: Rows whose means shift a matrix in blocks before its moments are summed.
 FIRST_ROWS = 32
+#: How often columns are looked at again at most: each time about a better mean.
+LOOKS = 3
 #: Share of the squares below which their differences have lost too many digits.
 CANCELLED = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 1e-2}
 #: Share of the columns up to which they are gathered to be looked at again.
@@ -110,7 +112,7 @@ def _mean_and_deviation(X: Any, weight: Array | None, total: float, counter: Pas
     about_zero = X.dtype == np.float64 and not blocks  # double precision bears it mostly
     shift = np.zeros(X.shape[1]) if about_zero else _typical(X, weight)
     mean, squares, lost = _about(X, shift, weight, total)
-    for look in range(1 if blocks else 3):
+    for look in range(LOOKS):
         if not lost.any():
             break
         idx, part = _columns_again(X, lost, counter)
@@ -140,8 +142,9 @@ def _typical(X: Any, weight: Array | None) -> Array:
     """The median of a few samples, those of the largest weights; of a constant column its very value."""
     if isinstance(X, BlockMatrix):
         first = X.head(FIRST_ROWS)
-        counted = np.ones(len(first), bool) if weight is None else weight[: len(first)] > 0
-        return np.asarray(np.median(first[counted] if counted.any() else first, axis=0)).astype(X.dtype)
+        if weight is not None:
+            first = first[weight[: len(first)] > 0]
+        return np.asarray(np.median(first, axis=0) if len(first) else np.zeros(X.shape[1])).astype(X.dtype)
     p = X.shape[0]
     heaviest = np.arange(p) if weight is None else np.argsort(-weight, kind="stable")
     a, b, c = (X[heaviest[i % p]] for i in range(3))
