@@ -248,6 +248,7 @@ def _tiled_sums(X: Array, shift: Array, w: Array, by_columns: bool) -> tuple[Arr
             shifted = np.subtract(tile, shift[j : j + cols], out=B) if moved else tile
             sums[j : j + cols] += w[i : i + rows] @ shifted
             np.multiply(shifted, shifted, out=B)
+            B[w[i : i + rows] == 0] = 0  # what does not count may be too large to be squared
             squares[j : j + cols] += w[i : i + rows] @ B
     return sums, squares
 
