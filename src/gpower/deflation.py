@@ -109,9 +109,9 @@ class Deflated(Operator):
         return self.base.widest_take
 
     @property
-    def sums_in_double(self) -> bool:
+    def double_sums(self) -> bool:  # type: ignore[override]
         """As the base."""
-        return self.base.sums_in_double
+        return self.base.double_sums
 
     @property
     def sample_radius(self) -> Array | None:
@@ -175,7 +175,7 @@ class Deflated(Operator):
             return Deflated(base, self.Y, self.D, self.Z[idx], self.norms[idx], counter=self.taken_counter)
         if self.has_samples:
             norms, counter = rows_of(self.norms, idx), self.taken_counter
-            return DataMatrix(self.columns(idx), norms, double_sums=self.sums_in_double, counter=counter)
+            return DataMatrix(self.columns(idx), norms, double_sums=self.double_sums, counter=counter)
         return Covariance(self.gram(idx), counter=self.counter)
 
     def restrict(self, idx: Array) -> Restriction:

@@ -22,9 +22,7 @@ from gpower.datasets import load_pitprops, load_planted_expression, read_table
 typer = pytest.importorskip("typer")
 rich = pytest.importorskip("rich")
 
-from typer.testing import CliRunner  # noqa: E402
 
-from gpower import cli  # noqa: E402
 from gpower.cli import console as console_module  # noqa: E402
 from gpower.cli import fit as fit_module  # noqa: E402
 
@@ -40,20 +38,6 @@ def write_csv(path, X, columns=None, rows=None):
         for i, row in enumerate(np.asarray(X).tolist()):
             writer.writerow([*([rows[i]] if rows is not None else []), *row])
     return path
-
-
-@pytest.fixture
-def gpower(monkeypatch):
-    """Run the command and return its result; the terminal is wide enough not to wrap."""
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*args):
-        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 @pytest.fixture

@@ -12,26 +12,11 @@ from gpower.datasets import load_pitprops, load_planted_expression
 typer = pytest.importorskip("typer")
 rich = pytest.importorskip("rich")
 
-from typer.testing import CliRunner  # noqa: E402
 
-from gpower import cli  # noqa: E402
 from gpower.comparison import METHODS  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 FEW = "gpower-l0,greedy,spca"
-
-
-@pytest.fixture
-def gpower(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*args):
-        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 @pytest.fixture

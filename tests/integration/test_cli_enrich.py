@@ -14,24 +14,8 @@ from gpower.enrichment import enrich
 typer = pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from typer.testing import CliRunner  # noqa: E402
-
-from gpower import cli  # noqa: E402
 
 TABLE = load_planted_expression()
-
-
-@pytest.fixture
-def gpower(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*args):
-        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 @pytest.fixture(scope="module")

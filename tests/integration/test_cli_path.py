@@ -12,28 +12,16 @@ from gpower.datasets import load_pitprops, load_planted_expression
 typer = pytest.importorskip("typer")
 rich = pytest.importorskip("rich")
 
-from typer.testing import CliRunner  # noqa: E402
 
-from gpower import cli  # noqa: E402
 from gpower.cli import path as path_module  # noqa: E402
 
 EXPRESSION, PITPROPS = load_planted_expression(), load_pitprops()
 PICTURES = {"t.png": b"\x89PNG", "t.svg": b"<?xml", "deep/er/t.pdf": b"%PDF"}
 
 
-@pytest.fixture
-def gpower(monkeypatch, tmp_path):
-    """Run the command in an empty folder and return its result."""
-    monkeypatch.setenv("COLUMNS", "100")
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 def write(path, X, names):

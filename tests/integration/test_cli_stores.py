@@ -16,9 +16,6 @@ from gpower import GPower
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from typer.testing import CliRunner
-
-from gpower import cli
 
 P, N = 300, 50
 rng = np.random.default_rng(0)
@@ -27,20 +24,6 @@ LOADINGS[0, :6], LOADINGS[1, 20:26] = 2.0, 1.5
 X = rng.standard_normal((P, 2)) @ LOADINGS + rng.standard_normal((P, N))
 COUNTS = rng.poisson(np.exp(rng.standard_normal((P, 2)) @ LOADINGS / 2 - 1)).astype(np.float64)
 NAMES = [f"gene{j}" for j in range(N)]
-
-
-@pytest.fixture
-def gpower(monkeypatch):
-    """Run the command and return its result; the terminal is wide enough not to wrap."""
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*args):
-        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return run
 
 
 def npy(folder):

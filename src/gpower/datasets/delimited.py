@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.text import Row, open_text
 
-__all__ = ["listed", "read_delimited", "read_rows"]
+__all__ = ["listed", "read_delimited", "read_rows", "unique_names"]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')

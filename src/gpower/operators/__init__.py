@@ -56,7 +56,7 @@ def as_operator(
         Tall data (twice as many samples as variables or more) are replaced by their covariance, on which
         the ℓ2 problem depends alone.
     double_sums : bool
-        Sum products with float32 data in float64.
+        Sum products with float32 data in float64; sums over blocks always are.
 
     Examples
     --------
@@ -88,6 +88,7 @@ def as_operator(
             S *= column_scale[:, None] * column_scale
         return Covariance(S, counter=ClosedCounter(counter.total) if isinstance(X, BlockMatrix) else counter), found
     norms = found.norms.astype(X.dtype)
+    double_sums = double_sums and X.dtype == np.float32 and not isinstance(X, BlockMatrix)
     loss = largest(replace(found, mean=mean).centring_loss(X.dtype)) if mean is not None else 0.0
     return DataMatrix(X, norms, q, row_scale, column_scale, mean, loss, double_sums, counter=counter), found
 

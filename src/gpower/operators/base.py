@@ -68,10 +68,8 @@ class Operator(ABC):
     #: Whether sample-space vectors are represented by their coordinates, one per sample.
     has_samples = True
 
-    @property
-    def sums_in_double(self) -> bool:
-        """Whether products with data in single precision are summed in double."""
-        return False
+    #: Whether products with data in single precision are summed in double.
+    double_sums = False
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from gpower._arrays import Array, beside, column_dots, embedded, is_device, largest, product, rows_of, to_host
 from gpower.operators.base import Operator, Restriction
 from gpower.operators.blocks import BlockMatrix
-from gpower.operators.gathered import Gathered, gram_of
+from gpower.operators.gathered import Gathered, cross_gram
 from gpower.operators.moments import block_gram
 
 #: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
@@ -36,7 +36,7 @@ def nonzero_rows(T: Array) -> Array:
 def restrict_samples(operator: Operator, idx: Array) -> Restriction:
     """Columns of an operator with samples, gathered once: their Gram matrix when that is smaller, else themselves."""
     gathered, small = operator.gathered, len(idx) < GRAM_SHARE * operator.shape[0]
-    double_sums = operator.sums_in_double
+    double_sums = operator.double_sums
     gathered.gather(idx, operator.columns, small, double_sums)
     A, G = gathered.A, gathered.G
     if G is not None:
@@ -54,7 +54,7 @@ def gram_samples(operator: Operator, idx: Array) -> Array:
     """A[:, idx]ᵀA[:, idx], read off the gathered columns where they are among them; remote ones stay gathered."""
     at = operator.gathered.find(idx)
     if at is None and operator.is_remote:
-        operator.gathered.gather(np.sort(idx), operator.columns, True, operator.sums_in_double)
+        operator.gathered.gather(np.sort(idx), operator.columns, True, operator.double_sums)
         at = operator.gathered.find(idx)
     if at is None:
         A = operator.columns(idx)
@@ -63,16 +63,16 @@ def gram_samples(operator: Operator, idx: Array) -> Array:
     else:
         A = operator.gathered.A
         A = A[:, beside(A, at)]
-    return to_host(gram_of(A, operator.sums_in_double))
+    return to_host(cross_gram(A, A, operator.double_sums))
 
 
 def combine_few(operator: Operator, T: Array, rows: Array) -> Array:
     """A T for a T whose non-zero rows are few, reading only those columns, or none that are gathered already."""
     at = operator.gathered.find(rows)
     if at is None:
-        return product(operator.columns(rows), rows_of(T, rows), operator.sums_in_double)
+        return product(operator.columns(rows), rows_of(T, rows), operator.double_sums)
     U = embedded(rows_of(T, rows), at, operator.gathered.idx.size)
-    return product(operator.gathered.A, U, operator.sums_in_double)
+    return product(operator.gathered.A, U, operator.double_sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class DataMatrix(Operator):
     centring_loss : float
         Relative rounding error of products that are centred afterwards.
     double_sums : bool
-        Sum products with data in single precision in double; the sums over blocks always are.
+        Sum products with data in single precision in double.
     """
 
     X: Any
@@ -110,11 +110,6 @@ class DataMatrix(Operator):
     def precision(self) -> float:
         """Rounding of the number type, or of centring where that is larger."""
         return max(float(np.finfo(self.dtype).eps), self.centring_loss)
-
-    @property
-    def sums_in_double(self) -> bool:
-        """Whether products are summed in double although the data are in single precision."""
-        return self.double_sums and self.dtype == np.float32 and not isinstance(self.X, BlockMatrix)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -173,7 +168,7 @@ class DataMatrix(Operator):
         Y = X if self.q is None else self._centre(X.copy())
         if self.row_scale is not None:
             Y = self.row_scale[:, None] * Y
-        C = product(self.X.T, Y, self.sums_in_double)
+        C = product(self.X.T, Y, self.double_sums)
         return C if self.column_scale is None else self.column_scale[:, None] * C
 
     def combine(self, T: Array) -> Array:
@@ -186,11 +181,11 @@ class DataMatrix(Operator):
         if few and not whole_blocks:  # some columns of a sparse matrix stay sparse
             self.counter.add(self._share(rows))
             scale = 1 if self.column_scale is None else self.column_scale[rows, None]
-            return self._finish(product(self.X[:, rows], scale * T[rows], self.sums_in_double))
+            return self._finish(product(self.X[:, rows], scale * T[rows], self.double_sums))
         self.counter.add(1)
         if self.column_scale is not None:
             T = self.column_scale[:, None] * T
-        return self._finish(product(self.X, T, self.sums_in_double))
+        return self._finish(product(self.X, T, self.double_sums))
 
     def columns(self, idx: Array) -> Array:
         """A[:, idx], dense, each column contiguous."""
@@ -213,7 +208,7 @@ class DataMatrix(Operator):
     def _centre(self, Y: Array) -> Array:
         """(I − qqᵀ)Y in place; without weights q is constant, and no outer product of the size of Y is formed."""
         if self.q is not None:
-            along = product(Y.T, self.q[:, None], self.sums_in_double)[:, 0] if self.sums_in_double else self.q @ Y
+            along = product(Y.T, self.q[:, None], self.double_sums)[:, 0]
             Y -= self.q[0] * along if self.row_scale is None else np.outer(self.q, along)
         return Y
 
@@ -262,7 +257,7 @@ class DataMatrix(Operator):
     def _sparse_gram(self, idx: Array) -> Array:
         """Sparse columns' products less what centring removes; by dense blocks of rows where that would cancel."""
         self.counter.add(self._share(idx))
-        B = self.X[:, idx].astype(np.float64) if self.sums_in_double else self.X[:, idx]
+        B = self.X[:, idx].astype(np.float64) if self.double_sums else self.X[:, idx]
         if self.row_scale is not None:
             B = sp.diags_array(self.row_scale) @ B
         G = (B.T @ B).toarray()

@@ -27,7 +27,7 @@ SPARSE_ROWS = 1 << 12
 ROWS_IN_SINGLE = 1 << 10
 #: Entries of an array on a device that are centred at once.
 DEVICE_BLOCK = 1 << 28
-#: Rows whose means shift a matrix in blocks before its moments are summed.
+#: Rows whose medians shift a matrix in blocks before its moments are summed.
 FIRST_ROWS = 32
 #: How often columns are looked at again at most: each time about a better mean.
 LOOKS = 3
@@ -73,7 +73,7 @@ class Moments:
 
 
 def column_moments(X: Any, center: bool, scale: bool, weight: Array | None, counter: PassCounter) -> Moments:
-    """Means and norms of the columns in one pass, or two where the first rows say little about the rest."""
+    """Means and norms of the columns in one pass, and some columns again where that lost digits."""
     n = X.shape[1]
     total = float(X.shape[0] if weight is None else np.sum(weight, dtype=np.float64))
     if center or scale:
