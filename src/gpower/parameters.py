@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from gpower._arrays import Array
 from gpower.deflation import RULES
@@ -171,6 +172,11 @@ def _start(init: Any, p: int, m: int) -> Start | None:
     if not np.all(np.isfinite(points)) or not np.all(np.any(points, axis=0)):
         raise ValueError("init has a column that is zero or not finite; every start must be a direction.")
     return Given(points)
+
+
+def random_source(state: Any) -> np.random.RandomState:
+    """The generator of random starts and parts; None stands for a fixed seed."""
+    return np.random.RandomState(0) if state is None else check_random_state(state)
 
 
 def per_unit(value: Any, name: str, m: int) -> list[Any]:

@@ -268,6 +268,11 @@ class Recipe:
     regularization: float = 0.0
     settings: Settings = field(default_factory=Settings)
 
+    @property
+    def needs_samples(self) -> bool:
+        """Whether the covariance of the data does not do."""
+        return not self.wish.samples.by_gram or (self.start is not None and self.start.in_samples)
+
     def reads(self) -> int:
         """How often this recipe is expected to read the matrix, roughly."""
         return len(self.mu) * self.wish.reads()

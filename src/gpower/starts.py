@@ -47,6 +47,9 @@ class Ground:
 class Start(ABC):
     """A way to begin; unit j of it begins component j."""
 
+    #: Whether it is a point of the sample space, which a covariance does not have.
+    in_samples = False
+
     @abstractmethod
     def points(self, ground: Ground) -> list[Point]:
         """The starts that are worth an ascent of their own; none where this way leads nowhere."""
@@ -65,6 +68,7 @@ class Given(Start):
     """Points of the sample space, (n_samples, m)."""
 
     X: Array
+    in_samples = True
 
     def unit(self, j: int) -> Given:
         """Column j."""

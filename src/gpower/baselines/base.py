@@ -5,28 +5,26 @@ A method is one file with one class; the class says how loadings are found, ever
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from gpower._arrays import Array, orient, reciprocal, unit_columns
 from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.extraction import Extraction
-from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
+from gpower.fitted import SparsePCAEstimator, fitted_attributes
 from gpower.formulations import Problem
-from gpower.inputs import check_table
 from gpower.metrics import adjusted_variances, score_gram
-from gpower.notices import notices
+from gpower.notices import notices, tell
 from gpower.operators import Operator
-from gpower.parameters import one_of, recipe_from
+from gpower.parameters import one_of, random_source, recipe_from
 from gpower.penalties import FixedSupport, top
 from gpower.postprocess import refit
+from gpower.preparation import read
 from gpower.recipes import Recipe
 
 #: Tall data of up to this many variables are replaced by their covariance.
@@ -114,18 +112,18 @@ class Baseline(SparsePCAEstimator, ABC):
         -------
         self
         """
-        X = check_table(self, X, reset=True)
-        recipe = self._recipe(X.shape)
-        self._check(X.shape)
-        reduce = X.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
-        operator, moments = checked_operator(self, X, sample_weight, reduce=reduce)
-        state = getattr(self, "random_state", None)
-        rng = np.random.RandomState(0) if state is None else check_random_state(state)
+        table = read(self, X)
+        recipe = self.recipe(table.shape)
+        self._check(table.shape)
+        reduce = table.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
+        prepared = table.prepared(sample_weight, [recipe], reduce=reduce)
+        operator, moments = prepared.operator, prepared.moments
+        rng = random_source(self.get_params().get("random_state"))
         wanted = None if self.cardinality is None else [int(k) for k in recipe.wish.levels]
         units = self._extract(Task(operator, moments.degrees, recipe, wanted, rng))
         found = _joined(units)
         Z = refitted(operator, found.Z) if self.refit else found.Z
-        attributes, own_variance = fitted_attributes(operator, moments, replace(found, Z=orient(Z)))
+        attributes, own_variance = fitted_attributes(prepared, replace(found, Z=orient(Z)))
         self.__dict__.update(attributes)
         if self._in_order:
             gram = score_gram(operator, self.components_.T)
@@ -134,13 +132,10 @@ class Baseline(SparsePCAEstimator, ABC):
                 np.array(operator.total_variance / moments.degrees)
             )
         self._keep(units)
-        for message, category in notices(self, np.flatnonzero(moments.norms == 0), own_variance):
-            warnings.warn(message, category, stacklevel=2)
-        for note in found.notes:
-            warnings.warn(note, UserWarning, stacklevel=2)
+        tell([*notices(self, prepared.constant, own_variance), *((note, UserWarning) for note in found.notes)])
         return self
 
-    def _recipe(self, shape: tuple[int, int]) -> Recipe:
+    def recipe(self, shape: tuple[int, int]) -> Recipe:
         """The parameters shared with GPower, checked by its own door."""
         theirs = GPower().get_params()
         shared = {k: v for k, v in self.get_params().items() if k in theirs and k not in OWN_WORDS}
