@@ -303,6 +303,7 @@ class GPower(SparsePCAEstimator):
             kept = Checkpoint.of(self.checkpoint, moments, operator.shape, jsonable(params))
             known = kept.load(rng) if self.resume else []
             completed = partial(kept.save, rng=rng)
+        operator = operator if completed else operator.gathering()
         found = extract_components(operator, recipe, rng, known, completed)
         own_variance = self._store(operator, moments, found)
         self._tell(own_variance, moments, found)

@@ -11,7 +11,7 @@ import numpy as np
 from gpower._arrays import Array, beside, embedded, largest, orient, rows_of, to_host
 from gpower.ascent import AscentResult, AscentState, maximize
 from gpower.calibration import calibrate
-from gpower.deflation import Deflated, deflate
+from gpower.deflation import deflate
 from gpower.feasible_sets import Cube, Point
 from gpower.formulations import Formulation, Problem
 from gpower.operators.base import Operator
@@ -137,12 +137,13 @@ def extract_components(
         return extract(operator, recipe, rng)
     units: list[Extraction] = list(known)
     for j in range(len(recipe.mu)):
+        gathering = operator.gathering()  # the columns of this component, dropped with it
         if j == len(units):
-            units.append(extract(operator, recipe.unit(j), rng))
+            units.append(extract(gathering, recipe.unit(j), rng))
             if completed is not None:
                 completed(units)
-                operator.gathered.forget()  # a resumed fit has gathered nothing either: both go on alike
-        operator = deflate(operator, units[j].Z[:, 0], recipe.deflation) if j + 1 < len(recipe.mu) else operator
+        if j + 1 < len(recipe.mu):  # a resumed fit has gathered nothing: with checkpoints nothing gathered is used
+            operator = deflate(operator if completed else gathering, units[j].Z[:, 0], recipe.deflation)
     return Extraction(
         Z=np.hstack([unit.Z for unit in units]),
         gamma=np.concatenate([unit.gamma for unit in units]),
@@ -156,11 +157,12 @@ def extract_components(
 
 def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
     """One component of a matrix already deflated, or a block of them."""
+    operator = operator.gathering()
     if _is_pca(recipe, operator) and operator.column_norms.any():
         return _pca(operator, recipe)
     norms = recipe.formulation.norms(operator)
     problem, gamma = recipe.formulation.problem(operator, norms, np.asarray(recipe.mu), recipe.regularization)
-    if largest(norms) <= operator.noise and isinstance(operator, Deflated):  # nothing but rounding is left
+    if largest(norms) <= operator.noise:  # nothing but rounding is left
         return _as_extraction(np.zeros_like(norms, shape=(operator.shape[1], len(recipe.mu))), gamma)
     problem, kept = _screened(problem, norms)
     if kept.size < operator.shape[1]:
