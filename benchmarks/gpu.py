@@ -139,7 +139,7 @@ def double_times(cp: Any, operator: Any, X: Any) -> dict[str, float]:
     """Seconds of a product with sums in double, for data in single precision."""
     if operator.dtype != np.float32:
         return {}
-    double = replace(operator, double_sums=True)
+    double = replace(operator, X=operator.X.prepared(True))
     return {"product summed in float64": seconds(cp, lambda: double.correlate(X))}
 
 

@@ -39,47 +39,6 @@ def rows_of(x: Any, idx: Array) -> Array:
     return x[beside(x, idx)]
 
 
-#: Entries of a matrix in single precision that are doubled at once.
-DOUBLED, DOUBLED_ON_DEVICE = 1 << 18, 1 << 26
-
-
-def product(A: Any, Y: Array, double_sums: bool = False) -> Array:
-    """A @ Y in the form that reads a dense matrix fastest: (YᵀAᵀ)ᵀ, for a few columns in half the time of A Y.
-
-    With `double_sums` the sums over data in single precision are made in double, and rounded once.
-
-    On a device (measured on an H200 with CuPy 14) with the rows of Yᵀ beside each other, and a single one in double
-    precision twice, since two are read faster than one.
-    """
-    if double_sums and A.dtype == np.float32:
-        return _doubled_product(A, Y)
-    if is_device(Y):
-        if Y.shape[1] > 1:
-            return (Y.T.copy() @ A.T).T
-        if Y.dtype == np.float64:
-            return (np.stack([Y[:, 0], Y[:, 0]]) @ A.T).T[:, :1]
-        return (A @ Y[:, 0])[:, None]
-    return (Y.T @ A.T).T if isinstance(A, np.ndarray) and Y.shape[1] > 1 else np.asarray(A @ Y)
-
-
-def _doubled_product(A: Any, Y: Array) -> Array:
-    """A @ Y of a matrix in single precision with sums in double, some of its rows in memory at a time."""
-    wide = Y.astype(np.float64)
-    if not (isinstance(A, np.ndarray) or is_device(A)):  # a sparse matrix
-        return np.asarray(A @ wide).astype(A.dtype)
-    total = np.zeros_like(wide, shape=(A.shape[0], Y.shape[1]))
-    stored = A if A.flags.c_contiguous else A.T
-    step = max(1, (DOUBLED_ON_DEVICE if is_device(A) else DOUBLED) // max(stored.shape[1], 1))
-    for start in range(0, stored.shape[0], step):
-        part = slice(start, start + step)
-        B = stored[part].astype(np.float64)
-        if stored is A:
-            total[part] = product(B, wide)
-        else:
-            total += product(B.T, wide[part])
-    return total.astype(A.dtype)
-
-
 def largest(values: Any) -> float:
     """The largest of non-negative values; zero where there are none."""
     return float(values.max()) if values.size else 0.0

@@ -28,7 +28,7 @@ def extract_kept(prepared: Prepared, rng: np.random.RandomState, params: Mapping
     if params["checkpoint"] is None:
         if params["resume"]:
             raise ValueError("resume=True goes on from a checkpoint; give checkpoint=, the file it is kept in.")
-        return extract_components(operator, recipe, rng)
+        return extract_components(operator.gathering(), recipe, rng)
     if recipe.block:
         raise ValueError(
             'checkpoint keeps components that are found one after the other; method="block" finds all at once.'

@@ -40,6 +40,7 @@ def sweep(
     known : mapping of int to Extraction, optional
         Solutions found earlier. Those points get no starts of their own, and keep theirs where it is the best.
     """
+    operator = operator.gathering()  # columns gathered for one point serve the next
     best = dict(known or {})
     worth = {i: value_of(operator, recipes[i], found) for i, found in best.items()}
     cold = set(anchors(recipes)) - set(best)

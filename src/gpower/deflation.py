@@ -17,23 +17,15 @@ the samples: what is left is uncorrelated with the earlier scores. All keep Aᵀ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array, rows_of
-from gpower.operators.base import Operator, Restriction
-from gpower.operators.in_memory import (
-    GRAM_SHARE,
-    Covariance,
-    DataMatrix,
-    combine_few,
-    gram_samples,
-    nonzero_rows,
-    restrict_by_gram,
-    restrict_samples,
-)
+from gpower._arrays import Array, rows_of, to_host
+from gpower.operators.base import Operator, PassCounter, Restriction, Wrapper
+from gpower.operators.covariance import Covariance
+from gpower.operators.data_matrix import DataMatrix, Gathering
 
 #: Columns deflated at once, and entries of columns whose norms are taken at once.
 BLOCK, BLOCK_ENTRIES = 256, 1 << 20
@@ -41,7 +33,7 @@ RULES = ("projection", "orthogonalized", "schur")
 
 
 @dataclass(frozen=True, eq=False)
-class Deflated(Operator):
+class Deflated(Wrapper):
     """A − Y Zᵀ.
 
     Attributes
@@ -62,61 +54,7 @@ class Deflated(Operator):
     D: Array
     Z: Array
     norms: Array
-
-    @property
-    def has_samples(self) -> bool:  # type: ignore[override]
-        """As the base."""
-        return self.base.has_samples
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """As the base."""
-        return self.base.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """As the base."""
-        return self.base.dtype
-
-    @property
-    def is_sparse(self) -> bool:
-        """As the base."""
-        return self.base.is_sparse
-
-    @property
-    def widest_gram(self) -> int:
-        """As the base."""
-        return self.base.widest_gram
-
-    @property
-    def precision(self) -> float:
-        """As the base."""
-        return self.base.precision
-
-    @property
-    def noise(self) -> float:
-        """As the base: what was there before the deflation is what rounds."""
-        return self.base.noise
-
-    @property
-    def is_remote(self) -> bool:
-        """As the base."""
-        return self.base.is_remote
-
-    @property
-    def widest_take(self) -> int:
-        """As the base."""
-        return self.base.widest_take
-
-    @property
-    def double_sums(self) -> bool:  # type: ignore[override]
-        """As the base."""
-        return self.base.double_sums
-
-    @property
-    def sample_radius(self) -> Array | None:
-        """As the base."""
-        return self.base.sample_radius
+    counter: PassCounter = field(default_factory=PassCounter)
 
     @property
     def column_norms(self) -> Array:
@@ -127,11 +65,9 @@ class Deflated(Operator):
         """AᵀX − Z(YᵀX)."""
         return self.base.correlate(X) - self.Z @ (self.D.T @ X)
 
-    def combine(self, T: Array) -> Array:
-        """A T − Y(ZᵀT), of the gathered columns where they suffice."""
-        if self.gathered.find(rows := nonzero_rows(T)) is not None:
-            return combine_few(self, T, rows)
-        return self.base.combine(T) - self.Y @ (self.Z.T @ T)
+    def combine_rows(self, T: Array, rows: Array) -> Array:
+        """A T − Y(ZᵀT)."""
+        return self.base.combine_rows(T, rows) - self.Y @ (self.Z.T @ T)
 
     def columns(self, idx: Array) -> Array:
         """A[:, idx] − Y Z[idx]ᵀ."""
@@ -151,14 +87,15 @@ class Deflated(Operator):
     def _undo(self, X: Array, C: Array) -> Array:
         return C if self.has_samples else C + self.Z @ (self.D.T @ X)
 
-    def dual(self, X: Array) -> Array:
-        """As the base."""
-        return self.base.dual(X)
+    def parts(self) -> tuple[Operator, Array, Array, Array]:
+        """Base, Y, D and Z."""
+        return self.base, self.Y, self.D, self.Z
 
     def gram(self, idx: Array) -> Array:
         """Gram matrix of some deflated columns."""
-        if self.has_samples and not self.is_sparse and len(idx) <= self.widest_take:
-            return gram_samples(self, idx)
+        if self.traits.gathers(len(idx)):
+            A = self.columns(idx)
+            return to_host(self.traits.held(A).cross(A))
         Z = self.Z[idx]
         cross = self._correlations[idx] @ Z.T
         return self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
@@ -172,18 +109,20 @@ class Deflated(Operator):
         """Some columns, the deflation carried out where they are dense."""
         if self.is_sparse:
             base = self.base.take(idx)
-            return Deflated(base, self.Y, self.D, self.Z[idx], self.norms[idx], counter=self.taken_counter)
+            return replace(self, base=base, Z=self.Z[idx], norms=self.norms[idx], counter=base.counter)
         if self.has_samples:
-            norms, counter = rows_of(self.norms, idx), self.taken_counter
-            return DataMatrix(self.columns(idx), norms, double_sums=self.double_sums, counter=counter)
-        return Covariance(self.gram(idx), counter=self.counter)
+            held = self.traits.held(self.columns(idx))
+            return DataMatrix(held, rows_of(self.norms, idx), counter=self.taken_counter)
+        return Covariance(self.gram(idx), self.counter)
+
+    def gathering(self) -> Operator:
+        """With a memory of gathered columns, where there are samples."""
+        return Gathering(self) if self.has_samples else self
 
     def restrict(self, idx: Array) -> Restriction:
         """Some columns, the deflation carried out, and the way back."""
         if self.has_samples:
-            by_gram = self.is_sparse or len(idx) > self.widest_take
-            by_gram = by_gram and len(idx) < GRAM_SHARE * self.shape[0]
-            return restrict_by_gram(self, idx) if by_gram else restrict_samples(self, idx)
+            return Gathering(self).restrict(idx)
         selector = self.columns(idx)  # coefficients of the deflated columns over all variables
         return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
 
@@ -195,7 +134,7 @@ def deflate(operator: Operator, z: Array, rule: str = "projection") -> Operator:
     """
     if not np.any(z):
         return operator
-    base, Y, D, Z = _parts(operator)
+    base, Y, D, Z = operator.parts()
     z = z.astype(operator.dtype)[:, None]
     if rule == "orthogonalized":
         for _ in range(2):  # twice is enough
@@ -217,21 +156,11 @@ def deflate(operator: Operator, z: Array, rule: str = "projection") -> Operator:
     return Deflated(base, Y, D, Z, norms, counter=operator.counter)
 
 
-def _parts(operator: Operator) -> tuple[Operator, Array, Array, Array]:
-    """Base, Y, D and Z of an operator, empty where nothing was removed yet."""
-    if isinstance(operator, Deflated):
-        return operator.base, operator.Y, operator.D, operator.Z
-    p, n = operator.shape
-    like = operator.column_norms
-    empty = np.zeros_like(like, shape=(p, 0))
-    return operator, empty, empty, np.zeros_like(like, shape=(n, 0))
-
-
 def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
     """Norms of A − y zᵀ; only columns with z ≠ 0 change. What rounding alone leaves of a column is zero."""
     before = operator.column_norms.astype(np.float64) ** 2
-    whole = _parts(operator)[0].column_norms.astype(np.float64) ** 2
-    eps, t = operator.precision, z[:, 0].astype(np.float64)
+    whole = operator.parts()[0].column_norms.astype(np.float64) ** 2
+    eps, t = operator.traits.precision, z[:, 0].astype(np.float64)
     idx = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
     if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
         after, noise = before - t**2, 32 * eps

@@ -236,8 +236,9 @@ class GPower(SparsePCAEstimator):
         batch = table.running(sample_weight)
         recipe = recipe_from(self.get_params(), (table.shape[1], table.shape[1]))
         self._stream = seen = batch if running is None else running.merged(batch)
-        operator, moments = seen.operator(bool(table.reading.center), bool(table.reading.scale))
-        return self._find(Prepared(operator, moments, (recipe,)))
+        standard = (bool(table.reading.center), bool(table.reading.scale))
+        operator, moments = seen.operator(*standard)
+        return self._find(Prepared(operator, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0]))
 
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""
@@ -255,6 +256,6 @@ class GPower(SparsePCAEstimator):
         """Keep what can be proven of every component, on what the earlier ones leave."""
         count, varies = len(self.components_), prepared.moments.norms.any()  # if nothing does, nothing is to be proven
         Z = self.components_.T.astype(np.float64)
-        proofs = certify_components(prepared.operator.in_double(), Z, **certifiable(self)) if varies else ()
+        proofs = certify_components(prepared.in_double(), Z, **certifiable(self)) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
         self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)

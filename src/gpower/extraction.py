@@ -66,17 +66,19 @@ def extract_components(
         return extract(operator, recipe, rng)
     units: list[Extraction] = list(known)
     for j in range(len(recipe.mu)):
+        gathering = operator.gathering()  # the columns of this component, dropped with it
         if j == len(units):
-            units.append(extract(operator, recipe.unit(j), rng))
+            units.append(extract(gathering, recipe.unit(j), rng))
             if completed is not None:
                 completed(units)
-                operator.gathered.forget()  # a resumed fit has gathered nothing either: both go on alike
-        operator = deflate(operator, units[j].Z[:, 0], recipe.deflation) if j + 1 < len(recipe.mu) else operator
+        if j + 1 < len(recipe.mu):  # a resumed fit has gathered nothing: with checkpoints nothing gathered is used
+            operator = deflate(operator if completed else gathering, units[j].Z[:, 0], recipe.deflation)
     return Extraction.joined(units)
 
 
 def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
     """One component of a matrix already deflated, or a block of them."""
+    operator = operator.gathering()
     wish, mu, n = recipe.wish, np.asarray(recipe.mu), operator.shape[1]
     if wish.is_ordinary(n) and recipe.settings.solver != "direct" and operator.column_norms.any():
         return _ordinary(operator, recipe)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from gpower._arrays import Array, is_device, to_host
-from gpower.devices import is_foreign, taken
-from gpower.operators import BlockMatrix
-from gpower.operators.blocks import not_finite
-from gpower.operators.distributed import DaskMatrix, is_dask
-from gpower.operators.sources import open_source
-from gpower.operators.streamed import StreamedMatrix
+from gpower._arrays import Array, is_device
+from gpower.devices import taken
+from gpower.operators import container_of, recognised
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
@@ -22,15 +17,12 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
-    if isinstance(X, BlockMatrix):
-        return _counted(estimator, X, reset)
-    if is_foreign(X):
-        X = taken(X)
-        if is_device(X):
-            return _counted(estimator, _on_device(X), reset)
-    blocks = _in_blocks(X, memory_limit)
-    if blocks is not None:
-        return _counted(estimator, blocks, reset)
+    X = taken(X)
+    if is_device(X):
+        return _counted(estimator, _on_device(X), reset)
+    elsewhere = recognised(X, None if memory_limit is None else bytes_of(memory_limit))
+    if elsewhere is not None:
+        return _counted(estimator, elsewhere, reset)
     _check_container(X)
     try:
         return validate_data(
@@ -54,15 +46,6 @@ def _on_device(X: Any) -> Any:
     if X.dtype.kind not in "fiub":
         raise ValueError(f"X holds values of type {X.dtype}, not real numbers.")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-
-
-def _in_blocks(X: Any, memory_limit: Any) -> BlockMatrix | None:
-    """X as a matrix in blocks, where it is one: a Dask array, or a store on disk."""
-    limit = None if memory_limit is None else bytes_of(memory_limit)
-    if is_dask(X):
-        return DaskMatrix(X, limit)
-    source = open_source(X, memory_limit=limit)
-    return None if source is None else StreamedMatrix(source, limit)
 
 
 def bytes_of(size: Any) -> int:
@@ -93,7 +76,7 @@ def _counted(estimator: Any, X: Any, reset: bool) -> Any:
         estimator.n_features_in_ = n
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
-        names = getattr(X, "names", None)
+        names = container_of(X).names
         if names is not None:
             estimator.feature_names_in_ = np.array(names, dtype=object)
     elif n != estimator.n_features_in_:
@@ -134,13 +117,6 @@ def _is_text(X: Any, name: Any, dtype: Any) -> bool:
     return False
 
 
-def whereabouts(X: Any) -> str:
-    """Where a matrix is, in words, if not in the memory of this machine."""
-    if isinstance(X, BlockMatrix):
-        return "in blocks, on disk or on a cluster"
-    return "on a device" if is_device(X) else ""
-
-
 def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allow_nan: bool = False) -> None:
     """Refuse missing and infinite values (or infinite ones only) by the name of the first column that has one.
 
@@ -148,39 +124,9 @@ def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allo
     """
     if sums is not None and np.all(np.isfinite(sums)):
         return
-    if isinstance(X, BlockMatrix):
-        later = sums is None and (X.axis == 0 or isinstance(X, DaskMatrix))  # blocks of rows when they are projected
-        place = None if later else X.first_bad()
-        if place is not None:
-            raise not_finite(place[0], name_of(place[1], names))
-        return
-    values = X.data if sp.issparse(X) else X
-    with np.errstate(all="ignore"):
-        if sums is None and np.isfinite(np.sum(values)):
-            return
-        bad = np.isinf(values) if allow_nan else ~np.isfinite(values)
-    if not bad.any():
-        return
-    i, j = _first_place(X, bad)
-    value = X[i, j]
-    kind, remedy = "infinity (inf)", "Drop or replace those entries before fitting."
-    if np.isnan(value):
-        kind, remedy = "NaN (a missing value)", 'Drop those rows or columns, or use GPower(missing="impute").'
-    raise ValueError(
-        f"Input X contains {kind}, first in column {name_of(j, names)}, row {i} (counted from 0). {remedy}"
-    )
-
-
-def _first_place(X: Any, bad: Array) -> tuple[int, int]:
-    """Row and column of the first bad entry, by column; `bad` marks entries of X, or its stored ones."""
-    if sp.issparse(X):
-        stored = np.flatnonzero(bad)
-        major = np.searchsorted(X.indptr, stored, side="right") - 1
-        rows, cols = (X.indices[stored], major) if X.format == "csc" else (major, X.indices[stored])
-    else:
-        rows, cols = map(to_host, np.nonzero(bad))
-    first = np.lexsort((rows, cols))[0]
-    return int(rows[first]), int(cols[first])
+    bad = container_of(X).bad_entry(sums is not None, allow_nan)
+    if bad is not None:
+        raise bad.error(name_of(bad.column, names))
 
 
 def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:

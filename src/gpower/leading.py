@@ -38,7 +38,7 @@ def leading_components(
     else:
         like = operator.column_norms
         x = None if start is None else to_host(operator.combine(embedded(start[:, None], idx, n, like))[:, 0])
-        values, U = _largest_eigenpairs(_sample_gram(operator, idx), m, x)
+        values, U = _largest_eigenpairs(operator.sample_gram(idx), m, x)
         Z = to_host(rows_of(operator.correlate(operator.own(U.astype(operator.dtype))), idx))
     noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
     values = np.where(values > noise * values[:1], values, 0.0)
@@ -50,7 +50,7 @@ def leading_components(
 
 def _is_gathered(operator: Operator, idx: Array) -> bool:
     """Whether some dense columns are in memory already, beside the matrix."""
-    return not (operator.is_remote or operator.is_sparse) and operator.gathered.find(idx) is not None
+    return not (operator.is_remote or operator.is_sparse) and operator.holds(idx)
 
 
 def _largest_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
@@ -72,17 +72,6 @@ def _lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[Arra
     except spla.ArpackError:
         return None
     return w[::-1], V[:, ::-1]
-
-
-def _sample_gram(operator: Operator, idx: Array) -> Array:
-    """A[:, idx]A[:, idx]ᵀ, a sum over blocks of columns, each a small part of the matrix."""
-    p, n = operator.shape
-    K = np.zeros((p, p), operator.dtype)
-    step = max(64, n // 16)
-    for i in range(0, idx.size, step):
-        A = operator.columns(idx[i : i + step])
-        K += to_host(A @ A.T)
-    return K
 
 
 def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) -> tuple[Array, Array] | None:

@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from gpower._arrays import Array, is_device, to_host
 from gpower.imputation import impute
-from gpower.inputs import check_finite, check_range, check_table, whereabouts
-from gpower.operators import BlockMatrix, Moments, Operator, as_operator
+from gpower.inputs import check_finite, check_range, check_table
+from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_covariance, check_weights, one_of, whole
 from gpower.recipes import Recipe
@@ -61,11 +60,18 @@ class Prepared:
         Means, scales and norms that the operator applies.
     recipes : tuple of Recipe
         One, or one per point of a grid.
+    again : callable, optional
+        Makes the operator anew in float64, from the data rather than from what single precision left of them.
     """
 
     operator: Operator
     moments: Moments
     recipes: tuple[Recipe, ...] = ()
+    again: Callable[[], Operator] | None = None
+
+    def in_double(self) -> Operator:
+        """The operator in float64, as proofs need it."""
+        return self.operator if self.operator.dtype == np.float64 or self.again is None else self.again()
 
     @property
     def recipe(self) -> Recipe:
@@ -99,6 +105,11 @@ class Input:
     reading: Reading
     names: Array | None = None
 
+    @cached_property
+    def container(self) -> Container:
+        """What X is kept in."""
+        return container_of(self.X)
+
     @property
     def shape(self) -> tuple[int, int]:
         """(n_samples, n_features)."""
@@ -110,9 +121,8 @@ class Input:
 
     def in_memory(self, why: str) -> Input:
         """The same, if it is in the memory of this machine; `why` says what needs that."""
-        where = whereabouts(self.X)
-        if where:
-            raise ValueError(f"{why}; X is {where}.")
+        if self.container.whereabouts:
+            raise ValueError(f"{why}; X is {self.container.whereabouts}.")
         return self
 
     def finite(self, allow_nan: bool = False) -> Input:
@@ -131,11 +141,10 @@ class Input:
             self._check_device()
         if one_of(reading.missing, "missing", ("error", "impute")) == "error":
             return self
-        if sp.issparse(self.X) or isinstance(self.X, BlockMatrix) or reading.covariance is not None:
-            what = "a sparse matrix, whose absent entries are zeros" if sp.issparse(self.X) else "a covariance"
-            raise ValueError(
-                f'missing="impute" fills the holes of a dense table of samples; X is {whereabouts(self.X) or what}.'
-            )
+        where, sparse = self.container.whereabouts, self.container.is_sparse
+        if where or sparse or reading.covariance is not None:
+            what = where or ("a sparse matrix, whose absent entries are zeros" if sparse else "a covariance")
+            raise ValueError(f'missing="impute" fills the holes of a dense table of samples; X is {what}.')
         self.finite(allow_nan=True)
         if not np.isnan(np.sum(self.X)):
             return self
@@ -164,29 +173,36 @@ class Input:
             Whether tall data may be replaced by their covariance; by default where the recipes need no samples and the
             reads that they are expected to make pay for it.
         """
-        X, reading = self.X, self.reading
-        precomputed = reading.covariance == "precomputed"
-        if X.shape[0] == 1 and reading.center and not precomputed:
+        precomputed = self.reading.covariance == "precomputed"
+        if self.shape[0] == 1 and self.reading.center and not precomputed:
             raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
-        if precomputed:
-            X = self._covariance(sample_weight)
-        with np.errstate(all="ignore"):  # values that are not finite are named below
-            operator, moments = as_operator(
-                X,
+        table = replace(self, X=self._covariance(sample_weight)) if precomputed else self
+        weight = check_weights(sample_weight, self.shape[0], self.X.dtype)
+        operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
+        check_finite(table.X, self.names, moments.norms)
+        check_range(moments.norms, self.names, operator.dtype)
+        return Prepared(
+            operator, moments, tuple(recipes), lambda: table.in_double()._operator(weight, True, moments)[0]
+        )
+
+    def _operator(self, weight: Array | None, reduce: bool, moments: Moments | None = None) -> tuple[Operator, Moments]:
+        """The operator of these numbers; those that are not finite show in its norms."""
+        reading = self.reading
+        with np.errstate(all="ignore"):
+            return as_operator(
+                self.X,
                 center=reading.center,
                 scale=reading.scale,
-                sample_weight=check_weights(sample_weight, X.shape[0], X.dtype),
-                covariance=precomputed,
-                reduce=self._pays(recipes) if reduce is None else reduce,
+                sample_weight=weight,
+                covariance=reading.covariance == "precomputed",
+                reduce=reduce,
                 double_sums=reading.accumulation == "float64",
+                moments=moments,
             )
-        check_finite(X, self.names, moments.norms)
-        check_range(moments.norms, self.names, operator.dtype)
-        return Prepared(operator, moments, tuple(recipes))
 
     def _covariance(self, sample_weight: Any) -> Array:
         """X, if it is a covariance."""
-        stored = sp.issparse(self.X) or isinstance(self.X, BlockMatrix)
+        stored = self.container.is_sparse or bool(self.container.whereabouts)
         if stored or sample_weight is not None:
             what = "a dense matrix in memory" if stored else "no sample_weight"
             raise ValueError(f'covariance="precomputed" takes {what}.')
@@ -195,7 +211,7 @@ class Input:
     def _pays(self, recipes: Sequence[Recipe]) -> bool:
         """Whether the covariance of tall data serves the recipes, and costs less than the reads that they will make."""
         n, reads = self.shape[1], sum(recipe.reads() for recipe in recipes)
-        few = n <= GRAM_READS * reads or (isinstance(self.X, BlockMatrix) and n <= MOST_GRAM)
+        few = n <= GRAM_READS * reads or (self.container.is_remote and n <= MOST_GRAM)
         return few and not any(recipe.needs_samples for recipe in recipes)
 
     def running(self, sample_weight: Any) -> RunningMoments:

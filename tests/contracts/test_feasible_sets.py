@@ -19,6 +19,7 @@ from gpower.feasible_sets import (
     Stiefel,
 )
 from gpower.operators import Covariance, DataMatrix, as_operator
+from gpower.operators.dense import Dense
 
 D, M = 6, 3
 TRIALS = 200
@@ -440,7 +441,7 @@ def test_nearly_coinciding_units_are_still_made_orthonormal_in_single_precision(
     T = rng.standard_normal((N, M)).astype(np.float32)
     T[:, 1] = T[:, 0] + angle * T[:, 1]
     mu = np.ones(M, np.float32)
-    y = CorrelationSet(DataMatrix(known.A.astype(np.float32)), mu).argmax_linear(T)
+    y = CorrelationSet(DataMatrix(Dense(known.A.astype(np.float32))), mu).argmax_linear(T)
     assert_member(known, Stiefel(), mu, y, tol=1e-5)
 
 
@@ -482,7 +483,7 @@ def test_a_single_unit_without_a_direction_is_pointed_at_the_longest_column(kind
 def low_rank(kind, rank):
     rng = np.random.default_rng(24)
     A = rng.standard_normal((P, rank)) @ rng.standard_normal((rank, N))
-    return Data(DataMatrix(A), A, np.eye(P)) if kind == "data" else Data(Covariance(A.T @ A), A, A)
+    return Data(DataMatrix(Dense(A)), A, np.eye(P)) if kind == "data" else Data(Covariance(A.T @ A), A, A)
 
 
 @pytest.mark.parametrize("kind", ["data", "covariance"])
@@ -503,7 +504,7 @@ def test_more_units_than_the_rank_leave_the_surplus_zero(kind, rank, spoil):
 
 @pytest.mark.parametrize("m", [1, 2, M])
 def test_one_sample_has_room_for_one_unit(m):
-    operator = DataMatrix(np.array([[1.0, -2.0, 0.5]]))
+    operator = DataMatrix(Dense(np.array([[1.0, -2.0, 0.5]])))
     y = CorrelationSet(operator, np.ones(m)).argmax_linear(np.ones((3, m)))
     assert np.all(np.isfinite(y.C))
     assert np.sum(y.X**2) == pytest.approx(1)
@@ -524,7 +525,7 @@ def test_a_block_of_one_over_the_data_is_one_sphere(kind):
 def test_single_precision_data_stay_in_single_precision(samples, m):
     known, rng = data(), np.random.default_rng(27)
     mu = MU[m].astype(np.float32)
-    feasible_set = CorrelationSet(DataMatrix(known.A.astype(np.float32)), mu, samples)
+    feasible_set = CorrelationSet(DataMatrix(Dense(known.A.astype(np.float32))), mu, samples)
     x, previous = (feasible_set.argmax_linear(rng.standard_normal((N, m)).astype(np.float32)) for _ in range(2))
     for point in (x, feasible_set.extrapolate(x, previous, 0.4)):
         assert (point.X.dtype, point.C.dtype) == (np.float32, np.float32)

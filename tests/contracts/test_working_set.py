@@ -12,6 +12,7 @@ from gpower.deflation import deflate
 from gpower.feasible_sets import Correlations, Cube, Point, Spheres, Stiefel, fresh_directions
 from gpower.formulations import Problem
 from gpower.operators import Covariance, DataMatrix, as_operator
+from gpower.operators.dense import Dense
 from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
 from gpower.working_set import EndPoint, Rounds, Settings, ascend, uses_rounds, working_set
 
@@ -327,7 +328,7 @@ def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A,
     if np.linalg.matrix_rank(A) < m:
         return
     mu = np.linspace(1.0, 0.83, m)
-    operator = Covariance(A.T @ A) if as_covariance else DataMatrix(A)
+    operator = Covariance(A.T @ A) if as_covariance else DataMatrix(Dense(A))
     problem = Problem(operator, make(mu * np.linalg.norm(A, axis=0).max(), level), mu)
     X, C = fresh_directions(problem.operator, m)
     start = Point(X, mu * C)
@@ -370,7 +371,7 @@ def test_of_tied_columns_the_working_set_takes_the_active_ones(m):
 
 
 def sized(p, n, **options):
-    return Problem(DataMatrix(np.zeros((p, n))), L1(np.ones(1)), **options)
+    return Problem(DataMatrix(Dense(np.zeros((p, n)))), L1(np.ones(1)), **options)
 
 
 def test_small_matrices_are_ascended_directly_and_large_ones_by_rounds():

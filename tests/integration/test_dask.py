@@ -264,17 +264,17 @@ class TestTasks:
     def test_a_product_is_one_task_per_worker(self, client, chunks):
         matrix = DaskMatrix(rows(size=chunks))
         Y = np.ones((P, 1))
-        matrix.T @ Y  # the blocks are there now
-        assert self.counted(client, matrix, lambda M: M.T @ Y) == {"sum": 2}
-        assert self.counted(client, matrix, lambda M: M @ np.ones((N, 1))) == {"pieces": 2}
+        matrix.transposed_times(Y)  # the blocks are there now
+        assert self.counted(client, matrix, lambda M: M.transposed_times(Y)) == {"sum": 2}
+        assert self.counted(client, matrix, lambda M: M.times(np.ones((N, 1)))) == {"pieces": 2}
 
     def test_blocks_stay_where_they_are(self, client):
         matrix = DaskMatrix(rows(size=10))
-        matrix.T @ np.ones((P, 1))
+        matrix.transposed_times(np.ones((P, 1)))
         before = client.who_has(matrix.blocks)
         for _ in range(5):
-            matrix @ np.ones((N, 1))
-            matrix.T @ np.ones((P, 1))
+            matrix.times(np.ones((N, 1)))
+            matrix.transposed_times(np.ones((P, 1)))
         assert client.who_has(matrix.blocks) == before
         assert all(len(owners) == 1 for owners in before.values())
 
@@ -283,7 +283,7 @@ class TestTasks:
         submit = client.submit
         monkeypatch.setattr(client, "submit", lambda *a, **k: seen.append(k) or submit(*a, **k))
         matrix = DaskMatrix(rows(size=10))
-        matrix.T @ np.ones((P, 1))
+        matrix.transposed_times(np.ones((P, 1)))
         assert {k["workers"][0] for k in seen} == set(client.scheduler_info()["workers"])
         assert all(k["allow_other_workers"] for k in seen)
 
@@ -409,7 +409,7 @@ class TestInterrupt:
         lazy = rows().map_blocks(slow, meta=np.empty((0, 0))) if where == "blocks" else rows()
         matrix = DaskMatrix(lazy)
         if where == "product":
-            matrix.T @ np.ones((P, 1))
+            matrix.transposed_times(np.ones((P, 1)))
         caller = threading.Timer(0, lambda: (begun.wait(20), os.kill(os.getpid(), signal.SIGINT)))
         caller.start()
         with pytest.raises(KeyboardInterrupt):

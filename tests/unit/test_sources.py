@@ -102,11 +102,11 @@ def quiet_libraries():
 
 def whole(matrix):
     """Every entry of a matrix in blocks, through both products and through its columns."""
-    by_products = matrix @ np.eye(matrix.shape[1], dtype=matrix.dtype)
-    np.testing.assert_allclose(matrix.T @ np.eye(matrix.shape[0], dtype=matrix.dtype), by_products.T)
+    by_products = matrix.times(np.eye(matrix.shape[1], dtype=matrix.dtype))
+    identity = np.eye(matrix.shape[0], dtype=matrix.dtype)
+    np.testing.assert_allclose(matrix.transposed_times(identity), by_products.T)
     idx = np.array([5, 0, 41, 40, matrix.shape[1] - 1])
-    columns = matrix[:, idx]
-    np.testing.assert_allclose(columns.toarray() if sp.issparse(columns) else columns, by_products[:, idx])
+    np.testing.assert_allclose(matrix.columns(idx), by_products[:, idx])
     np.testing.assert_allclose(matrix.head(9), by_products[:9])
     return by_products
 
@@ -230,7 +230,7 @@ class TestSomeColumns:
         A = COUNTS if name in SPARSE else X
         idx = np.array([0, 3, 4, 12, 30, 59])
         part = some_columns_of(open_source(STORES[name](tmp_path, A)), idx)
-        np.testing.assert_array_equal(StreamedMatrix(part, 4000) @ np.eye(6), A[:, idx])
+        np.testing.assert_array_equal(StreamedMatrix(part, 4000).times(np.eye(6)), A[:, idx])
 
     def test_the_columns_left_out_are_counted_while_rows_are_read(self):
         rows = Source("rows", (100, 1000), np.dtype(float), None)

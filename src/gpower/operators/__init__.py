@@ -1,21 +1,31 @@
-"""The matrix, seen only through products. `as_operator` is the only place that looks at the type of the data."""
+"""The matrix, seen only through products. `container_of` is the only place that looks at the type of the data."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, beside, is_device, largest
+from gpower._arrays import Array, is_device
 from gpower.operators.base import ClosedCounter, Operator, PassCounter, Restriction
-from gpower.operators.blocks import BlockMatrix, less
-from gpower.operators.in_memory import GRAMS_AT_ONCE, Covariance, DataMatrix
+from gpower.operators.blocks import BlockMatrix
+from gpower.operators.containers import Container
+from gpower.operators.covariance import Covariance
+from gpower.operators.data_matrix import DataMatrix, scaled
+from gpower.operators.dense import Dense
+from gpower.operators.device import Device
+from gpower.operators.distributed import DaskMatrix, is_dask
 from gpower.operators.moments import Moments, centred_gram, column_moments
+from gpower.operators.sources import open_source
+from gpower.operators.sparse import Sparse
+from gpower.operators.streamed import StreamedMatrix
 
 __all__ = [
     "BlockMatrix",
+    "Container",
     "Covariance",
     "DataMatrix",
     "Moments",
@@ -23,14 +33,58 @@ __all__ = [
     "PassCounter",
     "Restriction",
     "as_operator",
+    "container_of",
+    "recognised",
+    "register",
 ]
 
-#: Implicit centring loses eps·‖offset‖/‖deviation‖; beyond this relative error a centred copy is made.
-CENTRING_LOSS = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+#: An array, one on a device, a CSR or CSC matrix, or what stands for a matrix that is elsewhere.
+Table: TypeAlias = Any
+#: X as a container, given the bytes that may be taken for it (None: a share of what is free); None where it is no such.
+Recogniser = Callable[[object, float | None], Container | None]
+
+_RECOGNISERS: list[Recogniser] = []
+
+
+def register(recogniser: Recogniser) -> Recogniser:
+    """Let a kind of data be fitted: a function that turns X into its container, or gives None for any other X."""
+    _RECOGNISERS.append(recogniser)
+    return recogniser
+
+
+@register
+def _as_it_is(X: object, memory_limit: float | None) -> Container | None:
+    return X if isinstance(X, Container) else None
+
+
+@register
+def _from_dask(X: object, memory_limit: float | None) -> Container | None:
+    return DaskMatrix(X, memory_limit) if is_dask(X) else None
+
+
+@register
+def _from_store(X: object, memory_limit: float | None) -> Container | None:
+    source = open_source(X, memory_limit=memory_limit)
+    return None if source is None else StreamedMatrix(source, memory_limit)
+
+
+def recognised(X: object, memory_limit: float | None = None) -> Container | None:
+    """X as a container, where it is of a registered kind; None for a table in memory or on a device."""
+    found = (recogniser(X, memory_limit) for recogniser in _RECOGNISERS)
+    return next((container for container in found if container is not None), None)
+
+
+def container_of(X: Table) -> Container:
+    """X as a container: an array, one on a device, a CSR or CSC matrix, or whatever is registered."""
+    if isinstance(X, np.ndarray):
+        return Dense(X)
+    if sp.issparse(X):
+        return Sparse(X)
+    return Device(X) if is_device(X) else recognised(X) or Dense(np.asarray(X))
 
 
 def as_operator(
-    X: Any,
+    X: Table,
     *,
     center: bool = True,
     scale: bool = False,
@@ -38,6 +92,7 @@ def as_operator(
     covariance: bool = False,
     reduce: bool = True,
     double_sums: bool = False,
+    moments: Moments | None = None,
 ) -> tuple[Operator, Moments]:
     """A data matrix or a covariance as an operator, and the means and scales that it applies.
 
@@ -57,6 +112,8 @@ def as_operator(
         the ℓ2 problem depends alone.
     double_sums : bool
         Sum products with float32 data in float64; sums over blocks always are.
+    moments : Moments, optional
+        Those of X, where they are known already.
 
     Examples
     --------
@@ -68,56 +125,29 @@ def as_operator(
     if covariance:
         n = X.shape[0]
         return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0)
-    if sp.issparse(X) and not X.has_canonical_format:  # an entry stored in parts counts as their sum
-        X = X.copy()
-        X.sum_duplicates()
-    counter = PassCounter()
-    found = column_moments(X, center, scale, sample_weight, counter)
-    row_scale = None if sample_weight is None else np.sqrt(sample_weight).astype(X.dtype)
-    if is_device(X) and row_scale is not None:
-        row_scale = beside(X, row_scale)
-    column_scale = found.column_scale(X.dtype)
-    q, mean = None, None
+    counter, data = PassCounter(), container_of(X).prepared(double_sums)
+    found = moments or column_moments(data, center, scale, sample_weight, counter)
+    column_scale = found.column_scale(data.dtype)
+    data, left = _without_large_offsets(data, found) if center else (data, None)
+    if reduce and data.is_tall and not _stays(data, left):
+        counter.add(1)
+        S = centred_gram(data, left, sample_weight).astype(data.dtype, copy=False)
+        S = S if column_scale is None else scaled(S, column_scale)
+        return Covariance(S, ClosedCounter(counter.total) if data.is_remote else counter), found
+    row_scale = None if sample_weight is None else data.own(np.sqrt(sample_weight).astype(data.dtype))
+    q = None
     if center:
-        r = _ones(X) if row_scale is None else row_scale
+        r = data.own(np.ones(data.shape[0], data.dtype)) if row_scale is None else row_scale
         q = r / np.sqrt(np.sum(r * r))
-        X, mean = _without_large_offsets(X, found)
-    if reduce and _is_tall(X) and not (center and sp.issparse(X) and _cancels(found, X.dtype)):
-        S = centred_gram(X, mean, sample_weight, counter, double_sums)
-        if column_scale is not None:
-            S *= column_scale[:, None] * column_scale
-        return Covariance(S, counter=ClosedCounter(counter.total) if isinstance(X, BlockMatrix) else counter), found
-    norms = found.norms.astype(X.dtype)
-    double_sums = double_sums and X.dtype == np.float32 and not isinstance(X, BlockMatrix)
-    loss = largest(replace(found, mean=mean).centring_loss(X.dtype)) if mean is not None else 0.0
-    return DataMatrix(X, norms, q, row_scale, column_scale, mean, loss, double_sums, counter=counter), found
+    return DataMatrix(data, found.norms.astype(data.dtype), q, row_scale, column_scale, left, counter), found
 
 
-def _without_large_offsets(X: Any, found: Moments) -> tuple[Any, Array]:
-    """X less the means of the columns that implicit centring would lose digits of, and the means that remain."""
-    shift = np.where(found.centring_loss(X.dtype) > CENTRING_LOSS[X.dtype], found.mean, 0.0)
-    if not shift.any():
-        return X, found.mean
-    return X.shifted(shift) if isinstance(X, BlockMatrix) else less(X, shift), found.mean - shift
+def _without_large_offsets(X: Container, found: Moments) -> tuple[Container, Moments]:
+    """X less the means of the columns that implicit centring would lose digits of, and the moments that remain."""
+    shift = np.where(found.cancels(X.dtype), found.mean, 0.0).astype(X.dtype)
+    return (X.shifted(shift), replace(found, mean=found.mean - shift)) if shift.any() else (X, found)
 
 
-def _cancels(found: Moments, dtype: np.dtype) -> bool:
-    """Whether XᵀX − W mmᵀ of sparse data, centred afterwards, loses digits: the offset counts squared."""
-    eps = float(np.finfo(dtype).eps)
-    return bool(np.max(found.centring_loss(dtype) ** 2) > CENTRING_LOSS[dtype] * eps)
-
-
-def _ones(X: Any) -> Array:
-    """A one for every sample, where the data are."""
-    shape = (X.shape[0],)
-    return np.ones_like(X, shape=shape) if is_device(X) else np.ones(shape, X.dtype)
-
-
-def _is_tall(X: Any) -> bool:
-    """Whether the covariance takes at most half the room of the data, or little of the memory granted to blocks."""
-    p, n = X.shape
-    if is_device(X):
-        return False
-    if isinstance(X, BlockMatrix):
-        return X.axis == 0 and 2 * n <= p and 8 * n * n <= X.memory_limit / GRAMS_AT_ONCE
-    return bool(n * n < X.nnz if sp.issparse(X) else 2 * n <= p)
+def _stays(X: Container, left: Moments | None) -> bool:
+    """Whether tall data stay as they are: sparse ones at hand whose covariance would have to be centred row by row."""
+    return left is not None and X.is_sparse and not X.is_remote and bool(left.cancels(X.dtype, power=2).any())

@@ -11,22 +11,24 @@ coefficients u with x = A u when only AᵀA is known), provided that the product
 ``inner(X, Y, C)``           XᵀY, given also C = AᵀY where that saves work
 ``dual(X)``                  D with XᵀY = DᵀY for every represented Y
 ``gram(idx)``                A[:, idx]ᵀA[:, idx]
+``take(idx)``                the operator of A[:, idx], of the same representation
 ``restrict(idx)``            the operator of A[:, idx], small and contiguous, and the way back
 ============================ =============================================================
 
-Every product counts its share of a read of the matrix in ``passes``.
+What it says of itself is one value, `Traits`. Every product counts its share of a read of the matrix in ``passes``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, beside, column_dots, largest, to_host
-from gpower.operators.gathered import Gathered
+from gpower._arrays import Array, column_dots, is_device, largest, to_host
+from gpower.operators.containers import GATHER_SHARE
+from gpower.operators.dense import Dense
 
 
 @dataclass
@@ -58,28 +60,65 @@ class Restriction:
     lift: Callable[[Array], Array]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
+class Traits:
+    """What an operator says of itself; a deflated one says what its base does.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n_samples, n_features).
+    dtype : dtype
+        float32 or float64; every product is of this type.
+    has_samples : bool
+        Whether sample-space vectors are represented by their coordinates, one per sample.
+    is_sparse, is_remote : bool
+    widest_take, widest_gram : int
+        As the container says.
+    precision : float
+        Relative rounding error of a product with a column.
+    sample_radius : ndarray of shape (n_samples,) or None
+        Square roots of the sample weights, half-widths of the cube of ℓ1 variance; None for ones.
+    held : callable
+        Columns gathered from it as a container that sums as it does.
+    own : callable
+        A small array where the matrix is.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    widest_take: int
+    widest_gram: int
+    precision: float
+    has_samples: bool = True
+    is_sparse: bool = False
+    is_remote: bool = False
+    sample_radius: Array | None = None
+    held: Callable[[Array], Dense] = Dense
+    own: Callable[[Array], Array] = to_host
+
+    def gathers(self, count: int) -> bool:
+        """Whether so many columns may be gathered as an array."""
+        return self.has_samples and not self.is_sparse and count <= self.widest_take
+
+
+def nonzero_rows(T: Array) -> Array:
+    """Indices of the rows of T that are not all zero, on the host; all of them where those on a device are many."""
+    used: Array = T[:, 0] if T.shape[1] == 1 else np.any(T, axis=1)
+    if is_device(T) and int(np.count_nonzero(used)) > GATHER_SHARE * T.shape[0]:
+        return np.arange(T.shape[0])
+    return to_host(used.nonzero()[0])
+
+
 class Operator(ABC):
-    """A matrix known through its products; see the table of this module."""
+    """A matrix known through its products; see the table of this module. `counter` counts its reads."""
 
-    counter: PassCounter = field(default_factory=PassCounter)
-    gathered: Gathered = field(default_factory=Gathered)
-
-    #: Whether sample-space vectors are represented by their coordinates, one per sample.
-    has_samples = True
-
-    #: Whether products with data in single precision are summed in double.
-    double_sums = False
+    counter: PassCounter
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """(n_samples, n_features)."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype:
-        """float32 or float64; every product is of this type."""
+    def traits(self) -> Traits:
+        """What it says of itself."""
 
     @property
     @abstractmethod
@@ -87,47 +126,81 @@ class Operator(ABC):
         """Euclidean norms of the columns, (n_features,)."""
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """(n_samples, n_features)."""
+        return self.traits.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32 or float64; every product is of this type."""
+        return self.traits.dtype
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether sample-space vectors are represented by their coordinates, one per sample."""
+        return self.traits.has_samples
+
+    @property
     def is_sparse(self) -> bool:
         """Whether columns stored densely would take much more room than the matrix."""
-        return False
-
-    @property
-    def widest_gram(self) -> int:
-        """Number of columns whose Gram matrix still takes little room beside the matrix."""
-        return self.shape[1]
-
-    @property
-    def precision(self) -> float:
-        """Relative rounding error of a product with a column."""
-        return float(np.finfo(self.dtype).eps)
-
-    @property
-    def noise(self) -> float:
-        """Norm below which a column that something was subtracted from is rounding."""
-        return 1e3 * self.precision * largest(self.column_norms)
+        return self.traits.is_sparse
 
     @property
     def is_remote(self) -> bool:
         """Whether a step on the whole matrix costs much more than arithmetic with a few gathered columns."""
-        return False
+        return self.traits.is_remote
 
     @property
     def widest_take(self) -> int:
         """Number of columns that may be gathered at once."""
-        return self.shape[1]
+        return self.traits.widest_take
+
+    @property
+    def widest_gram(self) -> int:
+        """Number of columns whose Gram matrix still takes little room beside the matrix."""
+        return self.traits.widest_gram
 
     @property
     def sample_radius(self) -> Array | None:
         """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
-        return None
+        return self.traits.sample_radius
+
+    @property
+    def noise(self) -> float:
+        """Norm below which a column that something was subtracted from is rounding."""
+        return 1e3 * self.traits.precision * largest(self.column_norms)
+
+    @property
+    def passes(self) -> float:
+        """Reads of the matrix so far."""
+        return self.counter.total
+
+    @property
+    def taken_counter(self) -> PassCounter:
+        """Who counts the reads of columns taken: this operator, unless they were brought in from elsewhere."""
+        return PassCounter() if self.is_remote else self.counter
+
+    @property
+    def total_variance(self) -> float:
+        """‖A‖² (Frobenius), the trace of AᵀA."""
+        norms = self.column_norms.astype(np.float64)
+        return float(norms @ norms)
+
+    def own(self, values: Array) -> Array:
+        """A small array where the matrix is."""
+        return self.traits.own(values)
 
     @abstractmethod
     def correlate(self, X: Array) -> Array:
         """AᵀX."""
 
-    @abstractmethod
     def combine(self, T: Array) -> Array:
         """A T."""
+        return self.combine_rows(T, nonzero_rows(T))
+
+    @abstractmethod
+    def combine_rows(self, T: Array, rows: Array) -> Array:
+        """A T, where only these rows of T are not zero."""
 
     @abstractmethod
     def columns(self, idx: Array) -> Array:
@@ -136,6 +209,38 @@ class Operator(ABC):
     @abstractmethod
     def take(self, idx: Array) -> Operator:
         """The operator of A[:, idx], of the same representation."""
+
+    @abstractmethod
+    def gram(self, idx: Array) -> Array:
+        """A[:, idx]ᵀA[:, idx], on the host."""
+
+    @abstractmethod
+    def restrict(self, idx: Array) -> Restriction:
+        """A[:, idx], gathered once, for an ascent of its own."""
+
+    def parts(self) -> tuple[Operator, Array, Array, Array]:
+        """The operator that components were removed from, and Y, D and Z of those; see `Deflated`."""
+        p, n = self.shape
+        empty = np.zeros_like(self.column_norms, shape=(p, 0))
+        return self, empty, empty, np.zeros_like(empty, shape=(n, 0))
+
+    def gathering(self) -> Operator:
+        """The same operator, remembering the columns that were last gathered; itself where none ever are."""
+        return self
+
+    def holds(self, idx: Array) -> bool:
+        """Whether some columns are gathered already."""
+        return False
+
+    def sample_gram(self, idx: Array) -> Array:
+        """A[:, idx]A[:, idx]ᵀ of an operator with samples, a sum over blocks of columns, each a small part of it."""
+        p, n = self.shape
+        K = np.zeros((p, p), self.dtype)
+        step = max(64, n // 16)
+        for i in range(0, idx.size, step):
+            A = self.columns(idx[i : i + step])
+            K += to_host(A @ A.T)
+        return K
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
         """XᵀY, where C = AᵀY."""
@@ -149,35 +254,26 @@ class Operator(ABC):
         """D such that XᵀY is DᵀY for every represented Y."""
         return X
 
-    @abstractmethod
-    def gram(self, idx: Array) -> Array:
-        """A[:, idx]ᵀA[:, idx]."""
 
-    def own(self, values: Array) -> Array:
-        """A small array where the matrix is."""
-        norms = self.column_norms
-        return to_host(values) if isinstance(norms, np.ndarray) else beside(norms, values)
+class Wrapper(Operator):
+    """An operator made of another, `base`, which says of itself what that does."""
+
+    base: Operator
 
     def in_double(self) -> Operator:
         """The same in float64."""
         raise NotImplementedError
 
     @property
-    def taken_counter(self) -> PassCounter:
-        """Who counts the reads of columns taken: this operator, unless they were brought in from elsewhere."""
-        return PassCounter() if self.is_remote else self.counter
+    def traits(self) -> Traits:
+        """As the base."""
+        return self.base.traits
 
     @property
-    def passes(self) -> float:
-        """Reads of the matrix so far."""
-        return self.counter.total
+    def noise(self) -> float:
+        """As the base: what was there before anything was subtracted is what rounds."""
+        return self.base.noise
 
-    @property
-    def total_variance(self) -> float:
-        """‖A‖² (Frobenius), the trace of AᵀA."""
-        norms = self.column_norms.astype(np.float64)
-        return float(norms @ norms)
-
-    @abstractmethod
-    def restrict(self, idx: Array) -> Restriction:
-        """A[:, idx], gathered once, for an ascent of its own."""
+    def dual(self, X: Array) -> Array:
+        """As the base."""
+        return self.base.dual(X)

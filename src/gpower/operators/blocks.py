@@ -2,65 +2,68 @@
 
 Every product is the same small function of each block, and a sum or a concatenation of what comes back. Where the
 blocks live decides only how the functions are run: `StreamedMatrix` reads one block after the other, `DaskMatrix` sends
-the function to the block. To an operator a block matrix looks like an array: ``X @ T``, ``X.T @ Y``, ``X[:, idx]``.
+the function to the block. A block is a container itself, in the memory of whoever works on it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, product
+from gpower._arrays import Array
+from gpower.operators.containers import BadEntry, InMemory, SummedOnce
+from gpower.operators.dense import Dense
+from gpower.operators.sparse import Block, canonical, in_memory
 
+#: Of the memory granted, columns gathered may take one part in so many, a Gram matrix one part in so many.
+GATHERED_AT_ONCE, GRAMS_AT_ONCE = 4, 8
+#: Rows whose medians shift the matrix before its moments are summed.
+FIRST_ROWS = 32
+
+R = TypeVar("R")
 #: A function of a block and of what is its share of the arguments.
-Work = Callable[..., Any]
-Share = tuple[Any, ...] | None
+Work = Callable[..., R]
+#: What is a block's share of the arguments of a function; None leaves the block alone.
+Share = tuple[object, ...] | None
 
 
-class BlockMatrix(ABC):
+class BlockMatrix(SummedOnce):
     """Rows or columns in blocks; dense blocks, or CSR ones.
 
     Attributes
     ----------
-    shape : tuple of int
-    dtype : dtype
-        float32 or float64.
     axis : {0, 1}
         Whether blocks are of rows or of columns.
     edges : ndarray of int
         Where blocks begin, and the end of the last one.
-    sparse : bool
-    names : tuple of str or None
-        Names of the columns, where they are known.
     memory_limit : float
         Bytes that gathered columns, Gram matrices and blocks in use may take.
+    checked_later : bool
+        Whether entries are looked at when they are projected, in the same read.
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype
     axis: int
     edges: Array
-    sparse: bool
     memory_limit: float
-    names: tuple[str, ...] | None = None
+    is_remote = True
+    whereabouts = "in blocks, on disk or on a cluster"
 
     @abstractmethod
-    def pieces(self, work: Work, shares: Sequence[Share]) -> list[Any]:
+    def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
         """``work(block, *share)`` for every block, in their order; a block without a share is left alone."""
 
     @abstractmethod
-    def total(self, work: Work, shares: Sequence[Share]) -> Any:
+    def total(self, work: Work[Array], shares: Sequence[Share]) -> Array:
         """The sum of ``work(block, *share)`` over the blocks in float64, always in the same order."""
 
     @property
-    def ndim(self) -> int:
-        """Two."""
-        return 2
+    def checked_later(self) -> bool:
+        """Blocks of rows are."""
+        return self.axis == 0
 
     @property
     def size(self) -> int:
@@ -72,58 +75,114 @@ class BlockMatrix(ABC):
         """Number of blocks."""
         return len(self.edges) - 1
 
+    @property
+    def widest_take(self) -> int:
+        """As many as fit into the memory granted to them."""
+        return int(self.memory_limit / (GATHERED_AT_ONCE * self.dtype.itemsize * self.shape[0]))
+
+    @property
+    def widest_gram(self) -> int:
+        """As many as fit into the memory granted to their Gram matrix."""
+        return int(np.sqrt(self.memory_limit / (GRAMS_AT_ONCE * self.dtype.itemsize)))
+
+    @property
+    def is_tall(self) -> bool:
+        """Twice as many samples as variables, and a covariance that takes little of the memory granted."""
+        p, n = self.shape
+        return self.axis == 0 and 2 * n <= p and 8 * n * n <= self.memory_limit / GRAMS_AT_ONCE
+
+    def share(self, idx: Array) -> float:
+        """Blocks of rows are read whole."""
+        return float(len(idx) > 0) if self.axis == 0 else super().share(idx)
+
+    def picks(self, count: int) -> bool:
+        """Blocks of rows are not worth being picked from."""
+        return self.axis == 1 and super().picks(count)
+
     def slices(self) -> list[slice]:
         """The rows or columns of every block."""
         return [slice(int(lo), int(hi)) for lo, hi in zip(self.edges[:-1], self.edges[1:], strict=True)]
 
-    def shares(self, *arguments: Any) -> list[Share]:
+    def shares(self, *arguments: object) -> list[Share]:
         """The same arguments for every block."""
         return [arguments] * self.n_blocks
 
-    @property
-    def T(self) -> Transposed:
-        """For products with the transpose."""
-        return Transposed(self)
-
-    def __matmul__(self, T: Array) -> Array:
+    def times(self, T: Array) -> Array:
+        """X T."""
         if self.axis == 0:
             return np.concatenate(self.pieces(times, self.shares(T)))
-        return np.asarray(self.total(times, [(T[part],) for part in self.slices()]), self.dtype)
+        return self.total(times, [(T[part],) for part in self.slices()]).astype(self.dtype)
 
-    def __getitem__(self, key: tuple[slice, Array]) -> Any:
-        """Columns ``X[:, idx]``, dense by column or CSC."""
-        rows, idx = key
-        if rows != slice(None):
-            raise NotImplementedError("A block matrix gives columns, X[:, idx], and no other part.")
+    def transposed_times(self, Y: Array) -> Array:
+        """XᵀY."""
+        if self.axis == 1:
+            return np.concatenate(self.pieces(transposed_times, self.shares(Y)))
+        return self.total(transposed_times, [(Y[part],) for part in self.slices()]).astype(self.dtype)
+
+    def part(self, idx: Array) -> InMemory:
+        """Some columns in memory, dense or CSC."""
         idx = np.asarray(idx)
         if idx.size == 0:
-            empty = np.zeros((self.shape[0], 0), self.dtype)
-            return sp.csc_array(empty) if self.sparse else empty
+            none = np.zeros((self.shape[0], 0), self.dtype)
+            return in_memory(sp.csc_array(none) if self.is_sparse else none)
         if self.axis == 0:
-            parts = self.pieces(some_columns, self.shares(idx))
-            return sp.vstack(parts, format="csc") if self.sparse else np.concatenate(parts, axis=0)
+            return self._joined(self.pieces(some_columns, self.shares(idx)), 0)
         owner = np.searchsorted(self.edges, idx, side="right") - 1
         order = np.argsort(owner, kind="stable")
         held = np.split(idx[order], np.searchsorted(owner[order], np.arange(1, self.n_blocks)))
         shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
-        parts = self.pieces(some_columns, shares)
-        found = sp.hstack(parts, format="csc") if self.sparse else np.concatenate(parts, axis=1)
-        return found[:, np.argsort(order)]
+        return self._joined(self.pieces(some_columns, shares), 1).part(np.argsort(order))
 
-    def share(self, idx: Array) -> float:
-        """Of a read of the matrix, what it takes to gather some columns: blocks of rows are read whole."""
-        return float(len(idx) > 0) if self.axis == 0 else len(idx) / self.shape[1]
+    def _joined(self, parts: Sequence[Block], axis: int) -> InMemory:
+        """Parts of columns, or columns beside each other."""
+        if self.is_sparse:
+            return in_memory((sp.hstack if axis else sp.vstack)(parts, format="csc"))
+        return Dense(np.concatenate(parts, axis=axis))
 
-    @abstractmethod
-    def shifted(self, shift: Array) -> BlockMatrix:
-        """The matrix less a constant per column, subtracted from each block when it is used."""
+    def dense(self) -> Array:
+        """All of it in memory."""
+        return self.part(np.arange(self.shape[1])).dense()
 
-    def first_bad(self) -> tuple[int, int] | None:
-        """Row and column of the first entry that is not finite, None if there is none."""
-        for part, place in zip(self.slices(), self.pieces(bad_place, self.shares()), strict=True):
-            if place is not None:
-                return (place[0] + part.start, place[1]) if self.axis == 0 else (place[0], place[1] + part.start)
-        return None
+    def held(self, A: Array) -> Dense:
+        """An array in memory."""
+        return Dense(A)
+
+    def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
+        """A sum over blocks of rows: as few numbers travel as the answer has."""
+        if self.axis == 1:
+            return self.part(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
+        return self.total(gram, [(mean, w, idx) for w in self._weights(weight)])
+
+    def _weights(self, weight: Array | None) -> list[Array | None]:
+        """The weights of the samples of every block."""
+        return [None if weight is None else weight[part] if self.axis == 0 else weight for part in self.slices()]
+
+    def moments(self, weight: Array | None, total: float) -> tuple[Array, Array, float]:
+        """Of whole columns each block by itself."""
+        if self.axis == 0:
+            return super().moments(weight, total)
+        mean, deviation = np.concatenate(self.pieces(moments, self.shares(weight, total)), axis=1)
+        return mean, deviation, 1.0
+
+    def sums_about(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+        """Block by block."""
+        if self.axis == 0:
+            sums = self.total(sums_about, [(shift, w) for w in self._weights(weight)])
+        else:
+            parts = self.pieces(sums_about, [(shift[part], weight) for part in self.slices()])
+            sums = np.concatenate(parts, axis=1)
+        return sums[0], sums[1]
+
+    def typical(self, weight: Array | None) -> Array:
+        """The median of the first samples of some weight."""
+        first = self.head(FIRST_ROWS)
+        if weight is not None:
+            first = first[weight[: len(first)] > 0]
+        return np.asarray(np.median(first, axis=0) if len(first) else np.zeros(self.shape[1])).astype(self.dtype)
+
+    def again(self, lost: Array) -> tuple[Array | slice, SummedOnce, float]:
+        """All of them."""
+        return slice(None), self, 1.0
 
     def head(self, count: int) -> Array:
         """The first rows, dense."""
@@ -132,86 +191,80 @@ class BlockMatrix(ABC):
         shares = [(count - part.start,) if part.start < count else None for part in self.slices()]
         return np.concatenate(self.pieces(first_rows, shares))
 
+    def bad_entry(self, suspected: bool, allow_nan: bool) -> BadEntry | None:
+        """The first by row within the first block that has one."""
+        if self.checked_later and not suspected:
+            return None
+        return self._first_bad(self.pieces(bad_place, self.shares()))
 
-@dataclass(frozen=True)
-class Transposed:
-    """Xᵀ of a block matrix X, for products."""
+    def _first_bad(self, places: Sequence[tuple[int, int] | None]) -> BadEntry | None:
+        """The first entry that is not finite, from where each block has its first one."""
+        for part, place in zip(self.slices(), places, strict=True):
+            if place is not None:
+                down, right = (part.start, 0) if self.axis == 0 else (0, part.start)
+                return BadEntry(place[0] + down, place[1] + right)
+        return None
 
-    matrix: BlockMatrix
+    def project(self, loadings: Array, mean: Array) -> Array:
+        """Blocks of rows are looked through for holes in the same read."""
+        if self.axis == 1:
+            return super().project(loadings, mean)
+        found = self.pieces(projected_and_checked, self.shares(loadings, mean))
+        bad = self._first_bad([place for _, place in found])
+        if bad is not None:
+            raise bad.error(bad.column)
+        return np.concatenate([scores for scores, _ in found])
 
-    def __matmul__(self, Y: Array) -> Array:
-        X = self.matrix
-        if X.axis == 1:
-            return np.concatenate(X.pieces(transposed_times, X.shares(Y)))
-        return np.asarray(X.total(transposed_times, [(Y[part],) for part in X.slices()]), X.dtype)
 
-
-def as_block(block: Any, dtype: np.dtype) -> Any:
+def as_block(block: Block, dtype: np.dtype) -> Block:
     """A block of numbers of the type that is worked with; an entry stored in parts counts as their sum."""
     if not sp.issparse(block):
         return np.asarray(block).astype(dtype, copy=False)
-    own = block.format in ("csr", "csc")
-    block = (block if own else block.tocsr()).astype(dtype, copy=False)
-    if not block.has_canonical_format:
-        block = block.copy()
-        block.sum_duplicates()
-    return block
+    stored = block if block.format in ("csr", "csc") else block.tocsr()
+    return canonical(stored.astype(dtype, copy=False))
 
 
-def less(X: Any, shift: Array) -> Any:
-    """X less a constant per column, a copy; of a sparse matrix only where entries are stored.
-
-    A column of a sparse matrix whose offset is worth subtracting has every entry stored, or it would vary by as much
-    as its mean.
-    """
-    shift = shift.astype(X.dtype)
-    if not sp.issparse(X):
-        return X - shift
-    shifted = X.copy()
-    cols = X.indices if X.format == "csr" else np.repeat(np.arange(X.shape[1]), np.diff(X.indptr))
-    shifted.data -= shift[cols]
-    return shifted
-
-
-def times(block: Any, T: Array) -> Array:
+def times(block: InMemory, T: Array) -> Array:
     """block @ T."""
-    return product(block, T)
+    return block.times(T)
 
 
-def transposed_times(block: Any, Y: Array) -> Array:
+def transposed_times(block: InMemory, Y: Array) -> Array:
     """blockᵀ @ Y."""
-    return product(block.T, Y)
+    return block.transposed_times(Y)
 
 
-def some_columns(block: Any, idx: Array) -> Any:
+def some_columns(block: InMemory, idx: Array) -> Block:
     """Some columns of a block."""
-    return block[:, idx]
+    return block.part(idx).A
 
 
-def first_rows(block: Any, count: int) -> Array:
+def first_rows(block: InMemory, count: int) -> Array:
     """The first rows of a block, dense."""
-    rows = block[:count]
-    return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+    return block.head(count)
 
 
-def not_finite(row: int, column: Any) -> ValueError:
-    """What to say of an entry that is not finite."""
-    return ValueError(
-        f"Input X contains NaN or infinity (inf), first in row {row} (counted from 0), column {column}. "
-        "Drop or replace those entries."
-    )
+def gram(block: InMemory, mean: Array | None, weight: Array | None, idx: Array | None) -> Array:
+    """(B − mean)ᵀ diag(w) (B − mean) of one block of rows, or of some of its columns."""
+    return block.gram(mean, weight, idx)
 
 
-def bad_place(block: Any) -> tuple[int, int] | None:
-    """Row and column, within a block, of its first entry that is not finite."""
-    values = block.data if sp.issparse(block) else block
-    bad = ~np.isfinite(values)
-    if not bad.any():
-        return None
-    if sp.issparse(block):
-        entries = block.tocoo()
-        rows, columns = entries.row[bad], entries.col[bad]
-    else:
-        rows, columns = np.nonzero(bad)
-    first = np.lexsort((columns, rows))[0]
-    return int(rows[first]), int(columns[first])
+def moments(block: InMemory, weight: Array | None, total: float) -> Array:
+    """Means and norms of the deviations from them of a block of whole columns, (2, n)."""
+    return np.stack(block.moments(weight, total)[:2])
+
+
+def sums_about(block: InMemory, shift: Array, weight: Array | None) -> Array:
+    """Sums of x − shift and of its squares over the rows of one block, (2, n)."""
+    return np.stack(block.sums_about(shift, weight))
+
+
+def bad_place(block: InMemory) -> tuple[int, int] | None:
+    """Where a block holds the first value that is not finite."""
+    return block.first_bad_place()
+
+
+def projected_and_checked(block: InMemory, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
+    """Scores of a block, and where it holds the first value that is not finite."""
+    with np.errstate(all="ignore"):
+        return block.project(loadings, mean), block.first_bad_place()

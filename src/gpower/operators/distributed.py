@@ -11,18 +11,25 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array
-from gpower.operators.blocks import BlockMatrix, Share, Work, as_block, bad_place, less, not_finite
+from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
+from gpower.operators.containers import BadEntry, InMemory
 from gpower.operators.sources import open_source
+from gpower.operators.sparse import Block, in_memory
 from gpower.operators.streamed import MEMORY_SHARE, Source, StoreError, free_memory, read_block
+
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.delayed import Delayed
+    from distributed import Client, Future
 
 #: Share of the workers' memory that blocks may take before they spill to disk.
 PERSISTED_SHARE = 0.55
@@ -30,6 +37,8 @@ PERSISTED_SHARE = 0.55
 BLOCK_BYTES = 1 << 26
 #: Seconds to wait for a scheduler.
 TIMEOUT = 10.0
+#: What Dask tells a function of its chunk, by the number of the argument.
+ChunkInfo = Mapping[int, Mapping[str, Sequence[tuple[int, int]]]]
 #: What a cluster that is gone makes Dask raise, here by name so that Dask need not be imported.
 _LOST = ("CommClosedError", "CancelledError", "FuturesCancelledError", "KilledWorker", "TimeoutError")
 
@@ -38,12 +47,12 @@ class ClusterError(OSError):
     """A cluster that is gone, or whose workers die at the same task again and again."""
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: object) -> bool:
     """Whether X is a Dask array, without importing Dask."""
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks")
 
 
-def from_store(path: Any, key: str | None = None, block_bytes: int = BLOCK_BYTES) -> Any:
+def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes: int = BLOCK_BYTES) -> DaskArray:
     """A store on disk as a Dask array whose blocks each worker reads for itself; all must see the path.
 
     Parameters
@@ -75,7 +84,7 @@ def from_store(path: Any, key: str | None = None, block_bytes: int = BLOCK_BYTES
     return da.concatenate(parts, axis=source.axis)
 
 
-def _read(path: str, key: str | None, lo: int, hi: int) -> Any:
+def _read(path: str, key: str | None, lo: int, hi: int) -> Block:
     """Some rows or columns of a store, read where this runs."""
     return read_block(_opened(path, key, os.stat(path).st_mtime_ns), lo, hi)
 
@@ -99,20 +108,24 @@ class DaskMatrix(BlockMatrix):
         Bytes that gathered columns may take on this machine; by default a quarter of its free memory.
     """
 
-    def __init__(self, X: Any, memory_limit: float | None = None) -> None:
+    def __init__(self, X: DaskArray, memory_limit: float | None = None) -> None:
         X = _checked(X)
         self.array = X
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.axis = 1 if X.numblocks[1] > 1 else 0
         self.edges = np.concatenate([[0], np.cumsum(X.chunks[self.axis])]).astype(int)
-        self.sparse = sp.issparse(X._meta)
+        self.is_sparse = sp.issparse(X._meta)
         self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
         self.client = _client()
-        self.nbytes = self.size * self.dtype.itemsize
+
+    @property
+    def checked_later(self) -> bool:
+        """Always: what is lazy is looked at when it is computed."""
+        return True
 
     @cached_property
-    def blocks(self) -> list[Any]:
+    def blocks(self) -> list[Delayed] | list[Future]:
         """The blocks: on the workers from the first product on, or lazy where there are none."""
         lazy = [_delayed(_held)(block, self.dtype) for block in self.array.to_delayed().ravel()]
         if self.client is None:
@@ -120,29 +133,20 @@ class DaskMatrix(BlockMatrix):
         self._check_room()
         return list(self.client.compute(lazy, retries=2))
 
-    def lazily(self, work: Work, loadings: Array, mean: Array) -> Any:
-        """``work(block, loadings, mean)`` of every block of rows, as a Dask array that is computed when it is used.
-
-        So are its entries looked at: one that is not finite is named then.
-        """
+    def project(self, loadings: Array, mean: Array) -> DaskArray:
+        """Scores as a Dask array that is computed when it is used; an entry that is not finite is named then."""
         rows = self.array.rechunk({1: self.shape[1]})
         chunks = (rows.chunks[0], (loadings.shape[1],))
-        arguments = {"work": work, "dtype_in": self.dtype, "shares": (loadings, mean)}
         meta = np.empty((0, 0), self.dtype)
-        return rows.map_blocks(_finite_piece, **arguments, chunks=chunks, dtype=self.dtype, meta=meta)
-
-    @property
-    def nnz(self) -> int:
-        """Entries, stored or not: counting would read the matrix."""
-        return self.size
+        return rows.map_blocks(_scores, loadings=loadings, mean=mean, chunks=chunks, dtype=self.dtype, meta=meta)
 
     def _check_room(self) -> None:
         """Say before the work that the blocks will not fit the workers' memory."""
         workers = self.client.scheduler_info()["workers"].values()
-        granted = sum(worker["memory_limit"] for worker in workers)
-        if granted and not self.sparse and self.nbytes > PERSISTED_SHARE * granted:
+        granted, needed = sum(worker["memory_limit"] for worker in workers), self.size * self.dtype.itemsize
+        if granted and not self.is_sparse and needed > PERSISTED_SHARE * granted:
             warnings.warn(
-                f"The matrix takes {self.nbytes / 1e9:.3g} GB, more than {PERSISTED_SHARE:.0%} of the "
+                f"The matrix takes {needed / 1e9:.3g} GB, more than {PERSISTED_SHARE:.0%} of the "
                 f"{granted / 1e9:.3g} GB that the workers have; blocks will spill to disk. Use more workers.",
                 UserWarning,
                 stacklevel=2,
@@ -151,27 +155,26 @@ class DaskMatrix(BlockMatrix):
     def shifted(self, shift: Array) -> DaskMatrix:
         """The same matrix less a constant per column."""
         numbers = self.array.astype(self.dtype)
-        if not self.sparse:
+        if not self.is_sparse:
             return DaskMatrix(numbers - shift.astype(self.dtype), self.memory_limit)
         cut = [shift if self.axis == 0 else shift[part] for part in self.slices()]
         place = self.axis  # of a block's number among the two of `block_id`
 
-        def moved(block: Any, block_id: Any = None) -> Any:
-            return less(as_block(block, block.dtype), cut[block_id[place]]) if block_id else block
+        def moved(block: Block, block_id: tuple[int, int] | None = None) -> Block:
+            return in_memory(as_block(block, block.dtype)).shifted(cut[block_id[place]]).A if block_id else block
 
         return DaskMatrix(numbers.map_blocks(moved, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
 
-    def pieces(self, work: Work, shares: Sequence[Share]) -> list[Any]:
+    def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
         """What `work` makes of every block with a share."""
         wanted = [i for i, share in enumerate(shares) if share is not None]
         if self.client is None:
             return list(_compute([_delayed(_piece)(self.blocks[i], work, shares[i]) for i in wanted]))
-        results: dict[int, Any] = {}
-        for group, found in self._by_worker(_pieces, work, shares, wanted):
-            results.update(zip(group, found, strict=True))
+        grouped = self._by_worker(_pieces, work, shares, wanted)
+        results = {i: piece for group, found in grouped for i, piece in zip(group, found, strict=True)}
         return [results[i] for i in wanted]
 
-    def total(self, work: Work, shares: Sequence[Share]) -> Any:
+    def total(self, work: Work[Array], shares: Sequence[Share]) -> Array:
         """The sum of it in float64, over the blocks of each worker there, then over workers.
 
         What rounding loses of each addition is kept and added at the end, so that the sum does not depend on which
@@ -179,16 +182,16 @@ class DaskMatrix(BlockMatrix):
         """
         wanted = [i for i, share in enumerate(shares) if share is not None]
         if self.client is None:
-            results = _compute([_delayed(_piece)(self.blocks[i], work, shares[i]) for i in wanted])
-            return np.sum(_added((result, 0.0) for result in results), axis=0)
+            pieces = self.pieces(work, shares)
+            return np.sum(_added((piece, 0.0) for piece in pieces), axis=0)
         found = self._by_worker(_sum, work, shares, wanted)
         return np.sum(_added(result for _, result in found), axis=0)
 
     def _by_worker(
-        self, fused: Work, work: Work, shares: Sequence[Share], wanted: list[int]
-    ) -> list[tuple[list[int], Any]]:
+        self, fused: Work[R], work: Work[object], shares: Sequence[Share], wanted: list[int]
+    ) -> list[tuple[list[int], R]]:
         """One task per worker over the blocks that it holds, in the order of their first blocks."""
-        tasks: list[Any] = []
+        tasks: list[Future] = []
         try:
             groups = self._owners(wanted)
             with _large_arguments():
@@ -202,20 +205,20 @@ class DaskMatrix(BlockMatrix):
             raise
         return [(group, result) for (_, group), result in zip(groups, found, strict=True)]
 
-    def _submitted(self, owner: str | None, fused: Work, group: list[int], work: Work, shares: Sequence[Share]) -> Any:
+    def _submitted(
+        self,
+        owner: str | None,
+        fused: Work[object],
+        group: list[int],
+        work: Work[object],
+        shares: Sequence[Share],
+    ) -> Future:
         """One task, better run where its blocks are than anywhere else, but run it must."""
-        return self.client.submit(
-            fused,
-            [self.blocks[i] for i in group],
-            work,
-            [shares[i] for i in group],
-            workers=[owner] if owner else None,
-            allow_other_workers=bool(owner),
-            pure=False,
-            retries=2,
-        )
+        arguments = [self.blocks[i] for i in group], work, [shares[i] for i in group]
+        where = {"workers": [owner] if owner else None, "allow_other_workers": bool(owner)}
+        return self.client.submit(fused, *arguments, **where, pure=False, retries=2)
 
-    def _cancel(self, tasks: list[Any]) -> None:
+    def _cancel(self, tasks: list[Future]) -> None:
         """Stop what is in flight, blocks that are still being read included; a lost cluster has nothing to stop."""
         blocks = self.__dict__.pop("blocks", [])
         with suppress(Exception):
@@ -243,17 +246,17 @@ class DaskMatrix(BlockMatrix):
 class _Block:
     """A block on a worker, put at an even address the first time it is used after a move."""
 
-    def __init__(self, block: Any) -> None:
+    def __init__(self, block: Block) -> None:
         self.block = block
 
-    def get(self) -> Any:
+    def get(self) -> InMemory:
         """The block, aligned."""
         if sp.issparse(self.block):
-            for name in ("data", "indices", "indptr"):
-                setattr(self.block, name, _aligned(getattr(self.block, name)))
+            stored = self.block
+            stored.data, stored.indices, stored.indptr = map(_aligned, (stored.data, stored.indices, stored.indptr))
         else:
             self.block = _aligned(self.block)
-        return self.block
+        return in_memory(self.block)
 
     def __sizeof__(self) -> int:
         """What Dask counts as its memory."""
@@ -265,39 +268,40 @@ def _aligned(array: Array) -> Array:
     return array if array.flags.aligned else np.array(array, order="K", copy=True)
 
 
-def _held(block: Any, dtype: np.dtype) -> _Block:
+def _held(block: Block, dtype: np.dtype) -> _Block:
     """A chunk as it stays on its worker: numbers of the type that is worked with."""
     return _Block(as_block(block, dtype))
 
 
-def _piece(block: _Block, work: Work, share: Share) -> Any:
+def _piece(block: _Block, work: Work[R], share: Share) -> R:
     """One block's result; values that are not finite are named later."""
     with np.errstate(all="ignore"):
         return work(block.get(), *(share or ()))
 
 
-def _finite_piece(block: Any, work: Work, dtype_in: np.dtype, shares: Any, block_info: Any = None) -> Any:
-    """The result of a chunk that must hold numbers throughout."""
-    place = bad_place(block)
+def _scores(block: Block, loadings: Array, mean: Array, block_info: ChunkInfo | None = None) -> Array:
+    """The scores of a chunk that must hold numbers throughout."""
+    table = in_memory(as_block(block, loadings.dtype))
+    place = table.first_bad_place()
     if place is not None:
-        raise not_finite(place[0] + (block_info[0]["array-location"][0][0] if block_info else 0), place[1])
-    return work(as_block(block, dtype_in), *shares)
+        above = block_info[0]["array-location"][0][0] if block_info else 0
+        raise BadEntry(place[0] + above, place[1]).error(place[1])
+    return table.project(loadings, mean)
 
 
-def _pieces(blocks: list[_Block], work: Work, shares: list[Share]) -> list[Any]:
+def _pieces(blocks: list[_Block], work: Work[R], shares: list[Share]) -> list[R]:
     """The results of a worker's blocks."""
     return [_piece(block, work, share) for block, share in zip(blocks, shares, strict=True)]
 
 
-def _sum(blocks: list[_Block], work: Work, shares: list[Share]) -> Array:
+def _sum(blocks: list[_Block], work: Work[Array], shares: list[Share]) -> Array:
     """Their sum, and what rounding lost of it."""
     return _added((_piece(block, work, share), 0.0) for block, share in zip(blocks, shares, strict=True))
 
 
-def _added(terms: Iterable[Any]) -> Array:
+def _added(terms: Iterable[tuple[Array, Array | float] | Array]) -> Array:
     """Sum of pairs (number, what was lost of it) as such a pair: each addition's own loss is kept (Knuth's TwoSum)."""
-    total: Any = 0.0
-    lost: Any = 0.0
+    total, lost = np.zeros(()), np.zeros(())
     for term, missing in terms:
         grown = total + np.asarray(term, np.float64)
         back = grown - total
@@ -306,19 +310,19 @@ def _added(terms: Iterable[Any]) -> Array:
     return np.stack([total, lost])
 
 
-def _delayed(function: Any) -> Any:
+def _delayed(function: Work[object]) -> Delayed:
     import dask
 
     return dask.delayed(function, pure=False)
 
 
-def _compute(tasks: list[Any]) -> Any:
+def _compute(tasks: list[Delayed]) -> Sequence[R]:
     import dask
 
     return dask.compute(*tasks, scheduler="threads")
 
 
-def _large_arguments() -> Any:
+def _large_arguments() -> AbstractContextManager[None]:
     """Dask warns of tasks with large arguments; ours are the vectors of a product, which must travel."""
     import dask
 
@@ -330,8 +334,8 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
 
 
-def _client() -> Any:
-    """The user's client, if there is one."""
+def _client() -> Client:
+    """The user's client; None if there is none."""
     try:
         from distributed import get_client
 
@@ -340,7 +344,7 @@ def _client() -> Any:
         return None
 
 
-def connect(address: str, timeout: float | None = None) -> Any:
+def connect(address: str, timeout: float | None = None) -> Client:
     """A client of the cluster at an address, which later fits use; seconds to wait for an answer."""
     try:
         from distributed import Client
@@ -352,7 +356,7 @@ def connect(address: str, timeout: float | None = None) -> Any:
         raise OSError(f"No Dask scheduler answers at {address} ({error}).") from None
 
 
-def _checked(X: Any) -> Any:
+def _checked(X: DaskArray) -> DaskArray:
     """X as a matrix of numbers of known size, chunked along one axis."""
     if X.ndim != 2:
         raise StoreError(f"The Dask array has {X.ndim} dimensions; a matrix of samples × variables has two.")

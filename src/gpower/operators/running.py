@@ -5,20 +5,17 @@ Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance, Th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from gpower._arrays import Array
+from gpower.operators import Table, container_of
 from gpower.operators.base import PassCounter
-from gpower.operators.blocks import BlockMatrix
-from gpower.operators.in_memory import Covariance
-from gpower.operators.moments import Moments, block_gram, centred_gram, column_moments
+from gpower.operators.covariance import Covariance
+from gpower.operators.data_matrix import scaled
+from gpower.operators.moments import Moments, centred_gram, column_moments
 
-#: Where sparse products are centred afterwards the offset counts squared; this relative loss of digits is too much.
-CANCELLING = 1e-9
 #: Most variables of a stream: their covariance is kept in memory.
 MOST_FEATURES = 10_000
 
@@ -44,13 +41,12 @@ class RunningMoments:
     dtype: np.dtype
 
     @classmethod
-    def of(cls, X: Any, sample_weight: Array | None = None) -> RunningMoments:
+    def of(cls, X: Table, sample_weight: Array | None = None) -> RunningMoments:
         """The moments of one batch."""
-        if isinstance(X, BlockMatrix) and X.axis == 1:
-            X = X[:, np.arange(X.shape[1])]
-        found = column_moments(X, True, False, sample_weight, PassCounter())
-        scatter = _scatter(X, found, sample_weight)
-        return cls(found.weight, found.mean, scatter, np.dtype(X.dtype))
+        batch = container_of(X).prepared(False)
+        found = column_moments(batch, True, False, sample_weight, PassCounter())
+        scatter = np.asarray(centred_gram(batch, found, sample_weight), np.float64)
+        return cls(found.weight, found.mean, scatter, np.dtype(batch.dtype))
 
     def merged(self, other: RunningMoments) -> RunningMoments:
         """Those of both, without either's samples.
@@ -69,26 +65,14 @@ class RunningMoments:
         scatter = self.scatter + other.scatter + np.outer(step, step) * (self.weight * other.weight / weight)
         return RunningMoments(weight, mean, scatter, self.dtype)
 
+    def in_double(self) -> RunningMoments:
+        """The same, whose operator is in float64."""
+        return replace(self, dtype=np.dtype(np.float64))
+
     def operator(self, center: bool, scale: bool) -> tuple[Covariance, Moments]:
         """The matrix of all samples as its covariance, centred and scaled as asked."""
-        square = self.scatter if center else self.scatter + self.weight * np.outer(self.mean, self.mean)
         deviation = np.sqrt(np.maximum(np.diagonal(self.scatter), 0))
-        noise = 16 * np.finfo(np.float64).eps * np.abs(self.mean) * np.sqrt(self.weight)
-        deviation = np.where(deviation <= noise, 0.0, deviation)
-        spread = np.ones_like(deviation)
-        if scale:
-            spread = np.where(deviation > 0, deviation / np.sqrt(max(self.weight - 1, 1.0)), 1.0)
-        norms = np.sqrt(np.maximum(np.diagonal(square), 0)) / spread
-        norms = np.where(deviation > 0, norms, 0.0) if center else norms
-        factor = np.where(norms > 0, 1 / spread, 0.0)
-        S = (square * np.outer(factor, factor)).astype(self.dtype)
-        mean = self.mean if center else np.zeros_like(self.mean)
-        return Covariance(S), Moments(mean, spread, norms, self.weight)
-
-
-def _scatter(X: Any, found: Moments, weight: Array | None) -> Array:
-    """Sums of squares and products of deviations; sparse rows are dense, a few at a time, where offsets are large."""
-    eps = np.finfo(np.float64).eps
-    if sp.issparse(X) and np.any(found.centring_loss(np.dtype(np.float64)) ** 2 > CANCELLING * eps):
-        return block_gram(X.tocsr(), found.mean, weight)
-    return np.asarray(centred_gram(X, found.mean, weight, PassCounter()), np.float64)
+        moments = Moments.standard(self.mean, deviation, self.weight, center=center, scale=scale)
+        S = self.scatter if center else self.scatter + self.weight * np.outer(self.mean, self.mean)
+        factor = moments.column_scale(np.dtype(np.float64))
+        return Covariance((S if factor is None else scaled(S, factor)).astype(self.dtype)), moments

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpower._arrays import Array
-from gpower.operators.blocks import BlockMatrix, Share, Work, as_block, first_rows, less
+from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
+from gpower.operators.containers import InMemory
+from gpower.operators.sparse import Block, in_memory
 
 #: Share of the free memory that a fit may take when nothing is said.
 MEMORY_SHARE = 0.25
@@ -62,7 +63,7 @@ class Source:
     name: str
     shape: tuple[int, int]
     dtype: np.dtype
-    read: Callable[[int, int], Any]
+    read: Callable[[int, int], Block]
     axis: int = 0
     grain: int = 1
     sparse: bool = False
@@ -93,7 +94,7 @@ class StreamedMatrix(BlockMatrix):
     Parameters
     ----------
     source : Source
-    memory_limit : int, optional
+    memory_limit : float, optional
         Bytes that blocks may take in all; by default a quarter of the free memory.
 
     Examples
@@ -101,16 +102,16 @@ class StreamedMatrix(BlockMatrix):
     >>> import numpy as np
     >>> rows = np.arange(12.0).reshape(4, 3)
     >>> X = StreamedMatrix(Source("rows", rows.shape, rows.dtype, lambda lo, hi: rows[lo:hi]))
-    >>> X @ np.ones((3, 1))
+    >>> X.times(np.ones((3, 1)))
     array([[ 3.],
            [12.],
            [21.],
            [30.]])
     """
 
-    def __init__(self, source: Source, memory_limit: int | None = None) -> None:
+    def __init__(self, source: Source, memory_limit: float | None = None) -> None:
         self.source = source
-        self.shape, self.axis, self.sparse = source.shape, source.axis, source.sparse
+        self.shape, self.axis, self.is_sparse = source.shape, source.axis, source.sparse
         self.dtype = source.works_in
         self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
         self.names = source.names
@@ -120,16 +121,11 @@ class StreamedMatrix(BlockMatrix):
         grains = max(1, min(int(per_block), lines) // source.grain)
         self.edges = np.append(np.arange(0, lines, grains * source.grain), lines)
 
-    @property
-    def nnz(self) -> int:
-        """Stored entries."""
-        return self.source.nnz if self.sparse else self.size
-
-    def pieces(self, work: Work, shares: Sequence[Share]) -> list[Any]:
+    def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
         """What `work` makes of every block with a share."""
         return list(self._worked(work, shares))
 
-    def total(self, work: Work, shares: Sequence[Share]) -> Any:
+    def total(self, work: Work[Array], shares: Sequence[Share]) -> Array:
         """The sum of it in float64, added up as the blocks come."""
         results = self._worked(work, shares)
         total = np.array(next(results), np.float64)
@@ -137,7 +133,7 @@ class StreamedMatrix(BlockMatrix):
             total += result
         return total
 
-    def _worked(self, work: Work, shares: Sequence[Share]) -> Iterator[Any]:
+    def _worked(self, work: Work[R], shares: Sequence[Share]) -> Iterator[R]:
         """Results in the order of the blocks; one block is read ahead."""
         wanted = [(part, share) for part, share in zip(self.slices(), shares, strict=True) if share is not None]
         if not wanted:
@@ -150,23 +146,23 @@ class StreamedMatrix(BlockMatrix):
                     ahead = reader.submit(self.block, wanted[i + 1][0])
                 yield work(block, *share)
 
-    def block(self, part: slice) -> Any:
+    def block(self, part: slice) -> InMemory:
         """Rows or columns of the source, less the shift."""
-        block = read_block(self.source, part.start, part.stop)
+        block = in_memory(read_block(self.source, part.start, part.stop))
         if self.shift is None:
             return block
-        return less(block, self.shift if self.axis == 0 else self.shift[part])
+        return block.shifted(self.shift if self.axis == 0 else self.shift[part])
 
-    def __getitem__(self, key: tuple[slice, Array]) -> Any:
-        """Columns ``X[:, idx]``; of a store that is kept by column only what holds them is read."""
-        idx = np.asarray(key[1])
+    def part(self, idx: Array) -> InMemory:
+        """Some columns; of a store that is kept by column only what holds them is read."""
+        idx = np.asarray(idx)
         if self.share(idx) in (0, 1):
-            return super().__getitem__(key)
+            return super().part(idx)
         first = np.unique(idx // self.source.grain) * self.source.grain
         ends = np.minimum(first + self.source.grain, self.shape[1])
         few = copy(self)
         few.edges = np.unique(np.concatenate([[0], first, ends, [self.shape[1]]]))
-        return BlockMatrix.__getitem__(few, key)
+        return BlockMatrix.part(few, idx)
 
     def share(self, idx: Array) -> float:
         """Of a read of the matrix, what it takes to gather some columns; all of it where that is most of it."""
@@ -179,7 +175,7 @@ class StreamedMatrix(BlockMatrix):
         """The first rows, dense; of blocks of rows no more is read."""
         if self.axis == 1:
             return super().head(count)
-        return first_rows(self.block(slice(0, min(count, self.shape[0]))), count)
+        return self.block(slice(0, min(count, self.shape[0]))).head(count)
 
     def shifted(self, shift: Array) -> StreamedMatrix:
         """The same matrix less a constant per column."""
@@ -188,7 +184,7 @@ class StreamedMatrix(BlockMatrix):
         return other
 
 
-def read_block(source: Source, lo: int, hi: int) -> Any:
+def read_block(source: Source, lo: int, hi: int) -> Block:
     """Rows or columns of a source as numbers, or a sentence that names them."""
     what = f"{source.name}, {'rows' if source.axis == 0 else 'columns'} {lo} to {hi - 1}"
     try:

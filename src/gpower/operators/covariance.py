@@ -1,0 +1,90 @@
+"""Matrices known through AᵀA alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from gpower._arrays import Array, column_dots, embedded, largest
+from gpower.operators.base import Operator, PassCounter, Restriction, Traits, nonzero_rows
+from gpower.operators.containers import GATHER_SHARE
+from gpower.operators.dense import product
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance(Operator):
+    """A known through Σ = AᵀA alone; a sample-space vector x = A u is represented by u.
+
+    Then A T is represented by T, AᵀX by ΣU, and XᵀX is UᵀΣU: no factorisation of Σ.
+    """
+
+    S: Array
+    counter: PassCounter = field(default_factory=PassCounter)
+
+    @cached_property
+    def traits(self) -> Traits:
+        """A sample space spanned by the columns, (n_features, n_features)."""
+        n, dtype = self.S.shape[0], self.S.dtype
+        return Traits((n, n), dtype, n, n, float(np.finfo(dtype).eps), has_samples=False)
+
+    @property
+    def noise(self) -> float:
+        """Norms are roots of differences of squares, which are what is rounded."""
+        return 8 * float(np.sqrt(self.traits.precision)) * largest(self.column_norms)
+
+    @property
+    def column_norms(self) -> Array:
+        """Square roots of the diagonal of Σ."""
+        return np.asarray(np.sqrt(np.maximum(np.diagonal(self.S), 0)))
+
+    def correlate(self, X: Array) -> Array:
+        """ΣU, over the non-zero rows of U when they are few."""
+        rows = nonzero_rows(X)
+        if rows.size <= GATHER_SHARE * X.shape[0]:
+            self.counter.add(rows.size / X.shape[0])
+            return product(self.S[rows].T, X[rows])
+        self.counter.add(1)
+        return product(self.S, X)
+
+    def combine(self, T: Array) -> Array:
+        """T itself represents A T."""
+        return T
+
+    def combine_rows(self, T: Array, rows: Array) -> Array:
+        """T itself represents A T."""
+        return T
+
+    def columns(self, idx: Array) -> Array:
+        """Unit vectors represent columns."""
+        E = np.zeros((self.shape[1], len(idx)), self.dtype)
+        E[idx, np.arange(len(idx))] = 1
+        return E
+
+    def inner(self, X: Array, Y: Array, C: Array) -> Array:
+        """UᵀΣV, where C = ΣV."""
+        return np.asarray(X.T @ C)
+
+    def squared_norms(self, X: Array, C: Array) -> Array:
+        """Diagonal of UᵀΣU."""
+        return column_dots(X, C)
+
+    def dual(self, X: Array) -> Array:
+        """ΣU."""
+        return self.correlate(X)
+
+    def gram(self, idx: Array) -> Array:
+        """Σ[idx, idx]; Σ itself, not a copy, when that is all of it."""
+        if len(idx) == self.shape[1] and np.array_equal(idx, np.arange(len(idx))):
+            return self.S
+        self.counter.add((len(idx) / self.shape[1]) ** 2)
+        return np.asarray(self.S[np.ix_(idx, idx)])
+
+    def take(self, idx: Array) -> Covariance:
+        """The covariance of some variables."""
+        return Covariance(self.gram(idx), self.counter)
+
+    def restrict(self, idx: Array) -> Restriction:
+        """Σ[idx, idx]; its representation is scattered back over all variables."""
+        return Restriction(Covariance(self.gram(idx)), lambda U: embedded(U, idx, self.shape[1]))

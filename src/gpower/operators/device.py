@@ -1,0 +1,84 @@
+"""Arrays on a device (CuPy), which answer NumPy's own functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpower._arrays import Array, beside
+from gpower.operators.containers import Container
+from gpower.operators.dense import ROWS_IN_SINGLE, Dense
+
+#: Entries that are centred at once.
+DEVICE_BLOCK = 1 << 28
+
+
+def product(A: Array, Y: Array) -> Array:
+    """A @ Y in the fastest form (measured on an H200 with CuPy 14): with the rows of Yᵀ beside each other.
+
+    A single one in double precision is taken twice, since two are read faster than one.
+    """
+    if Y.shape[1] > 1:
+        return (Y.T.copy() @ A.T).T
+    if Y.dtype == np.float64:
+        return (np.stack([Y[:, 0], Y[:, 0]]) @ A.T).T[:, :1]
+    return (A @ Y[:, 0])[:, None]
+
+
+class Device(Dense):
+    """An array on a device, where every small step costs a wait."""
+
+    multiply = staticmethod(product)
+    doubled_at_once = 1 << 26
+    is_remote = True
+    whereabouts = "on a device"
+
+    @property
+    def is_tall(self) -> bool:
+        """Never: it stays on the device."""
+        return False
+
+    def part(self, idx: Array) -> Device:
+        """Some columns, on the device."""
+        return Device(self.A[:, self.own(idx)], self.in_double)
+
+    def dense(self) -> Array:
+        """Itself."""
+        return self.A
+
+    def own(self, values: Array) -> Array:
+        """On the device."""
+        return beside(self.A, values)
+
+    def along(self, Y: Array, q: Array) -> Array:
+        """Yᵀq."""
+        return self.held(Y).transposed_times(q[:, None])[:, 0]
+
+    def _weighted_rows(self, weight: Array | None) -> list[tuple[Array, Array]]:
+        """Weights and rows, as many at a time as take little of a device's memory and keep their digits."""
+        w = np.ones_like(self.A, shape=self.shape[:1]) if weight is None else self.own(weight.astype(self.dtype))
+        step = max(1, min(DEVICE_BLOCK // self.shape[1], ROWS_IN_SINGLE))
+        return [(w[i : i + step], self.A[i : i + step]) for i in range(0, self.shape[0], step)]
+
+    def sums(self, weight: Array | None) -> Array:
+        """By products with a vector, which read at full speed."""
+        sums = np.zeros_like(self.A, dtype=np.float64, shape=self.shape[1:])
+        for w, rows in self._weighted_rows(weight):
+            sums += w @ rows
+        return sums
+
+    def squares_about(self, shift: Array, weight: Array | None) -> Array:
+        """A few rows at a time."""
+        squares = np.zeros_like(self.A, dtype=np.float64, shape=self.shape[1:])
+        for w, rows in self._weighted_rows(weight):
+            D = rows - shift.astype(self.dtype)
+            D *= D
+            squares += w @ D
+        return squares
+
+    moments = Container.moments
+    sums_about = Container.sums_about
+
+    def project(self, loadings: Array, mean: Array) -> Array:
+        """The variables in use."""
+        used = np.flatnonzero(np.any(loadings, axis=1))
+        return (self.A[:, used] - mean[used]) @ loadings[used]

@@ -1,0 +1,157 @@
+"""CSR and CSC matrices of SciPy, never made dense as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._arrays import Array
+from gpower.operators.containers import InMemory
+from gpower.operators.dense import Dense
+
+#: A CSR or CSC matrix or array of SciPy, which has no types; and such a one or an ndarray.
+Stored: TypeAlias = Any
+Block: TypeAlias = Any
+
+#: Stored entries treated at once.
+ENTRIES = 1 << 16
+#: Rows whose products are summed at once.
+ROWS = 1 << 12
+
+
+def canonical(A: Stored) -> Stored:
+    """A without entries stored in parts, which count as their sum; a copy only where there are any."""
+    if A.has_canonical_format:
+        return A
+    A = A.copy()
+    A.sum_duplicates()
+    return A
+
+
+def in_memory(block: Block) -> InMemory:
+    """A matrix of NumPy or SciPy as a container."""
+    return Sparse(block) if sp.issparse(block) else Dense(block)
+
+
+class Sparse(InMemory):
+    """A CSR or CSC matrix."""
+
+    A: Stored
+    is_sparse = True
+
+    @property
+    def is_tall(self) -> bool:
+        """More stored entries than the covariance has."""
+        return bool(self.shape[1] ** 2 < self.A.nnz)
+
+    @property
+    def widest_gram(self) -> int:
+        """A quarter of the entries of the matrix."""
+        return int(np.sqrt(self.A.nnz) / 2)
+
+    def prepared(self, in_double: bool) -> Sparse:
+        """With every entry stored once."""
+        return Sparse(canonical(self.A), in_double and self.dtype == np.float32)
+
+    def times(self, T: Array) -> Array:
+        """X T."""
+        return self._product(self.A, T)
+
+    def transposed_times(self, Y: Array) -> Array:
+        """XᵀY."""
+        return self._product(self.A.T, Y)
+
+    def _product(self, A: Stored, Y: Array) -> Array:
+        return np.asarray(A @ Y.astype(np.float64)).astype(self.dtype) if self.in_double else np.asarray(A @ Y)
+
+    def dense(self) -> Array:
+        """By column."""
+        return np.asarray(self.A.toarray(order="F"))
+
+    def held(self, A: Array) -> Dense:
+        """Gathered columns are dense."""
+        return Dense(A, self.in_double)
+
+    def shifted(self, shift: Array) -> Sparse:
+        """A copy, changed only where entries are stored.
+
+        A column whose offset is worth subtracting has every entry stored, or it would vary by as much as its mean.
+        """
+        A = self.A.copy()
+        cols = A.indices if A.format == "csr" else np.repeat(np.arange(self.shape[1]), np.diff(A.indptr))
+        A.data -= shift.astype(self.dtype)[cols]
+        return Sparse(A, self.in_double)
+
+    def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
+        """Sums over blocks of rows in float64; to be centred, these are dense, a few at a time."""
+        A = (self.A if idx is None else self.A[:, idx]).tocsr()
+        S = np.zeros((A.shape[1], A.shape[1]))
+        step = ROWS if idx is None or mean is not None else max(A.shape[0], 1)  # some columns take little room
+        for start in range(0, A.shape[0], step):
+            rows = slice(start, start + step)
+            w = None if weight is None else weight[rows]
+            if mean is not None:
+                S += Dense(A[rows].toarray()).gram(mean, w)
+            else:
+                B = A[rows].astype(np.float64)
+                S += (B.T @ (B if w is None else sp.diags_array(w.astype(np.float64)) @ B)).toarray()
+        return S
+
+    @property
+    def values(self) -> Array:
+        """Stored entries."""
+        return np.asarray(self.A.data)
+
+    def places(self, marked: Array) -> tuple[Array, Array]:
+        """Rows and columns of marked entries."""
+        stored = np.flatnonzero(marked)
+        major = np.searchsorted(self.A.indptr, stored, side="right") - 1
+        minor = self.A.indices[stored]
+        return (minor, major) if self.A.format == "csc" else (major, minor)
+
+    def head(self, count: int) -> Array:
+        """The first rows."""
+        return np.asarray(self.A[:count].toarray())
+
+    def sums(self, weight: Array | None) -> Array:
+        """In float64: repeated values make sums in float32 drift."""
+        sums = np.zeros(self.shape[1])
+        for cols, values, w in self._entries(weight):
+            sums += np.bincount(cols, weights=values if w is None else values * w, minlength=self.shape[1])
+        return sums
+
+    def squares_about(self, shift: Array, weight: Array | None) -> Array:
+        """Stored entries deviate by x − m, all others by m."""
+        p, n = self.shape
+        shift = shift.astype(np.float64)
+        squares, stored_weight, stored = np.zeros(n), np.zeros(n), np.zeros(n, np.intp)
+        for cols, values, w in self._entries(weight):
+            deviation = (values - shift[cols]) ** 2
+            squares += np.bincount(cols, weights=deviation if w is None else deviation * w, minlength=n)
+            stored += np.bincount(cols, minlength=n)
+            if w is not None:
+                stored_weight += np.bincount(cols, weights=w, minlength=n)
+        if weight is None:
+            return squares + (p - stored) * shift**2
+        unstored = np.maximum(float(np.sum(weight, dtype=np.float64)) - stored_weight, 0)
+        return squares + np.where(stored < p, unstored, 0) * shift**2
+
+    def _entries(self, weight: Array | None) -> Iterator[tuple[Array, Array, Array | None]]:
+        """Columns, values in float64 and weights of the stored entries, a block at a time."""
+        A, is_csc = self.A, self.A.format == "csc"
+        for start in range(0, A.nnz, ENTRIES):
+            block = slice(start, min(start + ENTRIES, A.nnz))
+            minor = A.indices[block]
+            major = _major(A.indptr, block) if is_csc or weight is not None else minor
+            rows, cols = (minor, major) if is_csc else (major, minor)
+            yield cols, A.data[block].astype(np.float64), None if weight is None else weight[rows].astype(np.float64)
+
+
+def _major(indptr: Array, block: slice) -> Array:
+    """Row (CSR) or column (CSC) of each stored entry of a block."""
+    first, last = np.searchsorted(indptr, [block.start, block.stop - 1], side="right") - 1
+    bounds = np.clip(indptr[first : last + 2], block.start, block.stop)
+    return np.repeat(np.arange(first, last + 1), np.diff(bounds))
