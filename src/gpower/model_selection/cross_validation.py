@@ -13,14 +13,14 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from gpower._arrays import Array, is_device
+from gpower._arrays import Array
 from gpower.continuation import sweep
 from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.fitted import SparsePCAEstimator
 from gpower.inputs import check_finite, check_table
 from gpower.model_selection.grids import checked_cardinalities
-from gpower.operators import BlockMatrix, Operator
+from gpower.operators import Operator, container_of
 from gpower.parameters import one_of, recipe_from
 from gpower.postprocess import leading_components
 from gpower.projection import share_inside, total_variance
@@ -134,8 +134,7 @@ class GPowerCV(SparsePCAEstimator):
         if self.method == "block" and self.search == "sequential":
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
         original, X = X, check_table(self, X, reset=True)
-        if isinstance(X, BlockMatrix) or is_device(X):
-            where = "in blocks, on disk or on a cluster" if isinstance(X, BlockMatrix) else "on a device"
+        if where := container_of(X).whereabouts:
             raise ValueError(f"Cross-validation takes samples out of a table in memory; X is {where}.")
         check_finite(X, getattr(self, "feature_names_in_", None))
         grid = checked_cardinalities(self.cardinalities, X.shape[1])

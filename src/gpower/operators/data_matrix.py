@@ -173,10 +173,8 @@ class Gathering(Wrapper):
 
     def find(self, idx: Array) -> Array | None:
         """Positions of `idx` among the gathered columns, or None if one of them is missing."""
-        if self.idx.size == 0:
-            return None
         at, held = self._found(idx)
-        return at if held.all() else None
+        return at if self.idx.size and held.all() else None
 
     def _found(self, idx: Array) -> tuple[Array, Array]:
         """Positions of `idx` among the gathered columns, and which of them are there."""
@@ -197,13 +195,13 @@ class Gathering(Wrapper):
             A = np.empty_like(fresh, shape=(fresh.shape[0], idx.size), order="F")
             A[:, X.own(np.flatnonzero(~held))] = fresh
             A[:, X.own(np.flatnonzero(held))] = self.A[:, X.own(at[held])]
-        if gram and (self.G is None or not held.any()):
-            G = to_host(X.held(A).cross(A))
-        elif gram and self.G is not None:
+        if gram and self.G is not None and held.any():
             G = np.empty((idx.size, idx.size), fresh.dtype)
             cross = to_host(X.held(fresh).cross(A))  # (|fresh|, |idx|)
             G[np.ix_(held, held)] = self.G[np.ix_(at[held], at[held])]
             G[~held], G[:, ~held] = cross, cross.T
+        elif gram:
+            G = to_host(X.held(A).cross(A))
         self.idx, self.A, self.G = idx, A, G
 
     def correlate(self, X: Array) -> Array:
@@ -212,7 +210,7 @@ class Gathering(Wrapper):
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """A T, of the gathered columns where they suffice."""
-        at = self.find(rows)
+        at = self.find(rows) if self.idx.size else None
         if at is None:
             return self.base.combine_rows(T, rows)
         return self.container.held(self.A).times(embedded(rows_of(T, rows), at, self.idx.size))
@@ -220,14 +218,6 @@ class Gathering(Wrapper):
     def columns(self, idx: Array) -> Array:
         """As the base."""
         return self.base.columns(idx)
-
-    def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """As the base."""
-        return self.base.inner(X, Y, C)
-
-    def squared_norms(self, X: Array, C: Array) -> Array:
-        """As the base."""
-        return self.base.squared_norms(X, C)
 
     def parts(self) -> tuple[Operator, Array, Array, Array]:
         """As the base."""

@@ -194,9 +194,12 @@ class DaskMatrix(BlockMatrix):
         tasks: list[Future] = []
         try:
             groups = self._owners(wanted)
-            with _large_arguments():
-                for owner, group in groups:
-                    tasks.append(self._submitted(owner, fused, group, work, shares))
+            for owner, group in groups:
+                blocks, own = [self.blocks[i] for i in group], [shares[i] for i in group]
+                # Better run where the blocks are than anywhere else, but run it must.
+                where = {"workers": [owner] if owner else None, "allow_other_workers": bool(owner)}
+                with _large_arguments():
+                    tasks.append(self.client.submit(fused, blocks, work, own, **where, pure=False, retries=2))
             found = self.client.gather(tasks)
         except BaseException as error:
             self._cancel(tasks)  # nothing is left running on the cluster, Ctrl-C included
@@ -204,19 +207,6 @@ class DaskMatrix(BlockMatrix):
                 raise ClusterError(f"The Dask cluster at {self._address()} is lost ({_told(error)}).") from error
             raise
         return [(group, result) for (_, group), result in zip(groups, found, strict=True)]
-
-    def _submitted(
-        self,
-        owner: str | None,
-        fused: Work[object],
-        group: list[int],
-        work: Work[object],
-        shares: Sequence[Share],
-    ) -> Future:
-        """One task, better run where its blocks are than anywhere else, but run it must."""
-        arguments = [self.blocks[i] for i in group], work, [shares[i] for i in group]
-        where = {"workers": [owner] if owner else None, "allow_other_workers": bool(owner)}
-        return self.client.submit(fused, *arguments, **where, pure=False, retries=2)
 
     def _cancel(self, tasks: list[Future]) -> None:
         """Stop what is in flight, blocks that are still being read included; a lost cluster has nothing to stop."""
