@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-def is_device(x: Any) -> bool:
+def is_device(x: object) -> bool:
     """Whether x is an array on a device: one that answers NumPy's functions without being NumPy's."""
     return not isinstance(x, np.ndarray) and hasattr(x, "__array_function__") and hasattr(x, "get")
 
@@ -29,17 +29,17 @@ def to_host(x: Any) -> Array:
     return np.asarray(x.get()) if is_device(x) else np.asarray(x)
 
 
-def beside(x: Any, values: Array) -> Array:
+def beside(x: Array, values: Array) -> Array:
     """A small array where x is."""
     return values if isinstance(x, np.ndarray) or not isinstance(values, np.ndarray) else np.asarray(values, like=x)
 
 
-def rows_of(x: Any, idx: Array) -> Array:
+def rows_of(x: Array, idx: Array) -> Array:
     """x[idx], for indices on the host."""
     return x[beside(x, idx)]
 
 
-def largest(values: Any) -> float:
+def largest(values: Array) -> float:
     """The largest of non-negative values; zero where there are none."""
     return float(values.max()) if values.size else 0.0
 
@@ -163,7 +163,7 @@ def orient(Z: Array) -> Array:
     return np.where(largest < 0, -Z, Z) + 0.0
 
 
-def embedded(Z: Array, idx: Array, n: int, like: Any = None) -> Array:
+def embedded(Z: Array, idx: Array, n: int, like: Array | None = None) -> Array:
     """An array of n rows with Z at rows `idx` and zero elsewhere; where `like` is, if that is given."""
     like = Z if like is None else like
     whole = np.zeros_like(like, dtype=Z.dtype, shape=(n, Z.shape[1]))

@@ -93,9 +93,9 @@ class Deflated(Wrapper):
 
     def gram(self, idx: Array) -> Array:
         """Gram matrix of some deflated columns."""
-        if self.traits.gathers(len(idx)):
+        if self.has_samples and self.container.gathers(len(idx)):
             A = self.columns(idx)
-            return to_host(self.traits.held(A).cross(A))
+            return to_host(self.container.held(A).cross(A))
         Z = self.Z[idx]
         cross = self._correlations[idx] @ Z.T
         return self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
@@ -111,7 +111,7 @@ class Deflated(Wrapper):
             base = self.base.take(idx)
             return replace(self, base=base, Z=self.Z[idx], norms=self.norms[idx], counter=base.counter)
         if self.has_samples:
-            held = self.traits.held(self.columns(idx))
+            held = self.container.held(self.columns(idx))
             return DataMatrix(held, rows_of(self.norms, idx), counter=self.taken_counter)
         return Covariance(self.gram(idx), self.counter)
 
@@ -160,7 +160,7 @@ def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
     """Norms of A − y zᵀ; only columns with z ≠ 0 change. What rounding alone leaves of a column is zero."""
     before = operator.column_norms.astype(np.float64) ** 2
     whole = operator.parts()[0].column_norms.astype(np.float64) ** 2
-    eps, t = operator.traits.precision, z[:, 0].astype(np.float64)
+    eps, t = operator.precision, z[:, 0].astype(np.float64)
     idx = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
     if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
         after, noise = before - t**2, 32 * eps

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpower._arrays import Array, beside, is_device, to_host
 
-Back = Callable[[Any], Any]
+#: An array of whatever library, or something that is none.
+Foreign: TypeAlias = Any
+Back = Callable[[Array], Foreign]
 
 
-def is_foreign(X: Any) -> bool:
+def is_foreign(X: Foreign) -> bool:
     """Whether X is a dense array of another library than NumPy: PyTorch, CuPy, or any that speaks DLPack."""
     return is_device(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
 
 
-def taken(X: Any) -> Any:
+def taken(X: Foreign) -> Foreign:
     """The same numbers, in the same memory, as a NumPy array or as one of CuPy on its device."""
     if not is_foreign(X) or is_device(X):
         return X
@@ -32,18 +35,18 @@ def taken(X: Any) -> Any:
     return np.from_dlpack(X)
 
 
-def back_to(X: Any) -> Back:
+def back_to(X: Foreign) -> Back:
     """What turns a NumPy or CuPy array into one of the kind of X."""
     if _package(X) == "torch":
         torch = import_module("torch")
         return lambda array: torch.from_dlpack(array) if is_device(array) else torch.from_numpy(np.asarray(array))
-    if hasattr(X, "__array_namespace__") and not is_device(X) and not isinstance(X, np.ndarray):
+    if hasattr(X, "__array_namespace__") and is_foreign(X) and not is_device(X):
         namespace = X.__array_namespace__()
         return lambda array: namespace.asarray(array)
     return (lambda array: beside(X, array)) if is_device(X) else (lambda array: array)
 
 
-def to_device(X: Any, device: str) -> Any:
+def to_device(X: Foreign, device: str) -> Array:
     """An array on a device: "cpu" leaves it where it is, "cuda" takes it to the GPU."""
     if device == "cpu":
         return X
@@ -57,22 +60,22 @@ def to_device(X: Any, device: str) -> Any:
     return cupy.asarray(X)
 
 
-def on_host(X: Any) -> Array:
+def on_host(X: Foreign) -> Array:
     """A copy of the numbers on the host, whatever the kind of array; not for the data matrix."""
     native = taken(X)
     return to_host(native) if is_device(native) else np.asarray(native)
 
 
-def beside_all(X: Any, *arrays: Any) -> Any:
+def beside_all(X: Foreign, *arrays: Foreign) -> Foreign:
     """The arrays where X is: on its device, or on the host."""
     return tuple(beside(X, array) if is_device(X) else on_host(array) for array in arrays)
 
 
-def _package(X: Any) -> str:
+def _package(X: object) -> str:
     return type(X).__module__.partition(".")[0]
 
 
-def _cupy() -> Any:
+def _cupy() -> ModuleType:
     try:
         return import_module("cupy")
     except ImportError:

@@ -53,7 +53,7 @@ def ascents(case):
 
 def program_deflation(case, operator, j):
     """For ℓ0 the program removes x(xᵀAz)zᵀ with its last x, the paper's (Az)zᵀ only in the limit."""
-    A, x, z = operator.X, each(case, "x")[:, j], each(case, "Z")[:, j]
+    A, x, z = operator.X.A, each(case, "x")[:, j], each(case, "Z")[:, j]
     return as_operator(A - np.outer(x, (x @ A @ z) * z), center=False, reduce=False)[0]
 
 

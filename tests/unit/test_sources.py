@@ -118,7 +118,7 @@ def test_a_store_gives_the_matrix_it_holds(tmp_path, name, dtype):
     matrix = StreamedMatrix(open_source(STORES[name](tmp_path, A)), LIMIT)
     assert matrix.n_blocks > 1 or "one chunk" in name
     assert matrix.dtype == dtype
-    assert matrix.sparse == (name in SPARSE)
+    assert matrix.is_sparse == (name in SPARSE)
     np.testing.assert_array_equal(whole(matrix), A)
 
 

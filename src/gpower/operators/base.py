@@ -15,7 +15,7 @@ coefficients u with x = A u when only AᵀA is known), provided that the product
 ``restrict(idx)``            the operator of A[:, idx], small and contiguous, and the way back
 ============================ =============================================================
 
-What it says of itself is one value, `Traits`. Every product counts its share of a read of the matrix in ``passes``.
+What it says of itself its container says. Every product counts its share of a read of the matrix in ``passes``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpower._arrays import Array, column_dots, is_device, largest, to_host
-from gpower.operators.containers import GATHER_SHARE
-from gpower.operators.dense import Dense
+from gpower.operators.containers import GATHER_SHARE, Container
 
 
 @dataclass
@@ -60,48 +59,6 @@ class Restriction:
     lift: Callable[[Array], Array]
 
 
-@dataclass(frozen=True, eq=False)
-class Traits:
-    """What an operator says of itself; a deflated one says what its base does.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        (n_samples, n_features).
-    dtype : dtype
-        float32 or float64; every product is of this type.
-    has_samples : bool
-        Whether sample-space vectors are represented by their coordinates, one per sample.
-    is_sparse, is_remote : bool
-    widest_take, widest_gram : int
-        As the container says.
-    precision : float
-        Relative rounding error of a product with a column.
-    sample_radius : ndarray of shape (n_samples,) or None
-        Square roots of the sample weights, half-widths of the cube of ℓ1 variance; None for ones.
-    held : callable
-        Columns gathered from it as a container that sums as it does.
-    own : callable
-        A small array where the matrix is.
-    """
-
-    shape: tuple[int, int]
-    dtype: np.dtype
-    widest_take: int
-    widest_gram: int
-    precision: float
-    has_samples: bool = True
-    is_sparse: bool = False
-    is_remote: bool = False
-    sample_radius: Array | None = None
-    held: Callable[[Array], Dense] = Dense
-    own: Callable[[Array], Array] = to_host
-
-    def gathers(self, count: int) -> bool:
-        """Whether so many columns may be gathered as an array."""
-        return self.has_samples and not self.is_sparse and count <= self.widest_take
-
-
 def nonzero_rows(T: Array) -> Array:
     """Indices of the rows of T that are not all zero, on the host; all of them where those on a device are many."""
     used: Array = T[:, 0] if T.shape[1] == 1 else np.any(T, axis=1)
@@ -117,8 +74,8 @@ class Operator(ABC):
 
     @property
     @abstractmethod
-    def traits(self) -> Traits:
-        """What it says of itself."""
+    def container(self) -> Container:
+        """What the numbers are in, which says how they are best read."""
 
     @property
     @abstractmethod
@@ -126,49 +83,54 @@ class Operator(ABC):
         """Euclidean norms of the columns, (n_features,)."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(n_samples, n_features)."""
-        return self.traits.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """float32 or float64; every product is of this type."""
-        return self.traits.dtype
-
-    @property
     def has_samples(self) -> bool:
         """Whether sample-space vectors are represented by their coordinates, one per sample."""
-        return self.traits.has_samples
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether columns stored densely would take much more room than the matrix."""
-        return self.traits.is_sparse
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether a step on the whole matrix costs much more than arithmetic with a few gathered columns."""
-        return self.traits.is_remote
-
-    @property
-    def widest_take(self) -> int:
-        """Number of columns that may be gathered at once."""
-        return self.traits.widest_take
-
-    @property
-    def widest_gram(self) -> int:
-        """Number of columns whose Gram matrix still takes little room beside the matrix."""
-        return self.traits.widest_gram
+        return True
 
     @property
     def sample_radius(self) -> Array | None:
         """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
-        return self.traits.sample_radius
+        return None
+
+    @property
+    def precision(self) -> float:
+        """Relative rounding error of a product with a column."""
+        return float(np.finfo(self.dtype).eps)
 
     @property
     def noise(self) -> float:
         """Norm below which a column that something was subtracted from is rounding."""
-        return 1e3 * self.traits.precision * largest(self.column_norms)
+        return 1e3 * self.precision * largest(self.column_norms)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_samples, n_features)."""
+        return self.container.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32 or float64; every product is of this type."""
+        return self.container.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether columns stored densely would take much more room than the matrix."""
+        return self.container.is_sparse
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a step on the whole matrix costs much more than arithmetic with a few gathered columns."""
+        return self.container.is_remote
+
+    @property
+    def widest_take(self) -> int:
+        """Number of columns that may be gathered at once."""
+        return self.container.widest_take
+
+    @property
+    def widest_gram(self) -> int:
+        """Number of columns whose Gram matrix still takes little room beside the matrix."""
+        return self.container.widest_gram
 
     @property
     def passes(self) -> float:
@@ -188,7 +150,7 @@ class Operator(ABC):
 
     def own(self, values: Array) -> Array:
         """A small array where the matrix is."""
-        return self.traits.own(values)
+        return self.container.own(values)
 
     @abstractmethod
     def correlate(self, X: Array) -> Array:
@@ -256,7 +218,7 @@ class Operator(ABC):
 
 
 class Wrapper(Operator):
-    """An operator made of another, `base`, which says of itself what that does."""
+    """An operator made of another, `base`, of which all is true that it says of itself."""
 
     base: Operator
 
@@ -265,9 +227,24 @@ class Wrapper(Operator):
         raise NotImplementedError
 
     @property
-    def traits(self) -> Traits:
+    def container(self) -> Container:
         """As the base."""
-        return self.base.traits
+        return self.base.container
+
+    @property
+    def has_samples(self) -> bool:
+        """As the base."""
+        return self.base.has_samples
+
+    @property
+    def sample_radius(self) -> Array | None:
+        """As the base."""
+        return self.base.sample_radius
+
+    @property
+    def precision(self) -> float:
+        """As the base."""
+        return self.base.precision
 
     @property
     def noise(self) -> float:

@@ -66,9 +66,9 @@ class BlockMatrix(SummedOnce):
         return self.axis == 0
 
     @property
-    def size(self) -> int:
-        """Number of entries."""
-        return self.shape[0] * self.shape[1]
+    def nbytes(self) -> int:
+        """Room that all entries would take."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     @property
     def n_blocks(self) -> int:
@@ -109,15 +109,17 @@ class BlockMatrix(SummedOnce):
 
     def times(self, T: Array) -> Array:
         """X T."""
-        if self.axis == 0:
-            return np.concatenate(self.pieces(times, self.shares(T)))
-        return self.total(times, [(T[part],) for part in self.slices()]).astype(self.dtype)
+        return self._product(times, T, 1)
 
     def transposed_times(self, Y: Array) -> Array:
         """XᵀY."""
-        if self.axis == 1:
-            return np.concatenate(self.pieces(transposed_times, self.shares(Y)))
-        return self.total(transposed_times, [(Y[part],) for part in self.slices()]).astype(self.dtype)
+        return self._product(transposed_times, Y, 0)
+
+    def _product(self, work: Work[Array], Y: Array, summed: int) -> Array:
+        """A product that sums over rows (0) or columns (1): each block's share of the sum, or of the answer."""
+        if self.axis == summed:
+            return self.total(work, [(Y[part],) for part in self.slices()]).astype(self.dtype)
+        return np.concatenate(self.pieces(work, self.shares(Y)))
 
     def part(self, idx: Array) -> InMemory:
         """Some columns in memory, dense or CSC."""
@@ -195,7 +197,7 @@ class BlockMatrix(SummedOnce):
         """The first by row within the first block that has one."""
         if self.checked_later and not suspected:
             return None
-        return self._first_bad(self.pieces(bad_place, self.shares()))
+        return self._first_bad(self.pieces(InMemory.first_bad, self.shares()))
 
     def _first_bad(self, places: Sequence[tuple[int, int] | None]) -> BadEntry | None:
         """The first entry that is not finite, from where each block has its first one."""
@@ -259,12 +261,7 @@ def sums_about(block: InMemory, shift: Array, weight: Array | None) -> Array:
     return np.stack(block.sums_about(shift, weight))
 
 
-def bad_place(block: InMemory) -> tuple[int, int] | None:
-    """Where a block holds the first value that is not finite."""
-    return block.first_bad_place()
-
-
 def projected_and_checked(block: InMemory, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
     """Scores of a block, and where it holds the first value that is not finite."""
     with np.errstate(all="ignore"):
-        return block.project(loadings, mean), block.first_bad_place()
+        return block.project(loadings, mean), block.first_bad()

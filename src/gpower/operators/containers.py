@@ -112,6 +112,10 @@ class Container(ABC):
         """Whether a product that uses so many columns had better read those alone."""
         return count <= GATHER_SHARE * self.shape[1]
 
+    def gathers(self, count: int) -> bool:
+        """Whether so many columns may be gathered as an array."""
+        return not self.is_sparse and count <= self.widest_take
+
     def prepared(self, in_double: bool) -> Container:
         """As the products of a fit want it, summed in double if asked to and if that makes a difference."""
         return self
@@ -221,27 +225,22 @@ class InMemory(Container):
     def head(self, count: int) -> Array:
         """The first rows, dense."""
 
+    def first_bad(self, allow_nan: bool = False, *, by_row: bool = True) -> tuple[int, int] | None:
+        """Row and column of the first entry that is not finite."""
+        bad = np.isinf(self.values) if allow_nan else ~np.isfinite(self.values)
+        if not bad.any():
+            return None
+        rows, columns = self.places(bad)
+        first = np.lexsort((columns, rows) if by_row else (rows, columns))[0]
+        return int(rows[first]), int(columns[first])
+
     def bad_entry(self, suspected: bool, allow_nan: bool) -> BadEntry | None:
         """The first by column."""
         with np.errstate(all="ignore"):
             if not suspected and np.isfinite(np.sum(self.values)):
                 return None
-            bad = np.isinf(self.values) if allow_nan else ~np.isfinite(self.values)
-        if not bad.any():
-            return None
-        rows, columns = self.places(bad)
-        first = np.lexsort((rows, columns))[0]
-        row, column = int(rows[first]), int(columns[first])
-        return BadEntry(row, column, float(self.A[row, column]))
-
-    def first_bad_place(self) -> tuple[int, int] | None:
-        """Row and column of the first entry that is not finite, by row."""
-        bad = ~np.isfinite(self.values)
-        if not bad.any():
-            return None
-        rows, columns = self.places(bad)
-        first = np.lexsort((columns, rows))[0]
-        return int(rows[first]), int(columns[first])
+        place = self.first_bad(allow_nan, by_row=False)
+        return None if place is None else BadEntry(*place, float(self.A[place]))
 
 
 class SummedOnce(Container):
@@ -285,12 +284,12 @@ class SummedOnce(Container):
                 break
             idx, part, share = self.again(lost)
             shift = part.typical(weight) if self.about_zero and look == 0 else mean[idx].astype(self.dtype)
-            shift, reads = np.where(lost[idx], shift, 0), reads + share
+            shift, reads = np.where(lost[idx], shift, mean[idx].astype(self.dtype)), reads + share
             mean[idx], squares[idx], lost[idx] = part._moments_about(shift, weight, total)
-        return mean, np.sqrt(np.maximum(squares, 0)), reads
+        return mean, np.sqrt(squares), reads
 
     def _moments_about(self, shift: Array, weight: Array | None, total: float) -> tuple[Array, Array, Array]:
         """Means, squared norms of the deviations from them, and where these have cancelled."""
         sums, squares = self.sums_about(shift, weight)
-        kept = squares - sums**2 / total
+        kept = np.maximum(squares - sums**2 / total, 0)
         return shift + sums / total, kept, cancelled(squares, kept, self.dtype)

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from gpower._arrays import Array, column_dots, embedded, largest
-from gpower.operators.base import Operator, PassCounter, Restriction, Traits, nonzero_rows
+from gpower.operators.base import Operator, PassCounter, Restriction, nonzero_rows
 from gpower.operators.containers import GATHER_SHARE
-from gpower.operators.dense import product
+from gpower.operators.dense import Dense, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +24,19 @@ class Covariance(Operator):
     counter: PassCounter = field(default_factory=PassCounter)
 
     @cached_property
-    def traits(self) -> Traits:
-        """A sample space spanned by the columns, (n_features, n_features)."""
-        n, dtype = self.S.shape[0], self.S.dtype
-        return Traits((n, n), dtype, n, n, float(np.finfo(dtype).eps), has_samples=False)
+    def container(self) -> Dense:
+        """Σ: the sample space is spanned by the columns, (n_features, n_features)."""
+        return Dense(self.S)
+
+    @property
+    def has_samples(self) -> bool:
+        """None."""
+        return False
 
     @property
     def noise(self) -> float:
         """Norms are roots of differences of squares, which are what is rounded."""
-        return 8 * float(np.sqrt(self.traits.precision)) * largest(self.column_norms)
+        return 8 * float(np.sqrt(self.precision)) * largest(self.column_norms)
 
     @property
     def column_norms(self) -> Array:

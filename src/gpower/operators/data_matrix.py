@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from gpower._arrays import Array, embedded, largest, rows_of, to_host
-from gpower.operators.base import Operator, PassCounter, Restriction, Traits, Wrapper
+from gpower.operators.base import Operator, PassCounter, Restriction, Wrapper
 from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.moments import Moments, centred_gram
@@ -42,23 +42,21 @@ class DataMatrix(Operator):
     moments: Moments | None = None
     counter: PassCounter = field(default_factory=PassCounter)
 
+    @property
+    def container(self) -> Container:
+        """X."""
+        return self.X
+
+    @property
+    def sample_radius(self) -> Array | None:
+        """r."""
+        return self.row_scale
+
     @cached_property
-    def traits(self) -> Traits:
-        """Those of X; products are as precise as the number type, or as centring where that loses more."""
-        X = self.X
-        loss = 0.0 if self.moments is None else largest(self.moments.centring_loss(X.dtype))
-        return Traits(
-            (int(X.shape[0]), int(X.shape[1])),
-            np.dtype(X.dtype),
-            X.widest_take,
-            X.widest_gram,
-            max(float(np.finfo(X.dtype).eps), loss),
-            is_sparse=X.is_sparse,
-            is_remote=X.is_remote,
-            sample_radius=self.row_scale,
-            held=X.held,
-            own=X.own,
-        )
+    def precision(self) -> float:
+        """That of the number type, or of centring where that loses more."""
+        loss = 0.0 if self.moments is None else largest(self.moments.centring_loss(self.dtype))
+        return max(float(np.finfo(self.dtype).eps), loss)
 
     @cached_property
     def column_norms(self) -> Array:
@@ -175,10 +173,8 @@ class Gathering(Wrapper):
 
     def find(self, idx: Array) -> Array | None:
         """Positions of `idx` among the gathered columns, or None if one of them is missing."""
-        if self.idx.size == 0:
-            return None
         at, held = self._found(idx)
-        return at if held.all() else None
+        return at if self.idx.size and held.all() else None
 
     def _found(self, idx: Array) -> tuple[Array, Array]:
         """Positions of `idx` among the gathered columns, and which of them are there."""
@@ -192,20 +188,20 @@ class Gathering(Wrapper):
 
     def gather(self, idx: Array, gram: bool) -> None:
         """Hold the columns `idx` (sorted), fetching those not held yet, and their Gram matrix if asked for."""
-        traits, (at, held) = self.traits, self._found(idx)
+        X, (at, held) = self.container, self._found(idx)
         fresh = self.base.columns(idx[~held])
         A, G = fresh, None
         if held.any():
             A = np.empty_like(fresh, shape=(fresh.shape[0], idx.size), order="F")
-            A[:, traits.own(np.flatnonzero(~held))] = fresh
-            A[:, traits.own(np.flatnonzero(held))] = self.A[:, traits.own(at[held])]
-        if gram and (self.G is None or not held.any()):
-            G = to_host(traits.held(A).cross(A))
-        elif gram and self.G is not None:
+            A[:, X.own(np.flatnonzero(~held))] = fresh
+            A[:, X.own(np.flatnonzero(held))] = self.A[:, X.own(at[held])]
+        if gram and self.G is not None and held.any():
             G = np.empty((idx.size, idx.size), fresh.dtype)
-            cross = to_host(traits.held(fresh).cross(A))  # (|fresh|, |idx|)
+            cross = to_host(X.held(fresh).cross(A))  # (|fresh|, |idx|)
             G[np.ix_(held, held)] = self.G[np.ix_(at[held], at[held])]
             G[~held], G[:, ~held] = cross, cross.T
+        elif gram:
+            G = to_host(X.held(A).cross(A))
         self.idx, self.A, self.G = idx, A, G
 
     def correlate(self, X: Array) -> Array:
@@ -214,22 +210,14 @@ class Gathering(Wrapper):
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """A T, of the gathered columns where they suffice."""
-        at = self.find(rows)
+        at = self.find(rows) if self.idx.size else None
         if at is None:
             return self.base.combine_rows(T, rows)
-        return self.traits.held(self.A).times(embedded(rows_of(T, rows), at, self.idx.size))
+        return self.container.held(self.A).times(embedded(rows_of(T, rows), at, self.idx.size))
 
     def columns(self, idx: Array) -> Array:
         """As the base."""
         return self.base.columns(idx)
-
-    def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """As the base."""
-        return self.base.inner(X, Y, C)
-
-    def squared_norms(self, X: Array, C: Array) -> Array:
-        """As the base."""
-        return self.base.squared_norms(X, C)
 
     def parts(self) -> tuple[Operator, Array, Array, Array]:
         """As the base."""
@@ -242,7 +230,7 @@ class Gathering(Wrapper):
     def gram(self, idx: Array) -> Array:
         """Read off the gathered columns where they are among them; remote ones stay gathered."""
         at = self.find(idx)
-        if at is None and self.is_remote and self.traits.gathers(len(idx)):
+        if at is None and self.is_remote and self.container.gathers(len(idx)):
             self.gather(np.sort(idx), True)
             at = self.find(idx)
         if at is None:
@@ -250,7 +238,7 @@ class Gathering(Wrapper):
         if self.G is not None:
             return self.G[np.ix_(at, at)]
         A = self.A[:, self.own(at)]
-        return to_host(self.traits.held(A).cross(A))
+        return to_host(self.container.held(A).cross(A))
 
     def restrict(self, idx: Array) -> Restriction:
         """Columns gathered once: their Gram matrix when that is smaller, else themselves.
@@ -258,11 +246,11 @@ class Gathering(Wrapper):
         Of sparse columns, or too many, the Gram matrix alone, none of them ever in memory.
         """
         small = len(idx) < GRAM_SHARE * self.shape[0]
-        if small and not self.traits.gathers(len(idx)):
+        if small and not self.container.gathers(len(idx)):
             n, like = self.shape[1], self.column_norms
             return Restriction(Covariance(self.gram(idx)), lambda U: self.combine(embedded(U, idx, n, like)))
         self.gather(idx, small)
-        held = self.traits.held(self.A)
+        held = self.container.held(self.A)
         if self.G is not None:
             return Restriction(Covariance(self.G), lambda U: held.times(self.own(U)))
         return Restriction(DataMatrix(held), lambda X: X)

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from gpower._arrays import Array
 from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
-from gpower.operators.containers import BadEntry, InMemory
+from gpower.operators.containers import BadEntry
 from gpower.operators.sources import open_source
 from gpower.operators.sparse import Block, in_memory
 from gpower.operators.streamed import MEMORY_SHARE, Source, StoreError, free_memory, read_block
@@ -143,10 +143,10 @@ class DaskMatrix(BlockMatrix):
     def _check_room(self) -> None:
         """Say before the work that the blocks will not fit the workers' memory."""
         workers = self.client.scheduler_info()["workers"].values()
-        granted, needed = sum(worker["memory_limit"] for worker in workers), self.size * self.dtype.itemsize
-        if granted and not self.is_sparse and needed > PERSISTED_SHARE * granted:
+        granted = sum(worker["memory_limit"] for worker in workers)
+        if granted and not self.is_sparse and self.nbytes > PERSISTED_SHARE * granted:
             warnings.warn(
-                f"The matrix takes {needed / 1e9:.3g} GB, more than {PERSISTED_SHARE:.0%} of the "
+                f"The matrix takes {self.nbytes / 1e9:.3g} GB, more than {PERSISTED_SHARE:.0%} of the "
                 f"{granted / 1e9:.3g} GB that the workers have; blocks will spill to disk. Use more workers.",
                 UserWarning,
                 stacklevel=2,
@@ -194,9 +194,12 @@ class DaskMatrix(BlockMatrix):
         tasks: list[Future] = []
         try:
             groups = self._owners(wanted)
-            with _large_arguments():
-                for owner, group in groups:
-                    tasks.append(self._submitted(owner, fused, group, work, shares))
+            for owner, group in groups:
+                blocks, own = [self.blocks[i] for i in group], [shares[i] for i in group]
+                # Better run where the blocks are than anywhere else, but run it must.
+                where = {"workers": [owner] if owner else None, "allow_other_workers": bool(owner)}
+                with _large_arguments():
+                    tasks.append(self.client.submit(fused, blocks, work, own, **where, pure=False, retries=2))
             found = self.client.gather(tasks)
         except BaseException as error:
             self._cancel(tasks)  # nothing is left running on the cluster, Ctrl-C included
@@ -204,19 +207,6 @@ class DaskMatrix(BlockMatrix):
                 raise ClusterError(f"The Dask cluster at {self._address()} is lost ({_told(error)}).") from error
             raise
         return [(group, result) for (_, group), result in zip(groups, found, strict=True)]
-
-    def _submitted(
-        self,
-        owner: str | None,
-        fused: Work[object],
-        group: list[int],
-        work: Work[object],
-        shares: Sequence[Share],
-    ) -> Future:
-        """One task, better run where its blocks are than anywhere else, but run it must."""
-        arguments = [self.blocks[i] for i in group], work, [shares[i] for i in group]
-        where = {"workers": [owner] if owner else None, "allow_other_workers": bool(owner)}
-        return self.client.submit(fused, *arguments, **where, pure=False, retries=2)
 
     def _cancel(self, tasks: list[Future]) -> None:
         """Stop what is in flight, blocks that are still being read included; a lost cluster has nothing to stop."""
@@ -249,14 +239,14 @@ class _Block:
     def __init__(self, block: Block) -> None:
         self.block = block
 
-    def get(self) -> InMemory:
+    def get(self) -> Block:
         """The block, aligned."""
         if sp.issparse(self.block):
             stored = self.block
             stored.data, stored.indices, stored.indptr = map(_aligned, (stored.data, stored.indices, stored.indptr))
         else:
             self.block = _aligned(self.block)
-        return in_memory(self.block)
+        return self.block
 
     def __sizeof__(self) -> int:
         """What Dask counts as its memory."""
@@ -276,13 +266,13 @@ def _held(block: Block, dtype: np.dtype) -> _Block:
 def _piece(block: _Block, work: Work[R], share: Share) -> R:
     """One block's result; values that are not finite are named later."""
     with np.errstate(all="ignore"):
-        return work(block.get(), *(share or ()))
+        return work(in_memory(block.get()), *(share or ()))
 
 
 def _scores(block: Block, loadings: Array, mean: Array, block_info: ChunkInfo | None = None) -> Array:
     """The scores of a chunk that must hold numbers throughout."""
     table = in_memory(as_block(block, loadings.dtype))
-    place = table.first_bad_place()
+    place = table.first_bad()
     if place is not None:
         above = block_info[0]["array-location"][0][0] if block_info else 0
         raise BadEntry(place[0] + above, place[1]).error(place[1])

@@ -1,0 +1,366 @@
+"""One contract for every container: what it gives is that of an explicit matrix, by NumPy alone.
+
+The last part builds a container of its own in one class, registers it in one place, and fits it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+from gpower.operators import Container, as_operator, container_of, recognised, register
+from gpower.operators.containers import BadEntry
+from gpower.operators.dense import Dense
+from gpower.operators.distributed import DaskMatrix
+from gpower.operators.streamed import Source, StreamedMatrix
+
+from .device_double import DeviceArray
+
+P, N = 23, 17
+IDX = np.array([11, 2, 3, 16])
+
+
+def table(dtype=np.float64):
+    """Numbers of which a third are not zero, and two columns with an offset."""
+    rng = np.random.default_rng(5)
+    X = np.where(rng.random((P, N)) < 0.3, rng.standard_normal((P, N)) + 2, 0.0)
+    X[:, 3] = 50 + rng.standard_normal(P)
+    X[:, 6] = 0.1
+    return X.astype(dtype)
+
+
+def weights():
+    """Of the samples, one of them zero."""
+    w = np.random.default_rng(6).uniform(0.2, 3, P)
+    w[2] = 0
+    return w
+
+
+def streamed(X, axis=0, lines=4):
+    read = (lambda lo, hi: X[lo:hi]) if axis == 0 else (lambda lo, hi: X[:, lo:hi])
+    facts = {"sparse": True, "nnz": X.nnz} if sp.issparse(X) else {}
+    matrix = StreamedMatrix(Source("table", X.shape, X.dtype, read, axis, **facts), 1 << 20)
+    matrix.edges = np.append(np.arange(0, X.shape[axis], lines), X.shape[axis])
+    return matrix
+
+
+def dask(X, axis=0):
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    lazy = da.from_array(X, chunks=(4, N) if axis == 0 else (P, 4))
+    return DaskMatrix(lazy, 1 << 20)
+
+
+def dask_sparse(X):
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    return DaskMatrix(da.from_array(X, chunks=(4, N)).map_blocks(sp.csr_matrix), 1 << 20)
+
+
+class Rows(Container):
+    """The toy: a list of rows, each a dictionary of its entries. All that a new kind of data needs is here."""
+
+    def __init__(self, rows, n_features):
+        self.rows, self.shape, self.dtype = rows, (len(rows), n_features), np.dtype(np.float64)
+
+    def _vectors(self):
+        for row in self.rows:
+            x = np.zeros(self.shape[1])
+            x[list(row)] = list(row.values())
+            yield x
+
+    def times(self, T):
+        return np.array([x @ T for x in self._vectors()])
+
+    def transposed_times(self, Y):
+        return sum(np.outer(x, y) for x, y in zip(self._vectors(), Y, strict=True))
+
+    def part(self, idx):
+        place = {int(j): at for at, j in enumerate(idx)}
+        return Rows([{place[j]: value for j, value in row.items() if j in place} for row in self.rows], len(idx))
+
+    def dense(self):
+        return np.asfortranarray(list(self._vectors()))
+
+    def held(self, A):
+        return Dense(A)
+
+    def gram(self, mean, weight, idx=None):
+        whole = self if idx is None else self.part(idx)
+        w = np.ones(self.shape[0]) if weight is None else weight
+        centred = (x if mean is None else x - mean for x in whole._vectors())
+        return sum(weight * np.outer(x, x) for weight, x in zip(w, centred, strict=True))
+
+    def sums(self, weight):
+        return (np.ones(self.shape[0]) if weight is None else weight) @ self.dense()
+
+    def squares_about(self, shift, weight):
+        return (np.ones(self.shape[0]) if weight is None else weight) @ (self.dense() - shift) ** 2
+
+    def shifted(self, shift):
+        return Rows([dict(enumerate(x - shift)) for x in self._vectors()], self.shape[1])
+
+    def bad_entry(self, suspected, allow_nan):
+        entries = ((i, j, value) for i, row in enumerate(self.rows) for j, value in row.items())
+        return next((BadEntry(i, j, value) for i, j, value in entries if not np.isfinite(value)), None)
+
+
+@register
+def from_rows(X, memory_limit):
+    """A list of dictionaries is a matrix with as many columns as the largest key says."""
+    if isinstance(X, list) and X and all(isinstance(row, dict) for row in X):
+        return Rows(X, 1 + max(max(row, default=0) for row in X))
+    return None
+
+
+def as_rows(X):
+    return [{int(j): float(x[j]) for j in np.flatnonzero(x)} for x in X]
+
+
+KINDS = {
+    "C": (container_of, np.float64),
+    "Fortran": (lambda X: container_of(np.asfortranarray(X)), np.float64),
+    "float32": (container_of, np.float32),
+    "float32 in double": (lambda X: container_of(X).prepared(True), np.float32),
+    "Fortran float32 in double": (lambda X: container_of(np.asfortranarray(X)).prepared(True), np.float32),
+    "CSR": (lambda X: container_of(sp.csr_array(X)), np.float64),
+    "CSR matrix": (lambda X: container_of(sp.csr_matrix(X)), np.float64),
+    "CSC": (lambda X: container_of(sp.csc_array(X)), np.float64),
+    "CSR float32": (lambda X: container_of(sp.csr_array(X)), np.float32),
+    "CSR in double": (lambda X: container_of(sp.csr_array(X)).prepared(True), np.float32),
+    "streamed rows": (streamed, np.float64),
+    "streamed columns": (lambda X: streamed(X, 1), np.float64),
+    "streamed float32": (streamed, np.float32),
+    "streamed CSR": (lambda X: streamed(sp.csr_array(X)), np.float64),
+    "streamed CSC": (lambda X: streamed(sp.csc_array(X), 1), np.float64),
+    "Dask rows": (dask, np.float64),
+    "Dask columns": (lambda X: dask(X, 1), np.float64),
+    "Dask CSR": (dask_sparse, np.float64),
+    "device": (lambda X: container_of(DeviceArray(X)), np.float64),
+    "device float32": (lambda X: container_of(DeviceArray(X)), np.float32),
+    "device in double": (lambda X: container_of(DeviceArray(X)).prepared(True), np.float32),
+    "toy": (lambda X: recognised(as_rows(X)), np.float64),
+}
+
+
+@dataclass
+class Case:
+    """A container and the matrix it stands for."""
+
+    X: Container
+    A: np.ndarray
+
+    @property
+    def rtol(self):
+        return 1e-11 if self.X.dtype == np.float64 else 3e-6
+
+    def own(self, values):
+        return self.X.own(values.astype(self.X.dtype))
+
+    def close(self, found, wanted, scale=1.0):
+        atol = scale * self.rtol * max(1.0, np.max(np.abs(wanted), initial=0))
+        np.testing.assert_allclose(host(found), wanted, rtol=0, atol=atol)
+
+
+def host(array):
+    array = array.a if isinstance(array, DeviceArray) else array
+    return array.compute() if hasattr(array, "compute") else np.asarray(array)
+
+
+def build(name, A=None):
+    kind, dtype = KINDS[name]
+    A = table(dtype) if A is None else A.astype(dtype)
+    return Case(kind(A), A.astype(np.float64))
+
+
+@pytest.fixture(params=KINDS)
+def case(request):
+    return build(request.param)
+
+
+EACH_WEIGHT = pytest.mark.parametrize("weight", [None, weights()], ids=["equal", "weighted"])
+
+
+def vectors(rows, m=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, m))
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_products_are_those_of_the_matrix(case, m):
+    T, Y = vectors(N, m), vectors(P, m, 1)
+    times, back = case.X.times(case.own(T)), case.X.transposed_times(case.own(Y))
+    case.close(times, case.A @ T)
+    case.close(back, case.A.T @ Y)
+    assert times.dtype == back.dtype == case.X.dtype
+    assert case.X.shape == (P, N)
+
+
+def test_columns_are_dense_by_column_and_ours(case):
+    columns = case.X.columns(IDX)
+    case.close(columns, case.A[:, IDX])
+    if not isinstance(columns, DeviceArray):
+        assert columns.flags.f_contiguous
+    columns *= 0
+    case.close(case.X.columns(IDX), case.A[:, IDX])
+
+
+def test_a_part_is_a_container_of_those_columns(case):
+    part = case.X.part(IDX)
+    assert part.shape == (P, IDX.size)
+    assert part.is_sparse == case.X.is_sparse
+    assert part.in_double == case.X.in_double
+    case.close(part.times(case.own(vectors(IDX.size))), case.A[:, IDX] @ vectors(IDX.size))
+    case.close(part.dense(), case.A[:, IDX])
+
+
+def test_no_columns_are_a_part_too(case):
+    assert case.X.part(np.zeros(0, int)).shape == (P, 0)
+
+
+@EACH_WEIGHT
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("idx", [None, IDX], ids=["all", "some"])
+def test_gram_matrices_are_those_of_centred_weighted_columns(case, weight, centred, idx):
+    columns = np.arange(N) if idx is None else idx
+    w = np.ones(P) if weight is None else weight
+    mean = w @ case.A[:, columns] / w.sum()
+    B = case.A[:, columns] - (mean if centred else 0)
+    given = None if weight is None else case.X.own(weight)
+    found = case.X.gram(case.X.own(mean) if centred else None, given, idx)
+    case.close(found, B.T @ (w[:, None] * B), 4)
+
+
+@EACH_WEIGHT
+def test_sums_and_squares_about_a_shift(case, weight):
+    shift = case.A.mean(axis=0) + 0.25
+    w = np.ones(P) if weight is None else weight
+    case.close(case.X.sums(weight), w @ case.A)
+    case.close(case.X.squares_about(case.X.own(shift), weight), w @ (case.A - shift) ** 2, 4)
+    case.close(case.X.deviation_norms(case.X.own(shift), weight), np.sqrt(w @ (case.A - shift) ** 2))
+    sums, squares = case.X.sums_about(case.own(shift), weight)
+    case.close(sums, w @ (case.A - shift), 20)
+    case.close(squares, w @ (case.A - shift) ** 2, 4)
+
+
+@EACH_WEIGHT
+def test_moments_are_means_and_deviations(case, weight):
+    w = np.ones(P) if weight is None else weight
+    mean, deviation, reads = case.X.moments(weight, w.sum())
+    wanted = w @ case.A / w.sum()
+    case.close(mean, wanted)
+    case.close(deviation, np.sqrt(w @ (case.A - wanted) ** 2))
+    assert mean.dtype == deviation.dtype == np.float64
+    assert 1 <= reads <= 3
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if "32" not in name and "double" not in name])
+@pytest.mark.parametrize("weight", [None, weights()], ids=["equal", "weighted"])
+def test_moments_far_from_zero_lose_no_digits(name, weight):
+    offset = np.where(np.arange(N) % 3 == 0, 1e6, 0.0)
+    A = table() + offset
+    case = build(name, A)
+    w = np.ones(P) if weight is None else weight
+    mean, deviation, _ = case.X.moments(weight, w.sum())
+    wanted = w @ (A - offset) / w.sum() + offset
+    np.testing.assert_allclose(host(mean), wanted, rtol=1e-13)
+    np.testing.assert_allclose(host(deviation), np.sqrt(w @ (A - wanted) ** 2), rtol=1e-8, atol=1e-7)
+
+
+def test_shifted_data_are_less_a_constant_per_column(case):
+    shift = np.where(np.all(case.A != 0, axis=0), case.A.mean(axis=0), 0.0)  # a sparse column that varies has zeros
+    moved = case.X.shifted(case.X.own(shift))
+    assert shift.any()
+    assert moved.is_sparse == case.X.is_sparse
+    case.close(moved.dense(), case.A - shift)
+    case.close(case.X.dense(), case.A)
+
+
+def test_scores_are_those_of_centred_samples(case):
+    Z = np.zeros((N, 2))
+    Z[IDX] = vectors(IDX.size, 2)
+    mean = case.A.mean(axis=0)
+    case.close(case.X.project(case.own(Z), case.own(mean)), (case.A - mean) @ Z, 4)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_entry_that_is_not_finite_is_found(name, value):
+    A = table()
+    A[9, 5] = value
+    X = build(name, A).X
+    bad = X.bad_entry(suspected=True, allow_nan=False)
+    assert (bad.row, bad.column) == (9, 5)
+    if bad.value is not None:
+        np.testing.assert_equal(bad.value, value)
+    assert "column 'x5'" in str(bad.error("'x5'"))
+
+
+def test_finite_entries_are_no_reason_to_complain(case):
+    assert case.X.bad_entry(suspected=True, allow_nan=False) is None
+    assert case.X.bad_entry(suspected=False, allow_nan=False) is None
+
+
+def test_gathered_columns_sum_as_the_matrix_does(case):
+    A = case.own(case.A[:, IDX])
+    held = case.X.held(A)
+    assert held.in_double == case.X.in_double
+    case.close(held.times(case.own(vectors(IDX.size))), case.A[:, IDX] @ vectors(IDX.size))
+    case.close(held.cross(A), case.A[:, IDX].T @ case.A[:, IDX])
+    q = vectors(P, 1)[:, 0]
+    case.close(case.X.along(A, case.own(q)), case.A[:, IDX].T @ q)
+
+
+def test_what_a_container_says_of_itself_is_consistent(case):
+    X = case.X
+    assert 0 < X.share(IDX) <= 1
+    assert X.share(np.zeros(0, int)) == 0
+    assert X.widest_gram >= 1
+    assert not X.gathers(X.widest_take + 1)
+    assert X.gathers(1) == (not X.is_sparse)
+    assert not X.picks(N)
+    assert bool(X.whereabouts) == X.is_remote
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if "double" in name])
+def test_sums_in_double_round_once(name):
+    """Three hundred thousand samples of one value: a running sum in single precision drifts."""
+    A = np.full((300_000, 2), 0.1, np.float32)
+    X = KINDS[name][0](A)
+    found = host(X.transposed_times(X.own(np.ones((A.shape[0], 1), np.float32))))
+    np.testing.assert_allclose(found, A.shape[0] * float(np.float32(0.1)), rtol=1e-7)
+
+
+# --- a new kind of data ---------------------------------------------------------------------------------------------
+
+
+def planted():
+    rng = np.random.default_rng(7)
+    A = np.where(rng.random((60, 40)) < 0.4, rng.standard_normal((60, 40)), 0.0)
+    A[:, :6] += 3 * rng.standard_normal((60, 1)) + 1
+    return A
+
+
+@pytest.mark.parametrize(
+    "options", [{"cardinality": 6}, {"gamma": 0.1}, {"cardinality": 6, "scale": True}, {"gamma": 0.2, "penalty": "l1"}]
+)
+def test_a_new_kind_of_data_is_fitted_once_it_is_registered(options):
+    A = planted()
+    wanted = GPower(2, **options).fit(A)
+    model = GPower(2, **options).fit(as_rows(A))
+    np.testing.assert_allclose(model.components_, wanted.components_, atol=1e-9)
+    np.testing.assert_allclose(model.explained_variance_, wanted.explained_variance_, rtol=1e-9)
+    np.testing.assert_allclose(model.transform(as_rows(A)), wanted.transform(A), atol=1e-9)
+    assert model.score(as_rows(A)) == pytest.approx(wanted.score(A))
+
+
+def test_weights_and_holes_of_a_new_kind_of_data():
+    A, w = planted(), np.random.default_rng(8).uniform(0.5, 2, 60)
+    operator, moments = as_operator(recognised(as_rows(A)), sample_weight=w)
+    mean = w @ A / w.sum()
+    np.testing.assert_allclose(moments.mean, mean)
+    np.testing.assert_allclose(operator.columns(IDX), np.sqrt(w)[:, None] * (A - mean)[:, IDX], atol=1e-12)
+    A[4, 7] = np.nan
+    with pytest.raises(ValueError, match=r"NaN \(a missing value\), first in column 7, row 4"):
+        GPower(1, cardinality=3).fit(as_rows(A))
