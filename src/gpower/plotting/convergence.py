@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpower.plotting.canvas import BLUE, SMALL, VERMILION, given_panels, new_panels, say, tidy
+from gpower._arrays import Array
+from gpower.plotting.canvas import given_panels, new_panels, remark, say, tidy, without_zeros
+from gpower.plotting.looks import BLUE, NORMAL, VERMILION, GivenAxes, Panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["plot_convergence"]
 
-def plot_convergence(trace: Any, axes: Any = None) -> NDArray[Any]:
+
+def plot_convergence(trace: object, axes: GivenAxes = None) -> Panels:
     """Objective, and below it the first-order gap Δ on a logarithmic scale, against iterations and passes.
 
     A pass is one read of the matrix. Panels for what the trace does not hold, passes or gaps, are left out.
@@ -45,54 +48,46 @@ def plot_convergence(trace: Any, axes: Any = None) -> NDArray[Any]:
     >>> plot_convergence(result).shape
     (1, 1)
     """
-    values = np.asarray(trace.values if hasattr(trace, "values") else trace.history, float)
+    values = np.asarray(getattr(trace, "values", getattr(trace, "history", None)), float)
     gaps, passes = _known(trace, "gaps", values.size), _known(trace, "passes", values.size)
-    scales = [("iteration", np.arange(values.size, dtype=float))]
-    scales += [("passes over the matrix", passes)] if passes is not None else []
-    shape = (1 if gaps is None else 2, len(scales))
-    panels = _panels(axes, shape)
-    for column, (label, steps) in enumerate(scales):
-        _draw_values(panels[0, column], steps, values)
+    scales = {"iteration": np.arange(values.size, dtype=float)}
+    if passes is not None:
+        scales["passes over the matrix"] = passes
+    panels = _panels(axes, 1 if gaps is None else 2, len(scales))
+    for column, (label, steps) in enumerate(scales.items()):
+        panels[0, column].plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+        tidy(panels[0, column], "", "objective f")
         if gaps is not None:
             _draw_gaps(panels[1, column], steps, gaps)
-        panels[-1, column].set_xlabel(label, fontsize=9)
+        panels[-1, column].set_xlabel(label, fontsize=NORMAL)
     for panel in panels[:, 1:].flat:
         panel.set_ylabel("")
     return panels
 
 
-def _known(trace: Any, name: str, length: int) -> NDArray[Any] | None:
+def _known(trace: object, name: str, length: int) -> Array | None:
     """That array of the trace, None if it is not there or all NaN."""
-    array = getattr(trace, name, None)
-    if array is None or np.all(np.isnan(np.asarray(array, float))):
+    array = np.asarray(getattr(trace, name, np.nan), float)
+    if np.all(np.isnan(array)):
         return None
-    array = np.asarray(array, float)
     if array.size != length:
         raise ValueError(f"The trace has {length} values but {array.size} {name}; it needs one for each.")
     return array
 
 
-def _panels(axes: Any, shape: tuple[int, int]) -> NDArray[Any]:
-    lines, wide = shape
+def _panels(axes: GivenAxes, lines: int, wide: int) -> Panels:
     if axes is None:
         return new_panels(lines, wide, 1.2 + 3.6 * wide, 0.6 + 2.1 * lines, sharex="col", sharey="row")
     what = f"this trace has {lines * wide} panels ({lines} × {wide})"
-    return given_panels(axes, lines * wide, what).reshape(shape)
+    return given_panels(axes, lines * wide, what).reshape(lines, wide)
 
 
-def _draw_values(axes: Axes, steps: NDArray[Any], values: NDArray[Any]) -> None:
-    axes.plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
-    tidy(axes, "", "objective f")
-
-
-def _draw_gaps(axes: Axes, steps: NDArray[Any], gaps: NDArray[Any]) -> None:
+def _draw_gaps(axes: Axes, steps: Array, gaps: Array) -> None:
     tidy(axes, "", "first-order gap Δ")
-    n_zero = int(np.count_nonzero(gaps <= 0))
     if not np.any(gaps > 0):
         say(axes, "Δ = 0 throughout")
         return
-    axes.plot(steps, np.where(gaps > 0, gaps, np.nan), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
+    axes.plot(steps, without_zeros(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
     axes.set_yscale("log")
-    if n_zero:
-        words = f"{n_zero} × Δ = 0, not shown"
-        axes.text(0.98, 0.95, words, transform=axes.transAxes, ha="right", va="top", fontsize=SMALL, color="0.4")
+    if n_zero := np.count_nonzero(gaps <= 0):
+        remark(axes, 0.98, 0.95, f"{n_zero} × Δ = 0, not shown", va="top")
