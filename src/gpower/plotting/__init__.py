@@ -3,9 +3,8 @@
 What each module offers is the list `__all__` in it, and written nowhere else.
 """
 
-from gpower.plotting.convergence import *
+from gpower.plotting.ascents import *
 from gpower.plotting.files import *
-from gpower.plotting.geometry import *
 from gpower.plotting.models import *
 from gpower.plotting.paths import *
 from gpower.plotting.rankings import *

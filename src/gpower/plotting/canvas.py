@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
@@ -14,8 +13,6 @@ from gpower.plotting.looks import NORMAL, QUIET, SMALL, TITLE, GivenAxes, Panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MAX_NAME = 24  # characters of a name that a picture shows
 
 
 def pyplot() -> ModuleType:
@@ -89,28 +86,6 @@ def without_zeros(values: Array) -> Array:
     """NaN, which is not drawn, in place of what a logarithmic scale has no place for."""
     values = np.asarray(values, float)
     return np.where(values > 0, values, np.nan)
-
-
-def variable_names(source: object, given: Sequence[str] | None, n_features: int) -> list[str]:
-    """One short name per variable: the given ones, those the data came with, or x0, x1, …."""
-    names = given
-    for attribute in ("feature_names_in_", "feature_names"):
-        names = getattr(source, attribute, None) if names is None else names
-    if names is None:
-        return [f"x{j}" for j in range(n_features)]
-    if len(names) != n_features:
-        raise ValueError(f"feature_names has {len(names)} entries, but the model has {n_features} variables.")
-    return [shortened(str(name)) for name in names]
-
-
-def shortened(name: str, most: int = MAX_NAME) -> str:
-    """At most so many characters of a name, the last of them an ellipsis where some are missing."""
-    return name if len(name) <= most else name[: most - 1] + "…"
-
-
-def share_label(j: int, share: float) -> str:
-    """How component j is called, with the share of the variance that it explains."""
-    return f"Component {j + 1} · {100 * share:.3g} % of variance"
 
 
 def say(axes: Axes, words: str) -> None:

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpower._arrays import Array
 from gpower.plotting.bars import bar_panels, by_size, draw_bars, label_bars
-from gpower.plotting.canvas import one_panel, say, share_label, tidy, variable_names
-from gpower.plotting.looks import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panels, look
+from gpower.plotting.canvas import one_panel, say, tidy
+from gpower.plotting.looks import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panels, look, share_label, variable_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,15 +22,9 @@ MAX_GROUPS = 24  # of samples; beyond that nobody tells colours and markers apar
 
 
 class Model(Protocol):
-    """A fitted model."""
+    """A fitted model of this package, or one like it."""
 
     components_: Array
-    explained_variance_ratio_: Array
-
-
-class Projecting(Protocol):
-    """A fitted model that gives scores to samples."""
-
     explained_variance_ratio_: Array
 
     def transform(self, X: ArrayLike) -> Array:
@@ -164,7 +158,7 @@ def _draw_map(axes: Axes, loadings: Array) -> None:
 
 
 def plot_scores(
-    model: Projecting,
+    model: Model,
     X: ArrayLike,
     components: tuple[int, int] = (0, 1),
     labels: Sequence[object] | None = None,

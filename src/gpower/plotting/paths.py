@@ -12,8 +12,8 @@ from sklearn.isotonic import isotonic_regression
 
 from gpower._arrays import Array
 from gpower.plotting.bars import by_size
-from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy, variable_names, without_zeros
-from gpower.plotting.looks import BLACK, NORMAL, QUIET, SMALL, TITLE, GivenAxes, Style, look
+from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy, without_zeros
+from gpower.plotting.looks import BLACK, NORMAL, QUIET, SMALL, TITLE, GivenAxes, Style, look, variable_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

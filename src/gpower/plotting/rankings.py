@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpower.plotting.bars import draw_bars
-from gpower.plotting.canvas import one_panel, shortened
-from gpower.plotting.looks import BLUE, SMALL, GivenAxes
+from gpower.plotting.canvas import one_panel
+from gpower.plotting.looks import BLUE, SMALL, GivenAxes, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

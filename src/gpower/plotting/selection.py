@@ -9,8 +9,8 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.plotting.bars import bar_panels, draw_bars, label_bars
-from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy, variable_names
-from gpower.plotting.looks import BLUE, VERMILION, GivenAxes, Panels, Style, look
+from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy
+from gpower.plotting.looks import BLUE, VERMILION, GivenAxes, Panels, Style, look, variable_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
