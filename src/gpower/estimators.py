@@ -16,7 +16,7 @@ from gpower.ascent import AscentState
 from gpower.certificates import Certificate, certifiable, certify, certify_components
 from gpower.checkpoints import Checkpoint
 from gpower.devices import back_to
-from gpower.extraction import Extraction, Recipe, extract_components
+from gpower.extraction import Extraction, extract_components
 from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes, jsonable, running_moments
 from gpower.imputation import impute
 from gpower.inputs import check_finite, check_table
@@ -24,6 +24,7 @@ from gpower.notices import log_fit, notices
 from gpower.operators import BlockMatrix, Moments, Operator
 from gpower.operators.running import RunningMoments
 from gpower.parameters import one_of, recipe_from, whole
+from gpower.recipes import Recipe
 
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
 GRAM_READS = 8

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
+from gpower.leading import leading_components
 from gpower.operators import as_operator
-from gpower.postprocess import leading_components
 
 #: Relative fall of the misfit at which the filling stops, and the most steps. On three synthetic cohorts (60 × 150 to
 #: 100 × 1000) with 5, 20 and 40 % missing it took 8 to 62 steps; 1e-5 and 1e-8 gave errors within 0.4 % of its own.

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from gpower._arrays import Array, orient, reciprocal, unit_columns
 from gpower.deflation import deflate
 from gpower.estimators import GPower
-from gpower.extraction import Extraction, Recipe
+from gpower.extraction import Extraction
 from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
 from gpower.formulations import Problem
 from gpower.inputs import check_table
@@ -27,6 +27,7 @@ from gpower.operators import Operator
 from gpower.parameters import one_of, recipe_from
 from gpower.penalties import FixedSupport, top
 from gpower.postprocess import refit
+from gpower.recipes import Recipe
 
 #: Tall data of up to this many variables are replaced by their covariance.
 COVARIANCE_UP_TO = 2000
@@ -120,7 +121,7 @@ class Baseline(SparsePCAEstimator, ABC):
         operator, moments = checked_operator(self, X, sample_weight, reduce=reduce)
         state = getattr(self, "random_state", None)
         rng = np.random.RandomState(0) if state is None else check_random_state(state)
-        wanted = None if self.cardinality is None else [int(k) for k in recipe.formulation.levels]
+        wanted = None if self.cardinality is None else [int(k) for k in recipe.wish.levels]
         units = self._extract(Task(operator, moments.degrees, recipe, wanted, rng))
         found = _joined(units)
         Z = refitted(operator, found.Z) if self.refit else found.Z
@@ -183,7 +184,7 @@ def refitted(operator: Operator, Z: Array) -> Array:
     pattern = Z != 0
     problem = Problem(operator, FixedSupport(pattern), np.ones(Z.shape[1], operator.dtype))
     point = problem.feasible_set.point(operator.combine(Z.astype(operator.dtype)))
-    return refit(problem, point, "auto", pattern)
+    return refit(problem, point, pattern=pattern)
 
 
 def keep_largest(Z: Array, wanted: Sequence[int]) -> Array:

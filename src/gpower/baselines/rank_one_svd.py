@@ -11,8 +11,9 @@ from gpower._arrays import Array
 from gpower.ascent import AscentResult
 from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
 from gpower.baselines.levels import bisected
+from gpower.calibration import at_gamma
+from gpower.leading import leading_components
 from gpower.operators import Operator
-from gpower.postprocess import leading_components
 from gpower.working_set import ascend
 
 
@@ -100,19 +101,20 @@ class RankOneSVD(Baseline):
         """An ascent from the first principal component; gamma calibrated where a cardinality is wanted of ℓ1."""
         if not operator.column_norms.any():
             return Unit(np.zeros((operator.shape[1], 1), operator.dtype))
-        wish = task.recipe.formulation.unit(j)
-        problem, gamma = wish.problem(operator, operator.column_norms, np.ones(1))
+        wish, norms = task.recipe.wish.unit(j), operator.column_norms
+        problem, gamma = wish.problem(operator, norms, np.ones(1)), wish.gamma(norms, np.ones(1))
         first, _ = leading_components(operator, 1)
         start = problem.feasible_set.point(operator.combine(first.astype(operator.dtype)))
 
         def solve(gamma: float) -> End:
-            at_gamma = replace(problem, penalty=wish.penalty(np.array([gamma]), operator.dtype))
-            result = ascend(at_gamma, start, task.recipe.settings)
-            return End(gamma, result, at_gamma.loadings(result.point))
+            level = at_gamma(problem, np.array([gamma])) if np.isfinite(gamma) else problem
+            result = ascend(level, start, task.recipe.settings)
+            return End(gamma, result, level.loadings(result.point))
 
-        if not wish.calibrated:
+        largest = float(problem.penalty.gamma_max(norms, np.ones(1))[0])
+        if not (wish.counts and np.isfinite(largest)):
             return solve(float(gamma[0])).as_unit()
-        k, largest = int(wish.levels[0]), float(wish.gamma_max(operator.column_norms, np.ones(1))[0])
+        k = int(wish.levels[0])
         end = bisected(solve, lambda end: int(np.count_nonzero(end.Z)), largest, 0.0, k, densest=True)
         active = int(np.count_nonzero(end.Z))
         if active == k:

@@ -21,7 +21,7 @@ from gpower.certificates.eigenvalues import EPS, largest_eigenvalue
 from gpower.certificates.enumeration import best_completion, count
 from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows
 from gpower.certificates.screening import screen
-from gpower.postprocess import swap_polish
+from gpower.exchanges import swap_polish
 
 #: (smoothings, steps) of the row bound, one pair per round.
 Rounds = tuple[tuple[tuple[float, ...], int], ...]

@@ -17,10 +17,10 @@ from gpower.certificates.door import checked_operator
 from gpower.certificates.eigenvalues import EPS
 from gpower.certificates.enumeration import best_completion, count
 from gpower.certificates.search import Search, assess_by_rows, assess_cheaply
-from gpower.extraction import Recipe, extract
-from gpower.formulations import Formulation
+from gpower.extraction import extract
 from gpower.operators.base import Operator
 from gpower.parameters import number, whole
+from gpower.recipes import Exact, Recipe
 
 #: Supports that are simply all looked at.
 ENUMERATED = 20_000
@@ -172,7 +172,7 @@ class SubsetSearch:
         z = np.zeros(norms.size)
         z[np.argsort(-norms, kind="stable")[: self.k]] = self.k**-0.5
         with self.clock.interruptible():
-            recipe = Recipe(Formulation("cardinality", (self.k,)), (1.0,))
+            recipe = Recipe(Exact(levels=(self.k,)))
             found = extract(self.operator, recipe, np.random.RandomState(0)).Z[:, 0]
             z = found if np.any(found) else z
         self.support = np.flatnonzero(z)

@@ -231,7 +231,7 @@ def _refuse_missing(path: Path, table: Table, advice: str) -> None:
 
 def _read_matrix_market(path: Path) -> Matrix:
     try:
-        return scipy_io.mmread(path)
+        return scipy_io.mmread(path, spmatrix=False)
     except (ValueError, OverflowError) as error:
         raise TableError(path, f"this is not a whole Matrix Market file: {_first_line(error)}") from error
 

@@ -19,10 +19,10 @@ from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.fitted import SparsePCAEstimator
 from gpower.inputs import check_finite, check_table
+from gpower.leading import leading_components
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.operators import BlockMatrix, Operator
 from gpower.parameters import one_of, recipe_from
-from gpower.postprocess import leading_components
 from gpower.projection import share_inside, total_variance
 
 

@@ -17,13 +17,13 @@ from gpower.estimators import GPower
 from gpower.extraction import ROTATION_NOTE, Extraction
 from gpower.fitted import fitted_attributes, jsonable
 from gpower.inputs import check_table
+from gpower.leading import leading_components
 from gpower.metrics import score_gram
 from gpower.model_selection.grids import checked_cardinalities, checked_gammas
 from gpower.model_selection.solutions import SparsityPath
 from gpower.notices import notices
 from gpower.operators import Moments, Operator
 from gpower.parameters import recipe_from
-from gpower.postprocess import leading_components
 
 #: Fitted attributes with a row per point in a path; the others are common to all points, or derived.
 PER_POINT = (
@@ -105,7 +105,7 @@ def sparsity_path(
     grid = checked_cardinalities(cardinalities, X.shape[1]) if gammas is None else checked_gammas(gammas)
     recipes = [recipe_from(template.get_params() | {kind: value.item()}, X.shape) for value in grid]
     operator, moments = template._operator(X, sample_weight, len(grid) * recipes[0].reads())
-    norms = recipes[0].formulation.norms(operator)
+    norms = recipes[0].wish.samples.reach(operator)
     known = {} if resume is None else _known(resume, template, kind, grid)
     if resume is not None:
         _check_same_data(resume, norms, operator, moments)

@@ -279,11 +279,13 @@ def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...] | N
     """Names of the genes (var) or cells (obs) in the file of an AnnData; None where there are none."""
     if table not in group:
         return None
-    held = group[table]
-    index = held.attrs.get("_index")
-    if index is None or index not in held or _opener(held[index]) is not _from_array:
+    index = group[table].attrs.get("_index")
+    if index is None or index not in group[table]:
         return None
-    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in held[index][:])
+    held = group[table][index]
+    if _opener(held) is _from_group:
+        held = held.get("values", ())  # nullable strings: values beside a mask
+    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in held[:])
     return names if len(set(names)) == len(names) == count else None
 
 
