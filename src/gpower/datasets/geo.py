@@ -89,7 +89,7 @@ def _measured(table: Table) -> Table:
     if kept.all():
         return table
     probes = tuple(compress(table.feature_names or (), kept))
-    note = f"{np.count_nonzero(~kept)} probes have no value in any sample and are left out"
+    note = f"probes without a value in any sample are left out: {np.count_nonzero(~kept)} of {kept.size}"
     return replace(table, X=table.X[:, kept], feature_names=probes, notes=(*table.notes, note))
 
 
