@@ -68,7 +68,7 @@ class TestGeo:
         assert series.feature_names == ("MDM2", "TP53")
         assert series.sample_names == ("GSM1", "GSM2", "GSM3")
         np.testing.assert_array_equal(series.X, [[3, 6], [NAN, 8], [6, 9]])
-        said = "3 of 4 probes have one gene; they make up 2 genes, and the others are left out"
+        said = "3 of 4 probes have one gene each and make up 2 genes; the other probes are left out"
         assert series.notes == (said,)
 
     def test_intensities_are_logged_and_it_says_so(self, write):
@@ -80,7 +80,7 @@ class TestGeo:
     def test_probes_without_a_value_are_left_out(self, write):
         series = read_table(write("s.txt", SERIES.replace("\t1\t1\t2", "\t\tnull\tNA")))
         assert series.feature_names == ("1_at", "2_at", "4_x_at")
-        assert series.notes == ("1 probes have no value in any sample and are left out",)
+        assert series.notes == ("probes without a value in any sample are left out: 1 of 4",)
 
     def test_a_sample_is_a_column_to_drop(self, write):
         series = read_table(write("s.txt", SERIES), drop=["GSM2"], complete=True)

@@ -142,9 +142,8 @@ def collapse_probes(table: Table, genes: Mapping[str, str]) -> Table:
             f"annotation ({listed(list(genes)[:3])}); use the annotation of the platform that measured the table."
         )
     names, gene_of = np.unique([genes[probes[j]] for j in at], return_inverse=True)
-    note = (
-        f"{len(at)} of {len(probes)} probes have one gene; they make up {len(names)} genes, and the others are left out"
-    )
+    left_out = "; the other probes are left out" if len(at) < len(probes) else ""
+    note = f"{len(at)} of {len(probes)} probes have one gene each and make up {len(names)} genes{left_out}"
     X = _means(np.asarray(table.X)[:, at], gene_of, len(names))
     return Table(X, tuple(map(str, names)), table.sample_names, notes=(*table.notes, note))
 
