@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench --group experiments
 	touch $(STAMP)
 
 demo: $(STAMP)

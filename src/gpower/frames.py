@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+from gpower.extras import extra
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def frame(columns: Mapping[str, Any]) -> Any:
+def frame(columns: Mapping[str, object]) -> pd.DataFrame:
     """A DataFrame of named columns, or what to install.
 
     Examples
@@ -14,8 +19,4 @@ def frame(columns: Mapping[str, Any]) -> Any:
     >>> frame({"variable": ["a", "b"], "loading": [0.6, 0.8]}).shape
     (2, 2)
     """
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ImportError('Results as a frame need pandas: pip install "gpower[io]".') from None
-    return pd.DataFrame(dict(columns))
+    return extra("pandas", "io", "Results as a frame need").DataFrame(dict(columns))

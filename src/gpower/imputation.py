@@ -3,8 +3,8 @@
 The model is mean + U Vᵀ of a few ordinary components. Each step fills the holes from the model and fits the model to
 the filled table by least squares, first the scores U, then means and loadings V. With the holes filled from the model
 the misfit of the whole table is that of the observed entries, and no step raises it: the fit to what was observed can
-only improve. Steps are lengthened as long as that holds (over-relaxation, Wen, Yin and Zhang 2012), which about halves
-their number; one that would raise the misfit is taken back, and a plain one follows.
+only improve. Steps are lengthened as long as that holds (over-relaxation, Wen, Yin and Zhang 2012); one that would
+raise the misfit is taken back, and a plain one follows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from gpower._arrays import Array
 from gpower.leading import leading_components
 from gpower.operators import as_operator
 
-#: Relative fall of the misfit at which the filling stops, and the most steps.
+#: Relative fall of the misfit at which the filling stops, and the most steps. On three synthetic cohorts (60 × 150 to
+#: 100 × 1000) with 5, 20 and 40 % missing it took 8 to 62 steps; 1e-5 and 1e-8 gave errors within 0.4 % of its own.
 TOL, MAX_STEPS = 1e-6, 300
 #: Misfit of a table that the model fits exactly, as the square of a relative error.
 EXACT = 1e-9
-#: Growth of the length of a step after one that lowered the misfit.
+#: Growth of the length of a step after one that lowered the misfit. On tables of rank 3 (60 × 80) with half the entries
+#: missing 23 to 61 steps instead of 42 to 151, noise of 0.5 to none; as many as without with a tenth missing. From 1.15
+#: to 1.6 it made little difference.
 LONGER = 1.3
 
 

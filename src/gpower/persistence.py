@@ -12,18 +12,20 @@ import tempfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 FORMAT, VERSION = "gpower-model", 1
+
+Header: TypeAlias = dict[str, Any]  # what JSON holds
 
 
 class ModelFileError(ValueError):
     """A file that does not hold a model this version can read."""
 
 
-def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, np.ndarray]) -> None:
     """Write a model atomically: the file is there whole, or the old one is untouched."""
     target = Path(path)
     text = json.dumps({"format": FORMAT, "version": VERSION, **header})
@@ -48,7 +50,7 @@ def jsonable(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float) else type(value).__name__
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:
     """Header and arrays of a model file."""
     source = Path(path)
     if not source.exists():

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gpower._arrays import Array
 from gpower.estimators import GPower
+from gpower.extras import extra
 from gpower.operators.distributed import is_dask
 from gpower.operators.sources import open_source, some_columns_of
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 __all__ = ["sparse_pca"]
 
@@ -19,20 +24,20 @@ _DEFAULT = object()
 
 
 def sparse_pca(
-    adata: Any,
+    adata: AnnData,
     n_comps: int = 10,
     *,
-    cardinality: Any = None,
+    cardinality: int | Sequence[int] | None = None,
     layer: str | None = None,
     obsm: str | None = None,
     zero_center: bool = True,
-    mask_var: Any = _DEFAULT,
+    mask_var: object = _DEFAULT,
     key_added: str | None = None,
-    dtype: Any = "float32",
-    random_state: Any = 0,
+    dtype: DTypeLike = "float32",
+    random_state: int | None = 0,
     copy: bool = False,
     **options: Any,
-) -> Any:
+) -> AnnData | None:
     """Sparse principal components of the cells, each of a few genes, stored in the AnnData object.
 
     Parameters
@@ -88,24 +93,27 @@ def sparse_pca(
     used = X if genes is None else _columns(X, genes)
     model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
     scores = model.fit(used).transform(used)
-    _store(adata, model, scores.astype(dtype), genes, key_added, layer, obsm, mask_var)
+    in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
+    adata.obsm[in_obsm] = scores.astype(dtype)
+    if obsm is None:
+        adata.varm[in_varm] = _loadings(model, adata.n_vars, genes)
+    origin = {"layer": layer, "obsm": obsm, "mask_var": mask_var if isinstance(mask_var, str) else None}
+    adata.uns[in_uns] = _facts(model, origin)
     return adata if copy else None
 
 
-def _check_object(adata: Any) -> None:
-    try:
-        anndata = import_module("anndata")
-    except ImportError:
-        raise ImportError('AnnData objects need anndata: pip install "gpower[single-cell]".') from None
+def _check_object(adata: object) -> None:
+    anndata = extra("anndata", "single-cell", "AnnData objects need")
     if not isinstance(adata, anndata.AnnData):
         raise TypeError(f"sparse_pca takes an AnnData object, not {type(adata).__name__}; use GPower for a matrix.")
 
 
-def _matrix(adata: Any, layer: str | None, obsm: str | None) -> Any:
+def _matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
     """The matrix to work on."""
     if layer is not None and obsm is not None:
         raise ValueError("layer and obsm both name a matrix; give one of them.")
-    for name, key, held in (("layer", layer, adata.layers), ("obsm", obsm, adata.obsm)):
+    places: dict[str, tuple[str | None, Any]] = {"layer": (layer, adata.layers), "obsm": (obsm, adata.obsm)}
+    for name, (key, held) in places.items():
         if key is not None and key not in held:
             raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in held if k is not None]}.")
     if layer is None and obsm is None and adata.X is None:
@@ -113,7 +121,7 @@ def _matrix(adata: Any, layer: str | None, obsm: str | None) -> Any:
     return adata.obsm[obsm] if obsm is not None else adata.layers[layer] if layer is not None else adata.X
 
 
-def _genes(adata: Any, mask_var: Any) -> Array | None:
+def _genes(adata: AnnData, mask_var: object) -> Array | None:
     """Positions of the genes to use; None for all."""
     if mask_var is None:
         return None
@@ -135,32 +143,19 @@ def _columns(X: Any, genes: Array) -> Any:
     return X[:, genes] if source is None else some_columns_of(source, genes)
 
 
-def _store(
-    adata: Any,
-    model: GPower,
-    scores: Any,
-    genes: Array | None,
-    key_added: str | None,
-    layer: str | None,
-    obsm: str | None,
-    mask_var: Any,
-) -> None:
-    """Scores, loadings and what they explain, under scanpy's kind of keys."""
-    in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
-    adata.obsm[in_obsm] = scores
-    if obsm is None:
-        loadings = np.zeros((adata.n_vars, len(model.components_)), model.components_.dtype)
-        loadings[slice(None) if genes is None else genes] = model.components_.T
-        adata.varm[in_varm] = loadings
+def _loadings(model: GPower, n_genes: int, genes: Array | None) -> Array:
+    """Genes × components; zero for genes that were not used."""
+    loadings = np.zeros((n_genes, len(model.components_)), model.components_.dtype)
+    loadings[slice(None) if genes is None else genes] = model.components_.T
+    return loadings
+
+
+def _facts(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
+    """What was asked for and what the components explain, under scanpy's kind of keys."""
+    asked = {name: getattr(model, name) for name in ("cardinality", "gamma")}
+    given = origin | {name: None if value is None else np.asarray(value) for name, value in asked.items()}
     params = {"zero_center": bool(model.center), "n_comps": int(model.n_components), "penalty": model.penalty}
-    given = {
-        "layer": layer,
-        "obsm": obsm,
-        "mask_var": mask_var if isinstance(mask_var, str) else None,
-        "cardinality": None if model.cardinality is None else np.asarray(model.cardinality),
-        "gamma": None if model.gamma is None else np.asarray(model.gamma),
-    }
-    adata.uns[in_uns] = {
+    return {
         "params": params | {name: value for name, value in given.items() if value is not None},
         "variance": np.asarray(model.explained_variance_),
         "variance_ratio": np.asarray(model.explained_variance_ratio_),

@@ -1,4 +1,4 @@
-"""Downloads: the cache, its checksums, broken transfers, and the cohorts, from a server on this machine."""
+"""The paper's cohorts: their archives' formats, and downloads from a server on this machine."""
 
 import gzip
 import hashlib
@@ -11,11 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from experiments.journee2010 import cohorts, genes
+from experiments.journee2010.arrayexpress import read_arrayexpress
+from experiments.journee2010.downloads import cache_folder, fetch_file
+from experiments.journee2010.nki import read_nki
 
-from gpower.datasets import cohorts, fetch_file
-from gpower.datasets.downloads import cache_folder
-
-pytest.importorskip("pooch")
+from gpower.datasets import Table, TableError
 
 SERIES = """!Sample_title\t"a"\t"b"
 !series_matrix_table_begin
@@ -60,6 +61,7 @@ class Archive(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def archive(monkeypatch):
+    pytest.importorskip("pooch")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Archive)
     server.files, server.asked, server.breaks, server.names_versions = {}, [], False, True
@@ -148,13 +150,14 @@ class TestCache:
 
     def test_without_pooch(self, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, "pooch", None)
-        with pytest.raises(ImportError, match=r'Downloads need pooch: pip install "gpower\[datasets\]"'):
+        with pytest.raises(ImportError, match=r"Downloads need pooch: pip install pooch"):
             fetch_file("http://127.0.0.1/table.txt", folder=tmp_path)
 
     def test_folder(self, monkeypatch, tmp_path):
         monkeypatch.setenv("GPOWER_DATA", str(tmp_path / "mine"))
         assert cache_folder() == tmp_path / "mine"
         assert cache_folder(tmp_path) == tmp_path
+        pytest.importorskip("pooch")
         monkeypatch.delenv("GPOWER_DATA")
         assert "gpower" in str(cache_folder())
 
@@ -174,7 +177,7 @@ class TestCohorts:
         cohort = fetch(folder=tmp_path)
         np.testing.assert_array_equal(cohort.X, [[6], [7]])
         assert cohort.feature_names == ("TP53",)
-        assert cohort.samples["title"] == (("a", "b"),)
+        assert cohort.sample_names == ("GSM1", "GSM2")
         fetch(folder=tmp_path)
         assert len(geo.asked) == 2
 
@@ -226,6 +229,16 @@ class TestCohorts:
         with pytest.raises(ValueError, match="not the archive's description of an experiment"):
             cohorts.fetch_arrayexpress("E-X-2", folder=tmp_path)
 
+    def test_files_for_the_experiments(self, monkeypatch, tmp_path):
+        X = np.outer(np.arange(5.0), [1, 2, 3, 0])
+        X[3, 2], X[:, 3] = np.nan, np.nan
+        table = Table(X, ("A", "B", "C", "D"))
+        monkeypatch.setattr(cohorts, "COHORTS", {"Wang": lambda folder: table})
+        cohorts.write_cohorts(tmp_path, rank=1)
+        cohort = genes._real(tmp_path, "Wang")
+        assert cohort.genes == ("A", "B", "C")
+        np.testing.assert_allclose(cohort.A[:, 2], 3 * (np.arange(5) - 2), atol=0.1)
+
 
 def zipped(files):
     packed = io.BytesIO()
@@ -233,3 +246,104 @@ def zipped(files):
         for name, text in files.items():
             archive.writestr(name, text)
     return packed.getvalue()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(name, text):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return _write
+
+
+MATRIX = (
+    "Hybridization REF\ts1\ts1\ts2\ts2\n"
+    "Reporter REF\tlog ratio\tflag\tlog ratio\tflag\n"
+    "R1\t0.5\t1\t-1\t1\nR2\t1.5\t1\tnull\t0\nR3\t2\t1\t3\t1\n"
+)
+DESIGN = (
+    "[main]\nReporter Name\tComposite Element Name\tReporter Database Entry [hgnc]\nR1\tC\tTP53\nR2\tC\tTP53\nR3\tC\t\n"
+)
+
+
+class TestArrayExpress:
+    def test_probes_and_genes(self, write):
+        path = write("m.txt", MATRIX)
+        probes = read_arrayexpress(path, value="log ratio")
+        np.testing.assert_array_equal(probes.X, [[0.5, 1.5, 2], [-1, np.nan, 3]])
+        assert (probes.feature_names, probes.sample_names) == (("R1", "R2", "R3"), ("s1", "s2"))
+        genes = read_arrayexpress(path, value="log ratio", design=write("d.adf.txt", DESIGN))
+        np.testing.assert_array_equal(genes.X, [[1], [-1]])
+        assert genes.feature_names == ("TP53",)
+
+    @pytest.mark.parametrize(
+        ("text", "value", "message"),
+        [
+            (MATRIX, None, "several kinds of value; choose one of log ratio, flag with value="),
+            (MATRIX, "signal", "holds no 'signal'; it holds log ratio, flag"),
+            (MATRIX.replace("R3\t2\t1\t3\t1", "R3\t2\t1"), "log ratio", "line 5 has 3 cells where 5 are expected"),
+            (MATRIX.replace("-1", "low"), "log ratio", r"line 3, column 3 \('s2'\) holds 'low'"),
+            ("gene\ts1\nTP53\t1\n", None, "line 1 begins with 'gene' in place of 'Hybridization REF'"),
+            ("Assay REF\ts1\ts2\nReporter REF\tx\n", None, "line 2 has 2 cells where line 1 has 3"),
+            ("Assay REF\ts1\n", None, "the file has fewer than two lines"),
+        ],
+    )
+    def test_malformed(self, write, text, value, message):
+        with pytest.raises(TableError, match=message):
+            read_arrayexpress(write("m.txt", text), value=value)
+
+
+def nki_table(samples, rows):
+    """A table of the archive: five columns for each sample, a tab at the end of every line."""
+    head = "\t\t" + "\t".join(f"{sample}\t\t\t\t" for sample in samples) + "\t\n"
+    kinds = "Substance\tGene\t" + "\t".join(["Log Ratio\tError\tP-value\tIntensity\tFlag"] * len(samples)) + "\t\n"
+    lines = [
+        f"{probe}\t{gene}\t" + "\t".join(f"{value}\t0.1\t0.5\t2.0\t1" for value in values) + "\t\n"
+        for probe, gene, *values in rows
+    ]
+    return head + kinds + "".join(lines)
+
+
+class TestNki:
+    FIRST = nki_table(
+        ["Sample 4", "Sample 6"], [("P1", "TP53", 0.1, 0.2), ("P2", "", 1, 1), ("P3", "TP53", 0.3, "NaN")]
+    )
+    SECOND = nki_table(["Sample 7"], [("P1", "TP53", 0.5), ("P2", "", 1), ("P3", "TP53", -0.5)])
+
+    @pytest.fixture
+    def archive(self, tmp_path):
+        def pack(**tables):
+            path = tmp_path / "ZipFiles295Samples.zip"
+            with zipfile.ZipFile(path, "w") as file:
+                file.writestr("Readme.txt", "five columns per sample")
+                for name, text in tables.items():
+                    file.writestr(f"{name}.txt", text)
+            return path
+
+        return pack
+
+    def test_tables_are_joined(self, archive):
+        path = archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND)
+        probes = read_nki(path, collapse=False)
+        np.testing.assert_array_equal(probes.X, [[0.1, 1, 0.3], [0.2, 1, np.nan], [0.5, 1, -0.5]])
+        assert probes.sample_names == ("Sample 4", "Sample 6", "Sample 7")
+        genes = read_nki(path)
+        np.testing.assert_allclose(genes.X, [[0.2], [0.2], [0.0]], atol=1e-15)
+        assert genes.feature_names == ("TP53",)
+
+    def test_malformed(self, archive, tmp_path):
+        with pytest.raises(TableError, match=r"Table_NKI_295_2.txt: its probes are not those of Table_NKI_295_1.txt"):
+            read_nki(archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND.replace("P3", "P9")))
+        with pytest.raises(TableError, match=r"holds no table of samples, but Readme.txt"):
+            read_nki(archive())
+        with pytest.raises(TableError, match=r"NKI_1.txt: line 3 has 3 cells where 12 are expected"):
+            read_nki(archive(NKI_1="\t\ta\t\t\t\t\tb\nSubstance\tGene\nP1\tTP53\t0.1\n"))
+        with pytest.raises(TableError, match="line 2 begins with x, y in place of Substance, Gene"):
+            read_nki(archive(NKI_1="\t\ta\nx\ty\n"))
+        with pytest.raises(TableError, match="there is no such file"):
+            read_nki(tmp_path / "absent.zip")
+        path = archive(NKI_1=self.FIRST)
+        path.write_bytes(path.read_bytes()[:-30])
+        with pytest.raises(TableError, match="not a whole zip archive"):
+            read_nki(path)

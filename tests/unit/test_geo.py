@@ -1,20 +1,13 @@
-"""Readers of public expression data: GEO series, ArrayExpress matrices, platforms, the 295 tumours of the NKI."""
+"""Series matrices of GEO are tables like others, and the annotation of a platform makes their probes into genes."""
 
 import gzip
-import zipfile
 
 import numpy as np
 import pytest
 
-from gpower.datasets import (
-    Table,
-    TableError,
-    collapse_probes,
-    read_arrayexpress,
-    read_geo_series,
-    read_nki,
-    read_probe_genes,
-)
+from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes, read_table
+from gpower.datasets.errors import MissingCell
+from gpower.datasets.hints import as_flag, hints
 
 SERIES = """!Series_title\t"Made-up tumours"
 !Series_platform_id\t"GPL0"
@@ -60,43 +53,61 @@ def write(tmp_path):
 
 
 class TestGeo:
-    @pytest.mark.parametrize("name", ["GSE0_series_matrix.txt", "GSE0_series_matrix.txt.gz"])
-    def test_probes(self, write, name):
-        series = read_geo_series(write(name, SERIES))
+    @pytest.mark.parametrize("name", ["GSE0_series_matrix.txt", "GSE0_series_matrix.txt.gz", "mine.tsv"])
+    @pytest.mark.parametrize("text", [SERIES, "\n" + SERIES, SERIES[SERIES.index("!Sample") :]])
+    def test_probes(self, write, name, text):
+        series = read_table(write(name, text))
         np.testing.assert_array_equal(series.X, [[7, 5, 1, 3], [8, NAN, 1, NAN], [9, 9, 2, 6]])
         assert series.feature_names == ("1_at", "2_at", "3_at", "4_x_at")
         assert series.sample_names == ("GSM1", "GSM2", "GSM3")
-        assert not series.logged
-
-    def test_what_is_said_about_series_and_samples(self, write):
-        series = read_geo_series(write("s.txt", SERIES))
-        assert series.series["contributor"] == ("A,B", "C,D")
-        assert series.samples["title"] == (("first", "second", "third"),)
-        assert series.samples["characteristics_ch1"][1] == ("age: 50", "age: 60", "age: 70")
+        assert series.notes == ()
+        assert type(series) is Table
 
     def test_genes(self, write):
-        paths = write("s.txt", SERIES), write("GPL0.annot.gz", ANNOTATION)
-        mean = read_geo_series(paths[0], platform=paths[1])
-        assert mean.feature_names == ("MDM2", "TP53")
-        np.testing.assert_array_equal(mean.X, [[3, 6], [NAN, 8], [6, 9]])
-        assert mean.samples["title"] == (("first", "second", "third"),)
-        varying = read_geo_series(paths[0], platform=paths[1], collapse="variance")
-        np.testing.assert_array_equal(varying.X, [[3, 5], [NAN, NAN], [6, 9]])
+        series = read_table(write("s.txt", SERIES), platform=write("GPL0.annot.gz", ANNOTATION))
+        assert series.feature_names == ("MDM2", "TP53")
+        assert series.sample_names == ("GSM1", "GSM2", "GSM3")
+        np.testing.assert_array_equal(series.X, [[3, 6], [NAN, 8], [6, 9]])
+        said = "3 of 4 probes have one gene each and make up 2 genes; the other probes are left out"
+        assert series.notes == (said,)
 
-    def test_intensities_are_logged(self, write):
-        text = SERIES.replace("\t7\t8\t9", "\t1024\t0.5\t4096")
-        assert read_geo_series(write("s.txt", text)).logged
-        logged = read_geo_series(write("s.txt", text), log2=True)
-        np.testing.assert_array_equal(logged.X[:, 0], [10, 0, 12])
-        kept = read_geo_series(write("s.txt", text), log2=False)
-        np.testing.assert_array_equal(kept.X[:, 0], [1024, 0.5, 4096])
+    def test_intensities_are_logged_and_it_says_so(self, write):
+        path = write("s.txt", SERIES.replace("\t7\t8\t9", "\t1024\t0.5\t4096"))
+        series = read_table(path)
+        np.testing.assert_array_equal(series.X[:, 0], [10, 0, 12])
+        assert list(hints(path, series)) == ["the values are intensities; their logarithms to base 2 were taken"]
+
+    def test_probes_without_a_value_are_left_out(self, write):
+        series = read_table(write("s.txt", SERIES.replace("\t1\t1\t2", "\t\tnull\tNA")))
+        assert series.feature_names == ("1_at", "2_at", "4_x_at")
+        assert series.notes == ("probes without a value in any sample are left out: 1 of 4",)
+
+    def test_a_sample_is_a_column_to_drop(self, write):
+        series = read_table(write("s.txt", SERIES), drop=["GSM2"], complete=True)
+        assert series.sample_names == ("GSM1", "GSM3")
+
+    def test_complete(self, write):
+        path, platform = write("s.txt", SERIES), write("GPL0.annot", ANNOTATION)
+        with pytest.raises(MissingCell, match=r"line 12, column 3 \('GSM2'\) is empty where a number belongs"):
+            read_table(path, complete=True)
+        with pytest.raises(MissingCell, match="row 2, column 'MDM2' holds nan where a number belongs; fill it in"):
+            read_table(path, complete=True, platform=platform)
+        # One of two probes is enough for a gene.
+        whole = read_table(write("s.txt", SERIES.replace("null", "5")), complete=True, platform=platform)
+        np.testing.assert_array_equal(whole.X[1], [5, 8])
+
+    @pytest.mark.parametrize("option", [{"transpose": True}, {"index_col": 0}, {"header": True}, {"key": "X"}])
+    def test_options_that_mean_nothing_to_it(self, write, option):
+        with pytest.raises(TableError, match="has no meaning for a series matrix of GEO; leave it out") as caught:
+            read_table(write("s.txt", SERIES), **option)
+        assert f"--{next(iter(option)).replace('_', '-')}" in caught.value.spelled(as_flag)
 
     def test_free_text_in_another_encoding(self, write):
-        assert read_geo_series(write("s.txt", SERIES.replace("A,B", "Journée"))).X.shape == (3, 4)
+        assert read_table(write("s.txt", SERIES.replace("A,B", "Journée"))).X.shape == (3, 4)
 
     def test_tabs_at_the_ends_of_lines(self, write):
         text = SERIES.replace("\t7\t8\t9", "\t7\t8\t9\t\t")
-        np.testing.assert_array_equal(read_geo_series(write("s.txt", text)).X[:, 0], [7, 8, 9])
+        np.testing.assert_array_equal(read_table(write("s.txt", text)).X[:, 0], [7, 8, 9])
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),
@@ -105,25 +116,59 @@ class TestGeo:
             ("\t5\t\t9", "\t5\t9", "line 12 has 3 cells where 4 are expected"),
             ("\t7\t8\t9", "\t7\teight\t9", r"line 11, column 3 \('GSM2'\) holds 'eight' where a number belongs"),
             ("!series_matrix_table_begin\n", "", "not a series matrix of GEO: line 9 comes before the line !series"),
+            (SERIES[SERIES.index("!series") :], "", "ends with line 8 and without !series_matrix_table_begin.*cut off"),
+            (SERIES[SERIES.index('"1_at') : SERIES.index("!series_matrix_table_end")], "", "is empty, as for sequ"),
         ],
     )
     def test_malformed_files_name_the_line(self, write, old, new, message):
         path = write("s.txt", SERIES.replace(old, new))
         with pytest.raises(TableError, match=message) as caught:
-            read_geo_series(path)
+            read_table(path)
         assert str(path) in str(caught.value)
 
-    def test_what_is_no_series(self, write, tmp_path):
-        with pytest.raises(TableError, match="not a series matrix of GEO: the file is empty"):
-            read_geo_series(write("empty.txt", ""))
-        with pytest.raises(TableError, match="there is no such file"):
-            read_geo_series(tmp_path / "absent.txt")
+    def test_a_file_cut_off_within_its_compression(self, write):
+        path = write("s.txt.gz", SERIES)
+        path.write_bytes(path.read_bytes()[:-20])
+        with pytest.raises(TableError, match="the file cannot be read"):
+            read_table(path)
+
+    def test_a_gzipped_file_by_another_name(self, write, tmp_path):
         misnamed = write("s.txt.gz", SERIES).rename(tmp_path / "s.txt")
         with pytest.raises(TableError, match=r"this is gzipped; end its name in \.gz"):
-            read_geo_series(misnamed)
+            read_table(misnamed)
+
+    def test_the_table_alone_is_a_plain_one(self, write):
+        lines = [line for line in SERIES.splitlines() if line and not line.startswith("!")]
+        table = read_table(write("GSE0_series_matrix.txt", "\n".join(lines)), transpose=True)
+        assert table.sample_names == ("GSM1", "GSM2", "GSM3")
 
 
 class TestPlatform:
+    def test_of_a_plain_table(self, write):
+        path = write("mine.csv", "sample,1_at,2_at,3_at,2_at\na,1,3,9,5\nb,2,4,9,6\n")
+        table = read_table(path, platform=write("g.annot", ANNOTATION))
+        np.testing.assert_array_equal(table.X, [[3], [4]])
+        assert (table.feature_names, table.sample_names) == (("TP53",), ("a", "b"))
+        turned = write("turned.csv", "probe,a,b\n1_at,1,2\n4_x_at,3,4\n")
+        assert read_table(turned, transpose=True, platform=write("g.annot", ANNOTATION)).feature_names == (
+            "MDM2",
+            "TP53",
+        )
+
+    def test_of_a_table_without_names(self, write, tmp_path):
+        np.save(tmp_path / "t.npy", np.eye(3))
+        with pytest.raises(ValueError, match="no names of probes"):
+            read_table(tmp_path / "t.npy", platform=write("g.annot", ANNOTATION))
+
+    def test_a_manufacturers_table(self, write):
+        text = '#%create\n\n"Probe Set ID","Title","Gene Symbol"\n"1_at","one, two","TP53"\n"2_at","","---"\n'
+        assert read_probe_genes(write("HG-U133A.na36.annot.csv", text)) == {"1_at": "TP53"}
+
+    def test_what_follows_the_table_is_no_annotation(self, write):
+        text = f"{ANNOTATION}^SAMPLE = GSM1\nID_REF\tVALUE\tFLAG\n1_at\t7\tP\n"
+        assert "1_at" in read_probe_genes(write("g.soft", text))
+        assert "ID_REF" not in read_probe_genes(write("g.soft", text))
+
     def test_one_gene_each(self, write):
         assert read_probe_genes(write("g.annot", ANNOTATION)) == {"1_at": "TP53", "2_at": "TP53", "4_x_at": "MDM2"}
 
@@ -161,111 +206,17 @@ class TestPlatform:
 class TestCollapse:
     TABLE = Table(np.array([[1.0, 4.0, NAN, 7.0], [3.0, 0.0, NAN, 7.0]]), ("a", "b", "c", "d"), ("s1", "s2"))
 
+    def test_means_of_what_is_there(self):
+        table = collapse_probes(self.TABLE, {"a": "G", "b": "G", "c": "H", "d": "H"})
+        np.testing.assert_array_equal(table.X, [[2.5, 7], [1.5, 7]])
+
     def test_all_probes_of_a_gene_missing(self):
         table = collapse_probes(self.TABLE, {"c": "G", "d": "H"})
         np.testing.assert_array_equal(table.X, [[NAN, 7], [NAN, 7]])
         assert table.sample_names == ("s1", "s2")
 
-    def test_a_probe_without_values_never_stands_for_its_gene(self):
-        table = collapse_probes(self.TABLE, {"c": "G", "d": "G", "a": "F", "b": "F"}, how="variance")
-        np.testing.assert_array_equal(table.X, [[4, 7], [0, 7]])
-
     def test_errors(self):
-        with pytest.raises(ValueError, match="how is 'median'; choose 'mean' or 'variance'"):
-            collapse_probes(self.TABLE, {"a": "G"}, how="median")
         with pytest.raises(ValueError, match=r"None of the 4 probes of the table \(a, b, c\).*of the platform"):
             collapse_probes(self.TABLE, {"1_at": "G"})
         with pytest.raises(ValueError, match="no names of probes"):
             collapse_probes(Table(np.eye(2)), {"a": "G"})
-
-
-MATRIX = (
-    "Hybridization REF\ts1\ts1\ts2\ts2\n"
-    "Reporter REF\tlog ratio\tflag\tlog ratio\tflag\n"
-    "R1\t0.5\t1\t-1\t1\nR2\t1.5\t1\tnull\t0\nR3\t2\t1\t3\t1\n"
-)
-DESIGN = (
-    "[main]\nReporter Name\tComposite Element Name\tReporter Database Entry [hgnc]\nR1\tC\tTP53\nR2\tC\tTP53\nR3\tC\t\n"
-)
-
-
-class TestArrayExpress:
-    def test_probes_and_genes(self, write):
-        path = write("m.txt", MATRIX)
-        probes = read_arrayexpress(path, value="log ratio")
-        np.testing.assert_array_equal(probes.X, [[0.5, 1.5, 2], [-1, NAN, 3]])
-        assert (probes.feature_names, probes.sample_names) == (("R1", "R2", "R3"), ("s1", "s2"))
-        genes = read_arrayexpress(path, value="log ratio", design=write("d.adf.txt", DESIGN))
-        np.testing.assert_array_equal(genes.X, [[1], [-1]])
-        assert genes.feature_names == ("TP53",)
-
-    @pytest.mark.parametrize(
-        ("text", "value", "message"),
-        [
-            (MATRIX, None, "several kinds of value; choose one of log ratio, flag with value="),
-            (MATRIX, "signal", "holds no 'signal'; it holds log ratio, flag"),
-            (MATRIX.replace("R3\t2\t1\t3\t1", "R3\t2\t1"), "log ratio", "line 5 has 3 cells where 5 are expected"),
-            (MATRIX.replace("-1", "low"), "log ratio", r"line 3, column 3 \('s2'\) holds 'low'"),
-            ("gene\ts1\nTP53\t1\n", None, "line 1 begins with 'gene' in place of 'Hybridization REF'"),
-            ("Assay REF\ts1\ts2\nReporter REF\tx\n", None, "line 2 has 2 cells where line 1 has 3"),
-            ("Assay REF\ts1\n", None, "the file has fewer than two lines"),
-        ],
-    )
-    def test_malformed(self, write, text, value, message):
-        with pytest.raises(TableError, match=message):
-            read_arrayexpress(write("m.txt", text), value=value)
-
-
-def nki_table(samples, rows):
-    """A table of the archive: five columns for each sample, a tab at the end of every line."""
-    head = "\t\t" + "\t".join(f"{sample}\t\t\t\t" for sample in samples) + "\t\n"
-    kinds = "Substance\tGene\t" + "\t".join(["Log Ratio\tError\tP-value\tIntensity\tFlag"] * len(samples)) + "\t\n"
-    lines = [
-        f"{probe}\t{gene}\t" + "\t".join(f"{value}\t0.1\t0.5\t2.0\t1" for value in values) + "\t\n"
-        for probe, gene, *values in rows
-    ]
-    return head + kinds + "".join(lines)
-
-
-class TestNki:
-    FIRST = nki_table(
-        ["Sample 4", "Sample 6"], [("P1", "TP53", 0.1, 0.2), ("P2", "", 1, 1), ("P3", "TP53", 0.3, "NaN")]
-    )
-    SECOND = nki_table(["Sample 7"], [("P1", "TP53", 0.5), ("P2", "", 1), ("P3", "TP53", -0.5)])
-
-    @pytest.fixture
-    def archive(self, tmp_path):
-        def pack(**tables):
-            path = tmp_path / "ZipFiles295Samples.zip"
-            with zipfile.ZipFile(path, "w") as file:
-                file.writestr("Readme.txt", "five columns per sample")
-                for name, text in tables.items():
-                    file.writestr(f"{name}.txt", text)
-            return path
-
-        return pack
-
-    def test_tables_are_joined(self, archive):
-        path = archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND)
-        probes = read_nki(path, collapse=None)
-        np.testing.assert_array_equal(probes.X, [[0.1, 1, 0.3], [0.2, 1, NAN], [0.5, 1, -0.5]])
-        assert probes.sample_names == ("Sample 4", "Sample 6", "Sample 7")
-        genes = read_nki(path)
-        np.testing.assert_allclose(genes.X, [[0.2], [0.2], [0.0]], atol=1e-15)
-        assert genes.feature_names == ("TP53",)
-
-    def test_malformed(self, archive, tmp_path):
-        with pytest.raises(TableError, match=r"Table_NKI_295_2.txt: its probes are not those of Table_NKI_295_1.txt"):
-            read_nki(archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND.replace("P3", "P9")))
-        with pytest.raises(TableError, match=r"holds no table of samples, but Readme.txt"):
-            read_nki(archive())
-        with pytest.raises(TableError, match=r"NKI_1.txt: line 3 has 3 cells where 12 are expected"):
-            read_nki(archive(NKI_1="\t\ta\t\t\t\t\tb\nSubstance\tGene\nP1\tTP53\t0.1\n"))
-        with pytest.raises(TableError, match="line 2 begins with x, y in place of Substance, Gene"):
-            read_nki(archive(NKI_1="\t\ta\nx\ty\n"))
-        with pytest.raises(TableError, match="there is no such file"):
-            read_nki(tmp_path / "absent.zip")
-        path = archive(NKI_1=self.FIRST)
-        path.write_bytes(path.read_bytes()[:-30])
-        with pytest.raises(TableError, match="not a whole zip archive"):
-            read_nki(path)

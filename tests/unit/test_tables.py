@@ -1,7 +1,7 @@
 """The reader of users' tables: what it understands, and what it says about what it does not."""
 
-import builtins
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -344,6 +344,12 @@ class TestNumPy:
         with pytest.raises(TableError, match=message):
             read_table(tmp_path / "t.npy")
 
+    def test_an_archive_by_another_name(self, tmp_path):
+        np.savez(tmp_path / "t.npz", X=NUMBERS)
+        (tmp_path / "t.npz").rename(tmp_path / "t.npy")
+        with pytest.raises(TableError, match=r"not a whole \.npy file of numbers"):
+            read_table(tmp_path / "t.npy")
+
     def test_pickled_objects_are_refused(self, tmp_path):
         np.save(tmp_path / "t.npy", np.array([[{}]], dtype=object), allow_pickle=True)
         with pytest.raises(TableError, match=r"not a whole \.npy file of numbers"):
@@ -484,6 +490,39 @@ class TestParquet:
         with pytest.raises(TableError, match="row 2, column 'b' holds nan where a number belongs"):
             read_table(tmp_path / "t.parquet", complete=True)
 
+    def test_a_name_that_begins_like_another(self, pandas, tmp_path):
+        pandas.DataFrame(NUMBERS, columns=["a", "a.b", "c"]).to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet"), ("a", "a.b", "c"))
+
+    def test_several_row_groups(self, pandas, tmp_path):
+        X = np.arange(30.0).reshape(10, 3)
+        frame = pandas.DataFrame(X, columns=FEATURES, index=[f"s{i}" for i in range(10)])
+        frame.to_parquet(tmp_path / "t.parquet", row_group_size=4)
+        check(read_table(tmp_path / "t.parquet"), FEATURES, tuple(frame.index), X)
+
+    def test_names_of_several_levels(self, pandas, tmp_path):
+        index = pandas.MultiIndex.from_tuples([("a", 1), ("b", 2)])
+        pandas.DataFrame(NUMBERS, columns=FEATURES, index=index).to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet"), FEATURES, ("('a', 1)", "('b', 2)"))
+
+    def test_headings_that_are_numbers(self, pandas, tmp_path):
+        pandas.DataFrame(NUMBERS, columns=[1990, 1991, 1992]).to_parquet(tmp_path / "t.parquet")
+        check(read_table(tmp_path / "t.parquet", drop=[1991]), ("1990", "1992"), numbers=NUMBERS[:, [0, 2]])
+
+    def test_without_samples(self, pandas, tmp_path):
+        pandas.DataFrame({"a": np.array([], float)}).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(TableError, match="no samples"):
+            read_table(tmp_path / "t.parquet")
+
+    def test_a_damaged_middle(self, pandas, tmp_path):
+        path = tmp_path / "t.parquet"
+        pandas.DataFrame(np.random.default_rng(0).random((5000, 3)), columns=FEATURES).to_parquet(path)
+        data = bytearray(path.read_bytes())
+        data[4:400] = b"\xff" * 396
+        path.write_bytes(data)
+        with pytest.raises(TableError, match=r"t\.parquet: rows 0 to 4999: they could not be read"):
+            read_table(path)
+
     def test_unknown_index_col(self, pandas, tmp_path):
         pandas.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "t.parquet")
         with pytest.raises(TableError, match="index_col='b' is not one of the columns a"):
@@ -497,14 +536,7 @@ class TestParquet:
             read_table(path)
 
     def test_says_which_extra_is_missing(self, monkeypatch, write):
-        real_import = builtins.__import__
-
-        def without_pandas(name, *args, **kwargs):
-            if name in ("pandas", "pyarrow"):
-                raise ImportError(name)
-            return real_import(name, *args, **kwargs)
-
-        monkeypatch.setattr(builtins, "__import__", without_pandas)
+        monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
         with pytest.raises(ImportError, match=r'pip install "gpower\[io\]"'):
             read_table(write("t.parquet", "anything"))
 

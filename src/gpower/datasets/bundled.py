@@ -6,7 +6,8 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from gpower.datasets.tables import Table, read_table
+from gpower.datasets.readers import read_table
+from gpower.datasets.table import Table
 
 __all__ = ["Pitprops", "PlantedExpression", "load_pitprops", "load_planted_expression"]
 

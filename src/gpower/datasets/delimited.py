@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpower.datasets.errors import MissingCell, TableError
+from gpower.datasets.table import Names, Table
 from gpower.datasets.text import Row, open_text
 
-__all__ = ["listed", "read_delimited", "read_rows", "unique_names"]
+__all__ = ["Columns", "listed", "read_delimited", "read_rows", "unique_names"]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
@@ -30,7 +29,6 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _LOOKAHEAD = 200  # rows that decide where the names are
 _SHOWN = 6  # headings that an error lists
 
-Names = tuple[str, ...]
 Columns = Sequence[int | str]  # by position from 0, or by heading
 
 
@@ -72,8 +70,8 @@ def read_delimited(
     header: bool | None = None,
     drop: Columns = (),
     complete: bool = False,
-) -> tuple[NDArray[np.float64], Names | None, Names | None]:
-    r"""Numbers, names of the columns and names of the rows of a text file.
+) -> Table:
+    r"""The table of a text file.
 
     Parameters
     ----------
@@ -90,10 +88,8 @@ def read_delimited(
 
     Returns
     -------
-    X : ndarray of shape (n_rows, n_columns)
-        A missing cell is NaN.
-    columns, rows : tuple of str, or None
-        Their names, where the file has them.
+    Table
+        As the file lies: its rows are the samples.
 
     Examples
     --------
@@ -103,8 +99,8 @@ def read_delimited(
     ...     path = pathlib.Path(folder, "plain.txt")
     ...     _ = path.write_text("1 2\n3 4\n")
     ...     read_delimited(path)
-    (array([[1., 2.],
-           [3., 4.]]), None, None)
+    Table(X=array([[1., 2.],
+           [3., 4.]]), feature_names=None, sample_names=None)
     """
     with open_text(path) as lines:
         return read_rows(path, _split(path, lines, header), index_col, header, drop, complete)
@@ -180,15 +176,15 @@ def read_rows(
     header: bool | None = None,
     drop: Columns = (),
     complete: bool = False,
-) -> tuple[NDArray[np.float64], Names | None, Names | None]:
-    """Numbers, names of the columns and names of the rows, as `read_delimited`, of lines already cut into cells.
+) -> Table:
+    """The table, as `read_delimited` gives it, of lines already cut into cells.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from gpower.datasets.delimited import read_rows
     >>> read_rows(Path("made-up"), iter([(7, ["", "s1"]), (8, ["TP53", "1.5"])]))
-    (array([[1.5]]), ('s1',), ('TP53',))
+    Table(X=array([[1.5]]), feature_names=('s1',), sample_names=('TP53',))
     """
     first = list(islice(rows, _LOOKAHEAD))
     if not first:
@@ -206,7 +202,7 @@ def read_rows(
             names.append(cells[layout.names_at].strip())
         values.extend(_numbers(path, line, cells, layout))
     X = np.frombuffer(values).reshape(-1, len(layout.kept))
-    return X, layout.columns, tuple(names) if layout.names_at is not None else None
+    return Table(X, layout.columns, tuple(names) if layout.names_at is not None else None)
 
 
 def _is_header(cells: Sequence[str]) -> bool:
@@ -359,11 +355,14 @@ def _number(path: Path, line: int, j: int, cell: str, layout: _Layout) -> float:
     raise TableError(path, f"line {line}, {layout.place(j)} holds {cell!r} where a number belongs{advice}", **options)
 
 
-def _advice(j: int, cell: str, layout: _Layout) -> tuple[str, dict[str, Any]]:
+def _advice(j: int, cell: str, layout: _Layout) -> tuple[str, dict[str, object]]:
     """What to do about a cell of text, and the options that do it."""
     if _DECIMAL_COMMA.fullmatch(cell):
         return "; write decimals with a point, and thousands without a separator", {}
-    options = {"index_col": layout.option(j), "drop": [layout.option(column) for column in layout.text]}
+    options: dict[str, object] = {
+        "index_col": layout.option(j),
+        "drop": [layout.option(column) for column in layout.text],
+    }
     advice = [
         *(["write plain numbers, such as 1234.5"] if _LIKE_A_NUMBER.fullmatch(cell) else []),
         *(["if these are names, say so with {index_col}"] if layout.names_at is None else []),

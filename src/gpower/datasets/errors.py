@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 __all__ = ["MissingCell", "TableError"]
 
 
-def _as_argument(option: str, value: Any) -> str:
+def _as_argument(option: str, value: object) -> str:
     return f"{option}={value!r}"
 
 
@@ -33,11 +32,11 @@ class TableError(ValueError):
     "genes.csv: index_col='id' is not a heading."
     """
 
-    def __init__(self, path: Path, reason: str, **options: Any) -> None:
+    def __init__(self, path: Path, reason: str, **options: object) -> None:
         self.path, self.reason, self.options = path, reason, options
         super().__init__(self.spelled(_as_argument))
 
-    def spelled(self, spell: Callable[[str, Any], str]) -> str:
+    def spelled(self, spell: Callable[[str, object], str]) -> str:
         """The sentence, with each option written the way its reader would write it."""
         reason = self.reason
         for option, value in self.options.items():

@@ -1,11 +1,12 @@
 """A synthetic expression cohort with gene sets, so that enrichment can be tried without a download."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
+
+from gpower.datasets.synthetic import Seed
 
 __all__ = ["ExpressionCohort", "expression_cohort"]
 
@@ -52,7 +53,7 @@ def expression_cohort(
     strength: float = 1.2,
     leak: float = 0.2,
     spread: float = 0.5,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> ExpressionCohort:
     """Expression in which some gene sets are active: most of their genes follow a common factor.
 

@@ -4,14 +4,14 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from gpower._arrays import Array
 from gpower.datasets.delimited import listed
-from gpower.datasets.tables import TEXT, Table
+from gpower.datasets.readers import TEXT, suffix_of
+from gpower.datasets.table import Table
 
 __all__ = ["as_flag", "hints"]
 
@@ -24,7 +24,7 @@ _LIKE_NAMES = re.compile(
 )
 
 
-def as_flag(option: str, value: Any) -> str:
+def as_flag(option: str, value: object) -> str:
     """An option of `read_table` as one types it.
 
     Examples
@@ -49,7 +49,7 @@ def hints(
     transpose: bool = False,
     covariance: bool = False,
 ) -> Iterator[str]:
-    """Names that occur twice or were read as numbers, correlations that were read as samples, and what helps.
+    """What the reader noted, names that were read as numbers, correlations read as samples, and what helps.
 
     Parameters
     ----------
@@ -76,13 +76,12 @@ def hints(
     ["column 1 ('entrez') looks like row names; if it is, add --index-col entrez"]
     """
     X, columns, rows = table.X, table.feature_names, table.sample_names
-    if again := table.repeated_names:
-        yield f"several variables are called {listed(again)}: all but the first of a name have .1, .2, … behind it"
+    yield from table.notes
     if sparse.issparse(X):
         return
     if transpose:  # back to how the file lies
         X, columns, rows = X.T, rows, columns
-    suffix = (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
+    suffix = suffix_of(path)
     if suffix in (*TEXT, ".parquet") and index_col is None and columns and _are_row_names(X[:_MANY], columns[0]):
         name = columns[0]
         flag = as_flag("index_col", 0 if name.isdecimal() else name)
@@ -102,7 +101,7 @@ def hints(
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
 
-def _are_integers(values: NDArray[Any]) -> bool:
+def _are_integers(values: Array) -> bool:
     return bool(np.all(values == np.round(values)))
 
 
@@ -115,7 +114,7 @@ def _are_measurements(names: tuple[str, ...]) -> bool:
     return not _are_integers(numbers) or len(np.unique(numbers)) < len(numbers)
 
 
-def _are_row_names(X: NDArray[Any], heading: str) -> bool:
+def _are_row_names(X: Array, heading: str) -> bool:
     """Whether the first column numbers the rows: distinct integers, under a telling heading or beside decimals."""
     n_rows, n_columns = X.shape
     first = X[:, 0]
@@ -124,7 +123,7 @@ def _are_row_names(X: NDArray[Any], heading: str) -> bool:
     return bool(_LIKE_NAMES.fullmatch(heading)) or (n_rows >= _FEW and not _are_integers(X[:, 1:]))
 
 
-def _are_column_names(first: NDArray[Any], rest: NDArray[Any]) -> bool:
+def _are_column_names(first: Array, rest: Array) -> bool:
     """Whether the first row numbers the columns: distinct integers above decimals, or far from all below them."""
     if min(rest.shape) < 2 or not _are_integers(first) or len(np.unique(first)) < len(first):
         return False
@@ -132,7 +131,7 @@ def _are_column_names(first: NDArray[Any], rest: NDArray[Any]) -> bool:
     return bool((mostly_decimals and np.all(np.diff(first) > 0)) or np.abs(first).min() > 2 * np.abs(rest).max())
 
 
-def _matrix_kind(X: NDArray[Any], same_names: bool) -> str:
+def _matrix_kind(X: Array, same_names: bool) -> str:
     """What a symmetric table with a diagonal of ones, or with the same names on both sides, is; or ""."""
     n_rows, n_columns = X.shape
     if n_rows != n_columns or n_rows < 3:

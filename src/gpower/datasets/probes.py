@@ -1,26 +1,28 @@
 """From probes to genes: which gene a probe of a microarray measures, and several probes made into one gene."""
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpower._arrays import Array
 from gpower.datasets.delimited import listed
 from gpower.datasets.errors import TableError
-from gpower.datasets.tables import Table
-from gpower.datasets.text import open_text, tabbed_rows
+from gpower.datasets.table import Table
+from gpower.datasets.text import Row, open_text, tabbed_rows
 
 __all__ = ["collapse_probes", "read_probe_genes"]
 
 # Headings, in lower case, of the probes and of the genes they measure, most telling first.
-_PROBES = ("id", "id_ref", "probe set id", "composite element name", "reporter name", "probe_id", "probe id")
+_PROBES = ("id", "id_ref", "probe set id", "composite element name", "reporter name", "probe_id", "probe id", "probeid")
 _GENES = ("gene symbol", "gene_symbol", "genesymbol", "symbol", "hugo", "hgnc", "gene name", "gene_name", "ilmn_gene")
 _SEPARATORS = ("///", "|", ";", ",")  # between the genes of a probe that matches several
 _NO_GENE = frozenset({"", "---", "na", "n/a", "null", "none"})
-_COLLAPSE = ("mean", "variance")
+_REMARK = ("!", "#", "^")
+_END = "!platform_table_end"
 
 
 def read_probe_genes(
@@ -28,13 +30,13 @@ def read_probe_genes(
 ) -> dict[str, str]:
     r"""Which gene each probe measures, from the annotation of a microarray platform.
 
-    Reads GEO's annotation (GPL96.annot.gz) and platform tables (GPL96.txt) and ArrayExpress array designs
-    (.adf.txt): tab-separated tables below lines of remarks, recognised by their headings.
+    Reads GEO's annotation (GPL96.annot.gz) and platform tables (GPL96.txt), manufacturers' tables (.csv) and
+    ArrayExpress array designs (.adf.txt): tables below lines of remarks, recognised by their headings.
 
     Parameters
     ----------
     path : str or path-like
-        The file, gzipped where its name ends in ``.gz``.
+        The file, gzipped where its name ends in ``.gz``; separated by tabs, or by commas where it is a ``.csv``.
     probe_column, gene_column : str, optional
         Headings of the two columns, in any case; by default the first heading that speaks of them, such as ID and
         Gene symbol, or Reporter Name and Reporter Database Entry [hugo].
@@ -61,12 +63,14 @@ def read_probe_genes(
     {'1_at': 'TP53'}
     """
     path = Path(path)
+    genes = dict[str, str]()
     with open_text(path, errors="replace") as text:
-        rows = tabbed_rows(text)
+        rows = enumerate(csv.reader(text), 1) if ".csv" in map(str.lower, path.suffixes) else tabbed_rows(text)
         probe_at, gene_at = _header(path, rows, probe_column, gene_column)
-        genes = dict[str, str]()
         for line, cells in rows:
-            if not any(cells) or cells[0].startswith(("!", "#", "^")):
+            if cells and cells[0].lower() == _END:
+                break
+            if not any(cells) or cells[0].startswith(_REMARK):
                 continue
             if len(cells) <= probe_at or not cells[probe_at]:
                 raise TableError(path, f"line {line} has no probe in column {probe_at + 1}; the file seems cut off")
@@ -78,24 +82,21 @@ def read_probe_genes(
     return genes
 
 
-def _header(
-    path: Path, rows: Iterator[tuple[int, list[str]]], probe_column: str | None, gene_column: str | None
-) -> tuple[int, int]:
+def _header(path: Path, rows: Iterator[Row], probe_column: str | None, gene_column: str | None) -> tuple[int, int]:
     """Where the two columns are, once `rows` has come to the line of headings."""
     probes = (probe_column.casefold(),) if probe_column else _PROBES
     genes = (gene_column.casefold(),) if gene_column else _GENES
-    nearest: tuple[int, list[str]] | None = None
+    nearest: Row | None = None
     for line, cells in rows:
-        if not cells[0].startswith(("!", "#", "^")):
+        if any(cells) and not cells[0].startswith(_REMARK):
             probe_at, gene_at = _find(cells, probes, bool(probe_column)), _find(cells, genes, bool(gene_column))
             if probe_at is not None and gene_at is not None:
                 return probe_at, gene_at
             if (probe_at is not None or gene_at is not None) and (nearest is None or len(cells) > len(nearest[1])):
                 nearest = line, cells
     seen = f"; line {nearest[0]} has the headings {listed(nearest[1])}" if nearest else ""
-    raise TableError(
-        path, f"no line has a heading of probes and one of genes{seen}; say which with probe_column and gene_column"
-    )
+    advice = "call them ID and Gene symbol, or name them to read_probe_genes"
+    raise TableError(path, f"no line has a heading of probes and one of genes{seen}; {advice}")
 
 
 def _find(cells: Sequence[str], wanted: Sequence[str], exact: bool) -> int | None:
@@ -108,8 +109,8 @@ def _find(cells: Sequence[str], wanted: Sequence[str], exact: bool) -> int | Non
     return None
 
 
-def collapse_probes(table: Table, genes: Mapping[str, str], *, how: str = "mean") -> Table:
-    """A table of probes made into a table of genes.
+def collapse_probes(table: Table, genes: Mapping[str, str]) -> Table:
+    """A table of probes made into a table of genes: the mean over the probes of each, missing values aside.
 
     Parameters
     ----------
@@ -117,9 +118,6 @@ def collapse_probes(table: Table, genes: Mapping[str, str], *, how: str = "mean"
         Samples × probes, the probes named.
     genes : mapping of str to str
         Probe → gene, as `read_probe_genes` returns. Probes that are not in it are left out.
-    how : {"mean", "variance"}, default "mean"
-        Several probes of a gene become their mean, missing values aside; or the one of largest variance stands
-        for the gene.
 
     Returns
     -------
@@ -131,30 +129,26 @@ def collapse_probes(table: Table, genes: Mapping[str, str], *, how: str = "mean"
     >>> import numpy as np
     >>> from gpower.datasets import Table, collapse_probes
     >>> table = Table(np.array([[1.0, 3.0, 9.0], [1.0, 5.0, 9.0]]), ("1_at", "2_at", "3_at"))
-    >>> genes = {"1_at": "TP53", "2_at": "TP53"}
-    >>> collapse_probes(table, genes).X.ravel()
+    >>> collapse_probes(table, {"1_at": "TP53", "2_at": "TP53"}).X.ravel()
     array([2., 3.])
-    >>> collapse_probes(table, genes, how="variance").X.ravel()
-    array([3., 5.])
     """
-    if how not in _COLLAPSE:
-        raise ValueError(f"how is {how!r}; choose 'mean' or 'variance'.")
-    if table.feature_names is None:
+    probes = table.feature_names
+    if probes is None:
         raise ValueError("The table has no names of probes; read it with its header.")
-    at = [j for j, probe in enumerate(table.feature_names) if probe in genes]
+    at = [j for j, probe in enumerate(probes) if probe in genes]
     if not at:
-        shown, known = listed(table.feature_names[:3]), listed(list(genes)[:3])
         raise ValueError(
-            f"None of the {len(table.feature_names)} probes of the table ({shown}) is among the {len(genes)} of the "
-            f"annotation ({known}); use the annotation of the platform that measured the table."
+            f"None of the {len(probes)} probes of the table ({listed(probes[:3])}) is among the {len(genes)} of the "
+            f"annotation ({listed(list(genes)[:3])}); use the annotation of the platform that measured the table."
         )
-    X = np.asarray(table.X)[:, at]
-    names, gene_of = np.unique([genes[table.feature_names[j]] for j in at], return_inverse=True)
-    collapsed = _means(X, gene_of, len(names)) if how == "mean" else X[:, _most_varying(X, gene_of)]
-    return Table(collapsed, tuple(map(str, names)), table.sample_names)
+    names, gene_of = np.unique([genes[probes[j]] for j in at], return_inverse=True)
+    left_out = "; the other probes are left out" if len(at) < len(probes) else ""
+    note = f"{len(at)} of {len(probes)} probes have one gene each and make up {len(names)} genes{left_out}"
+    X = _means(np.asarray(table.X)[:, at], gene_of, len(names))
+    return Table(X, tuple(map(str, names)), table.sample_names, notes=(*table.notes, note))
 
 
-def _means(X: NDArray[Any], gene_of: NDArray[np.intp], n_genes: int) -> NDArray[Any]:
+def _means(X: Array, gene_of: NDArray[np.intp], n_genes: int) -> Array:
     """The mean over the probes of each gene; NaN where all of them are missing."""
     order = np.argsort(gene_of, kind="stable")
     first = np.searchsorted(gene_of[order], np.arange(n_genes))
@@ -162,14 +156,3 @@ def _means(X: NDArray[Any], gene_of: NDArray[np.intp], n_genes: int) -> NDArray[
     sums = np.add.reduceat(np.where(present, X[:, order], 0), first, axis=1)
     counts = np.add.reduceat(present.astype(X.dtype), first, axis=1)
     return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-
-
-def _most_varying(X: NDArray[Any], gene_of: NDArray[np.intp]) -> NDArray[np.intp]:
-    """For each gene the probe of largest variance; a probe without two values comes last."""
-    present = ~np.isnan(X)
-    counts = np.maximum(present.sum(axis=0), 1)
-    filled = np.where(present, X, 0)
-    deviations = np.where(present, X - filled.sum(axis=0) / counts, 0)
-    variances = np.where(present.sum(axis=0) > 1, (deviations**2).sum(axis=0) / counts, -1.0)
-    order = np.lexsort((-variances, gene_of))
-    return order[np.unique(gene_of[order], return_index=True)[1]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,13 @@ __all__ = [
     "zou_hastie_tibshirani",
 ]
 
+#: What random numbers come from; None for others at every call.
+Seed: TypeAlias = int | np.random.RandomState | None
+
 _MODULES = {"GROWTH": (8, 3.0), "IMMUNE": (6, 2.2), "STRESS": (5, 1.6)}  # name: (genes, sd of the factor)
 
 
-def gaussian(n_samples: int, n_features: int, *, random_state: Any = None) -> NDArray[np.float64]:
+def gaussian(n_samples: int, n_features: int, *, random_state: Seed = None) -> NDArray[np.float64]:
     """Independent standard normal entries, the matrices on which the paper measures time and quality.
 
     Parameters
@@ -78,7 +81,7 @@ def planted_components(
     cardinality: Sequence[int],
     sds: Sequence[float],
     *,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> PlantedComponents:
     """Sparse orthogonal components of given strengths in unit noise.
 
@@ -124,7 +127,7 @@ def planted_components(
     return PlantedComponents(X, components, supports)
 
 
-def planted_expression(random_state: Any = 0) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def planted_expression(random_state: Seed = 0) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """An expression table, 60 samples × 150 genes, in which three modules of genes vary together.
 
     Eight growth, six immune and five stress genes follow one factor each; the other genes are noise. The
@@ -194,7 +197,7 @@ def factor_model(
     n_factors: int = 20,
     share: float = 0.04,
     spread: float = 0.5,
-    random_state: Any = None,
+    random_state: Seed | np.random.Generator = None,
 ) -> FactorModel:
     """Factors of decaying strength on overlapping groups of variables whose variances differ, as in expression data.
 
@@ -226,7 +229,7 @@ def factor_model(
     """
     if not 0 <= share <= 1:
         raise ValueError(f"share is {share}; give the share of the variables that a factor moves, from 0 to 1.")
-    rng: Any = random_state if isinstance(random_state, np.random.Generator) else check_random_state(random_state)
+    rng = random_state if isinstance(random_state, np.random.Generator) else check_random_state(random_state)
     strengths = 2 / np.sqrt(np.arange(1, n_factors + 1))
     members = rng.random((n_factors, n_features)) < share
     loadings = strengths[:, None] * (members * rng.normal(1, 0.3, members.shape) * rng.choice([-1, 1], members.shape))
@@ -264,7 +267,7 @@ class TenVariables:
     supports: tuple[tuple[int, ...], ...] = ((4, 5, 6, 7), (0, 1, 2, 3))
 
 
-def zou_hastie_tibshirani(n_samples: int | None = None, random_state: Any = None) -> TenVariables:
+def zou_hastie_tibshirani(n_samples: int | None = None, random_state: Seed = None) -> TenVariables:
     """The ten-variable example of Zou, Hastie and Tibshirani (2006), on which sparse PCA is explained.
 
     Three hidden factors: V1 of variance 290, V2 of variance 300, V3 = −0.3 V1 + 0.925 V2 + noise. Variables 1 to 4

@@ -5,8 +5,9 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from gpower.datasets.errors import TableError
 
@@ -55,14 +56,14 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
     if not path.exists():
         raise TableError(path, "there is no such file")
     try:
-        with _opened(path, "rb") as file:
+        with _opened(path) as file:
             start = file.read(8)
         for magic, advice in _NOT_TEXT.items():
             if start.startswith(magic):
                 raise TableError(path, advice)
         # Spreadsheets save "Unicode text" as UTF-16 and begin it with a mark; everything else is UTF-8.
         encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-        with cast(TextIO, _opened(path, "rt", encoding=encoding, errors=errors, newline="")) as lines:
+        with TextIOWrapper(_opened(path), encoding, errors, newline="") as lines:
             yield lines
     except UnicodeDecodeError as error:
         raise TableError(path, f"this is not a text file in UTF-8{_in_latin1(path)}") from error
@@ -92,13 +93,13 @@ def _unquoted(cell: str) -> str:
     return cell[1:-1] if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
 
 
-def _opened(path: Path, mode: str, **options: Any) -> Any:
-    return (gzip.open if path.suffix.lower() == ".gz" else open)(path, mode, **options)
+def _opened(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb"))
 
 
 def _in_latin1(path: Path) -> str:
     """Where a file that is not UTF-8 stops being so, if it is text in Latin-1 or what Windows makes of that."""
-    with _opened(path, "rb") as lines:
+    with _opened(path) as lines:
         for number, line in enumerate(lines, 1):
             try:
                 line.decode("utf-8")

@@ -9,21 +9,20 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from gpower.operators.sources import compressed_source, npy_source, open_source
+from gpower.operators.sources import COMPRESSED, compressed_source, npy_array, npy_source, open_source
 from gpower.operators.streamed import MOST_BYTES, Source, StoreError, read_block
 
 __all__ = ["cached"]
 
 #: Rows or columns at either end whose numbers are part of the fingerprint.
 SAMPLED = 16
-_PARTS = ("data", "indices", "indptr")
 
 
-def cached(X: Any, folder: str | os.PathLike[str], key: str | None = None) -> Source:
+def cached(X: object, folder: str | os.PathLike[str], key: str | None = None) -> Source:
     """A store as plain numbers, decoded into a folder the first time and found there the next.
 
     A fit reads its matrix some ten times per component; where blocks are compressed, decoding them takes most of that
@@ -155,7 +154,7 @@ def _write_compressed(source: Source, folder: Path) -> None:
     np.save(folder / "indptr.npy", np.concatenate(ends))
 
 
-def _header(file: Any, shape: tuple[int, ...], dtype: np.dtype, by_column: bool = False) -> None:
+def _header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype, by_column: bool = False) -> None:
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": by_column, "shape": shape}
     np.lib.format.write_array_header_1_0(file, described)
 
@@ -164,5 +163,5 @@ def _open(source: Source, kept: Path) -> Source:
     """What was written, as a source."""
     if not source.sparse:
         return npy_source(kept / "X.npy")
-    data, indices, indptr = (np.load(kept / f"{part}.npy", mmap_mode="r") for part in _PARTS)
-    return compressed_source(data, indices, indptr, source.shape, bool(source.axis), str(kept), source.works_in)
+    parts = {part: npy_array(kept / f"{part}.npy", mapped=True) for part in COMPRESSED}
+    return compressed_source(parts, source.shape, bool(source.axis), str(kept), source.works_in)

@@ -7,20 +7,57 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
 
+from gpower._arrays import Array
+from gpower.extras import extra
+from gpower.operators.parquet import parquet_source
 from gpower.operators.streamed import MEMORY_SHARE, Source, StoreError, free_memory
 
 #: Suffixes of stores that are always read in blocks, and of files that are where they are large.
 STORES, FILES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
 _NUMBERS = "fiub"  # kinds of dtype that a float can hold
+COMPRESSED = ("data", "indices", "indptr")  # the arrays of a CSR or CSC matrix
+
+
+class StoredArray(Protocol):
+    """What arrays of zarr and of h5py have in common."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    chunks: tuple[int, ...] | None
+
+    def __getitem__(self, key: slice | tuple[slice, slice]) -> Array: ...
+
+
+class ArraysByName(Protocol):
+    """A group, or a dictionary."""
+
+    def __getitem__(self, key: str, /) -> Any: ...
+
+
+class StoredGroup(ArraysByName, Protocol):
+    """What groups of zarr and of h5py have in common: arrays and other groups, by name."""
+
+    attrs: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[str]: ...
+    def __contains__(self, key: object, /) -> bool: ...
+
+
+class Backed(Protocol):
+    """A CSR or CSC matrix of an AnnData that is on disk."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    format: str
+    group: StoredGroup
 
 
 def open_source(X: Any, key: str | None = None, memory_limit: float | None = None) -> Source | None:
@@ -43,37 +80,35 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
     if isinstance(X, np.memmap):
         limit = MEMORY_SHARE * free_memory() if memory_limit is None else memory_limit
         return _from_memmap(X, "the memory map") if X.nbytes > limit else None
-    package = type(X).__module__.partition(".")[0]
-    opener: Callable[[Any, str], Source] | None = {
-        "zarr": _from_zarr,
-        "h5py": _from_hdf5,
-        "anndata": _from_backed,
-    }.get(package)
-    in_memory = isinstance(X, np.ndarray) or sp.issparse(X)  # a view of an AnnData is that
-    if package in ("zarr", "h5py") and not hasattr(X, "shape") and hasattr(X, "attrs"):
-        return _from_group(X, key, f"the {package} group")
-    if opener is None or in_memory or not hasattr(X, "shape") or not hasattr(X, "dtype"):
+    opener = _opener(X)
+    if opener is None:
         return None
-    group = getattr(X, "group", X)
-    place = str(getattr(group, "name", "") or "").strip("/")
-    return replace(opener(X, f"the {package} matrix {place}".rstrip()), origin=_origin(group))
+    held = X.group if opener is _from_backed else X  # what is in a file or folder
+    package, place = type(X).__module__.partition(".")[0], str(held.name or "").strip("/")
+    return replace(opener(X, f"the {package} matrix {place}".rstrip(), key), origin=_origin(held))
 
 
-def _origin(group: Any) -> str:
+def _opener(X: object) -> Opener | None:
+    """The reader of an object of zarr, h5py or anndata, by the name of its class; None for anything else."""
+    places = ((cls.__module__.partition(".")[0], cls.__name__) for cls in type(X).__mro__)
+    return next((_OPENERS[place] for place in places if place in _OPENERS), None)
+
+
+def _origin(held: Any) -> str:
     """The file or folder that a zarr or HDF5 array is in; empty where it is in neither."""
-    store = getattr(group, "store", None)
-    names = (getattr(getattr(group, "file", None), "filename", None), getattr(store, "root", None))
-    return next((str(name) for name in (*names, getattr(store, "path", None)) if name), "")
+    if type(held).__module__.startswith("h5py"):
+        return str(held.file.filename)
+    return str(getattr(held.store, "root", getattr(held.store, "path", "")))
 
 
-def is_store(path: Path, memory_limit: Any = None) -> bool:
+def is_store(path: Path, memory_limit: object = None) -> bool:
     """Whether a path is one to read in blocks: a store, or a file that a quarter of the free memory cannot hold."""
     suffix = path.suffix.lower()
     large = path.is_file() and path.stat().st_size > MEMORY_SHARE * free_memory()
     return suffix in STORES or (suffix in FILES and (large or memory_limit is not None))
 
 
-def some_columns_of(source: Source, idx: np.ndarray) -> Source:
+def some_columns_of(source: Source, idx: Array) -> Source:
     """A source that gives only some columns of another; their indices grow."""
     shape, grain, n = (source.shape[0], len(idx)), source.grain, source.shape[1]
     names = None if source.names is None else tuple(source.names[j] for j in idx)
@@ -81,7 +116,7 @@ def some_columns_of(source: Source, idx: np.ndarray) -> Source:
     if source.axis == 0:
         return replace(part, read=lambda lo, hi: source.read(lo, hi)[:, idx])
 
-    def read(lo: int, hi: int) -> Any:
+    def read(lo: int, hi: int) -> Array | sp.csc_matrix:
         wanted, columns = idx[lo:hi], []
         for first in np.unique(wanted // grain) * grain:  # what the store keeps together is read once
             held = wanted[(wanted >= first) & (wanted < first + grain)] - first
@@ -96,38 +131,32 @@ def _open_path(path: Path, key: str | None) -> Source:
     if not path.exists():
         raise StoreError(f"{path}: there is no such file.")
     suffix = path.suffix.lower()
+    if suffix not in (*FILES, *STORES):
+        raise StoreError(f"{path}: a matrix on disk ends in {', '.join((*FILES, *STORES)[:-1])} or {STORES[-1]}.")
     if suffix in FILES:
-        source = npy_source(path) if suffix == ".npy" else _from_parquet(path)
-        return replace(source, origin=str(path.resolve()))
-    opener = {".zarr": _zarr, ".h5": _hdf5, ".hdf5": _hdf5, ".h5ad": _hdf5}.get(suffix)
-    if opener is not None:
-        return replace(_from_group(opener(path), key, str(path)), origin=str(path.resolve()))
-    raise StoreError(f"{path}: a matrix on disk ends in {', '.join((*FILES, *STORES)[:-1])} or {STORES[-1]}.")
+        source = npy_source(path) if suffix == ".npy" else parquet_source(path)
+    else:
+        source = _from_member(_zarr(path) if suffix == ".zarr" else _hdf5(path), str(path), key)
+    return replace(source, origin=str(path.resolve()))
 
 
-def _extra(module: str, extra: str) -> Any:
+def _zarr(path: Path) -> StoredArray | StoredGroup:
+    zarr = extra("zarr", "dask", "Reading this store needs")
     try:
-        return import_module(module)
-    except ImportError:
-        raise ImportError(f'Reading this store needs {module}: pip install "gpower[{extra}]".') from None
-
-
-def _zarr(path: Path) -> Any:
-    try:
-        return _extra("zarr", "dask").open(str(path), mode="r")
+        return zarr.open(str(path), mode="r")
     except (OSError, ValueError, KeyError) as error:
         raise StoreError(f"{path}: this is not a zarr store ({error}).") from None
 
 
-def _hdf5(path: Path) -> Any:
-    h5py = _extra("h5py", "io")
+def _hdf5(path: Path) -> StoredGroup:
+    h5py = extra("h5py", "io", "Reading this store needs")
     try:
         return h5py.File(path, "r")
     except OSError as error:
         raise StoreError(f"{path}: this is not a whole HDF5 file ({error}).") from None
 
 
-def _checked(name: str, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, int], np.dtype]:
+def _matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, int], np.dtype]:
     """Shape and type, if they are those of a matrix of numbers."""
     if len(shape) != 2:
         raise StoreError(f"{name}: a matrix has two dimensions, this array has the shape {tuple(shape)}.")
@@ -136,16 +165,24 @@ def _checked(name: str, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, 
     return (int(shape[0]), int(shape[1])), np.dtype(dtype)
 
 
+def npy_array(path: Path, *, mapped: bool = False) -> Array:
+    """The array of a .npy file, read or mapped."""
+    try:
+        if mapped:
+            return np.lib.format.open_memmap(path, mode="r")
+        with path.open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise StoreError(f"{path}: this is not a whole .npy file of numbers ({error}).") from None
+
+
 def npy_source(path: Path) -> Source:
     """The array of a .npy file, read rather than mapped: quicker, and a file that is cut short is an error."""
-    try:
-        mapped = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError, OSError) as error:
-        raise StoreError(f"{path}: this is not a whole .npy file ({error}).") from None
+    mapped = cast(np.memmap, npy_array(path, mapped=True))
     source, offset, size = _from_memmap(mapped, str(path)), int(mapped.offset), mapped.dtype.itemsize
     length, axis = source.shape[1 - source.axis], source.axis
 
-    def read(lo: int, hi: int) -> np.ndarray:
+    def read(lo: int, hi: int) -> Array:
         numbers = np.fromfile(path, source.dtype, (hi - lo) * length, offset=offset + lo * length * size)
         lines = numbers.reshape(hi - lo, length)
         return lines.T if axis == 1 else lines
@@ -153,61 +190,48 @@ def npy_source(path: Path) -> Source:
     return replace(source, read=read)
 
 
-def _from_memmap(X: np.memmap, name: str) -> Source:
+def _from_memmap(X: Array, name: str) -> Source:
     """Rows of a C-ordered map, columns of a Fortran-ordered one; copied, so that the pages can be let go."""
-    shape, dtype = _checked(name, X.shape, X.dtype)
+    shape, dtype = _matrix_form(name, X.shape, X.dtype)
     if X.flags.f_contiguous and not X.flags.c_contiguous:
         return Source(name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi], order="F"), axis=1, decoded=True)
     return Source(name, shape, dtype, lambda lo, hi: np.array(X[lo:hi]), decoded=True)
 
 
-def _from_chunked(X: Any, name: str, chunks: tuple[int, int]) -> Source:
+def _from_array(X: StoredArray, name: str, key: str | None = None) -> Source:
     """Rows, or columns where the chunks are whole columns."""
-    shape, dtype = _checked(name, X.shape, X.dtype)
-    if chunks[0] >= shape[0] and chunks[1] < shape[1]:
-        return Source(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, grain=chunks[1])
-    return Source(name, shape, dtype, lambda lo, hi: np.asarray(X[lo:hi]), grain=chunks[0])
-
-
-def _from_zarr(X: Any, name: str) -> Source:
-    if not hasattr(X, "chunks"):
-        return _from_group(X, None, name)
-    _checked(name, X.shape, X.dtype)
+    shape, dtype = _matrix_form(name, X.shape, X.dtype)
     _warn_of_missing(X, name)
-    return _from_chunked(X, name, getattr(X, "shards", None) or X.chunks)
+    rows, columns = getattr(X, "shards", None) or X.chunks or (1, shape[1])
+    if rows >= shape[0] and columns < shape[1]:
+        return Source(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, grain=columns)
+    return Source(name, shape, dtype, lambda lo, hi: np.asarray(X[lo:hi]), grain=rows)
 
 
 def _warn_of_missing(X: Any, name: str) -> None:
     """Chunks of a zarr array that are not there read as its fill value, which is what zarr does to empty ones, too."""
-    missing = int(X.nchunks) - int(X.nchunks_initialized) if hasattr(X, "nchunks_initialized") else 0
-    if missing:
+    stored = getattr(X, "nchunks_initialized", None)
+    if stored is not None and stored < X.nchunks:
         warnings.warn(
-            f"{name}: {missing} of {X.nchunks} chunks are not stored and read as {X.fill_value}. "
+            f"{name}: {X.nchunks - stored} of {X.nchunks} chunks are not stored and read as {X.fill_value}. "
             "That is right for chunks that hold nothing else; if not, the store is incomplete.",
             UserWarning,
             stacklevel=2,
         )
 
 
-def _from_hdf5(X: Any, name: str) -> Source:
-    if not hasattr(X, "chunks"):
-        return _from_group(X, None, name)
-    return _from_chunked(X, name, X.chunks or (1, int(X.shape[1]) if len(X.shape) == 2 else 1))
-
-
-def _from_backed(X: Any, name: str) -> Source:
-    """A CSR or CSC matrix of an AnnData that is on disk."""
-    shape, dtype = _checked(name, X.shape, X.dtype)
-    group = X.group
-    return compressed_source(group["data"], group["indices"], group["indptr"], shape, X.format == "csc", name, dtype)
+def _from_backed(X: Backed, name: str, key: str | None = None) -> Source:
+    shape, dtype = _matrix_form(name, X.shape, X.dtype)
+    return compressed_source(X.group, shape, X.format == "csc", name, dtype)
 
 
 def compressed_source(
-    data: Any, indices: Any, indptr: Any, shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
+    parts: ArraysByName, shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
 ) -> Source:
-    """The three arrays of a CSR or CSC matrix; those of `indptr` are kept in memory."""
-    for part, array in (("data", data), ("indices", indices), ("indptr", indptr)):
-        _warn_of_missing(array, f"{name}, {part}")
+    """The arrays data, indices and indptr of a CSR or CSC matrix; the last one is kept in memory."""
+    data, indices, indptr = (parts[part] for part in COMPRESSED)
+    for part in COMPRESSED:
+        _warn_of_missing(parts[part], f"{name}, {part}")
     pointers = np.asarray(indptr[:])
     lines = shape[1] if by_column else shape[0]
     if pointers.size != lines + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
@@ -217,7 +241,7 @@ def compressed_source(
         )
     build = sp.csc_matrix if by_column else sp.csr_matrix
 
-    def read(lo: int, hi: int) -> Any:
+    def read(lo: int, hi: int) -> sp.csr_matrix | sp.csc_matrix:
         first, last = int(pointers[lo]), int(pointers[hi])
         part = (shape[0], hi - lo) if by_column else (hi - lo, shape[1])
         stored = (np.array(data[first:last]), np.array(indices[first:last]), pointers[lo : hi + 1] - first)
@@ -228,87 +252,59 @@ def compressed_source(
     return Source(name, shape, dtype, read, axis=int(by_column), sparse=True, nnz=int(pointers[-1]))
 
 
-def _from_group(group: Any, key: str | None, name: str) -> Source:
+def _from_group(group: StoredGroup, name: str, key: str | None = None) -> Source:
     """The matrix of a zarr group or HDF5 file: an array, or a group with data, indices and indptr."""
-    if hasattr(group, "shape"):
-        return _from_zarr(group, name) if type(group).__module__.startswith("zarr") else _from_hdf5(group, name)
-    if {"data", "indices", "indptr"} <= set(group):
-        return _compressed_group(group, name)
     keys = sorted(group)
+    if set(COMPRESSED) <= set(keys):
+        return _compressed_group(group, name)
     if key is None:
         key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
     if key is None or key not in group:
         wanted = "no array is called X" if key is None else f"there is no {key!r}"
         raise StoreError(f"{name}: {wanted}; it holds {', '.join(keys[:8]) or 'nothing'}. Say which one with key.")
-    source = _from_group(group[key], None, f"{name}, {key}")
+    source = _from_member(group[key], f"{name}, {key}")
     p, n = source.shape
     return replace(source, names=_names_in(group, "var", n), sample_names=_names_in(group, "obs", p))
 
 
-def _names_in(group: Any, table: str, count: int) -> tuple[str, ...] | None:
+def _from_member(X: object, name: str, key: str | None = None) -> Source:
+    """The matrix of an array or a group within a store, or of the store itself."""
+    opener = _opener(X)
+    if opener is None:
+        raise StoreError(f"{name}: a {type(X).__name__} is no matrix.")
+    return opener(X, name, key)
+
+
+def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...] | None:
     """Names of the genes (var) or cells (obs) in the file of an AnnData; None where there are none."""
-    if table not in group or not hasattr(group[table], "attrs"):
+    if table not in group:
         return None
     index = group[table].attrs.get("_index")
     if index is None or index not in group[table]:
         return None
     held = group[table][index]
-    held = held if hasattr(held, "shape") else held.get("values")  # nullable strings: values beside a mask
-    if held is None:
-        return None
+    if _opener(held) is _from_group:
+        held = held.get("values", ())  # nullable strings: values beside a mask
     names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in held[:])
     return names if len(set(names)) == len(names) == count else None
 
 
-def _compressed_group(group: Any, name: str) -> Source:
-    attributes = dict(group.attrs)
-    encoding = attributes.get("encoding-type", "csr_matrix")
-    shape = attributes.get("shape", attributes.get("h5sparse_shape"))
+def _compressed_group(group: StoredGroup, name: str) -> Source:
+    encoding = group.attrs.get("encoding-type", "csr_matrix")
+    shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
-    shape, dtype = _checked(name, tuple(int(length) for length in shape), group["data"].dtype)
-    return compressed_source(
-        group["data"], group["indices"], group["indptr"], shape, encoding.startswith("csc"), name, dtype
-    )
+    form, dtype = _matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
+    return compressed_source(group, form, encoding.startswith("csc"), name, dtype)
 
 
-def _from_parquet(path: Path) -> Source:
-    """Row groups of a table whose columns are all numbers."""
-    parquet = _extra("pyarrow.parquet", "io")
-    try:
-        file = parquet.ParquetFile(path)
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: this is not a whole Parquet file ({error}).") from None
-    schema = file.schema_arrow
-    index = (schema.pandas_metadata or {}).get("index_columns", [])  # names of the samples are no variables
-    fields = [field for field in schema if field.name not in index]
-    for field in fields:
-        if not str(field.type).startswith(("int", "uint", "float", "double", "halffloat", "bool")):
-            raise StoreError(f"{path}: column {field.name!r} holds {field.type}, not numbers. Drop it from the file.")
-    rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-    edges = np.concatenate([[0], np.cumsum(rows, dtype=int)])
-    narrow = all(str(field.type) in ("float", "halffloat") for field in fields)
-    dtype = np.dtype(np.float32 if narrow else np.float64)
-    names = tuple(field.name for field in fields)
-    read = _row_groups(file, edges, names, dtype)
-    return Source(str(path), (int(edges[-1]), len(names)), dtype, read, names=names)
+Opener = Callable[[Any, str, str | None], Source]
 
-
-def _row_groups(file: Any, edges: np.ndarray, names: tuple[str, ...], dtype: np.dtype) -> Callable[[int, int], Any]:
-    """A reader of rows that keeps the last row group, since blocks and groups do not begin together."""
-    kept: dict[int, np.ndarray] = {}
-
-    def group(i: int) -> np.ndarray:
-        if i not in kept:
-            kept.clear()
-            table = file.read_row_group(i, columns=list(names))
-            columns = [column.to_numpy(zero_copy_only=False).astype(dtype) for column in table.columns]
-            kept[i] = np.column_stack(columns)
-        return kept[i]
-
-    def read(lo: int, hi: int) -> np.ndarray:
-        first, last = np.searchsorted(edges, [lo, hi - 1], side="right") - 1
-        parts = [group(i)[max(lo - edges[i], 0) : hi - edges[i]] for i in range(first, last + 1)]
-        return np.concatenate(parts)
-
-    return read
+#: Which class of which package is read how; the name of a class serves, since the package may not be there.
+_OPENERS: dict[tuple[str, str], Opener] = {
+    ("zarr", "Array"): _from_array,
+    ("zarr", "Group"): _from_group,
+    ("h5py", "Dataset"): _from_array,
+    ("h5py", "Group"): _from_group,
+    ("anndata", "BaseCompressedSparseDataset"): _from_backed,
+}

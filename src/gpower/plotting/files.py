@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpower.plotting.canvas import pyplot
-from gpower.plotting.loadings import plot_loadings
+from gpower.plotting.looks import Panels
+from gpower.plotting.models import Model, plot_loadings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["prepare_picture", "save_picture", "write_picture"]
 
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def save_picture(axes: Any, path: str | os.PathLike[str]) -> None:
+def save_picture(axes: Axes | Panels, path: str | os.PathLike[str]) -> None:
     """Write any picture of this package into a file and close it; works without a display.
 
     Parameters
@@ -37,7 +43,7 @@ def save_picture(axes: Any, path: str | os.PathLike[str]) -> None:
     pyplot().close(figure)
 
 
-def write_picture(model: Any, feature_names: Sequence[str] | None, path: Path) -> None:
+def write_picture(model: Model, feature_names: Sequence[str] | None, path: Path) -> None:
     """Write the picture of the loadings into a file; works without a display.
 
     Parameters

@@ -1,37 +1,89 @@
-"""Pictures of a fitted model: which component uses which variable, and where the samples lie."""
+"""Pictures of a fitted model: its loadings, which component uses which variable, and where the samples lie."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from gpower.plotting.bars import by_size
-from gpower.plotting.canvas import (
-    BLUE,
-    SMALL,
-    look,
-    one_panel,
-    say,
-    share_label,
-    tidy,
-    variable_names,
-)
+from gpower._arrays import Array
+from gpower.plotting.bars import bar_panels, by_size, draw_bars, label_bars
+from gpower.plotting.canvas import one_panel, say, tidy
+from gpower.plotting.looks import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panels, look, share_label, variable_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_GROUPS = 24
+__all__ = ["plot_loadings", "plot_scores", "plot_support"]
+
+MAX_GROUPS = 24  # of samples; beyond that nobody tells colours and markers apart
+
+
+class Model(Protocol):
+    """A fitted model of this package, or one like it."""
+
+    components_: Array
+    explained_variance_ratio_: Array
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Scores of the samples."""
+
+
+def plot_loadings(
+    model: Model, feature_names: Sequence[str] | None = None, axes: GivenAxes = None, *, max_variables: int = 40
+) -> Panels:
+    """Bars of the non-zero loadings, one panel per component, the largest on top.
+
+    Positive loadings are blue and point right, negative ones are vermilion and point left. The title gives
+    the share of the variance that the component explains.
+
+    Parameters
+    ----------
+    model : GPower
+        A fitted model: anything with `components_` and `explained_variance_ratio_`.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those the model was fitted with, or x0, x1, ….
+    axes : sequence of matplotlib Axes, optional
+        Where to draw, one for each component; by default a new figure.
+    max_variables : int, default 40
+        The largest loadings of a component that are drawn; a line says how many are not.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, of shape (n_components,)
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_pitprops
+    >>> from gpower.plotting import plot_loadings
+    >>> pitprops = load_pitprops()
+    >>> model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
+    >>> axes = plot_loadings(model, pitprops.feature_names)
+    >>> axes[0].get_title(loc="left")
+    'Component 1 · 22.6 % of variance'
+    >>> axes[0].figure.savefig("pitprops.png")  # doctest: +SKIP
+    """
+    components = np.asarray(model.components_)
+    names = variable_names(model, feature_names, components.shape[1])
+    panels = bar_panels(axes, components, max_variables)
+    for j, (panel, shown, n_used, room) in enumerate(panels):
+        _draw_loadings(panel, components[j, shown], [names[i] for i in shown], room)
+        label_bars(panel, share_label(j, model.explained_variance_ratio_[j]), "loading", n_used, len(shown))
+    return np.array([panel for panel, *_ in panels], dtype=object)
+
+
+def _draw_loadings(axes: Axes, loadings: Array, names: list[str], room: int) -> None:
+    draw_bars(axes, loadings, names, room, color=[BLUE if loading > 0 else VERMILION for loading in loadings])
+    axes.axvline(0, color="0.25", linewidth=0.8)
+    reach = 1.08 * max(np.abs(loadings), default=1.0)
+    axes.set_xlim(-reach if np.any(loadings < 0) else 0.0, reach)
 
 
 def plot_support(
-    model: Any,
-    feature_names: Sequence[str] | None = None,
-    axes: Any = None,
-    *,
-    max_variables: int = 40,
+    model: Model, feature_names: Sequence[str] | None = None, axes: GivenAxes = None, *, max_variables: int = 40
 ) -> Axes:
     """Map of the loadings, components × variables, of the variables that some component uses.
 
@@ -69,8 +121,10 @@ def plot_support(
     used = by_size(np.abs(components).max(axis=0, initial=0))
     shown = _grouped(components, used[:max_variables])
     panel = one_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.7 + 0.32 * len(components))
-    panel.set_title(_support_title(len(shown), len(used), components.shape[1]), fontsize=9.5, loc="left")
-    panel.set_yticks(np.arange(len(components)), _rows(model.explained_variance_ratio_), fontsize=SMALL)
+    beyond = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
+    panel.set_title(f"{len(used)} of {components.shape[1]} variables used{beyond}", fontsize=TITLE, loc="left")
+    rows = [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(model.explained_variance_ratio_)]
+    panel.set_yticks(np.arange(len(components)), rows, fontsize=SMALL)
     panel.set_xticks(np.arange(len(shown)), [names[i] for i in shown], fontsize=SMALL, rotation=90)
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
@@ -81,22 +135,13 @@ def plot_support(
     return panel
 
 
-def _grouped(components: NDArray[Any], used: NDArray[np.intp]) -> NDArray[np.intp]:
+def _grouped(components: Array, used: NDArray[np.intp]) -> NDArray[np.intp]:
     """Variables by the component in which they weigh most, then by size."""
     sizes = np.abs(components[:, used])
     return used[np.lexsort((-sizes.max(axis=0, initial=0), sizes.argmax(axis=0)))]
 
 
-def _support_title(n_shown: int, n_used: int, n_features: int) -> str:
-    title = f"{n_used} of {n_features} variables used"
-    return title if n_shown == n_used else f"{title}, the {n_shown} with the largest loadings"
-
-
-def _rows(shares: Sequence[float]) -> list[str]:
-    return [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(shares)]
-
-
-def _draw_map(axes: Axes, loadings: NDArray[Any]) -> None:
+def _draw_map(axes: Axes, loadings: Array) -> None:
     reach = float(np.abs(loadings).max())
     axes.set_facecolor("0.9")  # seen where the masked zeros are
     edges = (np.arange(n + 1) - 0.5 for n in loadings.shape[::-1])
@@ -113,11 +158,11 @@ def _draw_map(axes: Axes, loadings: NDArray[Any]) -> None:
 
 
 def plot_scores(
-    model: Any,
-    X: Any,
+    model: Model,
+    X: ArrayLike,
     components: tuple[int, int] = (0, 1),
-    labels: Sequence[Any] | None = None,
-    axes: Any = None,
+    labels: Sequence[object] | None = None,
+    axes: GivenAxes = None,
 ) -> Axes:
     """Scatter of the samples' scores on two components, groups told apart by colour and marker.
 
@@ -174,7 +219,7 @@ def _checked_pair(components: tuple[int, int], n_components: int) -> tuple[int, 
     return pair
 
 
-def _groups(labels: Sequence[Any] | None, n_samples: int) -> dict[str, NDArray[np.intp]]:
+def _groups(labels: Sequence[object] | None, n_samples: int) -> dict[str, NDArray[np.intp]]:
     """The samples of each group, the groups in the order in which they come."""
     if labels is None:
         return {"samples": np.arange(n_samples)}

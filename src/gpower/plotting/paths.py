@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from gpower._arrays import Array
 from gpower.plotting.bars import by_size
-from gpower.plotting.canvas import (
-    BLACK,
-    NORMAL,
-    QUIET,
-    SMALL,
-    cardinality_axis,
-    legend_above,
-    look,
-    one_panel,
-    tidy,
-    variable_names,
-    without_zeros,
-)
+from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy, without_zeros
+from gpower.plotting.looks import BLACK, NORMAL, QUIET, SMALL, TITLE, GivenAxes, Style, look, variable_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OTHERS: dict[str, Any] = {"color": "0.75", "linewidth": 0.7, "label": "others"}
+    from gpower.model_selection import SparsityPath
+
+__all__ = ["plot_cardinality", "plot_path_loadings", "plot_tradeoff"]
+
+OTHERS: Style = {"color": "0.75", "linewidth": 0.7, "label": "others"}
 
 
-def plot_tradeoff(path: Any, axes: Any = None) -> Axes:
+def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Axes:
     """Explained variance against the number of non-zero loadings, with PCA as the line that none can pass.
 
     The left scale is the share of the variance that as many ordinary principal components explain, the right
@@ -81,7 +75,7 @@ def plot_tradeoff(path: Any, axes: Any = None) -> Axes:
     return panel
 
 
-def plot_cardinality(path: Any, axes: Any = None) -> Axes:
+def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Axes:
     """Number of non-zero loadings against the penalty γ, below the largest number that γ allows.
 
     At γ no variable with ‖aᵢ‖ ≤ γ (ℓ0: ‖aᵢ‖² ≤ γ) can have a loading in the first component [JNRS10, sections 2.1
@@ -124,19 +118,18 @@ def plot_cardinality(path: Any, axes: Any = None) -> Axes:
     if expected is not None:
         panel.plot(grid, expected, color=QUIET, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise")
     for j in range(gamma.shape[1]):
-        style: dict[str, Any] = {"label": f"component {j + 1}", "markersize": 4, "linewidth": 1.0}
+        style: Style = {"label": f"component {j + 1}", "markersize": 4, "linewidth": 1.0}
         panel.plot(gamma[:, j], without_zeros(cardinality[:, j]), **look(j), **style)
     unit = r"a column norm $\|a_i\|$ (ℓ1)" if path.penalty == "l1" else r"a squared column norm $\|a_i\|^2$ (ℓ0)"
     tidy(panel, f"γ, in the units of {unit}", "")
-    cardinality_axis(
-        panel, np.append(cardinality, path.n_features), f"non-zero loadings of {path.n_features}", which="y"
-    )
+    counts = np.append(cardinality, path.n_features)
+    cardinality_axis(panel, counts, f"non-zero loadings of {path.n_features}", which="y")
     panel.set_xlim(left=0)
     legend_above(panel)
     return panel
 
 
-def _expected_bound(path: Any, gamma: NDArray[Any]) -> NDArray[Any] | None:
+def _expected_bound(path: SparsityPath, gamma: Array) -> Array | None:
     try:
         return np.asarray(path.expected_cardinality_bound(gamma))
     except ValueError:  # a covariance does not say how many samples it is of
@@ -144,10 +137,10 @@ def _expected_bound(path: Any, gamma: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def plot_path_loadings(
-    path: Any,
+    path: SparsityPath,
     component: int = 0,
     feature_names: Sequence[str] | None = None,
-    axes: Any = None,
+    axes: GivenAxes = None,
     *,
     n_names: int = 7,
 ) -> Axes:
@@ -199,16 +192,16 @@ def plot_path_loadings(
     # All of them as one line with gaps: thousands of lines would take seconds.
     panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHERS)
     for place, i in enumerate(order):
-        style: dict[str, Any] = {"markersize": 4, "markevery": every, "linewidth": 1.3, "label": names[used[i]]}
+        style: Style = {"markersize": 4, "markevery": every, "linewidth": 1.3, "label": names[used[i]]}
         panel.plot(x, drawn[:, i], **look(place), **style)
     panel.axhline(0, color="0.25", linewidth=0.8)
     _name_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
     words = f"{used.size} of {path.n_features} variables come in"
-    panel.set_title(f"Component {component + 1} · {words}", fontsize=9.5, loc="left")
+    panel.set_title(f"Component {component + 1} · {words}", fontsize=TITLE, loc="left")
     return panel
 
 
-def _aligned_rows(path: Any, component: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _aligned_rows(path: SparsityPath, component: int) -> tuple[NDArray[np.intp], Array]:
     """The variables ever used, and their loadings (n_points, n_used) with signs carried on from the dense end."""
     rows = sp.vstack([sp.csr_array(path.components(i))[[component]] for i in range(len(path))], format="csc")
     rows.eliminate_zeros()
@@ -220,36 +213,24 @@ def _aligned_rows(path: Any, component: int) -> tuple[NDArray[np.intp], NDArray[
     return used, loadings
 
 
-def _entering(loadings: NDArray[Any]) -> NDArray[Any]:
+def _entering(loadings: Array) -> Array:
     """The loadings, but of the zeros only those beside another value: a line begins where its variable comes in."""
     zero = np.pad(loadings == 0, ((1, 1), (0, 0)), constant_values=True)
     return np.where(zero[:-2] & zero[1:-1] & zero[2:], np.nan, loadings)
 
 
-def _name_ends(axes: Axes, heights: NDArray[Any], names: list[str]) -> None:
+def _name_ends(axes: Axes, heights: Array, names: list[str]) -> None:
     """Names beside the right edge, moved apart where they would overlap, with a thread in the colour of the line."""
     bottom, top = axes.get_ylim()
     heights = (heights - bottom) / (top - bottom)
     for i, (place, height, name) in enumerate(zip(_spread(heights, 0.055), heights, names, strict=True)):
-        axes.annotate(
-            name,
-            (1, height),
-            (1.06, place),
-            xycoords="axes fraction",
-            va="center",
-            fontsize=SMALL,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": look(i)["color"],
-                "linewidth": 0.9,
-                "relpos": (0, 0.5),
-                "shrinkB": 0,
-            },
-        )
+        thread = {"arrowstyle": "-", "color": look(i)["color"], "linewidth": 0.9, "relpos": (0, 0.5), "shrinkB": 0}
+        place_of: Style = {"xy": (1, height), "xytext": (1.06, place), "xycoords": "axes fraction", "va": "center"}
+        axes.annotate(name, **place_of, fontsize=SMALL, arrowprops=thread)
     axes.set_ylim(bottom, top)
 
 
-def _spread(places: NDArray[Any], apart: float) -> NDArray[Any]:
+def _spread(places: Array, apart: float) -> Array:
     """The places in [0, 1], in the same order and at least `apart`, that are nearest in least squares."""
     if places.size == 0:
         return places

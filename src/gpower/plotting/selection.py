@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpower.plotting.bars import bar_panels, by_size, draw_bars, label_bars
-from gpower.plotting.canvas import (
-    BLUE,
-    VERMILION,
-    cardinality_axis,
-    legend_above,
-    look,
-    one_panel,
-    tidy,
-    variable_names,
-)
+from gpower._arrays import Array
+from gpower.plotting.bars import bar_panels, draw_bars, label_bars
+from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy
+from gpower.plotting.looks import BLUE, VERMILION, GivenAxes, Panels, Style, look, variable_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gpower.model_selection import GPowerCV, Stability
 
-def plot_cv(cv: Any, axes: Any = None) -> Axes:
+__all__ = ["plot_cv", "plot_stability"]
+
+ERRORS: Style = {"markersize": 4, "linewidth": 1.3, "capsize": 2.5, "elinewidth": 0.9}
+RING: Style = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
+
+
+def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Axes:
     """Score of held-out samples, mean ± one standard error, against cardinality; the chosen ones are ringed.
 
     One component after the other, the score of each is that of all up to it. The standard error is that of a mean over
@@ -63,32 +62,18 @@ def plot_cv(cv: Any, axes: Any = None) -> Axes:
         chosen = int(np.asarray(cv.cardinality_)[max(int(value), 0)])
         name = "all components" if value < 0 else f"component {value + 1}"
         error = deviation / np.sqrt(cv.n_splits_ - 1) if cv.n_splits_ > 1 else np.zeros_like(score)
-        _draw_scores(panel, cardinality, 100 * score, 100 * error, label=f"{name}: {chosen} chosen", **look(j))
-        _ring(panel, cardinality, 100 * score, chosen, look(j)["color"])
+        order, at = np.argsort(cardinality, kind="stable"), cardinality == chosen
+        x, y, spread = cardinality[order], 100 * score[order], 100 * error[order]
+        panel.errorbar(x, y, spread, label=f"{name}: {chosen} chosen", **look(j), **ERRORS)
+        panel.plot(cardinality[at], 100 * score[at], color=look(j)["color"], label="_", **RING)
     cardinality_axis(panel, np.asarray(results["param_cardinality"]), "non-zero loadings")
     legend_above(panel)
     return panel
 
 
-def _draw_scores(axes: Axes, cardinality: NDArray[Any], score: NDArray[Any], error: NDArray[Any], **look: Any) -> None:
-    order = np.argsort(cardinality, kind="stable")
-    style: dict[str, Any] = {"markersize": 4, "linewidth": 1.3, "capsize": 2.5, "elinewidth": 0.9}
-    axes.errorbar(cardinality[order], score[order], error[order], **look, **style)
-
-
-def _ring(axes: Axes, cardinality: NDArray[Any], score: NDArray[Any], chosen: int, color: str) -> None:
-    at = cardinality == chosen
-    ring: dict[str, Any] = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
-    axes.plot(cardinality[at], score[at], color=color, label="_", **ring)
-
-
 def plot_stability(
-    stability: Any,
-    feature_names: Sequence[str] | None = None,
-    axes: Any = None,
-    *,
-    max_variables: int = 25,
-) -> NDArray[Any]:
+    stability: Stability, feature_names: Sequence[str] | None = None, axes: GivenAxes = None, *, max_variables: int = 25
+) -> Panels:
     """Bars of how often each variable was selected, one panel per component, the most frequent on top.
 
     Bars of selected variables, at or beyond the dashed threshold, are blue; the others are hollow, with grey names.
@@ -123,24 +108,20 @@ def plot_stability(
     """
     frequency, selected = np.asarray(stability.frequency), np.asarray(stability.selected)
     names = variable_names(stability, feature_names, frequency.shape[1])
-    orders = [by_size(row) for row in frequency]
-    panels = bar_panels(axes, [min(len(order), max_variables) for order in orders])
-    for j, ((panel, n_rows), order) in enumerate(zip(panels, orders, strict=True)):
-        shown = order[:max_variables]
-        _draw_frequencies(panel, frequency[j, shown], selected[j, shown], [names[i] for i in shown], n_rows)
+    panels = bar_panels(axes, frequency, max_variables)
+    for j, (panel, shown, n_found, room) in enumerate(panels):
+        _draw_frequencies(panel, frequency[j, shown], selected[j, shown], [names[i] for i in shown], room)
         panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
         chance = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
         title = f"Component {j + 1} · {selected[j].sum()} selected\n{chance}"
-        label_bars(panel, title, f"share of subsamples (threshold {stability.threshold:g})", len(order), len(shown))
-    return np.array([panel for panel, _ in panels], dtype=object)
+        label_bars(panel, title, f"share of subsamples (threshold {stability.threshold:g})", n_found, len(shown))
+    return np.array([panel for panel, *_ in panels], dtype=object)
 
 
-def _draw_frequencies(
-    axes: Axes, frequency: NDArray[Any], selected: NDArray[Any], names: list[str], n_rows: int
-) -> None:
+def _draw_frequencies(axes: Axes, frequency: Array, selected: Array, names: list[str], room: int) -> None:
     face = [BLUE if chosen else "white" for chosen in selected]
     edge = [BLUE if chosen else "0.5" for chosen in selected]
-    draw_bars(axes, frequency, names, n_rows, color=face, edgecolor=edge, linewidth=0.8)
+    draw_bars(axes, frequency, names, room, color=face, edgecolor=edge, linewidth=0.8)
     for label, chosen in zip(axes.get_yticklabels(), selected, strict=True):
         label.set_color("black" if chosen else "0.5")
     axes.set_xlim(0, 1.03)

@@ -1,4 +1,7 @@
-"""The geometry of the penalty in the plane: a polytope, and a segment that crosses lines of the active variables."""
+"""Pictures of an ascent: its values and how far from first-order optimal each point is; and why γ makes zeros.
+
+The geometry of the penalty is drawn in the plane: a polytope, and a segment that crosses lines of the active variables.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,105 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
+from gpower._arrays import Array
 from gpower.estimators import GPower
-from gpower.plotting.canvas import BLUE, SMALL, VERMILION, legend_above, one_panel, tidy, variable_names
+from gpower.plotting.canvas import given_panels, legend_above, new_panels, one_panel, remark, say, tidy, without_zeros
+from gpower.plotting.looks import BLUE, NORMAL, SMALL, VERMILION, GivenAxes, Panels, Style, variable_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARGIN = 1.2
+__all__ = ["plot_convergence", "plot_geometry"]
+
+MARGIN = 1.2  # around the polytope and the segment
+
+
+def plot_convergence(trace: object, axes: GivenAxes = None) -> Panels:
+    """Objective, and below it the first-order gap Δ on a logarithmic scale, against iterations and passes.
+
+    A pass is one read of the matrix. Panels for what the trace does not hold, passes or gaps, are left out.
+
+    Parameters
+    ----------
+    trace : Trace or AscentResult
+        Anything with arrays `values`, `gaps` and `passes`, one entry per iteration and one for the start, or with the
+        `history` of `gpower.maximize`.
+    axes : array of matplotlib Axes, optional
+        Where to draw, as many as there are panels; by default a new figure.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+        Rows: objective, gap. Columns: iterations, passes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import maximize
+    >>> from gpower.feasible_sets import Sphere
+    >>> from gpower.plotting import plot_convergence
+    >>> class Quadratic:
+    ...     def value_and_gradient(self, x):
+    ...         g = np.array([[2.0, 1.0], [1.0, 2.0]]) @ x
+    ...         return 0.5 * x @ g, g
+    >>> result = maximize(Quadratic(), Sphere(), np.array([1.0, 0.0]), tol=1e-12)
+    >>> plot_convergence(result).shape
+    (1, 1)
+    """
+    values = np.asarray(getattr(trace, "values", getattr(trace, "history", None)), float)
+    gaps, passes = _known(trace, "gaps", values.size), _known(trace, "passes", values.size)
+    scales = {"iteration": np.arange(values.size, dtype=float)}
+    if passes is not None:
+        scales["passes over the matrix"] = passes
+    panels = _panels(axes, 1 if gaps is None else 2, len(scales))
+    for column, (label, steps) in enumerate(scales.items()):
+        panels[0, column].plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+        tidy(panels[0, column], "", "objective f")
+        if gaps is not None:
+            _draw_gaps(panels[1, column], steps, gaps)
+        panels[-1, column].set_xlabel(label, fontsize=NORMAL)
+    for panel in panels[:, 1:].flat:
+        panel.set_ylabel("")
+    return panels
+
+
+def _known(trace: object, name: str, length: int) -> Array | None:
+    """That array of the trace, None if it is not there or all NaN."""
+    array = np.asarray(getattr(trace, name, np.nan), float)
+    if np.all(np.isnan(array)):
+        return None
+    if array.size != length:
+        raise ValueError(f"The trace has {length} values but {array.size} {name}; it needs one for each.")
+    return array
+
+
+def _panels(axes: GivenAxes, lines: int, wide: int) -> Panels:
+    if axes is None:
+        return new_panels(lines, wide, 1.2 + 3.6 * wide, 0.6 + 2.1 * lines, sharex="col", sharey="row")
+    what = f"this trace has {lines * wide} panels ({lines} × {wide})"
+    return given_panels(axes, lines * wide, what).reshape(lines, wide)
+
+
+def _draw_gaps(axes: Axes, steps: Array, gaps: Array) -> None:
+    tidy(axes, "", "first-order gap Δ")
+    if not np.any(gaps > 0):
+        say(axes, "Δ = 0 throughout")
+        return
+    axes.plot(steps, without_zeros(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
+    axes.set_yscale("log")
+    if n_zero := np.count_nonzero(gaps <= 0):
+        remark(axes, 0.98, 0.95, f"{n_zero} × Δ = 0, not shown", va="top")
 
 
 def plot_geometry(
-    X: Any,
+    X: ArrayLike,
     gamma: float,
     penalty: str = "l1",
     feature_names: Sequence[str] | None = None,
-    axes: Any = None,
+    axes: GivenAxes = None,
 ) -> Axes:
     """Why γ makes loadings zero, drawn for two samples [JNRS10, sections 2.1 and 2.2].
 
@@ -61,7 +145,7 @@ def plot_geometry(
     if not 0 < gamma < largest:
         norm = "‖aᵢ‖" if penalty == "l1" else "‖aᵢ‖²"
         raise ValueError(f"gamma={gamma}: it is absolute here, above 0 and below the largest {norm}, {largest:.4g}.")
-    settings: dict[str, Any] = {"center": False, "refit": None, "n_init": A.shape[1], "tol": 1e-14, "max_iter": 10000}
+    settings: Style = {"center": False, "refit": None, "n_init": A.shape[1], "tol": 1e-14, "max_iter": 10000}
     model = GPower(1, penalty=penalty, gamma=gamma / largest, **settings).fit(X)
     names = variable_names(model, feature_names, A.shape[1])
     image = A @ model.components_[0]  # a multiple of x*, where the ascent has come to rest
@@ -71,8 +155,9 @@ def plot_geometry(
     corners = _corners(A)
     reach = MARGIN * float(np.abs(np.vstack([corners, end])).max())
     panel = one_panel(axes, 5.4, 5.8)
-    _draw_polytope(panel, corners)
-    inactive: dict[str, Any] = {"color": "0.6", "linestyle": "--", "linewidth": 0.8}
+    polytope: Style = {"facecolor": "0.92", "edgecolor": "black", "linewidth": 1.4, "zorder": 2.5}
+    panel.fill(*corners.T, label=r"polytope $|a_i^Tx|\leq 1$", **polytope)
+    inactive: Style = {"color": "0.6", "linestyle": "--", "linewidth": 0.8}
     _draw_lines(panel, A[:, ~active], 2 * reach, label="lines of the inactive variables", **inactive)
     _draw_lines(panel, A[:, active], 2 * reach, label="lines of the active variables", color=BLUE, linewidth=1.2)
     _draw_segment(panel, end, r"$x^*/\gamma$" if penalty == "l1" else r"$x^*/\sqrt{\gamma}$")
@@ -85,7 +170,7 @@ def plot_geometry(
     return panel
 
 
-def _largest_gamma(A: NDArray[Any], penalty: str) -> float:
+def _largest_gamma(A: Array, penalty: str) -> float:
     """The γ from which on all loadings are zero; refuses what has no picture."""
     if penalty not in ("l1", "l0"):
         raise ValueError(f"penalty={penalty!r}: give 'l1' or 'l0'.")
@@ -100,7 +185,7 @@ def _largest_gamma(A: NDArray[Any], penalty: str) -> float:
     return float(np.linalg.norm(A, axis=0).max()) ** (1 if penalty == "l1" else 2)
 
 
-def _corners(A: NDArray[Any]) -> NDArray[Any]:
+def _corners(A: Array) -> Array:
     """Corners of the polytope, in order around it: the polar of the hull of ±aᵢ, so each side of that is a corner."""
     hull = ConvexHull(np.hstack([A, -A]).T)
     normals, offsets = hull.equations[:, :2], hull.equations[:, 2:]
@@ -108,13 +193,7 @@ def _corners(A: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(corners[np.argsort(np.arctan2(corners[:, 1], corners[:, 0]))])
 
 
-def _draw_polytope(axes: Axes, corners: NDArray[Any]) -> None:
-    axes.fill(
-        *corners.T, facecolor="0.92", edgecolor="black", linewidth=1.4, zorder=2.5, label=r"polytope $|a_i^Tx|\leq 1$"
-    )
-
-
-def _draw_lines(axes: Axes, A: NDArray[Any], reach: float, label: str, **style: Any) -> None:
+def _draw_lines(axes: Axes, A: Array, reach: float, label: str, **style: Any) -> None:
     """Both lines aᵀx = ±1 of every column that has any."""
     norms = np.linalg.norm(A, axis=0)
     for a, norm in zip(A.T[norms > 0], norms[norms > 0], strict=True):
@@ -124,34 +203,21 @@ def _draw_lines(axes: Axes, A: NDArray[Any], reach: float, label: str, **style: 
             label = "_"  # one entry in the legend for all
 
 
-def _draw_segment(axes: Axes, end: NDArray[Any], name: str) -> None:
+def _draw_segment(axes: Axes, end: Array, name: str) -> None:
     axes.plot([0, end[0]], [0, end[1]], color=VERMILION, linewidth=2, zorder=3, label=f"from the origin to {name}")
     axes.plot(*end, color=VERMILION, marker="o", markersize=6, zorder=3)
-    offset = 18 * end / np.linalg.norm(end)
-    axes.annotate(
-        name,
-        (end[0], end[1]),
-        (offset[0], offset[1]),
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        color=VERMILION,
-    )
+    _name_point(axes, name, end, 18 * end / np.linalg.norm(end), color=VERMILION)
 
 
-def _draw_crossings(axes: Axes, end: NDArray[Any], heights: NDArray[Any], names: list[str]) -> None:
+def _draw_crossings(axes: Axes, end: Array, heights: Array, names: list[str]) -> None:
     """A mark where the segment meets the line of each active variable, its name to alternating sides."""
     aside = np.array([-end[1], end[0]]) / np.linalg.norm(end)
     for place, i in enumerate(np.argsort(-np.abs(heights))):
         point, side = end / abs(heights[i]), 1 if place % 2 == 0 else -1
         axes.plot(*point, color=BLUE, marker="D", markersize=4.5, linestyle="none", label="_", zorder=4)
-        axes.annotate(
-            names[i],
-            point,
-            14 * side * aside,
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontsize=SMALL,
-            zorder=4,
-        )
+        _name_point(axes, names[i], point, 14 * side * aside, fontsize=SMALL, zorder=4)
+
+
+def _name_point(axes: Axes, name: str, point: Array, offset: Array, **style: Any) -> None:
+    """A name so many points of print away from a point."""
+    axes.annotate(name, tuple(point), tuple(offset), textcoords="offset points", ha="center", va="center", **style)

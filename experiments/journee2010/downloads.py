@@ -1,4 +1,4 @@
-"""Files from public archives, kept in a cache with their checksums. Needs pooch, the ``datasets`` extra."""
+"""Files from public archives, kept in a cache with their checksums. Needs pooch."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 
     Examples
     --------
-    >>> from gpower.datasets.downloads import cache_folder
+    >>> from experiments.journee2010.downloads import cache_folder
     >>> cache_folder("mine").name
     'mine'
     """
@@ -63,11 +63,6 @@ def fetch_file(
     ------
     OSError
         There is no network, the archive has no such file, or it sends another file than before.
-
-    Examples
-    --------
-    >>> from gpower.datasets import fetch_file
-    >>> fetch_file("https://ftp.ncbi.nlm.nih.gov/geo/platforms/GPLnnn/GPL96/annot/GPL96.annot.gz")  # doctest: +SKIP
     """
     pooch = _pooch()
     name = name or url.rsplit("/", 1)[-1]
@@ -139,5 +134,5 @@ def _pooch() -> Any:
     try:
         import pooch
     except ImportError:
-        raise ImportError('Downloads need pooch: pip install "gpower[datasets]".') from None
+        raise ImportError("Downloads need pooch: pip install pooch.") from None
     return pooch

@@ -1,83 +1,50 @@
 """The one reader of users' tables: a file in, numbers and names out.
 
-A table is samples × variables. Text (CSV, TSV), NumPy (NPY, NPZ), scipy.sparse (NPZ) and Matrix Market
-files need nothing beyond the core; Parquet needs pandas and pyarrow, the ``io`` extra, which enter the
-package through this file only. A sparse matrix stays sparse.
+A table is samples × variables. Text (CSV, TSV, series matrices of GEO), NumPy (NPY, NPZ), scipy.sparse (NPZ) and Matrix
+Market files need nothing beyond the core; Parquet needs pyarrow, the ``io`` extra. A sparse matrix stays sparse.
 """
 
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
-from gpower.datasets.delimited import listed, read_delimited, unique_names
-from gpower.datasets.errors import TableError
+from gpower._arrays import Array
+from gpower.datasets.delimited import Columns, listed, read_delimited, unique_names
+from gpower.datasets.errors import MissingCell, TableError
+from gpower.datasets.geo import is_series_matrix, read_series_matrix
+from gpower.datasets.probes import collapse_probes, read_probe_genes
+from gpower.datasets.table import Matrix, Names, Table
+from gpower.operators.parquet import open_parquet
+from gpower.operators.sources import npy_array
+from gpower.operators.streamed import StoreError, read_block
 
-__all__ = ["Table", "TableError", "read_table"]
+__all__ = ["TEXT", "read_table", "suffix_of"]
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIBLE = (*TEXT, ".mtx")
 _SUFFIXES = (*TEXT, ".parquet", ".npy", ".npz", ".mtx")
+_SERIES = "series matrix"  # a text file, recognised by what is in it
+
+# Which kinds of file an option means something to; the others refuse it.
+_READERS = {
+    "index_col": (*TEXT, ".parquet"),
+    "drop": (*TEXT, ".parquet", _SERIES),
+    "header": TEXT,
+    "key": (".npz",),
+    "transpose": _SUFFIXES,
+}
 
 # What an .npz archive may call the names of its variables and of its samples, most telling first.
 _FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
 _SAMPLE_KEYS = ("sample_names", "samples", "cells", "rows", "index")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of numbers, samples × variables, with the names found beside them.
-
-    Attributes
-    ----------
-    X : ndarray or scipy.sparse matrix of shape (n_samples, n_features)
-        float32 or float64; a missing cell is NaN.
-    feature_names, sample_names : tuple of str, or None
-        None where the file gives no names. Names of variables are unique: a repeated one gets .1, .2, ….
-    repeated_names : tuple of str
-        Names that the file gives to several variables.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower.datasets import Table
-    >>> Table(np.eye(2), feature_names=("height", "weight")).feature_names
-    ('height', 'weight')
-    """
-
-    X: Any
-    feature_names: tuple[str, ...] | None = None
-    sample_names: tuple[str, ...] | None = None
-    repeated_names: tuple[str, ...] = field(default=(), repr=False, kw_only=True)
-
-    def labelled(self) -> Any:
-        """The numbers with their variables' names attached: a pandas DataFrame sharing the memory of `X`.
-
-        Plain `X` where there are no names, where `X` is sparse, or where pandas is not installed.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from gpower.datasets import Table
-        >>> Table(np.eye(2)).labelled()
-        array([[1., 0.],
-               [0., 1.]])
-        """
-        if self.feature_names is None or not isinstance(self.X, np.ndarray):
-            return self.X
-        try:
-            import pandas as pd
-        except ImportError:
-            return self.X
-        return pd.DataFrame(self.X, columns=list(self.feature_names), copy=False)
 
 
 def read_table(
@@ -87,13 +54,15 @@ def read_table(
     header: bool | None = None,
     transpose: bool = False,
     key: str | None = None,
-    drop: Sequence[int | str] = (),
+    drop: Columns = (),
     complete: bool = False,
+    platform: str | PathLike[str] | None = None,
 ) -> Table:
     r"""Read a table of numbers from a file, whose kind its suffix tells.
 
     ==========================================  ===================================================
     ``.csv`` ``.tsv`` ``.tab`` ``.txt``         text; also gzipped, ``.csv.gz``
+    ``GSE…_series_matrix.txt``                  series matrix of GEO; also gzipped
     ``.parquet``                                needs ``pip install "gpower[io]"``
     ``.npy``                                    one array
     ``.npz``                                    arrays by name, or a matrix saved by scipy.sparse
@@ -104,6 +73,10 @@ def read_table(
     without a heading, or one that holds no number at all, is taken as the samples' names. Empty cells and
     ``NA`` become NaN. Lines that begin with ``#`` above the table are comments. Where semicolons separate the
     cells, decimals may have a comma.
+
+    A text file that begins with GEO's remarks (``!Series_…``) is a series matrix: samples × probes, without probes that
+    have no value. GEO keeps what was submitted; where the values are intensities, the logarithms to base 2 are taken,
+    and `Table.notes` says so.
 
     Parameters
     ----------
@@ -118,9 +91,14 @@ def read_table(
     key : str, optional
         Which array of an ``.npz`` archive to read; needed where it holds several tables and none called X.
     drop : sequence of int or str, optional
-        Columns of the file to leave out, each counted from 0 or by its heading. Text and Parquet.
+        Columns of the file to leave out, each counted from 0 or by its heading. Text, Parquet and series matrices,
+        whose columns are the samples.
     complete : bool, default False
-        Refuse a table with a missing or infinite number, and say where it is. Text and Parquet.
+        Refuse a table with a missing or infinite number, and say where it is. Text, Parquet and series matrices.
+    platform : str or path-like, optional
+        The variables are probes of a microarray: make them into genes by this annotation of its platform, such as
+        GPL96.annot.gz (see `read_probe_genes`). A gene is the mean of its probes; probes without a gene, or with
+        several, are left out.
 
     Returns
     -------
@@ -149,29 +127,51 @@ def read_table(
            [ 1.8,  nan]])
     """
     path = Path(path)
-    suffix = _kind(path)
-    _refuse_unused(path, suffix, index_col=index_col, header=header, key=key, drop=drop or None)
+    kind = _kind(path)
+    options = {"index_col": index_col, "header": header, "key": key, "drop": drop or None}
+    _refuse_unused(path, kind, options | {"transpose": transpose or None})
+    whole = complete and platform is None  # of several probes of a gene some may be missing
     try:
-        if suffix in TEXT:
-            X, columns, rows = read_delimited(path, index_col=index_col, header=header, drop=drop, complete=complete)
-            table = Table(X, columns, rows)
-        elif suffix == ".parquet":
-            table = _read_parquet(path, index_col, drop, complete)
-        elif suffix == ".npz":
-            return _checked(path, _read_npz(path, key, transpose))
+        if kind == _SERIES:
+            table = read_series_matrix(path, drop=drop, complete=whole)
+        elif kind in TEXT:
+            table = read_delimited(path, index_col=index_col, header=header, drop=drop, complete=whole)
+        elif kind == ".parquet":
+            table = _read_parquet(path, index_col, drop, whole)
+        elif kind == ".npz":
+            table = _read_npz(path, key, transpose)
         else:
-            table = Table(_read_npy(path) if suffix == ".npy" else _read_matrix_market(path))
+            table = Table(npy_array(path) if kind == ".npy" else _read_matrix_market(path))
+    except StoreError as error:
+        raise TableError(path, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")) from error
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         # gzip and zip report damage in several ways; all of them mean the same to the reader.
         raise TableError(path, f"the file cannot be read: {_first_line(error)}") from error
-    return _checked(path, _transposed(table) if transpose else table)
+    table = _checked(path, table.transposed() if transpose and kind != ".npz" else table)
+    if platform is not None:
+        table = collapse_probes(table, read_probe_genes(platform))
+        if complete:
+            _refuse_missing(path, table, "fill it in")
+    return _named_apart(table)
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that tells how to read a file, that of what is in it where it is gzipped.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.datasets.readers import suffix_of
+    >>> suffix_of(Path("genes.CSV.gz")), suffix_of(Path("genes.npy")), suffix_of(Path("genes"))
+    ('.csv', '.npy', '')
+    """
+    *others, last = ["", *map(str.lower, path.suffixes)]
+    return others[-1] if last == ".gz" and others[-1] in _COMPRESSIBLE else last
 
 
 def _kind(path: Path) -> str:
-    """The suffix that tells how to read `path`, once it is known to be a file with something in it."""
-    suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
-    compressed = suffixes[-1] == ".gz" and len(suffixes) > 1 and suffixes[-2] in _COMPRESSIBLE
-    suffix = suffixes[-2] if compressed else suffixes[-1]
+    """What `path` is, once it is known to be a file with something in it: its suffix, or a series matrix."""
+    suffix = suffix_of(path)
     if path.is_dir():
         raise TableError(path, "this is a folder; a table is one file")
     if not path.exists():
@@ -182,21 +182,17 @@ def _kind(path: Path) -> str:
         raise TableError(path, f"the suffix {suffix!r} is not one of {known}{advice}")
     if path.stat().st_size == 0:
         raise TableError(path, "the file is empty")
-    return suffix
+    return _SERIES if suffix in TEXT and is_series_matrix(path) else suffix
 
 
-def _refuse_unused(path: Path, suffix: str, **options: Any) -> None:
+def _refuse_unused(path: Path, kind: str, options: Mapping[str, object]) -> None:
     """Refuse an option that this kind of file would ignore."""
-    named = (*TEXT, ".parquet")
-    readers = {"index_col": named, "drop": named, "header": TEXT, "key": (".npz",)}
     for option, value in options.items():
-        if value is not None and suffix not in readers[option]:
-            reason = f"{{{option}}} has no meaning for a {suffix} file; leave it out"
+        if value is not None and kind not in _READERS[option]:
+            reason = (
+                f"{{{option}}} has no meaning for a {kind}{' file' if kind != _SERIES else ' of GEO'}; leave it out"
+            )
             raise TableError(path, reason, **{option: value})
-
-
-def _transposed(table: Table) -> Table:
-    return Table(table.X.T, feature_names=table.sample_names, sample_names=table.feature_names)
 
 
 def _checked(path: Path, table: Table) -> Table:
@@ -212,22 +208,28 @@ def _checked(path: Path, table: Table) -> Table:
         raise TableError(path, f"the table has no {missing}: its shape is {n_samples} × {n_features}")
     if sparse.issparse(X) and X.format not in ("csr", "csc"):
         X = sparse.csr_array(X)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    names = table.feature_names
-    repeated = tuple(name for name, times in Counter(names or ()).items() if times > 1)
-    names = tuple(unique_names(names)) if names and repeated else names
-    return replace(table, X=X, feature_names=names, repeated_names=repeated)
+    return replace(table, X=X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
 
 
-def _read_npy(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise TableError(path, f"this is not a whole .npy file of numbers: {_first_line(error)}") from error
+def _named_apart(table: Table) -> Table:
+    """The table with a name of its own for every variable."""
+    names = table.feature_names or ()
+    repeated = tuple(name for name, times in Counter(names).items() if times > 1)
+    if not repeated:
+        return table
+    note = f"several variables are called {listed(repeated)}: all but the first of a name have .1, .2, … behind it"
+    return replace(table, feature_names=tuple(unique_names(names)), notes=(*table.notes, note))
 
 
-def _read_matrix_market(path: Path) -> Any:
+def _refuse_missing(path: Path, table: Table, advice: str) -> None:
+    """Refuse a missing or infinite number, and say where the first one is."""
+    for i, j in np.argwhere(~np.isfinite(table.X))[:1]:
+        value, column = table.X[i, j], (table.feature_names or ())[j]
+        where = f"row {i + 1}, column {column!r} holds {value} where a number belongs"
+        raise (MissingCell if np.isnan(value) else TableError)(path, f"{where}; {advice}", drop=[column])
+
+
+def _read_matrix_market(path: Path) -> Matrix:
     try:
         return scipy_io.mmread(path, spmatrix=False)
     except (ValueError, OverflowError) as error:
@@ -256,7 +258,7 @@ def _read_npz(path: Path, key: str | None, transpose: bool) -> Table:
     return Table(X, _names(arrays, _FEATURE_KEYS, n_features), _names(arrays, _SAMPLE_KEYS, n_samples))
 
 
-def _choose_array(path: Path, arrays: Mapping[str, Any], key: str | None) -> Any:
+def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> Array:
     """The array called `key`, or X, or the only two-dimensional one."""
     if key is not None:
         if key not in arrays:
@@ -271,7 +273,7 @@ def _choose_array(path: Path, arrays: Mapping[str, Any], key: str | None) -> Any
     return arrays[tables[0]]
 
 
-def _names(arrays: Mapping[str, Any], keys: tuple[str, ...], length: int) -> tuple[str, ...] | None:
+def _names(arrays: Mapping[str, Array], keys: Names, length: int) -> Names | None:
     """The first array under one of `keys` that is a list of `length` names."""
     for key in keys:
         if key in arrays and arrays[key].shape == (length,):
@@ -279,56 +281,41 @@ def _names(arrays: Mapping[str, Any], keys: tuple[str, ...], length: int) -> tup
     return None
 
 
-def _read_parquet(path: Path, index_col: int | str | None, drop: Sequence[int | str], complete: bool) -> Table:
-    try:
-        import pandas as pd
-        import pyarrow
-    except ImportError:
-        raise ImportError('Reading a Parquet file needs pandas and pyarrow: pip install "gpower[io]".') from None
-    try:
-        frame = pd.read_parquet(path, engine="pyarrow")
-    except pyarrow.ArrowException as error:
-        raise TableError(path, f"this is not a whole Parquet file: {_first_line(error)}") from error
-    dropped = [_heading(path, frame, "drop", column) for column in drop]
-    index = None if index_col is None else _heading(path, frame, "index_col", index_col)
-    frame = _with_names_as_index(frame.drop(columns=[column for column in dropped if column != index]), index)
-    text = [column for column in frame.columns if not pd.api.types.is_numeric_dtype(frame[column].dtype)]
+def _read_parquet(path: Path, index_col: int | str | None, drop: Columns, complete: bool) -> Table:
+    file = open_parquet(path)
+    dropped = [_heading(path, file.columns, "drop", column) for column in drop]
+    named = file.index if index_col is None else [_heading(path, file.columns, "index_col", index_col)]
+    columns = [name for name in file.columns if name not in (*dropped, *named)]
+    if not named and len(columns) > 1 and not file.holds_numbers(columns[0]):
+        named, columns = columns[:1], columns[1:]  # a leading column of text, where nothing else names the rows
+    text = [name for name in columns if not file.holds_numbers(name)]
+    source = file.source(columns)
     if text:
-        value = frame[text[0]].iloc[0] if len(frame) else frame[text[0]].dtype
-        where = f"row 1, column {str(text[0])!r} holds {value!r} where a number belongs"
-        raise TableError(path, f"{where}; leave columns of text out with {{drop}}", drop=list(map(str, text)))
-    rows = None if isinstance(frame.index, pd.RangeIndex) else tuple(map(str, frame.index))
-    single = len(frame.columns) and all(dtype == np.float32 for dtype in frame.dtypes)
-    X = frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
-    if complete and not np.isfinite(X).all():
-        i, j = np.argwhere(~np.isfinite(X))[0]
-        column = str(frame.columns[j])
-        where = f"row {i + 1}, column {column!r} holds {X[i, j]} where a number belongs"
-        advice = "fill it in, or leave out the row, or the column with {drop}"
-        raise TableError(path, f"{where}; {advice}", drop=[column])
-    return Table(X, tuple(map(str, frame.columns)), rows)
+        value = file.values(text[0])[0] if source.shape[0] else file.types[text[0]]
+        where = f"row 1, column {text[0]!r} holds {value!r} where a number belongs"
+        raise TableError(path, f"{where}; leave columns of text out with {{drop}}", drop=text)
+    table = Table(
+        read_block(source, 0, source.shape[0]), source.names, _row_names([file.values(name) for name in named])
+    )
+    if complete:
+        _refuse_missing(path, table, "fill it in, or leave out the row, or the column with {drop}")
+    return table
 
 
-def _heading(path: Path, frame: Any, option: str, column: int | str) -> Any:
+def _row_names(columns: Sequence[Sequence[object]]) -> Names | None:
+    """One name per row: that of the one column, or those of several together."""
+    if len(columns) < 2:
+        return tuple(map(str, columns[0])) if columns else None
+    return tuple(map(str, zip(*columns, strict=True)))
+
+
+def _heading(path: Path, columns: list[str], option: str, column: int | str) -> str:
     """The heading of the column that an option names by its heading or its position."""
-    if isinstance(column, int) and 0 <= column < len(frame.columns):
-        return frame.columns[column]
-    for heading in (column, str(column)):  # headings may be numbers, such as years
-        if heading in frame.columns:
-            return heading
-    found = listed(list(map(str, frame.columns)))
-    raise TableError(path, f"{{{option}}} is not one of the columns {found}", **{option: column})
-
-
-def _with_names_as_index(frame: Any, heading: Any) -> Any:
-    """The frame indexed by one column, or by a leading column of text where nothing else names the rows."""
-    import pandas as pd
-
-    if heading is not None:
-        return frame.set_index(heading)
-    unnamed = isinstance(frame.index, pd.RangeIndex) and len(frame.columns) > 1
-    leading_text = unnamed and not pd.api.types.is_numeric_dtype(frame.dtypes.iloc[0])
-    return frame.set_index(frame.columns[0]) if leading_text else frame
+    if isinstance(column, int) and 0 <= column < len(columns):
+        return columns[column]
+    if str(column) in columns:  # headings may be numbers, such as years
+        return str(column)
+    raise TableError(path, f"{{{option}}} is not one of the columns {listed(columns)}", **{option: column})
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,10 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from gpower.datasets import Table, TableError, collapse_probes
 from gpower.datasets.delimited import listed, read_rows
-from gpower.datasets.errors import TableError
-from gpower.datasets.probes import collapse_probes
-from gpower.datasets.tables import Table
 from gpower.datasets.text import Row, tabbed_rows
 
 __all__ = ["read_nki"]
@@ -19,7 +17,7 @@ __all__ = ["read_nki"]
 _PER_SAMPLE = 5  # log ratio, its error, p-value, log intensity, flag
 
 
-def read_nki(path: str | PathLike[str], *, collapse: str | None = "mean") -> Table:
+def read_nki(path: str | PathLike[str], *, collapse: bool = True) -> Table:
     """Read the archive ZipFiles295Samples.zip: six tables of the same probes, some fifty samples each.
 
     Each table has a line of samples' names, a line of headings (Substance, Gene, then five columns for each
@@ -29,8 +27,8 @@ def read_nki(path: str | PathLike[str], *, collapse: str | None = "mean") -> Tab
     ----------
     path : str or path-like
         The archive, as published.
-    collapse : {"mean", "variance"} or None, default "mean"
-        What becomes of several probes of a gene: see `collapse_probes`. None keeps the probes.
+    collapse : bool, default True
+        Make probes into genes; if not, the variables are the probes.
 
     Returns
     -------
@@ -41,11 +39,6 @@ def read_nki(path: str | PathLike[str], *, collapse: str | None = "mean") -> Tab
     ------
     TableError
         The archive is cut off, holds no such table, or tables of different probes; the table and its line are named.
-
-    Examples
-    --------
-    >>> from gpower.datasets import read_nki
-    >>> read_nki("ZipFiles295Samples.zip")  # doctest: +SKIP
     """
     path = Path(path)
     try:
@@ -65,7 +58,7 @@ def read_nki(path: str | PathLike[str], *, collapse: str | None = "mean") -> Tab
     X = np.vstack([table.X for table, _ in parts])
     samples = tuple(sample for table, _ in parts for sample in table.sample_names or ())
     whole = Table(X, first.feature_names, samples)
-    return whole if collapse is None else collapse_probes(whole, genes, how=collapse)
+    return collapse_probes(whole, genes) if collapse else whole
 
 
 def _is_table(name: str) -> bool:
@@ -83,8 +76,8 @@ def _read(path: Path, text: str) -> tuple[Table, dict[str, str]]:
         seen = f"line {line} begins with {listed(headings[:2])}" if line else "it has fewer than two lines"
         raise TableError(path, f"this is no table of the 295 tumours: {seen} in place of Substance, Gene")
     genes = dict[str, str]()
-    X, names, probes = read_rows(path, _log_ratios(path, rows, samples, columns, genes), index_col=0, header=True)
-    return Table(X.T, probes, names), genes
+    table = read_rows(path, _log_ratios(path, rows, samples, columns, genes), index_col=0, header=True)
+    return table.transposed(), genes
 
 
 def _log_ratios(

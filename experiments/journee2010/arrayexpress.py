@@ -4,12 +4,8 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-
+from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes
 from gpower.datasets.delimited import listed, read_rows
-from gpower.datasets.errors import TableError
-from gpower.datasets.probes import collapse_probes, read_probe_genes
-from gpower.datasets.tables import Table
 from gpower.datasets.text import Row, open_text, tabbed_rows
 
 __all__ = ["read_arrayexpress"]
@@ -22,7 +18,6 @@ def read_arrayexpress(
     value: str | None = None,
     probe_column: str | None = None,
     gene_column: str | None = None,
-    collapse: str = "mean",
 ) -> Table:
     r"""Read a processed data matrix, and make its probes into genes where the array design is given.
 
@@ -41,8 +36,6 @@ def read_arrayexpress(
     probe_column, gene_column : str, optional
         The headings of the probes and of the genes in the array design, where they are unusual; by default
         Reporter Name or Composite Element Name, as the second line says, and a heading that speaks of symbols.
-    collapse : {"mean", "variance"}, default "mean"
-        What becomes of several probes of a gene: see `collapse_probes`.
 
     Returns
     -------
@@ -57,7 +50,7 @@ def read_arrayexpress(
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from gpower.datasets import read_arrayexpress
+    >>> from experiments.journee2010.arrayexpress import read_arrayexpress
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "processed.txt")
     ...     _ = path.write_text("Hybridization REF\ts1\ts2\nReporter REF\tlog ratio\tlog ratio\nR1\t0.5\t-1\n")
@@ -70,14 +63,11 @@ def read_arrayexpress(
         rows = tabbed_rows(text)
         samples, kinds, probe_kind = _headings(path, rows)
         kept = _kept(path, rows, samples, _columns(path, kinds, value))
-        X, names, probes = read_rows(path, kept, index_col=0, header=True)
-    table = Table(np.ascontiguousarray(X.T), probes, names)
+        table = read_rows(path, kept, index_col=0, header=True).transposed()
     if design is None:
         return table
     probe_column = probe_column or ("Reporter Name" if "reporter" in probe_kind.lower() else "Composite Element Name")
-    return collapse_probes(
-        table, read_probe_genes(design, probe_column=probe_column, gene_column=gene_column), how=collapse
-    )
+    return collapse_probes(table, read_probe_genes(design, probe_column=probe_column, gene_column=gene_column))
 
 
 def _headings(path: Path, rows: Iterator[Row]) -> tuple[list[str], list[str], str]:

@@ -1,0 +1,105 @@
+"""Ranked bars: methods by what they explain, gene sets by how far they are from chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpower.plotting.bars import draw_bars
+from gpower.plotting.canvas import one_panel
+from gpower.plotting.looks import BLUE, SMALL, GivenAxes, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gpower.comparison import Entry
+    from gpower.enrichment import Enrichment
+
+__all__ = ["plot_comparison", "plot_enrichment"]
+
+MAX_SET_NAME = 48  # characters of a gene set's name that a picture shows
+
+
+def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Axes:
+    """Bars of the adjusted variance relative to PCA, the best method on top, with the time of each.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import compare
+    >>> from gpower.plotting import plot_comparison
+    >>> from gpower.datasets import load_pitprops
+    >>> table = compare(load_pitprops().correlation, n_components=1, cardinality=4, covariance="precomputed",
+    ...                 methods=["gpower-l0", "thresholding"])
+    >>> [label.get_text() for label in plot_comparison(table).get_yticklabels()]
+    ['gpower-l0', 'thresholding']
+    """
+    shown = [entry for entry in comparison if entry.method != "pca"]
+    shown.sort(key=lambda entry: -np.inf if np.isnan(entry.share_of_pca) else entry.share_of_pca, reverse=True)
+    panel = one_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
+    shares = np.nan_to_num([100 * entry.share_of_pca for entry in shown])
+    colours = [BLUE if entry.method.startswith("gpower") else "0.72" for entry in shown]
+    draw_bars(panel, shares, [entry.method for entry in shown], len(shown), color=colours)
+    panel.axvline(100, color="0.25", linewidth=0.8)
+    panel.set_xlim(0, 118)
+    panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL)
+    panel.tick_params(axis="x", labelsize=SMALL)
+    panel.spines[["top", "right"]].set_visible(False)
+    for place, (share, entry) in enumerate(zip(shares, shown, strict=True)):
+        text = "does not run here" if entry.model is None else f"{entry.seconds:.2g} s"
+        panel.text(102 if share else 1, place, text, va="center", fontsize=7.5, color="0.4")
+    return panel
+
+
+def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20) -> Axes:
+    """Bars of −log10 of the adjusted p-values, the most enriched sets on top.
+
+    A set is drawn once, for the component in which it is most enriched, which its label names.
+
+    Parameters
+    ----------
+    result : Enrichment
+        What `gpower.enrichment.enrich` gave back.
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    top : int, default 20
+        The most sets to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower.enrichment import enrich
+    >>> from gpower.plotting import plot_enrichment
+    >>> result = enrich([[1, 1, 0, 0]], {"AB": ["A", "B"], "CD": ["C", "D"]}, genes=list("ABCD"))
+    >>> axes = plot_enrichment(result)
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['AB (1)']
+    """
+    best = np.argmin(result.adjusted_p_values, axis=0)
+    smallest = result.adjusted_p_values[best, np.arange(best.size)]
+    order = np.lexsort((result.p_values.min(axis=0), smallest))
+    order = order[result.overlaps[:, order].any(axis=0)][:top]
+    room = max(order.size, 1)
+    panel = one_panel(axes, 7.5, 1.0 + 0.24 * room)
+    heights = -np.log10(np.maximum(smallest[order], np.finfo(float).tiny))
+    colours = [BLUE if smallest[at] < result.alpha else "0.75" for at in order]
+    labels = [f"{shortened(result.universe.set_names[at], MAX_SET_NAME)} ({best[at] + 1})" for at in order]
+    draw_bars(panel, heights, labels, room, color=colours)
+    panel.axvline(-np.log10(result.alpha), color="0.25", linewidth=0.8, linestyle="--")
+    panel.set_xlabel("−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=SMALL)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+    return panel
