@@ -19,17 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from gpower.report import plain
@@ -40,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "answering", "counted", "logged", "note", "noted", "progress", "say"]
 
 _PATIENCE = 1.0  # seconds of work before progress shows
+_WHAT = "{task.description}"
 
 
 @dataclass(frozen=True)
@@ -189,7 +181,7 @@ def progress(err: Console, what: str, size: float = 0.0) -> Iterator[Callable[["
     None where there is no terminal.
     """
     steps = count(1)
-    with _shown(err, what, SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as update:
+    with _shown(err, what, bars.SpinnerColumn(), _WHAT, bars.TimeElapsedColumn()) as update:
 
         def tell(state: "AscentState") -> None:
             assert update is not None
@@ -209,8 +201,7 @@ def _read_so_far(state: "AscentState", size: float) -> str:
 @contextmanager
 def counted(err: Console, what: str) -> Iterator[Callable[[int, int], None] | None]:
     """The same for work of known length, with the time left; yields ``tell(done, total)``."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with _shown(err, what, *columns) as update:
+    with _shown(err, what, _WHAT, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn()) as update:
 
         def tell(done: int, total: int) -> None:
             assert update is not None
@@ -220,12 +211,12 @@ def counted(err: Console, what: str) -> Iterator[Callable[[int, int], None] | No
 
 
 @contextmanager
-def _shown(err: Console, what: str, *columns: ProgressColumn) -> Iterator[Callable[..., None] | None]:
+def _shown(err: Console, what: str, *columns: str | bars.ProgressColumn) -> Iterator[Callable[..., None] | None]:
     """A display that appears once the work has taken a second, and what updates it; None without a terminal."""
     if not err.is_terminal:
         yield None
         return
-    bar = Progress(*columns, console=err, transient=True)
+    bar = bars.Progress(*columns, console=err, transient=True)
     task = bar.add_task(what)
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True

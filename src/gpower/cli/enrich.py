@@ -111,13 +111,9 @@ def _print(console: Console, result: "Enrichment", chance: "RandomIndex | None",
     # On a narrow terminal the list of genes is cut first; then the names of the sets are folded.
     name_width = max(12, min(longest, console.width - _OTHER_COLUMNS - _FEWEST_GENES))
     genes_width = max(_FEWEST_GENES, console.width - _OTHER_COLUMNS - name_width)
+    left = ("gene set", "which")
     columns = [
-        Column(
-            head,
-            justify="left" if head in ("gene set", "which") else "right",
-            no_wrap=head != "gene set",
-            overflow="fold",
-        )
+        Column(head, justify="left" if head in left else "right", no_wrap=head != "gene set", overflow="fold")
         for head in _HEADS
     ]
     if records:

@@ -102,7 +102,7 @@ class Flag:
         """The parameter of a function that Typer makes this flag of."""
         if self.reading is None:
             raise TypeError(
-                f"{self.name} is of the kind {self.kind!r}; a docstring tells flags as gpower.cli.kinds does."
+                f"{self.name}: nobody can type {self.kind!r}; its docstring tells a kind of gpower.cli.kinds."
             )
         kind, options = self.reading
         given: dict[str, Any] = {"help": self.help, "min": self.least}
@@ -135,7 +135,7 @@ def flags_of(module: str, name: str, like: Mapping[str, Flag] | None = None) -> 
         What parameters are like that are described "as in" another docstring.
     """
     definition = _definition(module, name)
-    functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in (definition, *definition.body) if isinstance(node, ast.FunctionDef)]
     function = next((found for found in functions if found.name == "__init__"), functions[0])
     flags = _flags(ast.get_docstring(definition) or "", _defaults(function.args), like or {})
     return {name: flag for name, flag in flags.items() if flag.reading is not None}
@@ -162,12 +162,8 @@ def _flags(docstring: str, defaults: Mapping[str, object], like: Mapping[str, Fl
     for name, default in defaults.items():
         kind, text = described.get(name, ("", ""))
         known = like.get(name, Flag(name, kind))
-        told: dict[str, Any] = {
-            "kind": kind or known.kind,
-            "help": text if kind and text else known.help,
-            "default": default,
-        }
-        flags[name] = Flag(name, **(told | EXCEPTIONS.get(name, {})))
+        told = replace(known, kind=kind or known.kind, help=text if kind and text else known.help, default=default)
+        flags[name] = replace(told, **EXCEPTIONS.get(name, {}))
     return flags
 
 
