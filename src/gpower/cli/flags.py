@@ -105,9 +105,10 @@ class Flag:
                 f"{self.name}: nobody can type {self.kind!r}; its docstring tells a kind of gpower.cli.kinds."
             )
         kind, options = self.reading
-        given: dict[str, Any] = {"help": self.help, "min": self.least}
+        shown = self.default not in (None, ...)
+        given: dict[str, Any] = {"help": self.help, "min": self.least, "show_default": shown}
         if self.positional:
-            offered = typer.Argument(self.default, metavar=self.name.upper(), show_default=False, **given)
+            offered = typer.Argument(self.default, metavar=self.name.upper(), **given)
         else:
             given |= options | {"rich_help_panel": self.panel} | ({"metavar": self.metavar} if self.metavar else {})
             offered = typer.Option(self.default, *filter(None, (self._long(kind), self.short)), **given)
