@@ -4,54 +4,40 @@ Principal components that each use a few named variables: ``GPower(n_components=
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpower.ascent import AscentResult, maximize
-    from gpower.certificates import Certificate, best_subset, certify
-    from gpower.comparison import Comparison, compare
-    from gpower.estimators import GPower
-    from gpower.model_selection import GPowerCV, SparsityPath, Stability, sparsity_path, stability
-
-__all__ = [
-    "AscentResult",
-    "Certificate",
-    "Comparison",
-    "GPower",
-    "GPowerCV",
-    "SparsityPath",
-    "Stability",
-    "best_subset",
-    "certify",
-    "compare",
-    "maximize",
-    "sparsity_path",
-    "stability",
-]
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # the same names once more, for type checkers and editors
+    from gpower.ascent import AscentResult as AscentResult
+    from gpower.ascent import maximize as maximize
+    from gpower.certificates import Certificate as Certificate
+    from gpower.certificates import best_subset as best_subset
+    from gpower.certificates import certify as certify
+    from gpower.comparison import Comparison as Comparison
+    from gpower.comparison import compare as compare
+    from gpower.estimators import GPower as GPower
+    from gpower.model_selection import GPowerCV as GPowerCV
+    from gpower.model_selection import SparsityPath as SparsityPath
+    from gpower.model_selection import Stability as Stability
+    from gpower.model_selection import sparsity_path as sparsity_path
+    from gpower.model_selection import stability as stability
 
 # Names load with their first use, so that the command line answers --help without scikit-learn.
 _HOMES = {
-    "AscentResult": "gpower.ascent",
-    "Certificate": "gpower.certificates",
-    "Comparison": "gpower.comparison",
-    "GPower": "gpower.estimators",
-    "GPowerCV": "gpower.model_selection",
-    "SparsityPath": "gpower.model_selection",
-    "Stability": "gpower.model_selection",
-    "best_subset": "gpower.certificates",
-    "certify": "gpower.certificates",
-    "compare": "gpower.comparison",
-    "maximize": "gpower.ascent",
-    "sparsity_path": "gpower.model_selection",
-    "stability": "gpower.model_selection",
+    "gpower.ascent": ("AscentResult", "maximize"),
+    "gpower.certificates": ("Certificate", "best_subset", "certify"),
+    "gpower.comparison": ("Comparison", "compare"),
+    "gpower.estimators": ("GPower",),
+    "gpower.model_selection": ("GPowerCV", "SparsityPath", "Stability", "sparsity_path", "stability"),
 }
+__all__ = sorted(name for names in _HOMES.values() for name in names)
+__version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'gpower' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module 'gpower' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -529,7 +529,7 @@ class TestProgress:
         with console_module.progress(terminal, "fitting 3 × 4") as tell:
             time.sleep(0.1)
             for _ in range(2):
-                tell(type("State", (), {"value": 1.25}))
+                tell(type("State", (), {"value": 1.25, "feasible_set": None}))
             time.sleep(0.3)
         assert "fitting 3 × 4, step 2, objective 1.25" in terminal.file.getvalue()
 
@@ -544,7 +544,7 @@ class TestProgress:
 
     def test_short_work_shows_nothing(self, terminal):
         with console_module.progress(terminal, "fitting") as tell:
-            tell(type("State", (), {"value": 1.25}))
+            tell(type("State", (), {"value": 1.25, "feasible_set": None}))
         assert terminal.file.getvalue() == ""
 
     def test_nothing_but_a_terminal_is_told(self, monkeypatch):
@@ -637,7 +637,7 @@ def test_without_arguments_it_helps(gpower):
 
 
 def test_help_tells_the_default_penalty(gpower):
-    assert "0.01, or 0.1 for" in " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
+    assert "0.01 (l0) or 0.1 (l1)" in " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
 
 
 def test_version(gpower):

@@ -1,10 +1,17 @@
 """The application: what ``gpower`` alone and ``gpower --version`` say. Each command has a file beside this one."""
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated
 
 import typer
 
-__all__ = ["app"]
+from gpower.cli.flags import PANELS, Flags, own_flags, summary
+
+__all__ = ["app", "command"]
+
+Command = Callable[..., None]
 
 app = typer.Typer(
     help="Sparse principal components: each uses a few named variables.",
@@ -33,3 +40,30 @@ def _root(
     """Sparse principal components: each uses a few named variables."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def command(**groups: Flags) -> Callable[[Command], Command]:
+    """Make a function the command of its name, with the flags that its signature and its docstring tell.
+
+    Parameters
+    ----------
+    **groups
+        Parameters of the function that stand for many flags each: they are dictionaries of the flags' values.
+    """
+
+    def registered(function: Command) -> Command:
+        flags = [flag for group in (*groups.values(), own_flags(function, groups)) for flag in group.values()]
+        flags.sort(key=lambda flag: [*PANELS].index(flag.panel))
+        parameters = [flag.parameter() for flag in flags]
+
+        @wraps(function)
+        def run(**given: object) -> None:
+            grouped = {group: {name: given.pop(name) for name in names} for group, names in groups.items()}
+            function(**given, **grouped)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        app.command(help=summary(function))(run)
+        return run
+
+    return registered

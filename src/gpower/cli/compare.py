@@ -1,165 +1,109 @@
 """``gpower compare``: all methods on a table, with the same number of variables."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
+from rich.table import Column
 
-from gpower.cli.app import app
-from gpower.cli.console import made, manners, note, noted, progress, read, say
-from gpower.cli.options import (
-    Center,
-    Data,
-    Drop,
-    Header,
-    IndexCol,
-    IsCovariance,
-    Key,
-    Missing,
-    RandomState,
-    Scale,
-    Transpose,
-    answer_option,
-    component_option,
-    method_option,
-    one_or_each,
-)
-from gpower.report import plain, table_title, write_columns
+from gpower.cli.app import command
+from gpower.cli.console import answering, noted, progress, say
+from gpower.cli.flags import flags_of
+from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
+from gpower.cli.tables import Loaded, load
+from gpower.report import print_rows, write_columns
 
 if TYPE_CHECKING:
     from gpower.comparison import Comparison, Entry
-    from gpower.datasets import Table
 
-_COLUMNS = ("method", "variance", "adjusted", "of PCA", "variables", "s", "passes")
+__all__ = ["compare"]
+
+_HEADS = ("method", "variance", "adjusted", "of PCA", "variables", "s", "passes")
+_COMPARE = flags_of("gpower", "compare", like=GPOWER)
+_OPTIONS = (_COMPARE | COUNTED) | {
+    "cardinality": replace(
+        _COMPARE["cardinality"],
+        default=None,
+        help="Variables in each component: one number, or one per component, as 20,10,5. Required.",
+    ),
+    "methods": replace(_COMPARE["methods"], help="Methods to compare, as gpower-l0,spca,greedy; by default all."),
+    "refit": replace(_COMPARE["refit"], long="--refit/--no-refit"),
+    "missing": GPOWER["missing"],
+}
 
 
-def _names(text: str) -> list[str]:
-    return [part.strip() for part in str(text).split(",")]
+@command(reading=READING, options=_OPTIONS)
+def compare(
+    data: Path,
+    *,
+    reading: Values,
+    options: Values,
+    output: Path | None = None,
+    plot: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Compare sparse PCA methods on a table: gpower compare genes.csv -m 5 -k 20
+
+    Parameters
+    ----------
+    data : path
+    output : folder, optional
+        Write comparison.csv into this folder.
+    plot : path, optional
+        Draw the comparison into this .png, .pdf or .svg.
+    as_json : bool
+        Print the figures as JSON.
+    """
+    with answering(output, plot, as_json) as answer:
+        if options["cardinality"] is None:
+            raise ValueError("Say how many variables a component may have: -k 20, or one number each, -k 20,10,5.")
+        count_components(options)
+        loaded = load(data, reading, options, answer.err)
+        comparison = _compared(loaded, options, answer.err)
+        answer.give(
+            lambda: [entry.record() | {"cardinality": entry.cardinality} for entry in comparison],
+            lambda console: _print(console, comparison, loaded.title),
+        )
+        answer.write(lambda folder: [write_columns(folder / "comparison.csv", comparison.columns())])
+        answer.draw(comparison.plot)
 
 
-def _filled(table: "Table", covariance: bool, rank: int, center: bool, scale: bool, err: Console) -> "Table":
-    """The table with its missing cells estimated once, so that all methods see the same numbers."""
+def _compared(loaded: Loaded, options: Values, err: Console) -> "Comparison":
+    """The methods on the table; missing cells are estimated once, so that all of them see the same numbers."""
+    from gpower.comparison import compare as compare_methods
+    from gpower.parameters import one_of
+
+    missing = one_of(options.pop("missing"), "missing", ("error", "impute"))
+    table = (_filled(loaded, options, err) if missing == "impute" else loaded).table
+    with progress(err, f"comparing on {loaded.path.name}"):
+        return compare_methods(table.labelled(), **options)
+
+
+def _filled(loaded: Loaded, options: Values, err: Console) -> Loaded:
+    """The table with its missing cells estimated."""
+    import numpy as np
+    from scipy.sparse import issparse
+
     from gpower.imputation import impute
 
-    if covariance or not isinstance(table.X, np.ndarray):
+    X = loaded.table.X
+    if loaded.covariance or loaded.where != "memory" or issparse(X):
         raise ValueError("--missing impute fills the cells of a dense table of samples; this is none.")
-    if not np.isnan(table.X).any():
-        return table
+    if not np.isnan(X).any():
+        return loaded
     with noted(err):
-        return replace(table, X=impute(table.X, rank, center=center, scale=scale).X)
+        filled = impute(X, options["n_components"], center=options["center"], scale=options["scale"])
+    return loaded.with_numbers(filled.X)
 
 
-@app.command()
-def compare(
-    data: Data,
-    index_col: IndexCol = None,
-    drop: Drop = None,
-    header: Header = None,
-    transpose: Transpose = False,
-    key: Key = None,
-    covariance: IsCovariance = False,
-    center: Center = True,
-    scale: Scale = False,
-    missing: Missing = "error",
-    n_components: Annotated[
-        int | None,
-        component_option("--n-components", "-m", help="Number of components; by default as many as -k lists, or 2."),
-    ] = None,
-    cardinality: Annotated[
-        Any,
-        component_option(
-            "--cardinality",
-            "-k",
-            parser=one_or_each(int),
-            metavar="K,...",
-            help="Variables in each component: one number, or one per component, as 20,10,5. Required.",
-        ),
-    ] = None,
-    methods: Annotated[
-        Any,
-        method_option(
-            parser=_names, metavar="NAME,...", help="Methods to compare, as gpower-l0,spca,greedy; by default all."
-        ),
-    ] = None,
-    refit: Annotated[
-        bool,
-        method_option(
-            "--refit/--no-refit", help="Choose the loadings of every method's variables anew, as GPower does."
-        ),
-    ] = False,
-    random_state: RandomState = None,
-    output: Annotated[
-        Path | None,
-        answer_option("--output", "-o", metavar="DIR", help="Write comparison.csv into this folder."),
-    ] = None,
-    plot: Annotated[
-        Path | None, answer_option(metavar="FILE", help="Draw the comparison into this .png, .pdf or .svg.")
-    ] = None,
-    as_json: Annotated[bool, answer_option("--json", help="Print the figures as JSON.")] = False,
-) -> None:
-    """Compare sparse PCA methods on a table: gpower compare genes.csv -m 5 -k 20"""
-    console, err = Console(), Console(stderr=True)
-    with manners(err):
-        from gpower.comparison import compare as compare_methods
-        from gpower.parameters import one_of
-        from gpower.plotting import prepare_picture, save_picture
-
-        if cardinality is None:
-            raise ValueError("Say how many variables a component may have: -k 20, or one number each, -k 20,10,5.")
-        folder = None if output is None else made(output)
-        if plot is not None:
-            prepare_picture(plot)
-        layout = {"index_col": index_col, "header": header, "transpose": transpose}
-        with progress(err, f"reading {data.name}"):
-            table, doubts = read(data, covariance, layout, key=key, drop=drop or (), complete=missing == "error")
-        note(err, doubts)
-        if n_components is None:
-            n_components = len(cardinality) if isinstance(cardinality, list) else 2
-        if one_of(missing, "missing", ("error", "impute")) == "impute":
-            table = _filled(table, covariance, n_components, center, scale, err)
-        with progress(err, f"comparing on {data.name}"):
-            comparison = compare_methods(
-                table.labelled(),
-                n_components=n_components,
-                cardinality=cardinality,
-                methods=methods,
-                refit=refit,
-                covariance="precomputed" if covariance else None,
-                center=center,
-                scale=scale,
-                random_state=random_state,
-            )
-        if as_json:
-            records = [entry.record() | {"cardinality": list(entry.cardinality)} for entry in comparison]
-            typer.echo(json.dumps(plain(records), allow_nan=False))
-        else:
-            say(console, table_title(table, data.name, covariance))
-            _print(console, comparison)
-        aside = err if as_json else console
-        if folder is not None:
-            write_columns(folder / "comparison.csv", comparison.columns())
-            say(aside, f"Wrote comparison.csv into {folder}.")
-        if plot is not None:
-            save_picture(comparison.plot(), plot)
-            say(aside, f"Picture: {plot}")
-
-
-def _print(console: Console, comparison: "Comparison") -> None:
+def _print(console: Console, comparison: "Comparison", title: str) -> None:
     """The table of figures, and below it what there is to say about single methods."""
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in ("method", "variables") else "right", overflow="fold")
-    for entry in comparison:
-        table.add_row(*(Text(cell) for cell in _cells(entry)))
-    console.print(table)
+    say(console, title)
+    left = ("method", "variables")
+    columns = [Column(head, justify="left" if head in left else "right", overflow="fold") for head in _HEADS]
+    print_rows(console, columns, map(_cells, comparison), padding=(0, 1, 0, 0))
     for entry in comparison:
         if entry.note:
             say(console, f"{entry.method}: {entry.note}")
@@ -168,7 +112,7 @@ def _print(console: Console, comparison: "Comparison") -> None:
 def _cells(entry: "Entry") -> list[str]:
     """One line of the printed table; dashes where a method did not run."""
     if entry.model is None:
-        return [entry.method, *("–" for _ in _COLUMNS[1:])]
+        return [entry.method, *("–" for _ in _HEADS[1:])]
     return [
         entry.method,
         f"{100 * entry.variance:.2f} %",

@@ -1,9 +1,10 @@
-"""What every command does the same way: errors as sentences, notes, progress, reading the table, fitting.
+"""What every command does the same way: errors as sentences, notes, progress, and where the answer goes.
 
 Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 1 bad data or parameters,
 2 wrong usage, 130 interrupted. Whatever is slow to import loads inside the functions.
 """
 
+import json
 import logging
 import math
 import re
@@ -11,36 +12,98 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from gpower import GPower
-    from gpower.datasets import Table
+from gpower.report import plain
 
-__all__ = ["counted", "fitted", "logged", "made", "manners", "note", "noted", "progress", "read", "say"]
+if TYPE_CHECKING:
+    from gpower.ascent import AscentState
+
+__all__ = ["Answer", "answering", "counted", "logged", "note", "noted", "progress", "say"]
 
 _PATIENCE = 1.0  # seconds of work before progress shows
+_WHAT = "{task.description}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Where a command's answer goes.
+
+    Attributes
+    ----------
+    console, err : Console
+        stdout and stderr.
+    folder : Path or None
+        For files.
+    picture : Path or None
+        For the picture.
+    as_json : bool
+        stdout is kept for one line of JSON.
+    """
+
+    console: Console
+    err: Console
+    folder: Path | None = None
+    picture: Path | None = None
+    as_json: bool = False
+
+    def give(self, content: Callable[[], object], show: Callable[[Console], None]) -> None:
+        """Print the answer, for a program or for a person."""
+        if self.as_json:
+            typer.echo(json.dumps(plain(content()), allow_nan=False))
+        else:
+            show(self.console)
+
+    def tell(self, text: str) -> None:
+        """One line beside the answer."""
+        say(self.err if self.as_json else self.console, text)
+
+    def write(self, files: Callable[[Path], Iterable[str]]) -> None:
+        """Write files into the folder, if there is one; `files` does it and gives their names."""
+        if self.folder is not None:
+            self.tell(f"Wrote {', '.join(files(self.folder))} into {self.folder}.")
+
+    def draw(self, plot: Callable[[], object]) -> None:
+        """Draw the picture, if one was asked for."""
+        if self.picture is not None:
+            from gpower.plotting import save_picture
+
+            save_picture(plot(), self.picture)
+            self.tell(f"Picture: {self.picture}")
 
 
 @contextmanager
-def manners(err: Console) -> Iterator[None]:
+def answering(output: Path | None = None, plot: Path | None = None, as_json: bool = False) -> Iterator[Answer]:
+    """Where the answer goes, made ready before the work; what goes wrong becomes one line and an exit code."""
+    answer = Answer(Console(), Console(stderr=True), output, plot, as_json)
+    with _manners(answer.err):
+        if output is not None:
+            _make(output)
+        if plot is not None:
+            from gpower.plotting import prepare_picture
+
+            prepare_picture(plot)
+        yield answer
+
+
+def _make(folder: Path) -> None:
+    """Make the output folder, before the work so that the work is not lost to a wrong name."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: this is a file; the results go into a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _manners(err: Console) -> Iterator[None]:
     """Turn what can go wrong into one line and an exit code."""
     try:
         yield
@@ -110,74 +173,26 @@ def logged(verbose: int) -> Iterator[None]:
         logger.setLevel(before)
 
 
-def made(folder: Path) -> Path:
-    """The output folder, made before the work so that the work is not lost to a wrong name."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder}: this is a file; the results go into a folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def read(
-    path: Path, covariance: bool, layout: dict[str, Any], memory_limit: str | None = None, **options: Any
-) -> tuple["Table", list[str]]:
-    """The table, and what it looks like where that is not how it was read; a store stays on disk."""
-    from gpower.datasets import Table, TableError, read_table
-    from gpower.datasets.errors import MissingCell
-    from gpower.datasets.hints import hints
-    from gpower.operators.sources import is_store, open_source
-
-    if is_store(path, memory_limit) and not covariance:
-        odd = [name for name, value in {**layout, "drop": options["drop"] or None}.items() if value]
-        if odd:
-            raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
-        source = open_source(path, options["key"])
-        assert source is not None
-        return Table(source, source.names, source.sample_names), []
-    try:
-        table = read_table(path, **layout, **options)
-    except MissingCell as error:
-        raise TableError(
-            path, f"{error.reason}, or have such cells estimated with --missing impute", **error.options
-        ) from None
-    return table, [f"{hint}." for hint in hints(path, table, **layout, covariance=covariance)]
-
-
-def fitted(table: "Table", options: dict[str, Any], err: Console, device: str = "cpu") -> tuple["GPower", list[str]]:
-    """The model, on the host wherever it was fitted, with its warnings as notes on stderr."""
-    from gpower import GPower
-    from gpower.devices import on_host, to_device
-
-    n_samples, n_features = table.X.shape
-    size = 0.0 if hasattr(table.X, "dot") else n_samples * n_features * float(table.X.dtype.itemsize)
-    with noted(err) as notes, progress(err, f"fitting {n_samples} × {n_features}", size) as tell:
-        X = table.labelled() if device == "cpu" else to_device(table.X, device)
-        model = GPower(**options, callback=tell).fit(X)
-    for name in ("components_", "mean_", "scale_") if device != "cpu" else ():
-        setattr(model, name, on_host(getattr(model, name)))
-    return model, notes
-
-
 @contextmanager
-def progress(err: Console, what: str, size: float = 0.0) -> Iterator[Callable[[Any], None] | None]:
+def progress(err: Console, what: str, size: float = 0.0) -> Iterator[Callable[["AscentState"], None] | None]:
     """Show on a terminal what is being done, once it has taken a second.
 
     Yields a callback for the estimator that counts its steps and passes, and the bytes read of a matrix of a `size`;
     None where there is no terminal.
     """
     steps = count(1)
-    with _shown(err, what, SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as update:
+    with _shown(err, what, bars.SpinnerColumn(), _WHAT, bars.TimeElapsedColumn()) as update:
 
-        def tell(state: Any) -> None:
+        def tell(state: "AscentState") -> None:
             assert update is not None
             update(description=f"{what}, step {next(steps)}, objective {state.value:.6g}{_read_so_far(state, size)}")
 
         yield None if update is None else tell
 
 
-def _read_so_far(state: Any, size: float) -> str:
+def _read_so_far(state: "AscentState", size: float) -> str:
     """Passes over the matrix, and the gigabytes they are of a matrix on disk."""
-    passes = getattr(getattr(state, "feasible_set", None), "passes", float("nan"))
+    passes = getattr(state.feasible_set, "passes", math.nan)  # only sets of data are counted
     if math.isnan(passes):
         return ""
     return f", {passes:.1f} passes" + (f", {passes * size / 1e9:.3g} GB read" if size else "")
@@ -186,8 +201,7 @@ def _read_so_far(state: Any, size: float) -> str:
 @contextmanager
 def counted(err: Console, what: str) -> Iterator[Callable[[int, int], None] | None]:
     """The same for work of known length, with the time left; yields ``tell(done, total)``."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with _shown(err, what, *columns) as update:
+    with _shown(err, what, _WHAT, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn()) as update:
 
         def tell(done: int, total: int) -> None:
             assert update is not None
@@ -197,12 +211,12 @@ def counted(err: Console, what: str) -> Iterator[Callable[[int, int], None] | No
 
 
 @contextmanager
-def _shown(err: Console, what: str, *columns: ProgressColumn) -> Iterator[Callable[..., None] | None]:
+def _shown(err: Console, what: str, *columns: str | bars.ProgressColumn) -> Iterator[Callable[..., None] | None]:
     """A display that appears once the work has taken a second, and what updates it; None without a terminal."""
     if not err.is_terminal:
         yield None
         return
-    bar = Progress(*columns, console=err, transient=True)
+    bar = bars.Progress(*columns, console=err, transient=True)
     task = bar.add_task(what)
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True

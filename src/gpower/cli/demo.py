@@ -1,67 +1,60 @@
 """``gpower demo``: two tables that come with the package, fitted, printed and drawn."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-from rich.console import Console
-
-from gpower.cli.app import app
-from gpower.cli.console import fitted, made, manners, say
-from gpower.report import print_components, variable_names
+from gpower.cli.app import command
+from gpower.cli.console import Answer, answering, note
+from gpower.cli.fit import fitted
+from gpower.cli.tables import Loaded
+from gpower.report import print_components
 
 if TYPE_CHECKING:
     from gpower import GPower
-    from gpower.datasets import Table
+
+__all__ = ["demo"]
 
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # the choice of the literature
 
 
-@app.command()
-def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the two pictures.")] = Path(
-        "gpower-demo"
-    ),
-) -> None:
-    """Sparse components of two small tables that come with the package, printed and drawn."""
-    console, err = Console(), Console(stderr=True)
-    with manners(err):
+@command()
+def demo(*, output: Path = Path("gpower-demo")) -> None:
+    """Sparse components of two small tables that come with the package, printed and drawn.
+
+    Parameters
+    ----------
+    output : folder
+        Folder for the two pictures.
+    """
+    with answering(output) as answer:
         from gpower.datasets import Table, load_pitprops, load_planted_expression
 
-        folder = made(output)
         pitprops = load_pitprops()
         table = Table(pitprops.correlation, pitprops.feature_names)
         title = f"Pitprops: correlations of 13 measurements on {pitprops.n_samples} pit props (Jeffers 1967)"
-        _show_example(console, err, table, _PITPROPS_CARDINALITY, "precomputed", title, folder / "pitprops.png")
+        _show(answer, Loaded(table, output / "pitprops.png", covariance=True), _PITPROPS_CARDINALITY, title)
 
         expression = load_planted_expression()
         table = Table(expression.X, expression.feature_names, expression.sample_names)
         title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
-        model = _show_example(console, err, table, [8, 6, 5], None, title, folder / "expression.png")
+        model = _show(answer, Loaded(table, output / "expression.png"), [8, 6, 5], title)
         for j, (module, genes) in enumerate(expression.modules.items()):
             found = set(model.loadings(expression.feature_names)[j])
-            say(console, f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes.")
+            answer.tell(f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes.")
 
 
-def _show_example(
-    console: Console,
-    err: Console,
-    table: "Table",
-    cardinality: list[int],
-    covariance: str | None,
-    title: str,
-    picture: Path,
-) -> "GPower":
+def _show(answer: Answer, loaded: Loaded, cardinality: list[int], title: str) -> "GPower":
     """Fit, print and draw one bundled table."""
-    options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
-    model, _ = fitted(table, options, err)
-    print_components(console, model, variable_names(table), title)
     from gpower.plotting import write_picture
 
+    covariance = "precomputed" if loaded.covariance else None
+    options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
+    model, _ = fitted(loaded, options, answer.err)
+    print_components(answer.console, model, loaded.names, title)
     try:
-        write_picture(model, variable_names(table), picture)
+        write_picture(model, loaded.names, loaded.path)
     except ImportError as error:
-        say(err, f"note: no picture. {error}")
+        note(answer.err, [f"no picture. {error}"])
     else:
-        say(console, f"Picture: {picture}\n")
+        answer.tell(f"Picture: {loaded.path}\n")
     return model

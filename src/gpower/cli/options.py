@@ -1,104 +1,37 @@
-"""Options that several commands share, each written once, and the parsers of their values."""
+"""The groups of flags that several commands have: how a file is read, and what the estimator is asked for."""
 
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Any
 
-import typer
+from gpower.cli.flags import Flag, flags_of
 
+__all__ = ["COUNTED", "GPOWER", "READING", "Values", "count_components"]
 
-def one_or_each(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser of one number, or of one per component separated by commas."""
+#: The values of a group of flags, by parameter.
+Values = dict[str, Any]
 
-    def numbers(text: str) -> Any:
-        try:
-            values = [kind(part) for part in str(text).split(",")]
-        except ValueError:
-            what = "a whole number" if kind is int else "a number"
-            raise typer.BadParameter(f"{text!r} is not {what}, nor several separated by commas") from None
-        return values if len(values) > 1 else values[0]
-
-    return numbers
-
-
-def count_or_auto(text: str) -> int | str:
-    """A whole number, or the word auto."""
-    return text if text == "auto" else int(text)
-
-
-def numbers_or_auto(text: str) -> Any:
-    """Whole numbers separated by commas, or the word auto."""
-    return text if text == "auto" else one_or_each(int)(text)
+GPOWER = flags_of("gpower", "GPower")
+#: Where it is not given, the number of components is that of the other options' lists.
+COUNTED = {
+    "n_components": replace(
+        GPOWER["n_components"],
+        default=None,
+        help="Number of components; by default as many as a list such as -k 20,10,5 has, or 2.",
+    )
+}
+READING = flags_of("gpower.datasets", "read_table") | {
+    "platform": Flag(
+        "platform",
+        "path",
+        help="Table of the platform that a GEO series was measured on: it turns probes into genes.",
+        metavar="TABLE",
+    )
+}
+del READING["complete"]  # decided by --missing
 
 
-def _name_or_position(text: str) -> int | str:
-    return int(text) if str(text).isdecimal() else text
-
-
-def _names_or_positions(text: str) -> list[int | str]:
-    return [_name_or_position(part.strip()) for part in str(text).split(",")]
-
-
-answer_option = partial(typer.Option, rich_help_panel="The answer")
-component_option = partial(typer.Option, rich_help_panel="The components")
-method_option = partial(typer.Option, rich_help_panel="The method")
-table_option = partial(typer.Option, rich_help_panel="The table")
-
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .zarr, "
-        ".h5, .h5ad.",
-        show_default=False,
-    ),
-]
-IndexCol = Annotated[
-    Any,
-    table_option(
-        parser=_name_or_position,
-        metavar="COLUMN",
-        help="Column with the rows' names: its heading, or its position from 0. Most files do not need it.",
-    ),
-]
-Drop = Annotated[
-    Any,
-    table_option(
-        parser=_names_or_positions,
-        metavar="COLUMN,...",
-        help="Columns to leave out, such as descriptions: their headings, or positions from 0.",
-    ),
-]
-Header = Annotated[
-    bool | None,
-    table_option(
-        "--header/--no-header",
-        help="Whether a text file begins with names; by default its first line decides.",
-    ),
-]
-Transpose = Annotated[bool, table_option("--transpose", help="DATA is variables × samples, as in genes × samples.")]
-Key = Annotated[str | None, table_option(metavar="NAME", help="Array of an .npz archive, or of a store, to use.")]
-IsCovariance = Annotated[bool, table_option("--covariance", help="DATA is a covariance or correlation matrix.")]
-Center = Annotated[bool, table_option("--center/--no-center", help="Subtract the means.")]
-Scale = Annotated[bool, table_option("--scale/--no-scale", help="Divide by the standard deviations.")]
-
-Penalty = Annotated[str, component_option(metavar="KIND", help="Penalty: l0 or l1.")]
-Positive = Annotated[bool, component_option("--positive", help="Non-negative loadings.")]
-Method = Annotated[
-    str, method_option(metavar="NAME", help="deflation: one component after the other; block: all at once.")
-]
-Deflation = Annotated[
-    str,
-    method_option(
-        metavar="RULE", help="How a component is removed before the next: projection, orthogonalized or schur."
-    ),
-]
-NInit = Annotated[Any, method_option(parser=count_or_auto, metavar="N", help="Number of starts, or auto.")]
-Missing = Annotated[
-    str, table_option(metavar="RULE", help="NaN and empty entries: error, or impute, which fills them.")
-]
-RandomState = Annotated[int | None, method_option(help="Seed of random starts.")]
-
-Top = Annotated[int, answer_option(metavar="N", min=1, help="Print at most N variables of a component.")]
-Verbose = Annotated[int, answer_option("--verbose", "-v", count=True, help="Say more.")]
+def count_components(options: Values) -> None:
+    """Fill in the number of components that the options with one entry per component imply."""
+    if options["n_components"] is None:
+        listed = (options.get(name) for name in ("cardinality", "gamma", "l1_bound", "mu"))
+        options["n_components"] = next((len(value) for value in listed if isinstance(value, list)), 2)

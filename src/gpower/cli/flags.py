@@ -1,0 +1,208 @@
+"""Flags made of signatures and numpydoc docstrings: what the library says of a parameter is what the command says.
+
+The sources are read, not imported, so that ``gpower fit --help`` answers before scikit-learn would be there.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from gpower.cli.kinds import Reading, reading_of
+
+__all__ = ["Flag", "Flags", "flags_of", "own_flags", "summary"]
+
+_PACKAGE = Path(__file__).parents[1]
+#: Where the help lists a parameter; those that are not named here are of the method.
+PANELS = {
+    "The table": "gmt index_col header transpose key drop platform covariance center scale missing",
+    "The components": "n_components cardinality cardinalities cv rule gamma gammas l1_bound penalty positive variance",
+    "The method": "",
+    "The answer": "output plot as_json certify top show verbose",
+}
+#: Flags that differ from what signature and docstring say, by the name of the parameter.
+EXCEPTIONS: dict[str, dict[str, Any]] = {
+    "n_components": {"short": "-m"},
+    "cardinality": {"short": "-k"},
+    "cardinalities": {"short": "-k"},
+    "output": {"short": "-o"},
+    "verbose": {"short": "-v", "kind": "count"},
+    "as_json": {"long": "--json"},
+    "memory_limit": {"long": "--memory", "metavar": "SIZE"},
+    "cv": {"long": "--folds", "least": 2, "help": "With -k auto: parts that the samples are split into."},
+    "rule": {"help": "With -k auto: the best, or the fewest variables within a standard error of the best."},
+    "top": {"least": 1},
+    "show": {"least": 1},
+    "draws": {"least": 0},
+    "scale": {"long": "--scale/--no-scale", "help": "Divide by the standard deviations."},
+    "center": {"help": "Subtract the means."},
+    "covariance": {"long": "--covariance", "help": "DATA is a covariance or correlation matrix."},
+    "mu": {"kind": "float or sequence of float"},
+    "init": {"help": "paper: start exactly where the paper does."},
+    "random_state": {"help": "Seed of what is random."},
+    "index_col": {"metavar": "COLUMN"},
+    "drop": {"metavar": "COLUMN,...", "default": None},
+    "checkpoint": {"metavar": "FILE"},
+    "data": {
+        "help": "Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .zarr, "
+        ".h5, .h5ad."
+    },
+}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A parameter as the command line offers it.
+
+    Attributes
+    ----------
+    name : str
+        Of the parameter.
+    kind : str
+        What it may be, in the words of the docstring.
+    default : object
+        ``...`` where it has to be given.
+    help : str
+    long, short : str
+        How it is typed, where its name does not tell.
+    metavar : str
+        What stands for its value, where its kind does not tell.
+    least : int or None
+        Its smallest value.
+    positional : bool
+    """
+
+    name: str
+    kind: str
+    default: object = None
+    help: str = ""
+    long: str = ""
+    short: str = ""
+    metavar: str = ""
+    least: int | None = None
+    positional: bool = False
+
+    @property
+    def panel(self) -> str:
+        """Where the help lists it."""
+        return next((panel for panel, names in PANELS.items() if self.name in names.split()), "The method")
+
+    @property
+    def reading(self) -> Reading | None:
+        """How its text becomes a value; None for what nobody can type."""
+        return reading_of(self.kind, self.default)
+
+    def parameter(self) -> inspect.Parameter:
+        """The parameter of a function that Typer makes this flag of."""
+        if self.reading is None:
+            raise TypeError(
+                f"{self.name}: nobody can type {self.kind!r}; its docstring tells a kind of gpower.cli.kinds."
+            )
+        kind, options = self.reading
+        shown = self.default not in (None, ...)
+        given: dict[str, Any] = {"help": self.help, "min": self.least, "show_default": shown}
+        if self.positional:
+            offered = typer.Argument(self.default, metavar=self.name.upper(), **given)
+        else:
+            given |= options | {"rich_help_panel": self.panel} | ({"metavar": self.metavar} if self.metavar else {})
+            offered = typer.Option(self.default, *filter(None, (self._long(kind), self.short)), **given)
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=offered, annotation=kind)
+
+    def _long(self, kind: type) -> str:
+        """A switch that is off has no opposite; one that is on, or decided by the data, has."""
+        dashed = self.name.replace("_", "-")
+        paired = kind is bool and self.default is not False
+        return self.long or (f"--{dashed}/--no-{dashed}" if paired else f"--{dashed}")
+
+
+Flags = dict[str, Flag]
+
+
+def flags_of(module: str, name: str, like: Mapping[str, Flag] | None = None) -> Flags:
+    """The flags of a function or class of the library, of all parameters with a default that one can type.
+
+    Parameters
+    ----------
+    module : str
+        One that defines it, or imports it from where it is defined.
+    name : str
+    like : mapping of str to Flag, optional
+        What parameters are like that are described "as in" another docstring.
+    """
+    definition = _definition(module, name)
+    functions = [node for node in (definition, *definition.body) if isinstance(node, ast.FunctionDef)]
+    function = next((found for found in functions if found.name == "__init__"), functions[0])
+    flags = _flags(ast.get_docstring(definition) or "", _defaults(function.args), like or {})
+    return {name: flag for name, flag in flags.items() if flag.reading is not None}
+
+
+def own_flags(command: Callable[..., None], groups: Mapping[str, Flags]) -> Flags:
+    """The flags of a command's own parameters; one without a default in front of all others has no dashes."""
+    parameters = [found for found in inspect.signature(command).parameters.values() if found.name not in groups]
+    defaults = {found.name: ... if found.default is found.empty else found.default for found in parameters}
+    flags = _flags(inspect.getdoc(command) or "", defaults, {})
+    for found in parameters:
+        if found.kind is not found.KEYWORD_ONLY:
+            flags[found.name] = replace(flags[found.name], positional=True)
+    return flags
+
+
+def summary(command: Callable[..., None]) -> str:
+    """The first line of a docstring."""
+    return (inspect.getdoc(command) or "").partition("\n")[0]
+
+
+def _flags(docstring: str, defaults: Mapping[str, object], like: Mapping[str, Flag]) -> Flags:
+    described, flags = _described(docstring), {}
+    for name, default in defaults.items():
+        kind, text = described.get(name, ("", ""))
+        known = like.get(name, Flag(name, kind))
+        told = replace(known, kind=kind or known.kind, help=text if kind and text else known.help, default=default)
+        flags[name] = replace(told, **EXCEPTIONS.get(name, {}))
+    return flags
+
+
+def _described(docstring: str) -> dict[str, tuple[str, str]]:
+    """Kind and first sentence of each parameter of a numpydoc docstring."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^[^\n]+\n-+$|\Z)", docstring, re.DOTALL | re.MULTILINE)
+    entries = re.findall(r"^(\S.*?)(?: : (.*))?\n((?:[ ]+.*\n?)*)", section[1] + "\n" if section else "", re.MULTILINE)
+    return {
+        name: (re.sub(r",? *(optional|default\b.*)$", "", kind), _first_sentence(text))
+        for names, kind, text in entries
+        for name in names.split(", ")
+    }
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", " ".join(text.replace("`", "").split()), maxsplit=1)[0]
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, object]:
+    """The parameters with a default, and what has to be given by name."""
+    positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+    pairs = zip([*positional, *arguments.kwonlyargs], [*arguments.defaults, *arguments.kw_defaults], strict=True)
+    return {argument.arg: ... if value is None else ast.literal_eval(value) for argument, value in pairs}
+
+
+def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef:
+    """The source of a class or function, wherever the imports of a module lead."""
+    for node in ast.walk(_tree(module)):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() if node.name == name:
+                return node
+            case ast.ImportFrom(module=str(home)) if name in [alias.name for alias in node.names]:
+                return _definition(home, name)
+    raise LookupError(f"{module} neither defines nor imports {name}.")
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    place = _PACKAGE.joinpath(*module.split(".")[1:])
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))

@@ -1,0 +1,135 @@
+"""What a command works on: a file's table, read whole, kept on disk, or handed to a cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+
+from gpower.cli.console import note, progress
+from gpower.cli.options import Values
+
+if TYPE_CHECKING:
+    from gpower.datasets import Table
+
+__all__ = ["Loaded", "load"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The table of a file.
+
+    Attributes
+    ----------
+    table : Table
+    path : Path
+        The file.
+    covariance : bool
+        Whether it holds a covariance or correlation matrix.
+    key : str or None
+        Array of the file.
+    where : {"memory", "disk", "cluster"}
+        Where the numbers are.
+    doubts : tuple of str
+        What the table looks like where that is not how it was read.
+    """
+
+    table: "Table"
+    path: Path
+    covariance: bool = False
+    key: str | None = None
+    where: Literal["memory", "disk", "cluster"] = "memory"
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the variables, or x0, x1, …."""
+        return list(self.table.feature_names or (f"x{j}" for j in range(self.table.X.shape[1])))
+
+    @property
+    def title(self) -> str:
+        """The line above an answer: the file and its size."""
+        n_samples, n_features = self.table.X.shape
+        size = f"{n_features} variables" if self.covariance else f"{n_samples} samples × {n_features} variables"
+        return f"{self.path.name}: {size}"
+
+    @property
+    def bytes_on_disk(self) -> float:
+        """What a pass reads from disk."""
+        n_samples, n_features = self.table.X.shape
+        return n_samples * n_features * float(self.table.X.dtype.itemsize) if self.where == "disk" else 0.0
+
+    def with_numbers(self, X: object) -> "Loaded":
+        """The same names for other numbers."""
+        return replace(self, table=replace(self.table, X=X))
+
+    def decoded(self, cache: Path | None, scheduler: str | None, err: Console) -> "Loaded":
+        """A store, read from the folder it is decoded to where there is one."""
+        from gpower.operators.caching import cached
+
+        if cache is None:
+            return self
+        if scheduler is not None:
+            raise ValueError("--cache is for this machine; with --scheduler each worker reads the store itself.")
+        if self.where != "disk":
+            raise ValueError(f"--cache is for stores that are read in blocks; {self.path} is read whole, once.")
+        with progress(err, f"decoding {self.path.name}"):
+            return self.with_numbers(cached(self.table.X, cache))
+
+    @contextmanager
+    def shared_with(self, scheduler: str | None) -> Iterator["Loaded"]:
+        """The table as a Dask array of a cluster while the connection lasts; without an address, as it is."""
+        if scheduler is None:
+            yield self
+            return
+        from gpower.operators.distributed import connect, from_store
+
+        lazy = from_store(self.path.resolve(), self.key)
+        with connect(scheduler):
+            yield replace(self.with_numbers(lazy), where="cluster")
+
+
+def load(path: Path, reading: Values, options: Values, err: Console) -> Loaded:
+    """The table of a file as the flags of `read_table` say, with doubts about it as notes on stderr."""
+    with progress(err, f"reading {path.name}"):
+        loaded = _load(path, reading, options)
+    note(err, loaded.doubts)
+    return loaded
+
+
+def _load(path: Path, reading: Values, options: Values) -> Loaded:
+    """The table of a file; a store stays on disk."""
+    from gpower.datasets import TableError, read_table
+    from gpower.datasets.errors import MissingCell
+    from gpower.datasets.hints import hints
+    from gpower.operators.sources import is_store
+
+    covariance = options["covariance"] is not None
+    if is_store(path, options.get("memory_limit")) and not covariance:
+        return _open(path, reading)
+    given = {name: value for name, value in reading.items() if value is not None}
+    try:
+        table = read_table(path, **given, complete=options["missing"] == "error")
+    except MissingCell as error:
+        raise TableError(
+            path, f"{error.reason}, or have such cells estimated with --missing impute", **error.options
+        ) from None
+    layout = {name: reading[name] for name in ("index_col", "header", "transpose")}
+    doubts = tuple(f"{hint}." for hint in hints(path, table, **layout, covariance=covariance))
+    return Loaded(table, path, covariance, reading["key"], doubts=doubts)
+
+
+def _open(path: Path, reading: Values) -> Loaded:
+    """A store that is read in blocks."""
+    from gpower.datasets import Table
+    from gpower.operators.sources import open_source
+
+    odd = [name for name, value in reading.items() if value and name != "key"]
+    if odd:
+        raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
+    source = open_source(path, reading["key"])
+    assert source is not None
+    table = Table(source, source.names, source.sample_names)
+    return Loaded(table, path, key=reading["key"], where="disk")

@@ -1,0 +1,248 @@
+"""Flags are what the library's signatures and docstrings say; a new command is one function."""
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpower as package
+from gpower import GPower, GPowerCV, compare, sparsity_path
+from gpower.datasets import Table, load_planted_expression, read_table
+from gpower.enrichment import enrich
+
+typer = pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+
+from gpower.cli import compare as compare_module  # noqa: E402
+from gpower.cli import fit as fit_module  # noqa: E402
+from gpower.cli import path as path_module  # noqa: E402
+from gpower.cli.app import app, command  # noqa: E402
+from gpower.cli.console import answering  # noqa: E402
+from gpower.cli.flags import EXCEPTIONS, PANELS, Flag, flags_of  # noqa: E402
+from gpower.cli.kinds import reading_of  # noqa: E402
+from gpower.cli.options import READING  # noqa: E402
+
+EXPRESSION = load_planted_expression()
+SOURCES = {
+    "GPower": ("gpower", GPower),
+    "GPowerCV": ("gpower", GPowerCV),
+    "sparsity_path": ("gpower", sparsity_path),
+    "compare": ("gpower", compare),
+    "read_table": ("gpower.datasets", read_table),
+    "enrich": ("gpower.enrichment", enrich),
+}
+
+
+def offered():
+    """Every option of every command, as Typer sees it."""
+    commands = typer.main.get_command(app).commands
+    return [(name, option) for name, found in commands.items() for option in found.params if option.name != "help"]
+
+
+class TestFromTheLibrary:
+    @pytest.mark.parametrize("name", SOURCES)
+    def test_defaults_are_those_of_the_signature(self, name):
+        module, found = SOURCES[name]
+        flags, parameters = flags_of(module, name), inspect.signature(found).parameters
+        assert len(flags) > 2
+        for parameter in set(flags) - {"drop"}:
+            default = parameters[parameter].default
+            assert flags[parameter].default == (... if default is inspect.Parameter.empty else default)
+
+    def test_what_nobody_can_type_has_no_flag(self):
+        assert set(inspect.signature(GPower).parameters) - set(flags_of("gpower", "GPower")) == {"callback"}
+        left_out = {"X", "resume", "progress", "sample_weight", "options"}
+        assert set(inspect.signature(sparsity_path).parameters) - set(path_module._OPTIONS) == left_out
+
+    def test_kind_and_help_are_those_of_the_docstring(self):
+        flag = flags_of("gpower", "GPower")["tol"]
+        assert (flag.kind, flag.default) == ("float", 1e-6)
+        assert flag.help == "Stop when the objective grows by no more than this, relatively."
+
+    def test_what_is_as_in_the_estimator_is_told_as_there(self):
+        estimator = flags_of("gpower", "GPower")
+        flags = flags_of("gpower", "sparsity_path", like=estimator)
+        assert flags["penalty"] == estimator["penalty"]
+        assert flags["n_components"].help == estimator["n_components"].help
+        assert flags["n_components"].default == 1
+
+    def test_a_name_that_is_nowhere(self):
+        with pytest.raises(LookupError, match="gpower neither defines nor imports GPowr"):
+            flags_of("gpower", "GPowr")
+
+    def test_every_flag_has_help(self):
+        assert [(name, option.name) for name, option in offered() if not option.help] == []
+
+    def test_exceptions_and_panels_speak_of_flags_that_exist(self):
+        names = {option.name for _, option in offered()}
+        assert set(EXCEPTIONS) <= names
+        assert set(" ".join(PANELS.values()).split()) <= names
+
+    def test_nothing_heavy_is_imported_for_help(self):
+        code = (
+            "import sys\nfrom gpower.__main__ import main\nsys.argv[1:] = ['fit', '--help']\n"
+            "try:\n    main()\nexcept SystemExit:\n    pass\n"
+            "print(sorted({'numpy', 'scipy', 'sklearn', 'matplotlib', 'pandas'} & set(sys.modules)))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        assert "--n-components" in done.stdout
+        assert done.stdout.splitlines()[-1] == "[]"
+
+
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("kind", "text", "value"),
+        [
+            ("int or sequence of int", "5", 5),
+            ("int or sequence of int", "30,20", [30, 20]),
+            ("sequence of float", "0.5", [0.5]),
+            ('int or "auto"', "auto", "auto"),
+            ('int or sequence of int or "auto"', "3,2", [3, 2]),
+            ("int or str", "3", 3),
+            ("int or str", "gene id", "gene id"),
+            ("sequence of int or str", "0, my age", [0, "my age"]),
+            ("sequence of str", "spca, greedy", ["spca", "greedy"]),
+            ('{"auto", "norms", None}', "none", None),
+            ('{"auto", "norms", None}', "norms", "norms"),
+        ],
+    )
+    def test_text_becomes_a_value(self, kind, text, value):
+        assert reading_of(kind, "auto")[1]["parser"](text) == value
+
+    def test_words_are_listed(self):
+        assert reading_of('{"l0", "l1"} or Penalty', "l0")[1]["metavar"] == "l0|l1"
+        assert reading_of('{None, "paper"} or ndarray', None)[1]["metavar"] == "paper"
+        assert reading_of('{"auto", None}', "auto")[1]["metavar"] == "auto|none"
+
+    def test_the_first_of_several_kinds(self):
+        assert reading_of("int, RandomState or None", None) == reading_of("int", None)
+        assert reading_of("callable", None) is None
+
+    @pytest.mark.parametrize("text", ["a,b", "3,", ""])
+    def test_what_is_no_number(self, text):
+        with pytest.raises(typer.BadParameter, match="is not a whole number, nor several separated by commas"):
+            reading_of("sequence of int", None)[1]["parser"](text)
+
+    @pytest.mark.parametrize(
+        ("default", "typed"), [(True, "--fast/--no-fast"), (None, "--fast/--no-fast"), (False, "--fast")]
+    )
+    def test_switches(self, default, typed):
+        assert Flag("fast", "bool", default).parameter().default.param_decls == (typed,)
+
+
+class TestNewCommand:
+    """What it takes: a function, its docstring, and one line that makes it a command."""
+
+    @pytest.fixture
+    def tally(self, monkeypatch):
+        monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
+
+        @command(reading=READING)
+        def tally(data: Path, *, reading: dict, unit: str = "cells", as_json: bool = False) -> None:
+            """Count the cells of a table.
+
+            Parameters
+            ----------
+            data : path
+            unit : {"cells", "rows"}
+                What to count.
+            as_json : bool
+                Print a number.
+            """
+            with answering(as_json=as_json) as answer:
+                table = read_table(data, transpose=reading["transpose"])
+                count = table.X.size if unit == "cells" else len(table.X)
+                answer.give(lambda: count, lambda console: console.print(f"{count} {unit}"))
+
+        return tally
+
+    @pytest.fixture
+    def data(self, tmp_path):
+        (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n5,6\n")
+        return tmp_path / "t.csv"
+
+    def test_it_runs(self, gpower, tally, data):
+        assert gpower("tally", data).stdout == "6 cells\n"
+        assert gpower("tally", data, "--unit", "rows", "--transpose").stdout == "2 rows\n"
+        assert gpower("tally", data, "--json").stdout == "6\n"
+
+    def test_it_has_the_manners_of_the_others(self, gpower, tally, data):
+        lost = gpower("tally", data.with_name("no.csv"))
+        assert (lost.exit_code, lost.stderr) == (1, f"error: {data.with_name('no.csv')}: there is no such file.\n")
+        assert gpower("tally").exit_code == 2
+
+    def test_its_help_is_its_docstring(self, gpower, tally):
+        told = " ".join(gpower("tally", "--help").stdout.replace("│", " ").split())
+        assert "Count the cells of a table." in told
+        assert "--unit cells|rows What to count. [default: cells]" in told
+        assert "Parameters" not in told
+
+    def test_a_parameter_without_a_kind_is_refused(self):
+        def broken(*, unit: str = "cells") -> None:
+            """Count."""
+
+        with pytest.raises(TypeError, match="unit: nobody can type ''; its docstring tells a kind"):
+            command()(broken)
+
+    def test_no_written_command_has_many_parameters(self):
+        for written in (fit_module.fit, path_module.path, compare_module.compare):
+            assert (
+                len(inspect.signature(written.__wrapped__).parameters)
+                <= 12
+                < len(inspect.signature(written).parameters)
+            )
+
+
+class TestPlatform:
+    """A table of the platform goes to the one reader, from every command that reads data."""
+
+    @pytest.fixture
+    def given(self, monkeypatch):
+        seen = []
+
+        def reader(path, **options):
+            seen.append(options)
+            return Table(EXPRESSION.X, EXPRESSION.feature_names)
+
+        monkeypatch.setattr("gpower.datasets.read_table", reader)
+        return seen
+
+    @pytest.mark.parametrize("arguments", [["fit"], ["path"], ["compare", "--methods", "gpower-l0"]])
+    def test_it_is_passed_on(self, gpower, given, arguments):
+        name, *flags = arguments
+        for platform in ([], ["--platform", "GPL96.annot.gz"]):
+            result = gpower(name, "GSE1.txt.gz", "-m", 1, "-k", 5, *flags, *platform)
+            assert result.exit_code == 0, result.stderr
+        assert "platform" not in given[0]
+        assert os.fspath(given[1]["platform"]) == "GPL96.annot.gz"
+
+    def test_a_store_has_none(self, gpower, tmp_path):
+        result = gpower("fit", tmp_path / "x.zarr", "--platform", "GPL96.annot.gz")
+        assert result.exit_code == 1
+        assert "a store is read in blocks as it is; platform does not work on it" in result.stderr
+
+
+class TestPublicNames:
+    def test_type_checkers_see_what_there_is(self):
+        """The imports under TYPE_CHECKING are those of the table."""
+        tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+        imports = [
+            node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("gpower")
+        ]
+        seen = {(node.module, alias.name, alias.asname) for node in imports for alias in node.names}
+        assert seen == {(home, name, name) for home, names in package._HOMES.items() for name in names}
+
+    @pytest.mark.parametrize("name", package.__all__)
+    def test_every_name_loads(self, name):
+        assert getattr(package, name).__name__ == name
+        assert name in dir(package)
+
+    def test_another_name_is_told(self):
+        with pytest.raises(AttributeError, match=re.escape("module 'gpower' has no attribute 'GPowr'")):
+            package.GPowr  # noqa: B018
