@@ -221,3 +221,8 @@ def first_largest(values: Array) -> int:
 def unit_columns(Z: Array) -> Array:
     """Z with non-zero columns scaled to unit norm; zero columns stay zero, and no zero is negative."""
     return Z * beside(Z, reciprocal(np.sqrt(column_sums(Z * Z)))) + 0.0
+
+
+def soft(c: Array, level: float) -> Array:
+    """Soft thresholding, sign(c)(|c| − level)₊."""
+    return np.sign(c) * np.maximum(np.abs(c) - level, 0)

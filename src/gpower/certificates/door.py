@@ -33,7 +33,7 @@ def checked_operator(
     if isinstance(X, BlockMatrix) or is_device(X):
         where = "in blocks, on disk or on a cluster" if isinstance(X, BlockMatrix) else "on a device"
         raise ValueError(f"A certificate needs the matrix in the memory of this machine; X is {where}.")
-    operator, moments = read_operator(reader, X.astype(np.float64), sample_weight, reduce=True)
+    operator, moments = read_operator(reader, X.astype(np.float64, copy=False), sample_weight, reduce=True)
     if not np.any(moments.norms):
         what = "The covariance is zero" if covariance is not None else "Every column of X is constant"
         raise ValueError(f"{what}: no component explains anything, so there is nothing to certify.")
