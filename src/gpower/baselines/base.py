@@ -123,10 +123,8 @@ class Baseline(SparsePCAEstimator, ABC):
     scale: bool = False
     refit: bool = False
 
-    explained_variance_: Array = field(init=False)
-    explained_variance_ratio_: Array = field(init=False)
     #: Parameter that may be too large for any variable to be active; it excludes a cardinality.
-    _sparsity_word: ClassVar[str | None] = "gamma"
+    _sparsity_word: ClassVar[str | None] = None
     #: Whether adjusted variances take the components in their own order, not by decreasing variance.
     _in_order: ClassVar[bool] = False
     #: Whether the class itself says why a component has fewer variables than asked for.
@@ -158,13 +156,9 @@ class Baseline(SparsePCAEstimator, ABC):
         found = _joined(units)
         Z = refitted(operator, found.Z) if self.refit else found.Z
         attributes, own_variance = fitted_attributes(operator, moments, replace(found, Z=orient(Z)))
-        self.__dict__.update(attributes | _kept(units))
         if self._in_order:
-            gram = score_gram(operator, self.components_.T)
-            self.explained_variance_ = adjusted_variances(gram, in_order=True) / moments.degrees
-            self.explained_variance_ratio_ = self.explained_variance_ * reciprocal(
-                np.array(operator.total_variance / moments.degrees)
-            )
+            attributes |= _in_own_order(operator, attributes["components_"].T, moments.degrees)
+        self.__dict__.update(attributes | _kept(units))
         for message, category in notices(self, np.flatnonzero(moments.norms == 0), own_variance):
             warnings.warn(message, category, stacklevel=2)
         for note in found.notes:
@@ -243,6 +237,13 @@ def _joined(units: list[Unit]) -> Extraction:
         converged=np.array([unit.converged for unit in units]),
         notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
     )
+
+
+def _in_own_order(operator: Operator, Z: Array, degrees: float) -> dict[str, Array]:
+    """Adjusted variances of the components in their own order, and as shares of the variance of the data."""
+    variances = adjusted_variances(score_gram(operator, Z), in_order=True) / degrees
+    share = reciprocal(np.array(operator.total_variance / degrees))
+    return {"explained_variance_": variances, "explained_variance_ratio_": variances * share}
 
 
 def _kept(units: list[Unit]) -> dict[str, Array]:

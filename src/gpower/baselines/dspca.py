@@ -65,8 +65,6 @@ class DSPCA(Baseline):
     tol: float = 1e-4
     max_iter: int = 2000
 
-    _sparsity_word = None
-
     def _check(self, shape: tuple[int, int]) -> None:
         if shape[1] > UP_TO:
             raise ValueError(

@@ -85,6 +85,8 @@ class Greedy(Baseline):
     backward: bool = False
     deflation: str = "projection"
 
+    _sparsity_word = "gamma"
+
     def _check(self, shape: tuple[int, int]) -> None:
         one_of(self.search, "search", ("full", "approximate"))
         if one_of(self.backward, "backward", (True, False)) and shape[1] > BACKWARD_UP_TO:

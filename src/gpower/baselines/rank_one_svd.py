@@ -69,6 +69,8 @@ class RankOneSVD(Baseline):
     tol: float = 1e-4
     max_iter: int = 1000
 
+    _sparsity_word = "gamma"
+
     def _extract(self, task: Task) -> list[Unit]:
         return one_by_one(task, self.deflation, self._unit)
 

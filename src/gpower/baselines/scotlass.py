@@ -85,8 +85,6 @@ class SCoTLASS(Baseline):
     max_iter: int = 1000
     random_state: Seed = None
 
-    _sparsity_word = None
-
     def _check(self, shape: tuple[int, int]) -> None:
         self._exclude_cardinality("t")
         whole(self.n_init, "n_init", 1)
