@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+#: Where random numbers come from.
+Seed = int | np.random.RandomState | None
 
 
 def is_device(x: Any) -> bool:

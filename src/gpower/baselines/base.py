@@ -36,8 +36,6 @@ OWN_WORDS = ("refit", "n_init")
 #: What a user gives for all components, or for each of them.
 Counts = int | Sequence[int] | None
 Levels = float | Sequence[float] | None
-#: Where random numbers come from; None stands for a fixed seed.
-Seed = int | np.random.RandomState | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array, polar, unit_columns
+from gpower._arrays import Array, Seed, polar, unit_columns
 from gpower.ascent import AscentResult, maximize
-from gpower.baselines.base import Baseline, Seed, Task, Unit
+from gpower.baselines.base import Baseline, Task, Unit
 from gpower.baselines.thresholding import check_threshold, truncated
 from gpower.feasible_sets import Stiefel
 from gpower.metrics import score_gram

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.decomposition import SparsePCA
 from sklearn.exceptions import ConvergenceWarning
 
-from gpower._arrays import Array, unit_columns
-from gpower.baselines.base import Baseline, Seed, Task, Unit
+from gpower._arrays import Array, Seed, unit_columns
+from gpower.baselines.base import Baseline, Task, Unit
 from gpower.baselines.levels import bisected
 from gpower.operators.base import Operator
 from gpower.parameters import number

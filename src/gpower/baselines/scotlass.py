@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import linprog
 
-from gpower._arrays import Array, soft, unit_columns
-from gpower.baselines.base import Baseline, Levels, Seed, Task, Unit, keep_largest, one_by_one
+from gpower._arrays import Array, Seed, soft, unit_columns
+from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest, one_by_one
 from gpower.baselines.levels import End, bisected
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
