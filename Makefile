@@ -1,5 +1,5 @@
 # make demo   the main job on bundled data, with a picture
-# make test   lint, types, import floors and the whole test suite
+# make test   lint, types, import floors and the whole test suite (test-matrix: on every supported Python found)
 # make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
 # make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
 # All set up a virtual environment inside the checkout the first time.
@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint types floors unit bench bench-full paper paper-full format clean
+.PHONY: demo test test-matrix lint types floors unit bench bench-full paper paper-full format clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
@@ -23,6 +23,18 @@ demo: $(STAMP)
 	$(BIN)/gpower demo --output demo-output
 
 test: lint types floors unit
+
+# Pythons on the PATH that run, and those of pyenv; an environment of its own for each, kept between runs.
+VERSIONS := 3.11 3.12 3.13 3.14
+test-matrix:
+	@tested=""; for version in $(VERSIONS); do \
+	  for python in python$$version "$$HOME"/.pyenv/versions/$$version.*/bin/python; do \
+	    "$$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != sys.argv[1])' $$version 2>/dev/null || continue; \
+	    echo "== Python $$version ($$python)"; \
+	    $(MAKE) test PYTHON="$$python" VENV=.venv-$$version || exit 1; \
+	    tested="$$tested $$version"; break; \
+	  done; \
+	done; echo "Passed on Python:$$tested (of $(VERSIONS))"; test -n "$$tested"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -54,4 +66,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist demo-output
+	rm -rf $(VENV) .venv-3.* build dist demo-output

@@ -16,11 +16,12 @@ import numpy as np
 from gpower import GPower
 from gpower._arrays import rows_of, to_host
 from gpower.ascent import maximize
-from gpower.feasible_sets import CorrelationSet, Point
-from gpower.formulations import Formulation, OnCorrelations
+from gpower.feasible_sets import Correlations, CorrelationSet, Point
+from gpower.formulations import OnCorrelations, Problem
 from gpower.operators import Covariance, Operator, as_operator
+from gpower.penalties import Cardinality
 from gpower.starts import block_start, unit_starts
-from gpower.working_set import INNER_PRECISION, Rounds, Settings, WholeObjective, working_set
+from gpower.working_set import INNER_PRECISION, Rounds, Settings, working_set
 
 
 def arguments() -> argparse.Namespace:
@@ -81,23 +82,23 @@ def measure_rounds(cp: Any, shape: tuple[int, int], dtype: Any) -> None:
 
 def round_times(cp: Any, operator: Operator, m: int) -> dict[str, float]:
     """Seconds of a round of one unit or a block, and of its parts."""
-    problem, _ = Formulation("cardinality", (50,) * m).problem(operator, operator.column_norms, np.ones(m))
+    problem = Problem(operator, Cardinality(np.full(m, 50)), np.ones(m, operator.dtype))
     rng = np.random.RandomState(0)
     start = block_start(problem) if m > 1 else unit_starts(problem, operator.column_norms, 1, rng)
-    objective, rounds = WholeObjective(problem.penalty), Rounds(problem, Settings())
+    objective, rounds = problem.objective, Rounds(problem, Settings())
     first = objective.value_and_gradient(start)[1]
-    point = rounds.argmax_linear(first)
+    point = rounds.step(first, start)
     point = Point(point.X, point.C)  # not marked as settled, so that a round can be repeated from here
     gradient = objective.value_and_gradient(point)[1]
 
     def choose() -> Any:
-        return working_set(problem.penalty, point.C, objective.value_and_gradient(point)[1].C)
+        return working_set(problem.penalty, point.C, objective.value_and_gradient(point)[1])
 
     return {
         "product": seconds(cp, lambda: operator.correlate(point.X)),
         "objective and working set": seconds(cp, choose),
-        "whole round, inner ascent included": seconds(cp, lambda: rounds.argmax_linear(gradient)),
-        **inner_times(cp, rounds, start, working_set(problem.penalty, start.C, first.C)),
+        "whole round, inner ascent included": seconds(cp, lambda: rounds.step(gradient, point)),
+        **inner_times(cp, rounds, start, working_set(problem.penalty, start.C, first)),
         **double_times(cp, operator, point.X),
     }
 
@@ -123,7 +124,9 @@ def inner_times(cp: Any, rounds: Rounds, start: Point, W: np.ndarray) -> dict[st
 
     def ascend(operator: Operator, correlations: Any) -> None:
         feasible = CorrelationSet(operator, problem.mu, problem.samples)
-        end = maximize(OnCorrelations(problem.penalty), feasible, Point(None, correlations), tol=tol, acceleration=True)
+        end = maximize(
+            OnCorrelations(problem.penalty), feasible, Correlations(correlations), tol=tol, acceleration=True
+        )
         steps.append(end.n_iter)
 
     host = seconds(cp, lambda: ascend(Covariance(G.get()), C.get()))

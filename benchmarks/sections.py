@@ -17,7 +17,7 @@ from benchmarks.report import Log, at_least, at_most, print_table
 from benchmarks.rulers import peak_memory, quiet, repeat_times, timed
 from benchmarks.solvers import solver
 from gpower import GPower
-from gpower.postprocess import swap_polish
+from gpower.exchanges import swap_polish
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from experiments.journee2010.study import Row, Study
 from gpower import maximize
 from gpower.ascent import AscentState, Trace
 from gpower.datasets import gaussian
-from gpower.formulations import Formulation, Problem
-from gpower.operators import as_operator
+from gpower.formulations import Problem
+from gpower.leading import leading_components
+from gpower.operators import Operator, as_operator
+from gpower.penalties import L1
 from gpower.plotting.canvas import new_panels, tidy
-from gpower.postprocess import leading_components
+from gpower.recipes import Penalized
 from gpower.starts import paper_start
 
 NAME = "figure4"
@@ -74,14 +76,19 @@ def _rsvd(A: np.ndarray, seed: int) -> list[Row]:
     pca = _problem(A, 0.0)
     start = pca.feasible_set.point(np.random.default_rng(seed).standard_normal((A.shape[0], 1)))
     dense = _ascend(pca, start, course)
-    sparse = Formulation("l1", (LEVEL,)).problem(pca.operator, pca.operator.column_norms, np.ones(1))[0]
+    sparse = _at_level(pca.operator, LEVEL)
     _ascend(sparse, dense, course)
     return _rows(A, published.RSVD_L1, {"pca": pca, "sparse": sparse}, course)
 
 
 def _problem(A: np.ndarray, level: float) -> Problem:
     operator, _ = as_operator(A, center=False, reduce=False)
-    return Formulation("l1", (level,)).problem(operator, operator.column_norms, np.ones(1))[0]
+    return _at_level(operator, level)
+
+
+def _at_level(operator: Operator, level: float) -> Problem:
+    wish = Penalized(family=L1(np.zeros(1)), levels=(level,))
+    return wish.problem(operator, operator.column_norms, np.ones(1))
 
 
 def _ascend(problem: Problem, start: Any, course: Course) -> Any:

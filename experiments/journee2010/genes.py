@@ -15,8 +15,8 @@ from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import sweep
 from gpower.datasets import expression_cohort, read_gmt
 from gpower.enrichment import enrich
+from gpower.leading import leading_components
 from gpower.operators import as_operator
-from gpower.postprocess import leading_components
 
 M = 10
 #: Levels of a sweep, and cardinalities of SPCA and of the largest loadings of PCA.

@@ -21,10 +21,13 @@ from gpower import GPower
 from gpower.baselines import SPCA, Greedy
 from gpower.deflation import deflate
 from gpower.feasible_sets import Point
-from gpower.formulations import Formulation, Problem
+from gpower.formulations import Problem
+from gpower.leading import leading_components
 from gpower.operators import Operator, as_operator
+from gpower.parameters import FAMILIES
 from gpower.penalties import FixedSupport
-from gpower.postprocess import fill_unit, leading_components
+from gpower.postprocess import fill_unit
+from gpower.recipes import Penalized
 from gpower.starts import paper_start
 from gpower.working_set import Settings, ascend
 
@@ -148,7 +151,7 @@ class PowerMethod:
 
         def at(share: float) -> Problem:
             levels = (share**power,) * width
-            return Formulation(self.penalty, levels).problem(operator, norms, np.ones(width))[0]
+            return Penalized(family=FAMILIES[self.penalty], levels=levels).problem(operator, norms, np.ones(width))
 
         problem = at(level)
         if self.begin == "column":

@@ -19,9 +19,9 @@ from experiments.journee2010.study import Row, Study
 from gpower import GPower
 from gpower.baselines import SPCA, RankOneSVD
 from gpower.fitted import SparsePCAEstimator
+from gpower.leading import leading_components
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators import as_operator
-from gpower.postprocess import leading_components
 
 CARDINALITIES = (50, 200)
 #: One start, the paper's, and no polish: what GPower does by default is more, and better.

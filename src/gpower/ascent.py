@@ -1,7 +1,7 @@
 """Maximise a convex function over a compact set: x ← argmax ⟨f′(x), y⟩ [JNRS10, Algorithm 1].
 
-The one loop of the library. It knows an objective (`value_and_gradient`) and a set (`argmax_linear`,
-and for acceleration `extrapolate`); penalties, data and blocks are compositions of those two.
+The one loop of the library. It knows an objective (`value_and_gradient`) and a set (`step`, by default its
+`argmax_linear`, and for acceleration `extrapolate`); penalties, data and blocks are compositions of those two.
 
 For convex f every step satisfies f(x⁺) ≥ f(x) + Δ(x), where Δ(x) = max ⟨f′(x), y − x⟩ ≥ 0 is the
 first-order measure reported as `gap`; hence values never fall and min Δ ≤ (f* − f(x₀))/(k + 1).
@@ -64,6 +64,10 @@ class AscentState:
         return gap_at(self.feasible_set, self.gradient, self.point)
 
 
+#: Called with the state after each step; a true answer stops the ascent.
+Callback = Callable[[AscentState], object]
+
+
 @dataclass(frozen=True, eq=False)
 class AscentResult:
     """Where an ascent ended.
@@ -117,7 +121,7 @@ def maximize(
     tol: float = 1e-6,
     max_iter: int = 1000,
     acceleration: bool = False,
-    callback: Callable[[AscentState], Any] | None = None,
+    callback: Callback | None = None,
 ) -> AscentResult:
     """Run the gradient scheme from `start` until (f₊ − f)/f ≤ tol.
 
@@ -167,7 +171,7 @@ def maximize(
     value, gradient = objective.value_and_gradient(start)
     point, history, momentum, status = start, [value], Momentum(), Status.MAX_ITER
     for n_iter in range(1, max_iter + 1):
-        step = feasible_set.argmax_linear(gradient)
+        step = feasible_set.step(gradient, point)
         target = momentum.extrapolate(feasible_set, step) if acceleration else step
         new_value, new_gradient = objective.value_and_gradient(target)
         if target is not step and new_value - value <= tol * abs(value):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from gpower._arrays import Array, to_host
 from gpower.ascent import AscentResult
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
+from gpower.penalties import top
 from gpower.working_set import Settings, ascend
 
 #: Bisections before giving up on an active set that jumps over the wanted number, and the relative width of a bracket
@@ -32,9 +32,7 @@ class Calibrated:
         return to_host(np.count_nonzero(self.problem.loadings(self.result.point), axis=0))
 
 
-def calibrate(
-    build: Callable[[Array], Problem], largest: Array, wanted: Array, start: Point, settings: Settings
-) -> Calibrated:
+def calibrate(problem: Problem, largest: Array, wanted: Array, start: Point, settings: Settings) -> Calibrated:
     """Find γ in [0, largest) with exactly `wanted` active variables per unit.
 
     Where the active set jumps over the wanted number, the smallest set above it is returned, or where the units of a
@@ -42,8 +40,8 @@ def calibrate(
 
     Parameters
     ----------
-    build : callable
-        The problem at absolute γ, (m,).
+    problem : Problem
+        At any γ.
     largest, wanted : ndarray of shape (m,)
         Largest useful γ, and the number of active variables asked for.
     start : Point
@@ -54,7 +52,7 @@ def calibrate(
     gamma, here = 0.5 * largest, start
     best: Calibrated | None = None
     for _ in range(MAX_BISECTIONS):
-        tried = _solve(build(gamma), gamma, here, start, settings)
+        tried = _solve(at_gamma(problem, gamma), gamma, here, start, settings)
         here, active = tried.result.point, tried.active
         if best is None or _miss(active, wanted) < _miss(best.active, wanted):
             best = tried
@@ -66,6 +64,21 @@ def calibrate(
         gamma = np.where(active == wanted, gamma, 0.5 * (low + high))
     assert best is not None
     return best
+
+
+def at_gamma(problem: Problem, gamma: Array) -> Problem:
+    """The problem at absolute γ, (m,)."""
+    return replace(problem, penalty=problem.penalty.at_gamma(gamma.astype(problem.operator.dtype)))
+
+
+def cut_or_filled(Z: Array, C: Array, wanted: Array) -> Array:
+    """Pattern of the wanted number of variables per unit: the largest loadings first, then the largest correlations."""
+    pattern = np.zeros_like(Z, dtype=bool)
+    correlations = np.abs(C)
+    scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
+    for j, k in enumerate(wanted):
+        pattern[top(scores[:, j : j + 1], k)[:, 0], j] = True
+    return pattern
 
 
 def _miss(active: Array, wanted: Array) -> tuple[int, int]:

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpower.extraction import Extraction
+from gpower.extraction import Extraction, extract_components
 from gpower.operators import Moments
-from gpower.persistence import read_model, write_model
+from gpower.persistence import jsonable, read_model, write_model
+from gpower.preparation import Prepared
 
 #: Relative difference of means and norms up to which two matrices are taken for the same.
 SAME = 1e-8
 _ARRAYS = ("Z", "gamma", "objective", "gap", "n_iter", "converged")
+
+
+def extract_kept(prepared: Prepared, rng: np.random.RandomState, params: Mapping[str, Any]) -> Extraction:
+    """The components of a fit, those found so far kept in its checkpoint, if it has one."""
+    operator, recipe = prepared.operator, prepared.recipe
+    if params["checkpoint"] is None:
+        if params["resume"]:
+            raise ValueError("resume=True goes on from a checkpoint; give checkpoint=, the file it is kept in.")
+        return extract_components(operator, recipe, rng)
+    if recipe.block:
+        raise ValueError(
+            'checkpoint keeps components that are found one after the other; method="block" finds all at once.'
+        )
+    kept = Checkpoint.of(prepared, params)
+    known = kept.load(rng) if params["resume"] else []
+    return extract_components(operator, recipe, rng, known, partial(kept.save, rng=rng))
 
 
 @dataclass(frozen=True)
@@ -39,10 +56,13 @@ class Checkpoint:
     moments: Moments
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], moments: Moments, shape: tuple[int, int], params: Any) -> Checkpoint:
+    def of(cls, prepared: Prepared, params: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint of a fit, before it begins."""
-        digest = hashlib.sha256(json.dumps([list(shape), params], sort_keys=True, default=_word).encode())
-        return cls(Path(path), digest.hexdigest(), moments)
+        idle = ("callback", "verbose", "checkpoint", "resume", "memory_limit")
+        telling = {name: value for name, value in params.items() if name not in idle}
+        facts = [list(prepared.operator.shape), jsonable(telling)]
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_word).encode())
+        return cls(Path(params["checkpoint"]), digest.hexdigest(), prepared.moments)
 
     def save(self, units: Sequence[Extraction], rng: np.random.RandomState) -> None:
         """Write the components found so far, and where the generator of random starts is; whole or not at all."""

@@ -21,12 +21,12 @@ from gpower.baselines import (
     Thresholding,
 )
 from gpower.estimators import GPower
-from gpower.fitted import SparsePCAEstimator, checked_operator
+from gpower.fitted import SparsePCAEstimator
 from gpower.frames import frame
-from gpower.inputs import check_table
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators import Operator
 from gpower.parameters import one_of
+from gpower.preparation import read
 
 __all__ = ["METHODS", "Comparison", "Entry", "compare"]
 
@@ -202,13 +202,13 @@ def compare(
     names = _names(methods)
     shared: dict[str, Any] = {"covariance": covariance, "center": center, "scale": scale}
     asked = Thresholding(n_components, cardinality=cardinality, **shared)
-    shape = check_table(asked, X, reset=True).shape
-    asked._recipe(shape)  # refuse once, not in every row
-    pca = Thresholding(n_components, cardinality=shape[1], **shared)
+    table = read(asked, X)
+    asked.recipe(table.shape)  # refuse once, not in every row
+    pca = Thresholding(n_components, cardinality=table.shape[1], **shared)
     reference = _timed(REFERENCE, pca, X, None)
     if reference.model is None:
         raise ValueError(reference.note)
-    operator, _ = checked_operator(pca, check_table(pca, X, reset=False), None, reduce=False)
+    operator = table.prepared(reduce=False).operator
     entries = [_measured(reference, operator, np.nan)]
     best = entries[0].adjusted_variance
     for name in names:

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpower.extraction import POLISH_ALL, Extraction, Recipe, extract_components
+from gpower.extraction import Extraction, extract_components
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators.base import Operator
+from gpower.recipes import POLISH_ALL, Recipe
 
 #: Points that get starts of their own where n_init="auto" makes them costly; the others begin at their neighbours.
 ANCHORS = 5
@@ -47,50 +48,49 @@ def sweep(
         back = order.step > 0
         for i in order:
             neighbour = best.get(i - 1 if back else i + 1)
-            tries = [] if neighbour is None else [_beside(recipes[i], neighbour)]
-            if not back and (i in cold or (not tries and i not in best)):
-                tries.append(recipes[i])
-            for recipe in tries:
-                found = _other(operator, recipe, deepcopy(rng), best.get(i))
-                value = -np.inf if found is None else value_of(operator, recipe, found)
-                if found is not None and (i not in best or value > worth[i]):
+            found = None if neighbour is None else _beside(operator, recipes[i], neighbour, deepcopy(rng), best.get(i))
+            tries = [] if found is None else [found]
+            if not back and (i in cold or (neighbour is None and i not in best)):
+                tries.append(extract_components(operator, recipes[i], deepcopy(rng)))
+            for found in tries:
+                value = value_of(operator, recipes[i], found)
+                if i not in best or value > worth[i]:
                     best[i], worth[i] = found, value
             yield i, best[i]
 
 
-def _beside(recipe: Recipe, neighbour: Extraction) -> Recipe:
-    """The recipe begun at a neighbour; a large support, where the polish costs most and gains least, goes without."""
-    polish = recipe.polish and max(recipe.formulation.levels) <= POLISH_ALL
-    return replace(recipe, near=(neighbour.Z,), polish=polish)
-
-
-def _other(
-    operator: Operator, recipe: Recipe, rng: np.random.RandomState, known: Extraction | None
+def _beside(
+    operator: Operator, recipe: Recipe, neighbour: Extraction, rng: np.random.RandomState, known: Extraction | None
 ) -> Extraction | None:
-    """A solution of one point; None where it would be the one known, found out before the costly polish."""
-    if known is None or not recipe.polish or not recipe.near:
-        return extract_components(operator, recipe, rng)
-    plain = extract_components(operator, replace(recipe, polish=False), rng)
+    """A solution begun at a neighbour; None where it would be the one known, found out before the costly polish.
+
+    A large support, where the polish costs most and gains least, goes without.
+    """
+    begun = replace(recipe.begun_at(neighbour.Z), polish=False)
+    polish = recipe.polish and max(recipe.wish.levels, default=0) <= POLISH_ALL
+    if known is None:
+        return extract_components(operator, replace(begun, polish=polish), rng)
+    plain = extract_components(operator, begun, rng)
+    if not polish:
+        return plain
     if np.array_equal(plain.Z != 0, known.Z != 0):
         return None
-    return extract_components(operator, replace(recipe, near=(plain.Z,)), rng)
+    return extract_components(operator, recipe.begun_at(plain.Z), rng)
 
 
 def anchors(recipes: Sequence[Recipe]) -> list[int]:
     """Points that get starts of their own: all where starts were counted or are cheap, else a few spread evenly.
 
-    A unit of exact cardinality races many starts, and a calibration is many ascents; a block, or a given γ, is neither.
+    A unit of exact cardinality races many starts, and a calibration is many ascents.
     """
-    n, wish = len(recipes), recipes[0].formulation
-    costly = wish.calibrated or (wish.kind == "cardinality" and not recipes[0].block)
-    if recipes[0].n_init is not None or not costly or n <= ANCHORS:
+    n, first = len(recipes), recipes[0]
+    if first.n_init is not None or not first.wish.is_costly(first.block) or n <= ANCHORS:
         return list(range(n))
     return [int(i) for i in np.linspace(0, n - 1, ANCHORS).round()]
 
 
 def value_of(operator: Operator, recipe: Recipe, found: Extraction) -> float:
     """What solutions of one point are compared by: adjusted variance at equal cardinality, the objective at equal γ."""
-    wish = recipe.formulation
-    if (wish.kind == "cardinality" or wish.calibrated) and not wish.l1_variance:
+    if recipe.wish.counts and recipe.wish.samples.by_gram:
         return float(adjusted_variances(score_gram(operator, found.Z)).sum())
     return float(found.objective.sum())

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
-from gpower._arrays import Array, is_device, to_host
-from gpower.ascent import AscentState
-from gpower.certificates import Certificate, certifiable, certify, certify_components
-from gpower.checkpoints import Checkpoint
+from gpower.arguments import keeps
+from gpower.ascent import Callback
+from gpower.certificates import certifiable, certify_components
+from gpower.checkpoints import extract_kept
 from gpower.devices import back_to
-from gpower.extraction import Extraction, Recipe, extract_components
-from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes, jsonable, running_moments
-from gpower.imputation import impute
-from gpower.inputs import check_finite, check_table
-from gpower.notices import log_fit, notices
-from gpower.operators import BlockMatrix, Moments, Operator
+from gpower.fitted import SparsePCAEstimator, fitted_attributes
+from gpower.notices import log_fit, notices, tell
 from gpower.operators.running import RunningMoments
-from gpower.parameters import one_of, recipe_from, whole
-
-#: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
-GRAM_READS = 8
-#: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
-MOST_GRAM = 4096
+from gpower.parameters import random_source, recipe_from
+from gpower.penalties import Penalty
+from gpower.preparation import Prepared, prepare, read
 
 
 class GPower(SparsePCAEstimator):
@@ -44,8 +33,9 @@ class GPower(SparsePCAEstimator):
     cardinality : int or sequence of int, optional
         Exactly that many non-zero loadings, for all components or one each. With ``penalty="l0"`` the
         constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active.
-    penalty : {"l0", "l1"}, default="l0"
-        Penalty on the number of loadings, or on their absolute sum.
+    penalty : {"l0", "l1"} or Penalty, default="l0"
+        Penalty on the number of loadings, or on their absolute sum; or one of your own, see `gpower.penalties.Penalty`.
+        Its level is that of the object, or the `cardinality` or `gamma` that it is asked for.
     gamma : float or sequence of float, optional
         Penalty as a fraction in [0, 1) of its largest useful value; default 0.01 (l0) or 0.1 (l1).
     method : {"deflation", "block"}, default="deflation"
@@ -147,12 +137,13 @@ class GPower(SparsePCAEstimator):
     array([1, 4, 6])
     """
 
+    @keeps
     def __init__(
         self,
         n_components: int = 2,
         *,
         cardinality: Any = None,
-        penalty: str = "l0",
+        penalty: str | Penalty = "l0",
         gamma: Any = None,
         method: str = "deflation",
         mu: Any = None,
@@ -180,39 +171,8 @@ class GPower(SparsePCAEstimator):
         resume: bool = False,
         random_state: Any = None,
         verbose: int = 0,
-        callback: Callable[[AscentState], Any] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinality = cardinality
-        self.penalty = penalty
-        self.gamma = gamma
-        self.method = method
-        self.mu = mu
-        self.variance = variance
-        self.positive = positive
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.n_init = n_init
-        self.init = init
-        self.solver = solver
-        self.refit = refit
-        self.polish = polish
-        self.deflation = deflation
-        self.l1_bound = l1_bound
-        self.regularization = regularization
-        self.acceleration = acceleration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.certify = certify
-        self.missing = missing
-        self.accumulation = accumulation
-        self.memory_limit = memory_limit
-        self.checkpoint = checkpoint
-        self.resume = resume
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
+        callback: Callback | None = None,
+    ) -> None: ...
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components of X.
@@ -233,14 +193,9 @@ class GPower(SparsePCAEstimator):
         self
         """
         back = back_to(X)
-        X = self._without_holes(check_table(self, X, reset=True))
-        recipe = recipe_from(dict(vars(self)), X.shape)
-        operator, moments = self._operator(X, sample_weight, recipe.reads())
         self._stream: RunningMoments | None = None
-        self._extracted(operator, moments, recipe)
-        if self.certify:
-            self._certified(certify(self, X, sample_weight=sample_weight) if moments.norms.any() else ())
-        return self._given_back(back)
+        prepared = prepare(self, X, sample_weight, lambda shape: [recipe_from(self.get_params(), shape)])
+        return self._find(prepared)._given_back(back)
 
     def _given_back(self, back: Callable[[Any], Any]) -> Self:
         """The fitted arrays of the length of a sample as arrays of the kind that came in."""
@@ -276,93 +231,30 @@ class GPower(SparsePCAEstimator):
         >>> bool(np.allclose(model.components_, GPower(1, cardinality=2).fit(X).components_))
         True
         """
-        running = getattr(self, "_stream", None)
-        X = check_table(self, X, reset=running is None)
-        self._stream = batch = running_moments(self, X, sample_weight)
-        if running is not None:
-            self._stream = batch = running.merged(batch)
-        recipe = recipe_from(dict(vars(self)), (X.shape[1], X.shape[1]))
-        operator, moments = batch.operator(bool(self.center), bool(self.scale))
-        self._extracted(operator, moments, recipe)
-        if self.certify:
-            self._certified(certify_components(operator.in_double(), self.components_.T, **certifiable(self)))
-        return self
+        running: RunningMoments | None = vars(self).get("_stream")
+        table = read(self, X, reset=running is None)
+        batch = table.running(sample_weight)
+        recipe = recipe_from(self.get_params(), (table.shape[1], table.shape[1]))
+        self._stream = seen = batch if running is None else running.merged(batch)
+        operator, moments = seen.operator(bool(table.reading.center), bool(table.reading.scale))
+        return self._find(Prepared(operator, moments, (recipe,)))
 
-    def _extracted(self, operator: Operator, moments: Moments, recipe: Recipe) -> Self:
-        """Find, store and tell, keeping what is found in the checkpoint, if there is one."""
-        rng, known, completed = self._rng(), [], None
-        if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True goes on from a checkpoint; give checkpoint=, the file it is kept in.")
-        if self.checkpoint is not None:
-            if recipe.block:
-                raise ValueError(
-                    'checkpoint keeps components that are found one after the other; method="block" finds all at once.'
-                )
-            idle = ("callback", "verbose", "checkpoint", "resume", "memory_limit")
-            params = {name: value for name, value in self.get_params().items() if name not in idle}
-            kept = Checkpoint.of(self.checkpoint, moments, operator.shape, jsonable(params))
-            known = kept.load(rng) if self.resume else []
-            completed = partial(kept.save, rng=rng)
-        found = extract_components(operator, recipe, rng, known, completed)
-        own_variance = self._store(operator, moments, found)
-        self._tell(own_variance, moments, found)
-        return self
-
-    def _certified(self, proofs: Sequence[Certificate]) -> Self:
-        """Keep what was proven of every component, on what the earlier ones leave."""
-        count = len(self.components_)  # data that do not vary leave nothing to prove
-        self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
-        self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
-        return self
-
-    def _without_holes(self, X: Any) -> Any:
-        """X, with missing entries filled if that was asked for."""
-        if is_device(X):
-            self._check_device()
-        if self.certify and isinstance(X, BlockMatrix):
-            raise ValueError(
-                "A certificate needs the matrix in the memory of this machine; X is in blocks, on disk or on a cluster."
-            )
-        if one_of(self.missing, "missing", ("error", "impute")) == "error":
-            return X
-        if sp.issparse(X) or isinstance(X, BlockMatrix) or self.covariance is not None:
-            what = "a sparse matrix, whose absent entries are zeros" if sp.issparse(X) else "a covariance"
-            what = "in blocks, on disk or on a cluster" if isinstance(X, BlockMatrix) else what
-            raise ValueError(f'missing="impute" fills the holes of a dense table of samples; X is {what}.')
-        check_finite(X, getattr(self, "feature_names_in_", None), allow_nan=True)
-        if not np.isnan(np.sum(X)):
-            return X
-        rank = whole(self.n_components, "n_components", 1)
-        return impute(X, rank, center=bool(self.center), scale=bool(self.scale)).X
-
-    def _check_device(self) -> None:
-        """Refuse what is not done on a device."""
-        ordinary = {"variance": "l2", "covariance": None, "missing": "error", "certify": False}
-        odd = [f"{name}={getattr(self, name)!r}" for name, value in ordinary.items() if getattr(self, name) != value]
-        if odd:
-            raise ValueError(f"{', '.join(odd)} works on the host only; pass X.get() or X.cpu().")
-
-    def _operator(self, X: Any, sample_weight: Any, reads: int) -> tuple[Operator, Moments]:
-        """X as an operator; tall data as their covariance, where the expected reads pay for it."""
-        few = X.shape[1] <= GRAM_READS * reads or (isinstance(X, BlockMatrix) and X.shape[1] <= MOST_GRAM)
-        reduce = self.variance == "l2" and isinstance(self.init, str | None) and few
-        return checked_operator(self, X, sample_weight, reduce=reduce)
-
-    def _rng(self) -> np.random.RandomState:
-        """The generator of random starts; None stands for a fixed seed."""
-        return np.random.RandomState(0) if self.random_state is None else check_random_state(self.random_state)
-
-    def _store(self, operator: Operator, moments: Moments, found: Extraction) -> Array:
-        """Set the fitted attributes, in the units of the user; the variance of each component on its own."""
-        attributes, own_variance = fitted_attributes(operator, moments, found)
+    def _find(self, prepared: Prepared) -> Self:
+        """Find, store, prove and tell."""
+        found = extract_kept(prepared, random_source(self.random_state), self.get_params())
+        attributes, own_variance = fitted_attributes(prepared, found)
         self.__dict__.update(attributes)
-        return own_variance
-
-    def _tell(self, own_variance: Array, moments: Moments, found: Extraction) -> None:
-        """Warn, and log if asked to."""
+        if self.certify:
+            self._prove(prepared)
         if self.verbose:
             log_fit(self)
-        for message, category in notices(self, to_host(np.flatnonzero(moments.norms == 0)), own_variance):
-            warnings.warn(message, category, stacklevel=3)
-        for note in found.notes:
-            warnings.warn(note, UserWarning, stacklevel=3)
+        tell([*notices(self, prepared.constant, own_variance), *((note, UserWarning) for note in found.notes)])
+        return self
+
+    def _prove(self, prepared: Prepared) -> None:
+        """Keep what can be proven of every component, on what the earlier ones leave."""
+        count, varies = len(self.components_), prepared.moments.norms.any()  # if nothing does, nothing is to be proven
+        Z = self.components_.T.astype(np.float64)
+        proofs = certify_components(prepared.operator.in_double(), Z, **certifiable(self)) if varies else ()
+        self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
+        self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)

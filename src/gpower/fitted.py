@@ -15,12 +15,9 @@ from gpower._arrays import Array, is_device, to_host
 from gpower.devices import back_to, beside_all, is_foreign, on_host, taken
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
-from gpower.inputs import check_finite, check_range, check_table
 from gpower.metrics import adjusted_variances, captured_variance, score_gram
-from gpower.operators import BlockMatrix, Moments, Operator, as_operator
-from gpower.operators.running import MOST_FEATURES, RunningMoments
-from gpower.parameters import check_covariance, check_weights
-from gpower.persistence import read_model, write_model
+from gpower.persistence import jsonable, read_model, write_model
+from gpower.preparation import Prepared, read
 from gpower.projection import project, share_inside
 
 
@@ -37,8 +34,9 @@ class PerAscent(np.ndarray):
         return repr(np.asarray(self))
 
 
-def fitted_attributes(operator: Operator, moments: Moments, found: Extraction) -> tuple[dict[str, Any], Array]:
+def fitted_attributes(prepared: Prepared, found: Extraction) -> tuple[dict[str, Any], Array]:
     """What a model stores of loadings found, in the units of the user, and the variance of each on its own."""
+    operator, moments = prepared.operator, prepared.moments
     passes, gram = operator.passes, score_gram(operator, found.Z)
     variances, total = adjusted_variances(gram), operator.total_variance
     attributes = {
@@ -56,54 +54,6 @@ def fitted_attributes(operator: Operator, moments: Moments, found: Extraction) -
         "scale_": moments.scale.astype(operator.dtype),
     }
     return attributes, np.diagonal(gram) / moments.degrees
-
-
-def checked_operator(model: Any, X: Any, sample_weight: Any, *, reduce: bool) -> tuple[Operator, Moments]:
-    """X as an operator, centred and scaled as `model` says, once it is known to hold numbers throughout."""
-    names = getattr(model, "feature_names_in_", None)
-    precomputed = model.covariance == "precomputed"
-    if X.shape[0] == 1 and model.center and not precomputed:
-        raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
-    if precomputed:
-        stored = sp.issparse(X) or isinstance(X, BlockMatrix)
-        if stored or sample_weight is not None:
-            what = "a dense matrix in memory" if stored else "no sample_weight"
-            raise ValueError(f'covariance="precomputed" takes {what}.')
-        check_finite(X, names)
-        X = check_covariance(X)
-    with np.errstate(all="ignore"):  # values that are not finite are named below
-        operator, moments = as_operator(
-            X,
-            center=model.center,
-            scale=model.scale,
-            sample_weight=check_weights(sample_weight, X.shape[0], X.dtype),
-            covariance=precomputed,
-            reduce=reduce,
-            double_sums=getattr(model, "accumulation", None) == "float64",
-        )
-    check_finite(X, names, moments.norms)
-    check_range(moments.norms, names, operator.dtype)
-    return operator, moments
-
-
-def running_moments(model: Any, X: Any, sample_weight: Any) -> RunningMoments:
-    """Moments of a batch of samples, once it is known to hold numbers throughout."""
-    if model.covariance is not None or model.variance != "l2" or isinstance(model.init, np.ndarray):
-        raise ValueError(
-            'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" and '
-            'an init of None or "paper".'
-        )
-    if X.shape[1] > MOST_FEATURES:
-        raise ValueError(
-            f"partial_fit keeps the covariance of all variables, and n_features={X.shape[1]} are more than "
-            f"{MOST_FEATURES}; fit a file or a Dask array instead, which are read in blocks."
-        )
-    names = getattr(model, "feature_names_in_", None)
-    weight = check_weights(sample_weight, X.shape[0], X.dtype)
-    with np.errstate(all="ignore"):  # values that are not finite are named below
-        moments = RunningMoments.of(X, weight)
-    check_finite(X, names, np.diagonal(moments.scatter))
-    return moments
 
 
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -143,12 +93,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = check_table(self, X, reset=False)
-        impute = getattr(self, "missing", "error") == "impute" and not sp.issparse(X)
-        check_finite(X, getattr(self, "feature_names_in_", None), allow_nan=impute)
-        if impute and np.isnan(np.sum(X)):
-            return fill_from(X, *self._fitted_like(X))
-        return X
+        table = read(self, X, reset=False)
+        X, impute = table.X, table.reading.missing == "impute" and not sp.issparse(table.X)
+        table.finite(allow_nan=impute)
+        return fill_from(X, *self._fitted_like(X)) if impute and np.isnan(np.sum(X)) else X
 
     def inverse_transform(self, X: Any) -> Array:
         """Data of the given scores with the least squares: the components are not orthogonal.
@@ -186,7 +134,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         y : ignored
         """
         X = self._checked(X)
-        if getattr(self, "covariance", None) != "precomputed":
+        if self.get_params(deep=False).get("covariance") != "precomputed":
             return share_inside(X, *self._fitted_like(X))
         Z, total = self.components_.T.astype(np.float64), float(np.trace(X))
         return captured_variance(Z.T @ (X @ Z), Z) / total if total > 0 else 0.0
@@ -229,7 +177,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Conventionally ending in ``.npz``. Callbacks and random generators are not saved.
         """
         check_is_fitted(self)
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        fitted = self._fitted()
         params = {k: v for k, v in self.get_params(deep=False).items() if not callable(v)}
         params = {
             k: None if isinstance(v, (np.random.RandomState, np.random.Generator)) else v for k, v in params.items()
@@ -260,27 +208,27 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if header["class"] != cls.__name__:
             raise ValueError(f"{str(path)!r} holds a {header['class']}, not a {cls.__name__}; load it with that class.")
         model = cls(**header["params"])
-        fitted: dict[str, Any] = model.__dict__
+        fitted: dict[str, Any] = {}
         for name, value in arrays.items():
             table, _, column = name.rpartition(":")
             place = fitted.setdefault(table, {}) if table else fitted
             place[column] = (
                 value.item() if value.ndim == 0 else value.astype(object) if value.dtype.kind == "U" else value
             )
+        model._restore(fitted)
         return model
+
+    def _fitted(self) -> dict[str, Any]:
+        """The fitted attributes by name."""
+        return {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        """Take on the attributes of a fitted model."""
+        self.__dict__.update(fitted)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = getattr(self, "missing", "error") == "impute"
+        tags.input_tags.allow_nan = self.get_params(deep=False).get("missing") == "impute"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def jsonable(value: Any) -> Any:
-    """Parameters as JSON holds them."""
-    if isinstance(value, dict):
-        return {k: jsonable(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [jsonable(v) for v in value]
-    return value.item() if isinstance(value, np.generic) else value

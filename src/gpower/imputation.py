@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
+from gpower.leading import leading_components
 from gpower.operators import as_operator
-from gpower.postprocess import leading_components
 
 #: Relative fall of the misfit at which the filling stops, and the most steps.
 TOL, MAX_STEPS = 1e-6, 300

@@ -17,7 +17,7 @@ from gpower.operators.sources import open_source
 from gpower.operators.streamed import StreamedMatrix
 
 
-def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
+def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
     """X as a float32 or float64 array, CSR or CSC matrix; not yet checked for missing values.
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
@@ -28,7 +28,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         X = taken(X)
         if is_device(X):
             return _counted(estimator, _on_device(X), reset)
-    blocks = _in_blocks(X, getattr(estimator, "memory_limit", None))
+    blocks = _in_blocks(X, memory_limit)
     if blocks is not None:
         return _counted(estimator, blocks, reset)
     _check_container(X)
@@ -132,6 +132,13 @@ def _is_text(X: Any, name: Any, dtype: Any) -> bool:
     except (TypeError, ValueError):
         return True
     return False
+
+
+def whereabouts(X: Any) -> str:
+    """Where a matrix is, in words, if not in the memory of this machine."""
+    if isinstance(X, BlockMatrix):
+        return "in blocks, on disk or on a cluster"
+    return "on a device" if is_device(X) else ""
 
 
 def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allow_nan: bool = False) -> None:

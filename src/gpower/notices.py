@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
 from gpower.inputs import name_of
 
+#: Code that stands between a person and a fit: ours, and scikit-learn's, which calls it.
+_BETWEEN = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
 logger = logging.getLogger("gpower")
 #: A component that adds less than this share of its own variance repeats the others.
 REPEATED = 0.1
@@ -85,6 +91,15 @@ def _method(model: Any) -> str | None:
 def _rows(mask: Array) -> str:
     """The components of a mask as a user would index them."""
     return ", ".join(f"components_[{j}]" for j in np.flatnonzero(mask))
+
+
+def tell(messages: Iterable[tuple[str, type[Warning]]]) -> None:
+    """Warn, pointing at the line outside this package that asked for the fit."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+        level, frame = level + 1, frame.f_back
+    for message, category in messages:
+        warnings.warn(message, category, stacklevel=level + 1)
 
 
 def log_fit(model: Any) -> None:

@@ -8,14 +8,20 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from gpower._arrays import Array
 from gpower.deflation import RULES
-from gpower.extraction import Recipe
-from gpower.formulations import Formulation
+from gpower.feasible_sets import Cube, Stiefel
+from gpower.penalties import L0, L1, Penalty
+from gpower.postprocess import AUTOMATIC, Refit
+from gpower.recipes import AsGiven, Bounded, Calibrated, Exact, Penalized, Recipe, Wish
+from gpower.starts import Given, Paper, Start
 from gpower.working_set import Settings
 
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
+FAMILIES: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
+REFITS = {"auto": AUTOMATIC, "norms": Refit((1,)), "variance": Refit((2,)), None: Refit(())}
 
 
 def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
@@ -28,7 +34,6 @@ def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
     one_of(params["method"], "method", ("deflation", "block"))
     one_of(params["variance"], "variance", ("l2", "l1"))
     one_of(params["covariance"], "covariance", (None, "precomputed"))
-    one_of(params["refit"], "refit", ("auto", "norms", "variance", None))
     one_of(params["deflation"], "deflation", RULES)
     one_of(params["accumulation"], "accumulation", (None, "float64"))
     for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume"):
@@ -38,14 +43,14 @@ def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
     block = params["method"] == "block"
     _check_combinations(params, block, m, shape)
     return Recipe(
-        formulation=_formulation(params, m, shape[1]),
+        wish=_wish(params, m, shape[1]),
         mu=_weights(params["mu"], block, m),
         block=block,
         n_init=None
         if isinstance(params["n_init"], str) and params["n_init"] == "auto"
         else whole(params["n_init"], "n_init", 1),
-        init=_init(params["init"], shape[0], m),
-        refit=params["refit"],
+        start=_start(params["init"], shape[0], m),
+        refit=REFITS[one_of(params["refit"], "refit", tuple(REFITS))],
         polish=bool(params["polish"]),
         deflation=params["deflation"],
         regularization=number(params["regularization"], "regularization", 0.0),
@@ -95,33 +100,50 @@ def _check_combinations(params: dict[str, Any], block: bool, m: int, shape: tupl
         )
 
 
-def _formulation(params: dict[str, Any], m: int, n: int) -> Formulation:
-    """Penalty and levels, one per unit."""
-    penalty = one_of(params["penalty"], "penalty", ("l0", "l1"))
-    common = {"positive": bool(params["positive"]), "l1_variance": params["variance"] == "l1"}
+def _wish(params: dict[str, Any], m: int, n: int) -> Wish:
+    """What is sparse, and how much, one level per unit."""
+    word = params["penalty"]
+    own = isinstance(word, Penalty)
+    family = word if own else FAMILIES[one_of(word, "penalty", tuple(FAMILIES))]
+    samples = Cube() if params["variance"] == "l1" else Stiefel()
+    common: dict[str, Any] = {"positive": bool(params["positive"]), "samples": samples}
     if params["cardinality"] is not None:
-        levels = per_unit(params["cardinality"], "cardinality", m)
-        for k in levels:
-            if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= int(k) <= n:
-                raise ValueError(
-                    f"cardinality={params['cardinality']!r}: a component uses between 1 and n_features={n} variables, "
-                    "as a whole number; one number for all components, or one each."
-                )
-        kind, calibrated = ("cardinality", False) if penalty == "l0" else ("l1", True)
-        return Formulation(kind, tuple(int(k) for k in levels), calibrated=calibrated, **common)
+        common["levels"] = _cardinalities(params["cardinality"], m, n)
+        if own:
+            family.at_cardinality(np.asarray(common["levels"]))  # refuses here what it does not know
+            return Exact(family=family, **common)
+        return Exact(**common) if word == "l0" else Calibrated(family=family, **common)
     if params["l1_bound"] is not None:
-        bounds = [number(s, "l1_bound", 1.0) for s in per_unit(params["l1_bound"], "l1_bound", m)]
-        return Formulation("l1_ball", tuple(bounds), **common)
-    gamma = DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"]
+        bounds = tuple(number(s, "l1_bound", 1.0) for s in per_unit(params["l1_bound"], "l1_bound", m))
+        return Bounded(levels=bounds, **common)
+    if own and params["gamma"] is None:
+        return AsGiven(family=family, **common)
+    levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
+    family.at_gamma(np.zeros(m))
+    return Penalized(family=family, levels=levels, **common)
+
+
+def _cardinalities(cardinality: Any, m: int, n: int) -> tuple[int, ...]:
+    """A number of variables for every unit."""
+    levels = per_unit(cardinality, "cardinality", m)
+    if not all(is_a(k, Integral) and 1 <= int(k) <= n for k in levels):
+        raise ValueError(
+            f"cardinality={cardinality!r}: a component uses between 1 and n_features={n} variables, "
+            "as a whole number; one number for all components, or one each."
+        )
+    return tuple(int(k) for k in levels)
+
+
+def _fractions(gamma: Any, m: int) -> tuple[float, ...]:
+    """A fraction of the largest useful γ for every unit."""
     levels = per_unit(gamma, "gamma", m)
-    for fraction in levels:
-        if not isinstance(fraction, Real) or isinstance(fraction, bool) or not 0 <= float(fraction) < 1:
-            raise ValueError(
-                f"gamma={gamma!r}: gamma is a fraction of its largest useful value and lies in [0, 1); "
-                "0 is ordinary PCA, values near 1 leave a single variable. "
-                "To set the number of variables, use cardinality."
-            )
-    return Formulation(penalty, tuple(float(g) for g in levels), **common)
+    if not all(is_a(fraction, Real) and 0 <= float(fraction) < 1 for fraction in levels):
+        raise ValueError(
+            f"gamma={gamma!r}: gamma is a fraction of its largest useful value and lies in [0, 1); "
+            "0 is ordinary PCA, values near 1 leave a single variable. "
+            "To set the number of variables, use cardinality."
+        )
+    return tuple(float(fraction) for fraction in levels)
 
 
 def _weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
@@ -137,17 +159,24 @@ def _weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
     return tuple(float(w) for w in weights)
 
 
-def _init(init: Any, p: int, m: int) -> Any:
-    if init is None or (isinstance(init, str) and init == "paper"):
-        return init
+def _start(init: Any, p: int, m: int) -> Start | None:
+    if init is None:
+        return None
     if isinstance(init, str):
+        if init == "paper":
+            return Paper()
         raise ValueError(f'init={init!r}: use None, "paper", or an array of shape (n_samples, n_components).')
     points = np.asarray(init, float)
     if points.shape != (p, m):
         raise ValueError(f"init has shape {points.shape}, but a start for each component is needed: {(p, m)}.")
     if not np.all(np.isfinite(points)) or not np.all(np.any(points, axis=0)):
         raise ValueError("init has a column that is zero or not finite; every start must be a direction.")
-    return points
+    return Given(points)
+
+
+def random_source(state: Any) -> np.random.RandomState:
+    """The generator of random starts and parts; None stands for a fixed seed."""
+    return np.random.RandomState(0) if state is None else check_random_state(state)
 
 
 def per_unit(value: Any, name: str, m: int) -> list[Any]:
@@ -169,16 +198,21 @@ def one_of(value: Any, name: str, options: tuple[Any, ...]) -> Any:
     return plain
 
 
+def is_a(value: object, kind: type) -> bool:
+    """Whether a value is a number of a kind; a truth value is none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def whole(value: Any, name: str, least: int) -> int:
     """The value, if it is a whole number of at least `least`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+    if not is_a(value, Integral) or value < least:
         raise ValueError(f"{name}={value!r}: a whole number of at least {least} is needed.")
     return int(value)
 
 
 def number(value: Any, name: str, least: float) -> float:
     """The value, if it is a finite number of at least `least`."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)) or value < least:
+    if not is_a(value, Real) or not np.isfinite(float(value)) or value < least:
         raise ValueError(f"{name}={value!r}: a finite number of at least {least:g} is needed.")
     return float(value)
 

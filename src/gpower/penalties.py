@@ -23,11 +23,28 @@ from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array, beside, column_dots, column_sums, is_device, reciprocal, unit_columns
+from gpower._arrays import Array, beside, column_dots, column_sums, is_device, largest, reciprocal, unit_columns
 
 
 class Penalty(ABC):
-    """A convex function of correlations, separable over units."""
+    """A convex function of correlations, separable over units: the contract of a sparsity of your own.
+
+    `evaluate` is all that must be there. A penalty on named variables also says in `restrict` what is left of it on
+    some of them. `at_cardinality`, or `at_gamma` with `gamma_max`, let `GPower` set its level, so that paths and
+    cross-validation run over it. docs/mathematics.md shows one.
+    """
+
+    #: Whether loadings are non-negative.
+    one_sided = False
+    #: Whether any variable may take the place of any other, so that exchanges are worth trying.
+    exchangeable = False
+    #: Whether loadings are bounded by more than their norm, so that a refit on their pattern would leave the set.
+    bounds_loadings = False
+
+    @property
+    def most(self) -> int:
+        """The most variables that a unit can have; zero where that is not known beforehand."""
+        return 0
 
     @abstractmethod
     def evaluate(self, C: Array) -> tuple[Array, Array]:
@@ -46,13 +63,36 @@ class Penalty(ABC):
         """Mask of the variables that may be active somewhere, given ‖aᵢ‖ (static screening)."""
         return norms > 0
 
-    @abstractmethod
     def relevance(self, C: Array, T: Array | None = None) -> Array:
-        """|C| (or C₊) of each unit over its threshold, (n, m): above one means active; T is the gradient, if known."""
+        """|C| (or C₊) of each unit over its threshold, (n, m): above one means active; T is the gradient, if known.
+
+        By default infinite where the gradient is active, else |c| over the smallest active one.
+        """
+        magnitude = np.abs(C)
+        active = (self.evaluate(C)[1] if T is None else T) != 0
+        smallest = np.min(np.where(active, magnitude, np.inf), axis=0)
+        ratio = magnitude / np.maximum(smallest, smallest_divisor(C))
+        return np.where(active, np.inf, np.minimum(ratio, 1))
 
     def restrict(self, idx: Array) -> Penalty:
         """The same wish for the variables `idx` alone."""
         return self
+
+    def sided(self, other: Penalty) -> Penalty:
+        """Another penalty under this one's restriction of signs, if it has one."""
+        return other
+
+    def at_cardinality(self, k: Array) -> Penalty:
+        """The same kind of wish for kⱼ variables in unit j."""
+        raise ValueError(f"{type(self).__name__} knows no number of variables: leave cardinality None.")
+
+    def at_gamma(self, gamma: Array) -> Penalty:
+        """The same kind of wish at absolute γⱼ."""
+        raise ValueError(f"{type(self).__name__} knows no gamma: leave gamma None.")
+
+    def gamma_max(self, norms: Array, mu: Array) -> Array:
+        """The smallest γ per unit, (m,), that lets no variable in, given the largest |aᵢᵀx|; NaN without γ."""
+        return np.full(len(mu), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +126,14 @@ class L1(Penalty):
         """|c| / γ."""
         return np.abs(C) / beside(C, np.maximum(self.gamma, smallest_divisor(C)))
 
+    def at_gamma(self, gamma: Array) -> L1:
+        """Another level."""
+        return L1(gamma)
+
+    def gamma_max(self, norms: Array, mu: Array) -> Array:
+        """μⱼ max‖aᵢ‖."""
+        return np.asarray(mu, float) * largest(norms)
+
 
 @dataclass(frozen=True, eq=False)
 class L0(Penalty):
@@ -117,6 +165,14 @@ class L0(Penalty):
     def relevance(self, C: Array, T: Array | None = None) -> Array:
         """|c| / √γ."""
         return np.abs(C) / beside(C, np.maximum(np.sqrt(self.gamma), smallest_divisor(C)))
+
+    def at_gamma(self, gamma: Array) -> L0:
+        """Another level."""
+        return L0(gamma)
+
+    def gamma_max(self, norms: Array, mu: Array) -> Array:
+        """(μⱼ max‖aᵢ‖)²."""
+        return (np.asarray(mu, float) * largest(norms)) ** 2
 
 
 #: Values of which a sample tells the level of the largest.
@@ -164,6 +220,12 @@ class Cardinality(Penalty):
     """
 
     k: Array  # (m,) of int, or (1,) for the same number in every unit
+    exchangeable = True
+
+    @property
+    def most(self) -> int:
+        """The largest k."""
+        return int(np.max(self.k))
 
     def _largest(self, C: Array) -> list[tuple[Array, Any]]:
         """Where the k largest magnitudes are: rows and columns, for all units at once if they want as many."""
@@ -183,13 +245,9 @@ class Cardinality(Penalty):
             values.append(column_dots(kept, kept) if kept.ndim == 2 else np.array([float(kept @ kept)], C.dtype))
         return np.concatenate(values), T
 
-    def relevance(self, C: Array, T: Array | None = None) -> Array:
-        """|c| over the k-th largest; an infinite value marks the k kept ones among ties."""
-        magnitude = np.abs(C)
-        kept = (self.evaluate(C)[1] if T is None else T) != 0
-        smallest = np.min(np.where(kept, magnitude, np.inf), axis=0)
-        ratio = magnitude / np.maximum(smallest, smallest_divisor(C))
-        return np.where(kept, np.inf, np.minimum(ratio, 1))
+    def at_cardinality(self, k: Array) -> Cardinality:
+        """Another number."""
+        return Cardinality(k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +262,7 @@ class L1Ball(Penalty):
     """
 
     s: float
+    bounds_loadings = True
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """The support function of the intersection of the two balls, and where it is attained."""
@@ -252,13 +311,6 @@ class L1Ball(Penalty):
         mean = one[count - 1] / count
         spread = np.mean((b[:count] - mean) ** 2)
         return float(min(mean + np.sqrt(spread * self.s / (count - self.s)), largest))
-
-    def relevance(self, C: Array, T: Array | None = None) -> Array:
-        """Infinite where the maximiser is active, else |c| over the smallest active one."""
-        active = (self.evaluate(C)[1] if T is None else T) != 0
-        smallest = np.min(np.where(active, np.abs(C), np.inf), axis=0)
-        ratio = np.minimum(np.abs(C) / np.maximum(smallest, smallest_divisor(C)), 1)
-        return np.where(active, np.inf, ratio)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,6 +361,17 @@ class NonNegative(Penalty):
     """
 
     penalty: Penalty
+    one_sided = True
+
+    @property
+    def bounds_loadings(self) -> bool:  # type: ignore[override]
+        """As for the signed penalty."""
+        return self.penalty.bounds_loadings
+
+    @property
+    def most(self) -> int:
+        """As for the signed penalty."""
+        return self.penalty.most
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """The penalty at the positive part."""
@@ -327,7 +390,18 @@ class NonNegative(Penalty):
         """The same wish for the variables `idx` alone."""
         return NonNegative(self.penalty.restrict(idx))
 
+    def sided(self, other: Penalty) -> NonNegative:
+        """Non-negative too."""
+        return NonNegative(other)
 
-def signed(penalty: Penalty) -> Penalty:
-    """The penalty without its `NonNegative` wrapper."""
-    return penalty.penalty if isinstance(penalty, NonNegative) else penalty
+    def at_cardinality(self, k: Array) -> NonNegative:
+        """The signed penalty at another number."""
+        return NonNegative(self.penalty.at_cardinality(k))
+
+    def at_gamma(self, gamma: Array) -> NonNegative:
+        """The signed penalty at another level."""
+        return NonNegative(self.penalty.at_gamma(gamma))
+
+    def gamma_max(self, norms: Array, mu: Array) -> Array:
+        """As for the signed penalty."""
+        return self.penalty.gamma_max(norms, mu)

@@ -38,6 +38,16 @@ def write_model(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
             raise
 
 
+def jsonable(value: Any) -> Any:
+    """Parameters as JSON holds them; of an object that it does not hold, its kind."""
+    if isinstance(value, dict):
+        return {k: jsonable(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [jsonable(v) for v in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if value is None or isinstance(value, str | int | float) else type(value).__name__
+
+
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of a model file."""
     source = Path(path)

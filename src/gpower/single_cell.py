@@ -107,7 +107,7 @@ def _matrix(adata: Any, layer: str | None, obsm: str | None) -> Any:
         raise ValueError("layer and obsm both name a matrix; give one of them.")
     for name, key, held in (("layer", layer, adata.layers), ("obsm", obsm, adata.obsm)):
         if key is not None and key not in held:
-            raise ValueError(f"{name}={key!r} is not there; adata has {list(held)}.")
+            raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in held if k is not None]}.")
     if layer is None and obsm is None and adata.X is None:
         raise ValueError("adata.X is None; name a matrix with layer or obsm.")
     return adata.obsm[obsm] if obsm is not None else adata.layers[layer] if layer is not None else adata.X

@@ -1,25 +1,182 @@
 """Where to begin: points at which every unit has an active variable, best guesses first.
 
 One unit: a column of the matrix, the largest first [JNRS10, eq. (32)]; where norms tie, as on standardised
-data, the one most correlated with the others. A block: columns chosen by pivoted QR, so that every unit
-starts active; the paper's completion by an arbitrary orthonormal complement is `paper_start`.
+data, the one most correlated with the others; of many the best few are found by a race. A block: columns chosen by
+pivoted QR, so that every unit starts active; the paper's completion by an arbitrary orthonormal complement is `Paper`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
 import numpy as np
 
 from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_host
-from gpower.feasible_sets import Cube, Point
+from gpower.ascent import Callback, maximize
+from gpower.feasible_sets import Point, fresh_directions
 from gpower.formulations import Problem
+from gpower.leading import leading_components
 from gpower.operators.base import Operator
-from gpower.penalties import NonNegative, Penalty
-from gpower.postprocess import leading_components
+from gpower.penalties import Penalty, top
 
 #: Probes of the sketch that estimates the row norms of AᵀA; where reads are dear and it decides more, many.
 PROBES, REMOTE_PROBES = 16, 64
 #: Number of starts of an exact cardinality: starts · n · p stays under WORK, but there are at least FEWEST.
 WORK, FEWEST = 1e8, 32
+#: Supports that a race hands on to be refined and polished.
+FINALISTS = 5
+#: Precision of a race, and the steps of a heat.
+RACE_TOL, HEAT = 1e-4, 4
+#: Columns that the race on a remote matrix is run on: so many, or so many times the cardinality.
+RACE_COLUMNS, RACE_TIMES = 2000, 10
+#: Norms that differ by less, relatively, tie.
+TIED = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What a start is chosen by: the problem, the largest |aᵢᵀx| of its columns, and the source of chance."""
+
+    problem: Problem
+    norms: Array
+    rng: np.random.RandomState
+    callback: Callback | None = None
+
+
+class Start(ABC):
+    """A way to begin; unit j of it begins component j."""
+
+    #: Whether it is a point of the sample space, which a covariance does not have.
+    in_samples = False
+
+    @abstractmethod
+    def points(self, ground: Ground) -> list[Point]:
+        """The starts that are worth an ascent of their own; none where this way leads nowhere."""
+
+    def unit(self, j: int) -> Start:
+        """The start of component j on its own."""
+        return self
+
+    def among(self, idx: Array) -> Start:
+        """The same on the columns `idx` alone."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Start):
+    """Points of the sample space, (n_samples, m)."""
+
+    X: Array
+    in_samples = True
+
+    def unit(self, j: int) -> Given:
+        """Column j."""
+        return Given(self.X[:, j : j + 1])
+
+    def points(self, ground: Ground) -> list[Point]:
+        """The one that was given."""
+        problem = ground.problem
+        return [problem.feasible_set.point(problem.operator.own(self.X.astype(problem.operator.dtype)))]
+
+
+@dataclass(frozen=True, eq=False)
+class Near(Start):
+    """Loadings, (n_features, m), and what to do instead where they leave a unit nothing active."""
+
+    Z: Array
+    otherwise: Start | None = None
+
+    def unit(self, j: int) -> Near:
+        """Column j."""
+        return Near(self.Z[:, j : j + 1], self.otherwise and self.otherwise.unit(j))
+
+    def among(self, idx: Array) -> Near:
+        """Rows `idx`."""
+        return Near(rows_of(self.Z, idx), self.otherwise and self.otherwise.among(idx))
+
+    def points(self, ground: Ground) -> list[Point]:
+        """The point of these loadings."""
+        problem = ground.problem
+        if bool(np.all(np.any(self.Z, axis=0))):
+            point = problem.feasible_set.point(problem.operator.combine(self.Z.astype(problem.operator.dtype)))
+            if np.all(problem.penalty.evaluate(point.C)[0] > 0):
+                return [point]
+        return self.otherwise.points(ground) if self.otherwise else []
+
+
+@dataclass(frozen=True, eq=False)
+class Paper(Start):
+    """The largest-norm column, completed by any orthonormal complement [JNRS10, section 5]."""
+
+    def points(self, ground: Ground) -> list[Point]:
+        """That one."""
+        return [paper_start(ground.problem, ground.norms, ground.rng)]
+
+
+@dataclass(frozen=True, eq=False)
+class Promising(Start):
+    """The most promising columns: of `count` starts those that win a race; of a block the pivots, then random ones."""
+
+    count: int
+
+    def points(self, ground: Ground) -> list[Point]:
+        """The finalists."""
+        problem, rng = ground.problem, ground.rng
+        if problem.mu.size > 1:
+            return [block_start(problem), *(random_block_start(problem, rng) for _ in range(self.count - 1))]
+        if problem.operator.is_remote and self.count > 1:
+            return [_best_of_largest(ground, self.count)]
+        return race(problem, unit_starts(problem, ground.norms, self.count, rng), ground.callback)
+
+
+def race(problem: Problem, starts: Point, callback: Callback | None = None) -> list[Point]:
+    """The best starts of one unit, of distinct supports: all ascend as one batch, the best third goes on to another."""
+    count = starts.C.shape[1]
+    while count > FINALISTS:
+        batch = problem.as_batch(count)
+        starts = maximize(
+            batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT, callback=callback
+        ).point
+        kept = _distinct_best(batch.penalty, starts.C, max(FINALISTS, count // 3))
+        starts, count = Point(starts.X[:, kept], starts.C[:, kept]), len(kept)
+    return [starts.column(j) for j in range(count)]
+
+
+def _distinct_best(penalty: Penalty, C: Array, most: int) -> list[int]:
+    """Columns of C with the largest values, one for each support."""
+    values, gradient = penalty.evaluate(C)
+    # A support is told by the sum of a random number for each of its variables.
+    keys: Array = np.random.RandomState(0).standard_normal(C.shape[:1])
+    supports = to_host(beside(C, keys) @ (gradient != 0)).round(9)
+    first: dict[float, int] = {}
+    for j in np.argsort(-values, kind="stable"):
+        first.setdefault(float(supports[j]), int(j))
+        if len(first) == most:
+            break
+    return list(first.values())
+
+
+def _best_of_largest(ground: Ground, count: int) -> Point:
+    """The best of many starts where reads are dear: they race on the columns of largest norm, gathered once.
+
+    Where those norms tie with the ones left out, as on standardised data, a sketch says which columns to take.
+    """
+    problem, norms, rng = ground.problem, ground.norms, ground.rng
+    wanted = max(RACE_COLUMNS, RACE_TIMES * problem.penalty.most)
+    wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
+    kept = top(norms[:, None], wanted)[:, 0]
+    left_out = norms.copy()
+    left_out[kept] = 0
+    if largest(left_out) >= (1 - TIED) * largest(norms):
+        kept = column_order(problem.operator, norms, wanted, rng, REMOTE_PROBES)
+    kept = np.sort(to_host(kept))
+    part = problem.among(kept)
+    finalists = race(part, unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng), ground.callback)
+    X = np.hstack([point.X for point in finalists])
+    whole = problem.as_batch(X.shape[1])
+    points = whole.feasible_set.point(X)
+    return points.column(int(np.argmax(whole.penalty.evaluate(points.C)[0])))
 
 
 def auto_starts(operator: Operator) -> int:
@@ -64,14 +221,12 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
     directions = problem.operator.columns(idx)
     if count > idx.size:
         directions = np.hstack([directions, _beyond_columns(problem.operator, count - idx.size, rng)])
-    if isinstance(problem.samples, Cube):
-        directions = problem.samples.argmax_linear(directions)
     return _better_sign(problem.penalty, problem.as_batch(directions.shape[1]).feasible_set.point(directions))
 
 
 def _better_sign(penalty: Penalty, points: Point) -> Point:
     """Points or their opposites, whichever non-negative loadings make more of; signed ones see no difference."""
-    if not isinstance(penalty, NonNegative):
+    if not penalty.one_sided:
         return points
     sign = np.where(penalty.evaluate(-points.C)[0] > penalty.evaluate(points.C)[0], -1, 1).astype(points.C.dtype)
     return Point(points.X * beside(points.X, sign), points.C * beside(points.C, sign))
@@ -86,7 +241,7 @@ def _beyond_columns(operator: Operator, count: int, rng: np.random.RandomState) 
 
 def block_start(problem: Problem) -> Point:
     """The first columns of a pivoted QR factorisation: orthonormal, each near a column of its own."""
-    X, C = problem.feasible_set.fresh_directions(problem.mu.size)
+    X, C = fresh_directions(problem.operator, problem.mu.size)
     return Point(X, beside(C, problem.mu) * C)
 
 
@@ -103,10 +258,9 @@ def paper_start(problem: Problem, norms: Array, rng: np.random.RandomState) -> P
     """The largest-norm column, completed by any orthonormal complement [JNRS10, section 5]."""
     operator, m = problem.operator, problem.mu.size
     first = operator.columns(np.array([first_largest(norms)]))
-    if isinstance(problem.samples, Cube):
-        return problem.feasible_set.point(problem.samples.argmax_linear(first))
-    shape = (operator.shape[0], m - 1)
-    rest = operator.own(rng.standard_normal(shape).astype(operator.dtype))
+    if m == 1:
+        return problem.feasible_set.point(first)
+    rest = operator.own(rng.standard_normal((operator.shape[0], m - 1)).astype(operator.dtype))
     if operator.has_samples:  # orthogonal to the first column, which must stay as it is
         x = first / np.linalg.norm(first)
         Q, _ = np.linalg.qr(rest - x @ (x.T @ rest))

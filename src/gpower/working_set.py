@@ -14,15 +14,13 @@ Where an inner ascent came to rest and the next product shows nothing active out
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpower._arrays import Array, rows_of, to_host
-from gpower.ascent import AscentResult, AscentState, maximize
-from gpower.feasible_sets import CorrelationSet, Cube, FeasibleSet, Point
+from gpower.ascent import AscentResult, AscentState, Callback, maximize
+from gpower.feasible_sets import Correlations, CorrelationSet, FeasibleSet, Point
 from gpower.formulations import OnCorrelations, Problem
 from gpower.penalties import Penalty, top
 
@@ -47,37 +45,24 @@ class Settings:
     tol: float = 1e-6
     max_iter: int = 1000
     acceleration: bool = True
-    callback: Callable[[Any], Any] | None = None
+    callback: Callback | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class EndPoint(Point):
     """The end of an ascent on the columns `settled`, for a `problem`, which stopped there by itself."""
 
-    settled: Any = None
-    problem: Any = None
+    settled: Array
+    problem: Problem
 
-
-@dataclass(frozen=True, eq=False)
-class GradientAt(Point):
-    """A gradient that remembers the point it was taken at."""
-
-    origin: Any = None
-
-
-@dataclass(frozen=True, eq=False)
-class WholeObjective(OnCorrelations):
-    """The objective of the whole problem, whose gradient remembers where it was taken."""
-
-    def value_and_gradient(self, x: Point) -> tuple[float, Point]:
-        """φ(C) and φ′(C)."""
-        value, gradient = super().value_and_gradient(x)
-        return value, GradientAt(None, gradient.C, x)
+    def is_of(self, problem: Problem, T: Array) -> bool:
+        """Whether nothing is active outside its columns, for this very problem: another penalty has other ends."""
+        return self.problem is problem and bool(np.count_nonzero(rows_of(T, self.settled)) == np.count_nonzero(T))
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds(FeasibleSet):
-    """The data's set with a better oracle: instead of one linear maximisation, an ascent on a working set."""
+    """The data's set with a better step: instead of one linear maximisation, an ascent on a working set."""
 
     problem: Problem
     settings: Settings
@@ -92,41 +77,35 @@ class Rounds(FeasibleSet):
         """Reads of the matrix so far."""
         return self.whole.passes
 
-    def argmax_linear(self, g: GradientAt) -> Point:
+    def argmax_linear(self, g: Array) -> Point:
+        """As on the data's set."""
+        return self.whole.argmax_linear(g)
+
+    def step(self, g: Array, x: Correlations | Point) -> Point:
         """The end of an ascent on the working set, as a point of the whole problem.
 
         Where such an ascent ended at this very point, and the whole product shows nothing active outside its columns,
         another would end here too: its last step was one of the whole problem and raised f by no more than tol.
         """
-        here = g.origin
-        if self._rests(here, g.C):
-            return here
-        p, n = self.problem.operator.shape
-        W = working_set(self.problem.penalty, here.C, g.C)
+        if isinstance(x, EndPoint) and x.is_of(self.problem, g):
+            return x
+        problem, (p, n) = self.problem, self.problem.operator.shape
+        W = working_set(problem.penalty, x.C, g)
         share = DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE
-        if W.size > min(share * n, max(LEAST, self.problem.operator.widest_gram)):
-            start = self.whole.argmax_linear(Point(None, g.C))
-            end = self._ascend(self.problem.penalty, self.whole, start)
-            return self._settled(end.point, end, slice(None))
-        restriction = self.problem.operator.restrict(W)
-        inner_set = CorrelationSet(restriction.inner, self.problem.mu, self.problem.samples)
-        start = Point(None, restriction.inner.own(rows_of(here.C, W)))
-        end = self._ascend(self.problem.penalty.restrict(W), inner_set, start)
-        if end.point.X is None:  # the first step of the inner ascent gained nothing
-            return self.whole.argmax_linear(Point(None, g.C))
+        if W.size > min(share * n, max(LEAST, problem.operator.widest_gram)):
+            end = self._ascend(problem.penalty, self.whole, self.whole.argmax_linear(g))
+            return self._settled(end.point, end, np.arange(n))
+        restriction = problem.operator.restrict(W)
+        inner_set = CorrelationSet(restriction.inner, problem.mu, problem.samples)
+        start = Correlations(restriction.inner.own(rows_of(x.C, W)))
+        end = self._ascend(problem.penalty.restrict(W), inner_set, start)
         return self._settled(self.whole.point(restriction.lift(end.point.X)), end, W)
 
-    def _settled(self, point: Point, end: AscentResult, columns: Any) -> Point:
+    def _settled(self, point: Point, end: AscentResult, columns: Array) -> Point:
         """A point where an ascent on some columns came to rest, marked as such."""
         return EndPoint(point.X, point.C, columns, self.problem) if end.converged else point
 
-    def _rests(self, x: Any, T: Array) -> bool:
-        """Whether an ascent for this very problem came to rest at x, and nothing is active outside its columns."""
-        if not isinstance(x, EndPoint) or x.problem is not self.problem:  # another penalty has other ends
-            return False
-        return bool(np.count_nonzero(rows_of(T, x.settled)) == np.count_nonzero(T))
-
-    def _ascend(self, penalty: Any, feasible_set: FeasibleSet, start: Point) -> AscentResult:
+    def _ascend(self, penalty: Penalty, feasible_set: FeasibleSet, start: Correlations | Point) -> AscentResult:
         return maximize(
             OnCorrelations(penalty),
             feasible_set,
@@ -137,11 +116,11 @@ class Rounds(FeasibleSet):
             callback=_has_moved_far,
         )
 
-    def pairing(self, g: Point, x: Point) -> float:
+    def pairing(self, g: Array, x: Point) -> float:
         """⟨g, x⟩ in the whole problem."""
         return self.whole.pairing(g, x)
 
-    def support_value(self, g: Point) -> float:
+    def support_value(self, g: Array) -> float:
         """max ⟨g, y⟩ over the data's whole set."""
         return self.whole.support_value(g)
 
@@ -175,17 +154,17 @@ def uses_rounds(problem: Problem, solver: str) -> bool:
     A regularised objective needs the samples of every iterate, and the cube has no Gram matrix to ascend on:
     both are ascended directly.
     """
-    if problem.regularization or isinstance(problem.samples, Cube):
+    if problem.regularization or not problem.samples.by_gram:
         return False
     p, n = problem.operator.shape
     return solver == "rounds" or (solver == "auto" and p * n > SMALL)
 
 
-def ascend(problem: Problem, start: Point, settings: Settings) -> AscentResult:
+def ascend(problem: Problem, start: Correlations | Point, settings: Settings) -> AscentResult:
     """Solve a problem from a start, by rounds or by the ascent on the whole matrix."""
     rounds = uses_rounds(problem, settings.solver)
     return maximize(
-        WholeObjective(problem.penalty) if rounds else problem.objective,
+        problem.objective,
         Rounds(problem, settings) if rounds else problem.feasible_set,
         start,
         tol=settings.tol,

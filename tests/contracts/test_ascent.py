@@ -12,7 +12,7 @@ import scipy.linalg as sla
 
 from gpower import maximize
 from gpower.ascent import Status
-from gpower.feasible_sets import Ball, Cube, FeasibleSet, Point, Sphere, Spheres, Stiefel
+from gpower.feasible_sets import Ball, Cube, FeasibleSet, Sphere, Spheres, Stiefel
 from gpower.formulations import Problem
 from gpower.operators import Covariance, as_operator
 from gpower.penalties import L0, L1, Cardinality, NonNegative
@@ -717,7 +717,7 @@ def test_a_covariance_gives_the_iterates_of_its_data(kind, m, acceleration):
     T = np.eye(A.shape[1])[:, -m:]
     records = []
     for each in (problem, other):
-        start = each.feasible_set.argmax_linear(Point(None, T))
+        start = each.feasible_set.argmax_linear(T)
         _, record = run(each.objective, each.feasible_set, start, tol=0, max_iter=15, acceleration=acceleration)
         records.append([x.C for x in record.points])
     assert min(map(len, records)) > 5

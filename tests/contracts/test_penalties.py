@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative, signed
+from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
 
 N, M = 7, 3
 PATTERN = np.array(
@@ -41,6 +41,11 @@ HYPOTHESIS = settings(max_examples=40, deadline=None, derandomize=True)
 QUARTERS = st.integers(-16, 16).map(lambda i: i / 4)
 ANYWHERE = st.floats(-10, 10).map(lambda x: x if abs(x) > 1e-6 else 0.0)
 CORRELATIONS = arrays(np.float64, (N, M), elements=QUARTERS) | arrays(np.float64, (N, M), elements=ANYWHERE)
+
+
+def signed(penalty):
+    """The penalty without its restriction to non-negative loadings."""
+    return penalty.penalty if penalty.one_sided else penalty
 
 
 def generic(seed=0, scale=2.0):

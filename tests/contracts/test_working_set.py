@@ -9,11 +9,11 @@ from hypothesis.extra.numpy import arrays
 
 import gpower.working_set
 from gpower.deflation import deflate
-from gpower.feasible_sets import Cube, Point, Spheres, Stiefel
+from gpower.feasible_sets import Correlations, Cube, Point, Spheres, Stiefel, fresh_directions
 from gpower.formulations import Problem
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
-from gpower.working_set import EndPoint, Rounds, Settings, WholeObjective, ascend, uses_rounds, working_set
+from gpower.working_set import EndPoint, Rounds, Settings, ascend, uses_rounds, working_set
 
 P, N = 20, 100
 TIGHT = Settings(solver="rounds", tol=1e-14, max_iter=5000)
@@ -187,7 +187,7 @@ def test_a_pattern_is_filled_by_rounds_as_by_the_direct_ascent(power):
     operator, A, frame = wide("dense")
     pattern = np.arange(N)[:, None] % 25 == np.arange(3)
     problem = Problem(operator, FixedSupport(pattern, power), MU[3])
-    X, C = problem.feasible_set.fresh_directions(3)
+    X, C = fresh_directions(problem.operator, 3)
     start = Point(X, problem.mu * C)
     by_rounds, values, _ = solve(problem, start)
     direct = ascend(problem, start, Settings("direct", 1e-14, 5000, acceleration=False))
@@ -210,7 +210,7 @@ def test_a_start_without_active_variables_is_left_behind(m):
 
 def test_a_start_known_only_by_its_correlations_serves():
     problem, start, A, frame = problem_and_start("dense", "l1", 1)
-    result, _, _ = solve(problem, Point(None, start.C))
+    result, _, _ = solve(problem, Correlations(start.C))
     assert relative_gap(problem, result.point, A, frame) <= 1e-9
 
 
@@ -223,7 +223,7 @@ def test_single_precision_stays_single_and_monotone(name, m):
     if name != "cardinality":
         wish = type(wish)(wish.gamma.astype(np.float32))
     problem = Problem(as_operator(table().astype(np.float32))[0], wish, mu)
-    X, C = problem.feasible_set.fresh_directions(m)
+    X, C = fresh_directions(problem.operator, m)
     result, values, _ = solve(problem, Point(X, mu * C), Settings("rounds", 1e-6))
     assert (result.point.X.dtype, result.point.C.dtype) == (np.float32, np.float32)
     assert np.all(np.diff(values) >= -1e-5 * result.value)
@@ -238,7 +238,7 @@ def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
         operator = as_operator(X)[0]
         mu = np.linspace(1.1, 1.0, m)
         problem = Problem(operator, L1(0.25 * mu * operator.column_norms.max()), mu)
-        start = problem.feasible_set.fresh_directions(m)
+        start = fresh_directions(problem.operator, m)
         before = operator.passes
         result = ascend(problem, Point(start[0], mu * start[1]), Settings(solver, 1e-8, acceleration=False))
         assert result.converged
@@ -254,18 +254,18 @@ def test_a_round_that_would_end_where_it_begins_is_not_made(name, m):
     rounds = Rounds(problem, TIGHT)
     assert isinstance(result.point, EndPoint)
     assert result.n_iter == len(sizes) + 1, "the last step is the one that was not made"
-    _, gradient = WholeObjective(problem.penalty).value_and_gradient(result.point)
+    _, gradient = problem.objective.value_and_gradient(result.point)
     before = problem.operator.passes
-    assert rounds.argmax_linear(gradient) is result.point
+    assert rounds.step(gradient, result.point) is result.point
     assert problem.operator.passes == before
-    active = np.flatnonzero(gradient.C.any(axis=1))
+    active = np.flatnonzero(gradient.any(axis=1))
     at = (result.point.X, result.point.C)
     unsettled = EndPoint(*at, active[1:], problem)  # something is active outside these columns
-    of_another = EndPoint(*at, slice(None), Problem(problem.operator, problem.penalty, problem.mu))
+    of_another = EndPoint(*at, np.arange(N), Problem(problem.operator, problem.penalty, problem.mu))
     for point in (unsettled, of_another):
         before = problem.operator.passes
-        _, gradient = WholeObjective(problem.penalty).value_and_gradient(point)
-        assert rounds.argmax_linear(gradient) is not point
+        _, gradient = problem.objective.value_and_gradient(point)
+        assert rounds.step(gradient, point) is not point
         assert problem.operator.passes > before
 
 
@@ -287,7 +287,7 @@ def test_an_inner_ascent_that_has_moved_far_is_cut_short(rise, monkeypatch):
     ends, inner = [], Rounds._ascend
     monkeypatch.setattr(gpower.working_set, "CUT_RISE", rise)
     monkeypatch.setattr(Rounds, "_ascend", lambda *args: ends.append(inner(*args)) or ends[-1])
-    result = ascend(problem, Point(*problem.feasible_set.fresh_directions(1)), Settings("rounds", 1e-6))
+    result = ascend(problem, Point(*fresh_directions(problem.operator, 1)), Settings("rounds", 1e-6))
     assert result.converged
     assert ends[-1].converged
     assert ends[0].value > 1.1 * ends[0].history[0]
@@ -329,7 +329,7 @@ def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A,
     mu = np.linspace(1.0, 0.83, m)
     operator = Covariance(A.T @ A) if as_covariance else DataMatrix(A)
     problem = Problem(operator, make(mu * np.linalg.norm(A, axis=0).max(), level), mu)
-    X, C = problem.feasible_set.fresh_directions(m)
+    X, C = fresh_directions(problem.operator, m)
     start = Point(X, mu * C)
     result, values, _ = solve(problem, start, least=1, growth=1.2, dense_share=1.0)
     assert np.all(np.diff(values) >= -1e-12 * result.value)

@@ -16,7 +16,7 @@ from gpower.deflation import deflate
 from gpower.formulations import Problem
 from gpower.operators import as_operator
 from gpower.penalties import L0, L1
-from gpower.postprocess import refit
+from gpower.postprocess import Refit, refit
 
 RUNS = np.load(Path(__file__).with_name("authors_gpower.npz"))
 CASES = json.loads(str(RUNS["cases"]))
@@ -83,7 +83,7 @@ def test_loadings_agree(case):
         read_off = problem.loadings(point)
         if case["penalty"] == "l1":
             np.testing.assert_allclose(read_off, each(case, "Zraw")[:, columns], atol=1e-6)
-            filled = refit(problem, point, "norms")
+            filled = refit(problem, point, Refit((1,)))
         else:
             filled = read_off
         expected = each(case, "Z")[:, columns]

@@ -12,8 +12,10 @@ import scipy.sparse as sp
 
 from gpower import GPower
 from gpower.checkpoints import Checkpoint
+from gpower.operators import as_operator
 from gpower.operators.streamed import Source, StoreError
 from gpower.persistence import read_model
+from gpower.preparation import Prepared
 
 P, N = 60, 400
 rng = np.random.default_rng(0)
@@ -183,6 +185,7 @@ class TestFiles:
 import os, signal
 from gpower import GPower
 from gpower.persistence import read_model
+from gpower.preparation import Prepared
 path = {str(path)!r}
 def watch(state):
     if os.path.exists(path) and len(read_model(path)[0]["notes"]) == 2:
@@ -202,6 +205,7 @@ GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, callback=watch).
 import resource, signal, sys
 from gpower import GPower
 from gpower.persistence import read_model
+from gpower.preparation import Prepared
 path = {str(path)!r}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import gpower.checkpoints as checkpoints
@@ -257,6 +261,7 @@ class TestErrors:
 
 
 def test_fingerprints_of_parameters_do_not_depend_on_their_order():
-    moments = type("Moments", (), {"mean": np.zeros(2), "norms": np.ones(2), "scale": np.ones(2)})()
-    two = [Checkpoint.of("x", moments, (3, 2), params).fingerprint for params in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
-    assert two[0] == two[1] != Checkpoint.of("x", moments, (3, 2), {"a": 1, "b": 3}).fingerprint
+    prepared = Prepared(*as_operator(np.eye(3)))
+    path = {"checkpoint": "x"}
+    two = [Checkpoint.of(prepared, path | params).fingerprint for params in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+    assert two[0] == two[1] != Checkpoint.of(prepared, path | {"a": 1, "b": 3}).fingerprint

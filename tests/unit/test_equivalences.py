@@ -14,7 +14,7 @@ from gpower.formulations import Problem
 from gpower.metrics import adjusted_variance, share_of_pca
 from gpower.operators import as_operator
 from gpower.penalties import FixedSupport
-from gpower.postprocess import refit
+from gpower.postprocess import Refit, refit
 from gpower.working_set import Settings, ascend
 
 # The data have one strong factor, which several components share; that is said, and not the point here.
@@ -234,7 +234,7 @@ def test_the_two_refits_are_stationary_for_what_they_say():
     A = X - X.mean(axis=0)
     filled = {}
     for how, power in (("norms", 1), ("variance", 2)):
-        Z = filled[how] = refit(base, end.point, how)
+        Z = filled[how] = refit(base, end.point, Refit((power,)))
         assert np.array_equal(Z != 0, pattern)
         U, _, Vt = np.linalg.svd((A @ Z) * np.linalg.norm(A @ Z, axis=0) ** (power - 1), full_matrices=False)
         step = np.where(pattern, A.T @ (U @ Vt), 0)

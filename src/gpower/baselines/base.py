@@ -5,29 +5,28 @@ A method is one file with one class; the class says how loadings are found, ever
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from gpower._arrays import Array, orient, reciprocal, unit_columns
 from gpower.ascent import AscentResult
 from gpower.deflation import deflate
 from gpower.estimators import GPower
-from gpower.extraction import Extraction, Recipe
-from gpower.fitted import SparsePCAEstimator, checked_operator, fitted_attributes
+from gpower.extraction import Extraction
+from gpower.fitted import SparsePCAEstimator, fitted_attributes
 from gpower.formulations import Problem
-from gpower.inputs import check_table
 from gpower.metrics import adjusted_variances, score_gram
-from gpower.notices import notices
+from gpower.notices import notices, tell
 from gpower.operators import Operator
-from gpower.parameters import one_of, recipe_from
+from gpower.parameters import one_of, random_source, recipe_from
 from gpower.penalties import FixedSupport, top
 from gpower.postprocess import refit
+from gpower.preparation import read
+from gpower.recipes import Recipe
 
 #: Tall data of up to this many variables are replaced by their covariance.
 COVARIANCE_UP_TO = 2000
@@ -145,25 +144,23 @@ class Baseline(SparsePCAEstimator, ABC):
         -------
         self
         """
-        X = check_table(self, X, reset=True)
-        recipe = self._recipe(X.shape)
-        self._check(X.shape)
-        reduce = X.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
-        operator, moments = checked_operator(self, X, sample_weight, reduce=reduce)
-        units = self._extract(self._task(operator, moments.degrees, recipe))
+        table = read(self, X)
+        recipe = self.recipe(table.shape)
+        self._check(table.shape)
+        reduce = table.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
+        prepared = table.prepared(sample_weight, [recipe], reduce=reduce)
+        operator, degrees = prepared.operator, prepared.moments.degrees
+        units = self._extract(self._task(operator, degrees, recipe))
         found = _joined(units)
         Z = refitted(operator, found.Z) if self.refit else found.Z
-        attributes, own_variance = fitted_attributes(operator, moments, replace(found, Z=orient(Z)))
+        attributes, own_variance = fitted_attributes(prepared, replace(found, Z=orient(Z)))
         if self._in_order:
-            attributes |= _in_own_order(operator, attributes["components_"].T, moments.degrees)
+            attributes |= _in_own_order(operator, attributes["components_"].T, degrees)
         self.__dict__.update(attributes | _kept(units))
-        for message, category in notices(self, np.flatnonzero(moments.norms == 0), own_variance):
-            warnings.warn(message, category, stacklevel=2)
-        for note in found.notes:
-            warnings.warn(note, UserWarning, stacklevel=2)
+        tell([*notices(self, prepared.constant, own_variance), *((note, UserWarning) for note in found.notes)])
         return self
 
-    def _recipe(self, shape: tuple[int, int]) -> Recipe:
+    def recipe(self, shape: tuple[int, int]) -> Recipe:
         """The parameters shared with GPower, checked by its own door."""
         theirs = GPower().get_params()
         shared = {k: v for k, v in self.get_params().items() if k in theirs and k not in OWN_WORDS}
@@ -182,9 +179,8 @@ class Baseline(SparsePCAEstimator, ABC):
 
     def _task(self, operator: Operator, degrees: float, recipe: Recipe) -> Task:
         """What there is to do, before the first component."""
-        seed = self.get_params().get("random_state")
-        rng = np.random.RandomState(0) if seed is None else check_random_state(seed)
-        wanted = None if self.cardinality is None else [int(k) for k in recipe.formulation.levels]
+        rng = random_source(self.get_params().get("random_state"))
+        wanted = None if self.cardinality is None else [int(k) for k in recipe.wish.levels]
         return Task(operator, degrees, recipe, wanted, rng, np.zeros((operator.shape[1], 0)))
 
     def _check(self, shape: tuple[int, int]) -> None:
@@ -210,7 +206,7 @@ def refitted(operator: Operator, Z: Array) -> Array:
     pattern = Z != 0
     problem = Problem(operator, FixedSupport(pattern), np.ones(Z.shape[1], operator.dtype))
     point = problem.feasible_set.point(operator.combine(Z.astype(operator.dtype)))
-    return refit(problem, point, "auto", pattern)
+    return refit(problem, point, pattern=pattern)
 
 
 def keep_largest(Z: Array, wanted: Sequence[int]) -> Array:

@@ -101,7 +101,7 @@ class Greedy(Baseline):
 
     def _unit(self, task: Task) -> Unit:
         operator, norms, j = task.operator, task.operator.column_norms, task.j
-        gamma = np.nan if task.wanted else float(task.recipe.formulation.levels[j]) * float(norms.max()) ** 2
+        gamma = np.nan if task.wanted else float(task.recipe.wish.levels[j]) * float(norms.max()) ** 2
         most = task.wanted[j] if task.wanted else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
         path = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")
         supports = [path.order[:k] for k in range(1, path.order.size + 1)]

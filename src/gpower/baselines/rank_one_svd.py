@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest, one_by_one
 from gpower.baselines.levels import End, bisected
-from gpower.postprocess import leading_components
+from gpower.calibration import at_gamma
+from gpower.leading import leading_components
 from gpower.working_set import ascend
 
 
@@ -76,20 +77,22 @@ class RankOneSVD(Baseline):
 
     def _unit(self, task: Task) -> Unit:
         """An ascent from the first principal component; gamma calibrated where a cardinality is wanted of ℓ1."""
-        operator, wish = task.operator, task.recipe.formulation.unit(task.j)
-        problem, gamma = wish.problem(operator, operator.column_norms, np.ones(1))
+        operator, norms = task.operator, task.operator.column_norms
+        wish = task.recipe.wish.unit(task.j)
+        problem, gamma = wish.problem(operator, norms, np.ones(1)), wish.gamma(norms, np.ones(1))
         first, _ = leading_components(operator, 1)
         start = problem.feasible_set.point(operator.combine(first.astype(operator.dtype)))
 
         def solve(gamma: float) -> End:
-            at_gamma = replace(problem, penalty=wish.penalty(np.array([gamma]), operator.dtype))
-            result = ascend(at_gamma, start, task.recipe.settings)
-            return End(gamma, result, at_gamma.loadings(result.point))
+            level = at_gamma(problem, np.array([gamma])) if np.isfinite(gamma) else problem
+            result = ascend(level, start, task.recipe.settings)
+            return End(gamma, result, level.loadings(result.point))
 
-        if not wish.calibrated:
+        largest = float(problem.penalty.gamma_max(norms, np.ones(1))[0])
+        if not (wish.counts and np.isfinite(largest)):
             end = solve(float(gamma[0]))
             return Unit.of(end.result, end.Z, gamma=end.level)
-        k, largest = int(wish.levels[0]), float(wish.gamma_max(operator.column_norms, np.ones(1))[0])
+        k = int(wish.levels[0])
         end = bisected(solve, End.size, largest, 0.0, k, densest=True)
         if end.size() == k:
             return Unit.of(end.result, end.Z, gamma=end.level)

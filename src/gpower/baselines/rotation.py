@@ -12,9 +12,10 @@ from gpower.ascent import AscentResult, maximize
 from gpower.baselines.base import Baseline, Task, Unit
 from gpower.baselines.thresholding import check_threshold, truncated
 from gpower.feasible_sets import Stiefel
+from gpower.leading import leading_components
 from gpower.metrics import score_gram
 from gpower.parameters import one_of, whole
-from gpower.postprocess import AtRest, leading_components
+from gpower.postprocess import AtRest
 
 #: Power of the eigenvalue that the squared length of a loading vector gets before rotation.
 LENGTHS = {"unit": 0.0, "variance": 1.0, "whitened": -1.0}

@@ -12,10 +12,10 @@ from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest, on
 from gpower.baselines.levels import End, bisected
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
+from gpower.leading import leading_components
 from gpower.operators import Operator
 from gpower.parameters import number, per_unit, whole
 from gpower.penalties import L1Ball
-from gpower.postprocess import leading_components
 from gpower.starts import unit_starts
 from gpower.working_set import ascend
 

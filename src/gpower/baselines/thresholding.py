@@ -9,8 +9,8 @@ import numpy as np
 
 from gpower._arrays import Array, unit_columns
 from gpower.baselines.base import Baseline, Task, Unit, keep_largest
+from gpower.leading import leading_components
 from gpower.parameters import number
-from gpower.postprocess import leading_components
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

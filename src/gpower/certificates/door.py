@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gpower._arrays import Array, is_device, unit_columns
+from gpower._arrays import Array, unit_columns
 from gpower.devices import on_host
-from gpower.fitted import checked_operator as read_operator
-from gpower.inputs import check_table
-from gpower.operators import BlockMatrix, Operator
+from gpower.operators import Operator
 from gpower.parameters import one_of
+from gpower.preparation import read
 
 
 class _Reader(BaseEstimator):
@@ -29,15 +28,12 @@ def checked_operator(
 ) -> Operator:
     """X as an operator in float64, or a sentence that says why it cannot be certified."""
     reader = _Reader(one_of(covariance, "covariance", (None, "precomputed")), center, scale)
-    X = check_table(reader, X, reset=True)
-    if isinstance(X, BlockMatrix) or is_device(X):
-        where = "in blocks, on disk or on a cluster" if isinstance(X, BlockMatrix) else "on a device"
-        raise ValueError(f"A certificate needs the matrix in the memory of this machine; X is {where}.")
-    operator, moments = read_operator(reader, X.astype(np.float64, copy=False), sample_weight, reduce=True)
-    if not np.any(moments.norms):
+    table = read(reader, X).in_memory("A certificate needs the matrix in the memory of this machine")
+    prepared = table.in_double().prepared(sample_weight, reduce=True)
+    if not np.any(prepared.moments.norms):
         what = "The covariance is zero" if covariance is not None else "Every column of X is constant"
         raise ValueError(f"{what}: no component explains anything, so there is nothing to certify.")
-    return operator
+    return prepared.operator
 
 
 def loadings_of(model: Any) -> Array:

@@ -21,7 +21,7 @@ from gpower._arrays import Array
 from gpower.certificates.bounds import EPS, largest_eigenvalue, trace_profile
 from gpower.certificates.certificate import Clock
 from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows, screen
-from gpower.postprocess import swap_polish
+from gpower.exchanges import swap_polish
 
 #: (smoothings, steps) of the row bound, one pair per round.
 Rounds = tuple[tuple[tuple[float, ...], int], ...]

@@ -25,10 +25,10 @@ from gpower.certificates.cascade import (
 from gpower.certificates.certificate import Bound, Certificate, Clock
 from gpower.certificates.door import checked_operator
 from gpower.certificates.search import assess_by_rows, assess_cheaply, best_completion
-from gpower.extraction import Recipe, extract
-from gpower.formulations import Formulation
+from gpower.extraction import extract
 from gpower.operators.base import Operator
 from gpower.parameters import number, whole
+from gpower.recipes import Exact, Recipe
 
 #: Supports that are simply all looked at.
 ENUMERATED = 20_000
@@ -210,7 +210,7 @@ def _start(operator: Operator, k: int, tol: float, clock: Clock) -> Standing:
     order = np.argsort(-operator.column_norms, kind="stable")
     support = order[:k]
     with clock.interruptible():
-        recipe = Recipe(Formulation("cardinality", (k,)), (1.0,))
+        recipe = Recipe(Exact(levels=(k,)))
         found = np.flatnonzero(extract(operator, recipe, np.random.RandomState(0)).Z[:, 0])
         rest = np.setdiff1d(order, found, assume_unique=True)  # fill with any: more variables never explain less
         support = np.append(found, rest[: k - found.size])

@@ -229,7 +229,7 @@ def _read_npy(path: Path) -> Any:
 
 def _read_matrix_market(path: Path) -> Any:
     try:
-        return scipy_io.mmread(path)
+        return scipy_io.mmread(path, spmatrix=False)
     except (ValueError, OverflowError) as error:
         raise TableError(path, f"this is not a whole Matrix Market file: {_first_line(error)}") from error
 

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.stats import rankdata
-from sklearn.model_selection import check_cv
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
 
-from gpower._arrays import Array, is_device
+from gpower._arrays import Array
+from gpower.arguments import shares
 from gpower.continuation import sweep
 from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.fitted import SparsePCAEstimator
-from gpower.inputs import check_finite, check_table
+from gpower.leading import leading_components
 from gpower.model_selection.grids import checked_cardinalities
-from gpower.operators import BlockMatrix, Operator
-from gpower.parameters import one_of, recipe_from
-from gpower.postprocess import leading_components
+from gpower.operators import Operator
+from gpower.parameters import is_a, one_of, random_source, recipe_from
+from gpower.preparation import Input, read
 from gpower.projection import share_inside, total_variance
+
+#: Parameters of `GPower` that are handed on to it.
+SHARED = (
+    *("penalty", "method", "positive", "variance", "center", "scale", "n_init"),
+    *("deflation", "refit", "polish", "tol", "max_iter", "random_state"),
+)
 
 
 class GPowerCV(SparsePCAEstimator):
@@ -73,6 +81,7 @@ class GPowerCV(SparsePCAEstimator):
     array([8, 6, 5])
     """
 
+    @shares(GPower, SHARED)
     def __init__(
         self,
         n_components: int = 2,
@@ -82,39 +91,8 @@ class GPowerCV(SparsePCAEstimator):
         rule: str = "best",
         search: str = "sequential",
         n_jobs: int | None = None,
-        penalty: str = "l0",
-        method: str = "deflation",
-        positive: bool = False,
-        variance: str = "l2",
-        center: bool = True,
-        scale: bool = False,
-        n_init: int | str = "auto",
-        deflation: str = "projection",
-        refit: str | None = "auto",
-        polish: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinalities = cardinalities
-        self.cv = cv
-        self.rule = rule
-        self.search = search
-        self.n_jobs = n_jobs
-        self.penalty = penalty
-        self.method = method
-        self.positive = positive
-        self.variance = variance
-        self.center = center
-        self.scale = scale
-        self.n_init = n_init
-        self.deflation = deflation
-        self.refit = refit
-        self.polish = polish
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+        **shared: Any,
+    ) -> None: ...
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the numbers of variables, then fit to all samples.
@@ -133,38 +111,49 @@ class GPowerCV(SparsePCAEstimator):
         one_of(self.search, "search", ("sequential", "joint"))
         if self.method == "block" and self.search == "sequential":
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
-        original, X = X, check_table(self, X, reset=True)
-        if isinstance(X, BlockMatrix) or is_device(X):
-            where = "in blocks, on disk or on a cluster" if isinstance(X, BlockMatrix) else "on a device"
-            raise ValueError(f"Cross-validation takes samples out of a table in memory; X is {where}.")
-        check_finite(X, getattr(self, "feature_names_in_", None))
-        grid = checked_cardinalities(self.cardinalities, X.shape[1])
-        recipe = recipe_from(GPower(**_shared(self)).get_params() | {"cardinality": int(grid[0])}, X.shape)
-        folds = _folds(self, X, y, grid)
+        table = read(self, X).in_memory("Cross-validation takes samples out of a table in memory").finite()
+        grid = checked_cardinalities(self.cardinalities, table.shape[1])
+        recipe = recipe_from(self._model().get_params() | {"cardinality": int(grid[0])}, table.shape)
+        folds = _folds(self, table, y, grid)
         rounds = len(recipe.mu) if self.search == "sequential" else 1
-        table, chosen = _Scores(), []
+        results, chosen = _Scores(), []
         for j in range(rounds):
-            found = Parallel(n_jobs=self.n_jobs)(delayed(fold.scores)(X) for fold in folds)
+            found = Parallel(n_jobs=self.n_jobs)(delayed(fold.scores)(table) for fold in folds)
             scores = np.array([score for score, _ in found])  # (n_splits, n_points)
             best = chosen_point(scores, self.rule)
-            table.add(j if self.search == "sequential" else -1, grid, scores)
+            results.add(j if self.search == "sequential" else -1, grid, scores)
             chosen.append(int(grid[best]))
             folds = [fold.after(Z[best]) for fold, (_, Z) in zip(folds, found, strict=True)]
-        self.cv_results_ = table.as_dict()
+        self.cv_results_ = results.as_dict()
         self.n_splits_ = len(folds)
         self.best_params_: dict[str, Any] = {"cardinality": chosen if self.search == "sequential" else chosen[0]}
-        best = GPower(**self.best_params_, **_shared(self)).fit(original)
-        self.__dict__.update({name: value for name, value in vars(best).items() if name.endswith("_")})
+        self.best_estimator_ = self._model(**self.best_params_).fit(X)
         return self
 
-    @property
-    def best_estimator_(self) -> GPower:
-        """The model fitted to all samples, with the chosen numbers as its parameter."""
-        check_is_fitted(self)
+    def _model(self, **chosen: Any) -> GPower:
+        """GPower with the parameters that are shared, and others."""
+        return GPower(self.n_components, **{name: getattr(self, name) for name in SHARED}, **chosen)
+
+    def __getattr__(self, name: str) -> Any:
+        """What is fitted and not this object's own is the best estimator's."""
+        if not name.endswith("_") or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if "best_estimator_" not in vars(self):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before asking for {name}.")
+        return getattr(self.best_estimator_, name)
+
+    def _fitted(self) -> dict[str, Any]:
+        """Its own and the best estimator's."""
+        own = super()._fitted()
+        return own.pop("best_estimator_")._fitted() | own
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        """What a file holds, the best estimator's part to that one."""
         own = ("cv_results_", "best_params_", "n_splits_")
-        model = GPower(cardinality=np.asarray(self.best_params_["cardinality"]).tolist(), **_shared(self))
-        model.__dict__.update({k: v for k, v in vars(self).items() if k.endswith("_") and k not in own})
-        return model
+        self.__dict__.update({name: fitted.pop(name) for name in own})
+        self.__dict__.update({name: fitted[name] for name in ("n_features_in_", "feature_names_in_") if name in fitted})
+        self.best_estimator_ = self._model(cardinality=np.asarray(self.best_params_["cardinality"]).tolist())
+        self.best_estimator_._restore(fitted)
 
 
 def chosen_point(scores: Array, rule: str) -> int:
@@ -185,25 +174,19 @@ def chosen_point(scores: Array, rule: str) -> int:
     return int(np.argmax(mean >= mean[best] - error))
 
 
-def _shared(model: GPowerCV) -> dict[str, Any]:
-    """Parameters handed on to GPower."""
-    own = ("cardinalities", "cv", "rule", "search", "n_jobs")
-    return {name: value for name, value in model.get_params().items() if name not in own}
-
-
-def _folds(model: GPowerCV, X: Any, y: Any, grid: Array) -> list[_Fold]:
+def _folds(model: GPowerCV, table: Input, y: Any, grid: Array) -> list[_Fold]:
     """What each fold needs to score the first component."""
-    cv = model.cv
-    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        from sklearn.model_selection import KFold
-
-        if not 2 <= cv <= X.shape[0]:
-            raise ValueError(f"cv={cv}: between 2 and n_samples={X.shape[0]} folds are needed.")
+    cv, p = model.cv, table.shape[0]
+    if is_a(cv, Integral):
+        if not 2 <= cv <= p:
+            raise ValueError(f"cv={cv}: between 2 and n_samples={p} folds are needed.")
         cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
-    params = _shared(model) | ({"n_components": 1} if model.search == "sequential" else {})
+    each = model._model()
+    if model.search == "sequential":
+        each.set_params(n_components=1)
     return [
-        _Fold(params, grid, np.asarray(train), np.asarray(test), model.n_components)
-        for train, test in check_cv(cv, y).split(np.empty((X.shape[0], 1)), y)
+        _Fold(each, grid, np.asarray(train), np.asarray(test), model.n_components)
+        for train, test in check_cv(cv, y).split(np.empty((p, 1)), y)
     ]
 
 
@@ -211,7 +194,7 @@ def _folds(model: GPowerCV, X: Any, y: Any, grid: Array) -> list[_Fold]:
 class _Fold:
     """One split: samples to fit, samples to judge by, and the components chosen so far."""
 
-    params: dict[str, Any]
+    model: GPower
     grid: Array
     train: Array
     test: Array
@@ -222,15 +205,16 @@ class _Fold:
         """The fold of the next component."""
         return replace(self, chosen=(*self.chosen, np.asarray(Z.toarray())))
 
-    def scores(self, X: Any) -> tuple[Array, list[Any]]:
+    def scores(self, table: Input) -> tuple[Array, list[sp.csc_array]]:
         """Share of the held-out variance in the span of the components at each point of the grid, and the loadings."""
-        model, seen = GPower(**self.params), X[self.train]
-        recipes = [recipe_from(model.get_params() | {"cardinality": int(k)}, seen.shape) for k in self.grid]
-        operator, moments = model._operator(seen, None, len(recipes) * recipes[0].reads())
+        seen, params = table.rows(self.train), self.model.get_params()
+        recipes = [recipe_from(params | {"cardinality": int(k)}, seen.shape) for k in self.grid]
+        prepared = seen.prepared(None, recipes)
+        operator, moments = prepared.operator, prepared.moments
         for Z in self.chosen:
-            operator = deflate(operator, Z[:, 0], model.deflation)
-        found = dict(sweep(operator, recipes, model._rng()))
-        held_out, mean, scale = X[self.test], moments.mean, moments.scale
+            operator = deflate(operator, Z[:, 0], self.model.deflation)
+        found = dict(sweep(operator, recipes, random_source(self.model.random_state)))
+        held_out, mean, scale = table.X[self.test], moments.mean, moments.scale
         total = total_variance(held_out, mean, scale)
         spans = (
             np.hstack([*self.chosen, found[i].Z, self._to_come(operator, found[i].Z)]) for i in range(len(recipes))
@@ -243,7 +227,7 @@ class _Fold:
         count = self.total - len(self.chosen) - Z.shape[1]
         if count == 0:
             return Z[:, :0]
-        return leading_components(deflate(operator, Z[:, 0], self.params["deflation"]), count)[0]
+        return leading_components(deflate(operator, Z[:, 0], self.model.deflation), count)[0]
 
 
 class _Scores:

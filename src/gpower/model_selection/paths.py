@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,15 +14,15 @@ from gpower._arrays import Array
 from gpower.continuation import sweep
 from gpower.estimators import GPower
 from gpower.extraction import ROTATION_NOTE, Extraction
-from gpower.fitted import fitted_attributes, jsonable
-from gpower.inputs import check_table
+from gpower.fitted import fitted_attributes
+from gpower.leading import leading_components
 from gpower.metrics import score_gram
 from gpower.model_selection.grids import checked_cardinalities, checked_gammas
 from gpower.model_selection.solutions import SparsityPath
-from gpower.notices import notices
-from gpower.operators import Moments, Operator
-from gpower.parameters import recipe_from
-from gpower.postprocess import leading_components
+from gpower.notices import notices, tell
+from gpower.parameters import random_source, recipe_from
+from gpower.persistence import jsonable
+from gpower.preparation import Prepared, read
 
 #: Fitted attributes with a row per point in a path; the others are common to all points, or derived.
 PER_POINT = (
@@ -100,27 +99,20 @@ def sparsity_path(
     if cardinalities is not None and gammas is not None:
         raise ValueError("cardinalities and gammas are two grids; give one of them.")
     template = GPower(n_components, penalty=penalty, method=method, **options)
-    X = template._without_holes(check_table(template, X, reset=True))
-    kind = "cardinality" if gammas is None else "gamma"
-    grid = checked_cardinalities(cardinalities, X.shape[1]) if gammas is None else checked_gammas(gammas)
-    recipes = [recipe_from(template.get_params() | {kind: value.item()}, X.shape) for value in grid]
-    operator, moments = template._operator(X, sample_weight, len(grid) * recipes[0].reads())
-    norms = recipes[0].formulation.norms(operator)
-    known = {} if resume is None else _known(resume, template, kind, grid)
-    if resume is not None:
-        _check_same_data(resume, norms, operator, moments)
-    found, complete = _walked(sweep(operator, recipes, template._rng(), known), 2 * len(grid) - 1, progress)
+    table, kind = read(template, X).filled(), "cardinality" if gammas is None else "gamma"
+    grid = checked_cardinalities(cardinalities, table.shape[1]) if gammas is None else checked_gammas(gammas)
+    recipes = [recipe_from(template.get_params() | {kind: value.item()}, table.shape) for value in grid]
+    prepared = table.prepared(sample_weight, recipes)
+    known = {} if resume is None else _known(resume, template, kind, grid, prepared)
+    walk = sweep(prepared.operator, recipes, random_source(template.random_state), known)
+    found, complete = _walked(walk, 2 * len(grid) - 1, progress)
     points = sorted(found)
-    path = _assembled(template, kind, grid[points], operator, moments, norms, [found[i] for i in points], X.shape[0])
-    for message, category in _notices(path, np.flatnonzero(moments.norms == 0), found.values()):
-        warnings.warn(message, category, stacklevel=2)
+    path = _assembled(template, kind, grid[points], prepared, [found[i] for i in points], table.shape[0])
+    tell(_notices(path, prepared.constant, found.values()))
     if complete:
         return path
-    warnings.warn(
-        f"Interrupted: {len(points)} of {len(grid)} points were reached; they are kept, and resume goes on from there.",
-        UserWarning,
-        stacklevel=2,
-    )
+    reached = f"Interrupted: {len(points)} of {len(grid)} points were reached"
+    tell([(f"{reached}; they are kept, and resume goes on from there.", UserWarning)])
     return replace(path, complete=False)
 
 
@@ -141,15 +133,18 @@ def _walked(
     return found, True
 
 
-def _known(resume: SparsityPath, template: GPower, kind: str, grid: Array) -> Mapping[int, Extraction]:
+def _known(
+    resume: SparsityPath, template: GPower, kind: str, grid: Array, prepared: Prepared
+) -> Mapping[int, Extraction]:
     """Solutions of an earlier path at points of this grid."""
-    names = getattr(template, "feature_names_in_", None)
+    names = vars(template).get("feature_names_in_")
     other = [name for name, value in _varying(template).items() if jsonable(value) != jsonable(resume.params[name])]
     if resume.kind != kind or resume.n_features != template.n_features_in_ or other:
         what = f"{', '.join(other)} differ" if other else "it is of another grid or other data"
         raise ValueError(f"resume: this path cannot go on where that one stopped; {what}.")
     if names is not None and resume.feature_names is not None and list(names) != list(resume.feature_names):
         raise ValueError("resume: that path is of data with other variables' names.")
+    _check_same_data(resume, prepared)
     known = {}
     for i, value in enumerate(grid):
         for at in np.flatnonzero(resume.grid == value):
@@ -159,12 +154,13 @@ def _known(resume: SparsityPath, template: GPower, kind: str, grid: Array) -> Ma
     return known
 
 
-def _check_same_data(resume: SparsityPath, norms: Array, operator: Operator, moments: Moments) -> None:
+def _check_same_data(resume: SparsityPath, prepared: Prepared) -> None:
     """Refuse solutions that explain something else on these data than where they were found."""
+    operator, norms = prepared.operator, prepared.reach
     close = float(np.sqrt(np.finfo(norms.dtype).eps))
     same = np.allclose(resume.column_norms, norms, rtol=close, atol=0)
     for i, variance in enumerate(resume.variance):  # standardised data all have the same norms
-        own = np.diagonal(score_gram(operator, resume.components(i).toarray().T)) / moments.degrees
+        own = np.diagonal(score_gram(operator, resume.components(i).toarray().T)) / prepared.moments.degrees
         same = same and np.allclose(own, variance, rtol=close, atol=close * float(np.max(variance)))
     if not same:
         raise ValueError("resume: that path is of other data; begin a new one, without resume.")
@@ -203,21 +199,19 @@ def _assembled(
     template: GPower,
     kind: str,
     grid: Array,
-    operator: Operator,
-    moments: Moments,
-    norms: Array,
+    prepared: Prepared,
     found: list[Extraction],
     n_samples: int,
 ) -> SparsityPath:
     """The solutions with what they explain."""
+    operator = prepared.operator
     passes = operator.passes
-    stored = [fitted_attributes(operator, moments, solution) for solution in found]
+    stored = [fitted_attributes(prepared, solution) for solution in found]
     m, total = template.n_components, operator.total_variance
     pca = leading_components(operator, m)[1]
     first = stored[0][0]
     common: dict[str, Any] = {"mean_": first["mean_"], "scale_": first["scale_"], "n_passes_": passes}
-    if hasattr(template, "feature_names_in_"):
-        common["feature_names_in_"] = template.feature_names_in_
+    common |= {name: value for name, value in vars(template).items() if name == "feature_names_in_"}
     params = {
         name: value
         for name, value in template.get_params().items()
@@ -231,7 +225,7 @@ def _assembled(
         fitted={name: np.array([np.asarray(attributes[name]) for attributes, _ in stored]) for name in PER_POINT},
         variance=np.array([own for _, own in stored]),
         pca_variance_ratio=pca / total if total > 0 else np.zeros(m),
-        column_norms=norms,
+        column_norms=prepared.reach,
         common=common,
         n_samples=n_samples,
     )

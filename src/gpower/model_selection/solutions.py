@@ -13,9 +13,9 @@ from scipy.stats import chi2
 
 from gpower._arrays import Array
 from gpower.estimators import GPower
-from gpower.fitted import PerAscent, jsonable
+from gpower.fitted import PerAscent
 from gpower.frames import frame
-from gpower.persistence import read_model, write_model
+from gpower.persistence import jsonable, read_model, write_model
 
 
 @dataclass(frozen=True, eq=False)

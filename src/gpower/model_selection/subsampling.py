@@ -13,15 +13,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _num_samples
 
 from gpower._arrays import Array
 from gpower.estimators import GPower
 from gpower.frames import frame
-from gpower.inputs import check_table
-from gpower.parameters import number, whole
+from gpower.parameters import number, random_source, whole
+from gpower.preparation import read
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,16 +157,13 @@ def stability(
         raise ValueError(f"fraction={fraction!r}: a share of the samples between 0 and 1 is needed.")
     whole(n_subsamples, "n_subsamples", 1)
     reference = clone(model).fit(X)
-    names = getattr(reference, "feature_names_in_", None)
-    X = check_table(reference, X, reset=False)
-    size = int(fraction * _num_samples(X))
+    table = read(reference, X, reset=False)
+    total, size = table.shape[0], int(fraction * table.shape[0])
     if size < 2:
-        raise ValueError(
-            f"fraction={fraction!r} of {_num_samples(X)} samples are {size}; a part needs at least 2: raise it."
-        )
-    rng = np.random.RandomState(0) if random_state is None else check_random_state(random_state)
-    parts = [rng.permutation(_num_samples(X))[:size] for _ in range(n_subsamples)]
-    fits = Parallel(n_jobs=n_jobs)(delayed(_signs)(model, X[part], reference.components_) for part in parts)
+        raise ValueError(f"fraction={fraction!r} of {total} samples are {size}; a part needs at least 2: raise it.")
+    rng = random_source(random_state)
+    parts = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
+    fits = Parallel(n_jobs=n_jobs)(delayed(_signs)(model, table.X[part], reference.components_) for part in parts)
     signs = np.stack(fits)  # (n_subsamples, n_components, n_features)
     chosen = np.abs(signs).sum(axis=0)
     return Stability(
@@ -177,7 +172,7 @@ def stability(
         threshold=float(threshold),
         model=reference,
         n_subsamples=n_subsamples,
-        feature_names=names,
+        feature_names=table.names,
     )
 
 

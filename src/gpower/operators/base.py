@@ -158,6 +158,10 @@ class Operator(ABC):
         norms = self.column_norms
         return to_host(values) if isinstance(norms, np.ndarray) else beside(norms, values)
 
+    def in_double(self) -> Operator:
+        """The same in float64."""
+        raise NotImplementedError
+
     @property
     def taken_counter(self) -> PassCounter:
         """Who counts the reads of columns taken: this operator, unless they were brought in from elsewhere."""

@@ -212,6 +212,17 @@ class DataMatrix(Operator):
             Y -= self.q[0] * along if self.row_scale is None else np.outer(self.q, along)
         return Y
 
+    def in_double(self) -> DataMatrix:
+        """The same in float64, not copied if it is."""
+        if self.dtype == np.float64:
+            return self
+        wide = {
+            name: None if value is None else value.astype(np.float64)
+            for name, value in vars(self).items()
+            if name in ("X", "norms", "q", "row_scale", "column_scale")
+        }
+        return replace(self, **wide, double_sums=False)
+
     def own(self, values: Array) -> Array:
         """A small array where X is."""
         return beside(self.X, values) if is_device(self.X) else to_host(values)

@@ -250,9 +250,13 @@ def _names_in(group: Any, table: str, count: int) -> tuple[str, ...] | None:
     if table not in group or not hasattr(group[table], "attrs"):
         return None
     index = group[table].attrs.get("_index")
-    if index is None or index not in group[table] or not hasattr(group[table][index], "shape"):
+    if index is None or index not in group[table]:
         return None
-    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in group[table][index][:])
+    held = group[table][index]
+    held = held if hasattr(held, "shape") else held.get("values")  # nullable strings: values beside a mask
+    if held is None:
+        return None
+    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in held[:])
     return names if len(set(names)) == len(names) == count else None
 
 

@@ -1,0 +1,55 @@
+"""A sparsity of your own: variables come in groups, and a component uses a few whole groups.
+
+A penalty is a convex function of the correlations between a component and the variables. It has to say its value and
+its gradient; everything else (starts, rounds on a few columns, deflation, paths, cross-validation) works with that.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpower import GPower, sparsity_path
+from gpower.penalties import Penalty
+
+
+@dataclass(frozen=True, eq=False)
+class WholeGroups(Penalty):
+    """Sum of the squares of the k groups whose correlations are largest: a maximum of convex quadratics."""
+
+    labels: np.ndarray  # (n,) the group of every variable, counted from 0
+    k: np.ndarray | int = 1  # groups per component
+
+    def evaluate(self, C):  # C is (n, m): a column for every component
+        T, values = np.zeros_like(C), np.zeros(C.shape[1], C.dtype)
+        for j, k in enumerate(np.broadcast_to(self.k, C.shape[1])):
+            squares = np.bincount(self.labels, C[:, j] ** 2)
+            largest = np.argsort(-squares, kind="stable")[:k]
+            T[:, j] = np.where(np.isin(self.labels, largest), 2 * C[:, j], 0)
+            values[j] = squares[largest].sum()
+        return values, T
+
+    def restrict(self, idx):  # the wish for some of the variables
+        return WholeGroups(self.labels[idx], self.k)
+
+    def at_cardinality(self, k):  # lets `cardinality` and paths count groups
+        return WholeGroups(self.labels, k)
+
+
+def main():
+    """Two hidden factors, each behind two groups of five variables among forty."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(40), 5)
+    factors = rng.standard_normal((80, 2)) * [3, 2]
+    X = rng.standard_normal((80, labels.size))
+    X[:, np.isin(labels, (4, 11))] += factors[:, :1]
+    X[:, np.isin(labels, (20, 33))] += factors[:, 1:]
+    model = GPower(2, penalty=WholeGroups(labels), cardinality=2).fit(X)
+    for share, z in zip(model.explained_variance_ratio_, model.components_, strict=True):
+        print(f"{share:.1%} by the groups {np.unique(labels[z != 0]).tolist()}")
+    path = sparsity_path(X, penalty=WholeGroups(labels), cardinalities=[1, 2, 4, 8])
+    print("share of PCA by 1, 2, 4, 8 groups:", path.share_of_pca.round(2).tolist())
+    return labels, X, model, path
+
+
+if __name__ == "__main__":
+    main()

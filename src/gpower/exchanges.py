@@ -1,0 +1,188 @@
+"""Exchanges of variables: one out, one in, as long as that raises the variance of a component of exact cardinality."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpower._arrays import Array, to_host
+from gpower.ascent import AscentResult
+from gpower.feasible_sets import Point
+from gpower.formulations import Problem
+from gpower.penalties import top
+from gpower.postprocess import fill_unit
+from gpower.working_set import Settings, ascend
+
+#: A swap must raise the variance by this much, relatively.
+SWAP_GAIN = 1e-10
+#: Most promising exchanges whose variance is computed before one is made.
+SWAPS_TRIED = 4
+#: Power steps after which an exchange shows whether it helps.
+POWER_STEPS = 6
+#: Multiplications that one polish may take, at least two exchanges.
+SWAP_WORK = 5e8
+#: A support of more variables than this may make many exchanges at once.
+LARGE_SUPPORT = 16
+#: Variables outside a support that the swap polish considers.
+SWAP_CANDIDATES = 384
+#: Turns of polish and ascent; where reads are dear, fewer.
+TURNS, REMOTE_TURNS = 5, 2
+#: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits.
+POLISH_MOST = 1000
+
+
+def polished(
+    problem: Problem, result: AscentResult, settings: Settings, polish: bool
+) -> tuple[Array, float, AscentResult]:
+    """One unit refitted, then exchanges and ascents in turn while they help.
+
+    Loadings, (n, 1), their objective, and the last ascent.
+    """
+    z, variance = _filled(problem, result.point)
+    turns = REMOTE_TURNS if problem.operator.is_remote else TURNS
+    for _ in range(turns if polish and np.count_nonzero(z) <= POLISH_MOST else 0):
+        swapped, better = fill_unit(problem.operator, _swapped(problem, result.point, z))
+        if better <= variance * (1 + 1e-12):
+            break
+        x = problem.operator.combine(swapped[:, None])
+        result = ascend(problem, problem.feasible_set.point(x), settings)
+        z, variance = _filled(problem, result.point)
+    return z[:, None], variance * float(problem.mu[0]) ** 2, result
+
+
+def _filled(problem: Problem, point: Point) -> tuple[Array, float]:
+    """Loadings of one unit on the support at a point, and their variance."""
+    z = problem.loadings(point)[:, 0]
+    return fill_unit(problem.operator, to_host(np.flatnonzero(z)), z)
+
+
+def _swapped(problem: Problem, point: Point, z: Array) -> Array:
+    """The support after swap polish among the variables most correlated with the component."""
+    support = to_host(np.flatnonzero(z))
+    if support.size == 0:
+        return support
+    count = min(SWAP_CANDIDATES + support.size, z.size)
+    candidates = np.union1d(support, to_host(top(np.abs(point.C), count)[:, 0]))
+    S = problem.operator.gram(candidates).astype(np.float64)
+    return np.asarray(candidates[swap_polish(S, np.searchsorted(candidates, support))])
+
+
+def swap_slack(S: Array, support: Array, outside: Array) -> tuple[float, Array, Array]:
+    """λ = λmax(S[support, support]), and for every exchange of i for j the sign of what it would do to λ.
+
+    With i out and j in, λ is passed exactly where the bordered secular function λ − S_jj − bᵀ(λI − S_RR)⁻¹b is
+    negative, R the support without i and b = S[R, j]. The slack is that function for all i and j at once: with
+    N = (λI − S_PP)⁻¹ over the whole support, Schur's formula gives bᵀ(λI − S_RR)⁻¹b = Q_j − V_ij²/N_ii, where
+    V = N S[P, J] and Q_j = S[P, j]ᵀV_j. N is singular along the leading eigenvector u; its share, s = 1/N along u
+    tending to zero, is divided out by hand.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, n)
+    support, outside : ndarray of int
+        P of k variables, and J, those that may come in.
+
+    Returns
+    -------
+    value : float
+    u : ndarray of shape (k,)
+        The loadings on the support.
+    slack : ndarray of shape (k, |J|)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> value, _, slack = swap_slack(np.diag([1.0, 2.0, 3.0]), np.array([0, 1]), np.array([2]))
+    >>> value, bool(slack[0, 0] < 0)
+    (2.0, True)
+    """
+    w, U = np.linalg.eigh(S[np.ix_(support, support)])
+    B, d = S[np.ix_(support, outside)], S[outside, outside]  # (k, |J|), (|J|,)
+    u, s = U[:, -1:], SWAP_GAIN * abs(float(w[-1])) + np.finfo(S.dtype).tiny
+    value = float(w[-1])
+    U, w = U[:, :-1], value + s - w[:-1]
+    N = np.sum(U * U / w, axis=1)[:, None]  # diagonal of N without u's share, (k, 1)
+    c, rest = u.T @ B, U.T @ B  # (1, |J|), (k - 1, |J|)
+    V = (U / w) @ rest
+    Q = np.sum(rest * rest / w[:, None], axis=0)
+    quadratic = (c**2 * N + u**2 * Q - 2 * u * c * V + s * (Q * N - V**2)) / (u**2 + s * N)
+    return value, u[:, 0], value + s - d - quadratic
+
+
+def swap_polish(S: Array, support: Array) -> Array:
+    """Exchange one variable at a time while that raises λmax(S[support, support]), and while SWAP_WORK lasts.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, n)
+        Covariance of the candidate variables.
+    support : ndarray of int
+        Where to begin.
+
+    Returns
+    -------
+    ndarray of int, sorted
+        A support that no single exchange improves; a large one, of which each exchange costs k³, as far as it got.
+    """
+    support = np.sort(support)
+    for _ in range(max(2, int(SWAP_WORK / support.size**3))):
+        outside = np.setdiff1d(np.arange(S.shape[0]), support)
+        if outside.size == 0:
+            break
+        value, u, slack = swap_slack(S, support, outside)
+        candidates = _exchanges(slack, support, outside)
+        enough = value * (1 + SWAP_GAIN)
+        values = [variance_at_least(S, new, u) for new in candidates]
+        if not max(values, default=0.0) > enough:
+            values = [float(np.linalg.eigvalsh(S[np.ix_(new, new)])[-1]) for new in candidates]
+        if not max(values, default=0.0) > enough:
+            break
+        support = np.sort(candidates[int(np.argmax(values))])
+    return support
+
+
+def variance_at_least(S: Array, support: Array, near: Array) -> float:
+    """A lower bound on λmax(S[support, support]): the Rayleigh quotient after some power steps from `near`.
+
+    Far cheaper than the eigenvalue where an exchange helps, which is all that a polish on its way needs to know.
+    """
+    P = S[np.ix_(support, support)]
+    z = near
+    for _ in range(POWER_STEPS):
+        z = P @ z
+        length = float(np.linalg.norm(z))
+        if length == 0:
+            return 0.0
+        z = z / length
+    return float(z @ (P @ z))
+
+
+def _exchanges(slack: Array, support: Array, outside: Array) -> list[Array]:
+    """Supports to try: each of the most promising exchanges, and for a large support many of them at once."""
+    helpful = np.flatnonzero(slack < 0)
+    helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: 8 * support.size]]
+    out, into = np.unravel_index(helpful, slack.shape)
+    tried = [_exchanged(support, outside, out[[t]], into[[t]]) for t in range(min(out.size, SWAPS_TRIED))]
+    if support.size > LARGE_SUPPORT:
+        distinct = _disjoint(out, into)
+        sizes = {distinct.size, distinct.size // 2, distinct.size // 4, distinct.size // 8} - {0, 1}
+        tried += [_exchanged(support, outside, out[distinct[:size]], into[distinct[:size]]) for size in sorted(sizes)]
+    return tried
+
+
+def _disjoint(out: Array, into: Array) -> Array:
+    """Positions of exchanges in which no variable goes or comes twice, the most promising first."""
+    seen_out: set[int] = set()
+    seen_into: set[int] = set()
+    kept = []
+    for t, (i, j) in enumerate(zip(out.tolist(), into.tolist(), strict=True)):
+        if i not in seen_out and j not in seen_into:
+            seen_out.add(i)
+            seen_into.add(j)
+            kept.append(t)
+    return np.array(kept, np.intp)
+
+
+def _exchanged(support: Array, outside: Array, out: Array, into: Array) -> Array:
+    new = support.copy()
+    new[out] = outside[into]
+    return new

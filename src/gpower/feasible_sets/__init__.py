@@ -1,0 +1,25 @@
+"""Compact sets Q, each known by its linear maximiser: the y in Q with the largest ⟨g, y⟩.
+
+That maximiser is the only thing the gradient scheme needs [JNRS10, Algorithm 1]; `retract`, the point of the
+set nearest to y, serves acceleration. `CorrelationSet` is the data's own set {μ∘AᵀX : X in a set of samples}:
+the objective holds no data, this set holds all of it.
+"""
+
+from gpower.feasible_sets.base import Ball, FeasibleSet, Sphere
+from gpower.feasible_sets.correlations import Correlations, CorrelationSet, Point, RegularizedSet
+from gpower.feasible_sets.samples import Cube, SampleSet, Spheres, Stiefel, fresh_directions
+
+__all__ = [
+    "Ball",
+    "CorrelationSet",
+    "Correlations",
+    "Cube",
+    "FeasibleSet",
+    "Point",
+    "RegularizedSet",
+    "SampleSet",
+    "Sphere",
+    "Spheres",
+    "Stiefel",
+    "fresh_directions",
+]

@@ -1,0 +1,142 @@
+"""The contract of a compact set, and the two that every textbook knows: sphere and ball."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+
+from gpower._arrays import Array
+
+
+class FeasibleSet(ABC):
+    """A compact set with an easy linear maximiser."""
+
+    @property
+    def passes(self) -> float:
+        """Reads of the data so far; NaN for a set that holds none."""
+        return float("nan")
+
+    @abstractmethod
+    def argmax_linear(self, g: Any) -> Any:
+        """A y in the set with the largest ⟨g, y⟩; the same one for the same g."""
+
+    def step(self, g: Any, x: Any) -> Any:
+        """Where an ascent goes from x, the gradient there being g: by default to the linear maximiser.
+
+        A set may know a better place, as long as the objective is no lower there.
+        """
+        return self.argmax_linear(g)
+
+    def retract(self, y: Any) -> Any:
+        """A point of the set near y."""
+        raise NotImplementedError(f"{type(self).__name__} offers no retraction: run with acceleration=False.")
+
+    def extrapolate(self, x: Any, previous: Any, b: float) -> Any:
+        """The point of the set near x + b(x − previous)."""
+        return self.retract(x + b * (x - previous))
+
+    def pairing(self, g: Any, x: Any) -> float:
+        """⟨g, x⟩."""
+        return float(np.vdot(g, x))
+
+    def support_value(self, g: Any) -> float:
+        """max ⟨g, y⟩ over the set."""
+        return self.pairing(g, self.argmax_linear(g))
+
+
+def _first_coordinate(like: Array) -> Array:
+    e = np.zeros_like(like)
+    e.flat[0] = 1
+    return e
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere(FeasibleSet):
+    """r·{‖x‖ = 1}; the maximiser of ⟨g, y⟩ is r G⁻¹g/‖g‖* [JNRS10, eq. (22)].
+
+    Parameters
+    ----------
+    radius : float
+        r.
+    metric : ndarray of shape (d, d), optional
+        Positive definite G of the norm ‖x‖² = ⟨Gx, x⟩; identity by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Sphere(2.0).argmax_linear(np.array([3.0, 4.0]))
+    array([1.2, 1.6])
+    """
+
+    radius: float = 1.0
+    metric: Array | None = None
+
+    #: Strong convexity of the hull: σ_Q = 1/r.
+    @property
+    def convexity(self) -> float:
+        """Strong convexity parameter of the convex hull."""
+        return 1.0 / self.radius
+
+    @cached_property
+    def _factor(self) -> Any:
+        try:
+            G = np.asarray(self.metric)
+            if not np.allclose(G, G.T):
+                raise np.linalg.LinAlgError
+            return sla.cho_factor(G)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "metric must be symmetric positive definite; its Cholesky factor does not exist."
+            ) from None
+
+    def _raise_index(self, g: Array) -> Array:
+        return g if self.metric is None else np.asarray(sla.cho_solve(self._factor, g))
+
+    def norm(self, x: Array) -> float:
+        """‖x‖ in the metric G."""
+        return float(np.sqrt(np.vdot(x, x if self.metric is None else self.metric @ x)))
+
+    def dual_norm(self, g: Array) -> float:
+        """‖g‖* = ⟨g, G⁻¹g⟩^½."""
+        return float(np.sqrt(np.vdot(g, self._raise_index(g))))
+
+    def argmax_linear(self, g: Array) -> Array:
+        """r G⁻¹g/‖g‖*; where g = 0 everything is a maximiser and the first coordinate is taken."""
+        return self.retract(self._raise_index(g) if np.any(g) else _first_coordinate(g))
+
+    def retract(self, y: Array) -> Array:
+        """r y/‖y‖."""
+        return np.asarray((self.radius / self.norm(y)) * y)
+
+    def contains(self, x: Array, tol: float = 1e-9) -> bool:
+        """Whether ‖x‖ = r."""
+        return abs(self.norm(x) - self.radius) <= tol * self.radius
+
+
+@dataclass(frozen=True, eq=False)
+class Ball(Sphere):
+    """r·{‖x‖ ≤ 1}; a convex function is largest on its boundary, the sphere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Ball(2.0).contains(np.array([0.5, 0.5]))
+    True
+    """
+
+    def retract(self, y: Array) -> Array:
+        """The point of the ball nearest to y."""
+        return np.asarray(y * min(1.0, self.radius / max(self.norm(y), np.finfo(float).tiny)))
+
+    def argmax_linear(self, g: Array) -> Array:
+        """As on the sphere."""
+        return Sphere(self.radius, self.metric).argmax_linear(g)
+
+    def contains(self, x: Array, tol: float = 1e-9) -> bool:
+        """Whether ‖x‖ ≤ r."""
+        return self.norm(x) <= self.radius * (1 + tol)

@@ -1,0 +1,297 @@
+"""What is wished for and how it is looked for, words already turned into objects.
+
+A wish is one of five final classes; each knows its γ, its problem on a matrix, how many starts it is worth, and how a
+solution is finished.
+
+============  ==========================================  ============================================
+wish          its levels                                  the words of the estimator
+============  ==========================================  ============================================
+`Penalized`   fractions of the largest useful γ           ``gamma``
+`Exact`       numbers of variables                        ``cardinality``
+`Calibrated`  numbers of variables for which γ is sought  ``cardinality`` with ``penalty="l1"``
+`Bounded`     s of ‖z‖₁ ≤ √s                              ``l1_bound``
+`AsGiven`     none                                        ``penalty`` an object, nothing else
+============  ==========================================  ============================================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.ascent import AscentResult
+from gpower.calibration import calibrate, cut_or_filled
+from gpower.exchanges import polished
+from gpower.feasible_sets import Point, SampleSet, Stiefel
+from gpower.formulations import Problem
+from gpower.operators.base import Operator
+from gpower.penalties import Cardinality, L1Ball, NonNegative, Penalty
+from gpower.postprocess import AUTOMATIC, Refit, refit
+from gpower.starts import Ground, Near, Promising, Start, auto_starts
+from gpower.working_set import Settings, ascend
+
+#: Above this cardinality only the best finalist of a race is polished.
+POLISH_ALL = 64
+#: Starts of a block of exact cardinality where their number is not given.
+BLOCK_STARTS = 4
+#: Reads of the matrix that a unit takes, roughly: an ascent from one start; many starts, or many γ.
+READS, MANY_READS = 10, 100
+
+CUT_NOTE = (
+    "No gamma was found with exactly the wanted number of active variables; the nearest active set was cut to its "
+    "largest loadings, or filled with the most correlated variables, and refitted."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Loadings, (n, m), their objective, the ascent that found them, and the absolute γ, (m,)."""
+
+    Z: Array
+    gamma: Array
+    value: float
+    result: AscentResult
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Wish(ABC):
+    """Which sparsity at which level, for every unit; free of the data.
+
+    Attributes
+    ----------
+    family : Penalty
+        At any level.
+    levels : tuple
+        One number per unit.
+    positive : bool
+        Non-negative loadings.
+    samples : SampleSet
+        Which variance: ‖A z‖₂ on the Stiefel manifold, ‖A z‖₁ in the cube.
+    """
+
+    family: Penalty
+    levels: tuple[float, ...] = ()
+    positive: bool = False
+    samples: SampleSet = field(default_factory=Stiefel)
+
+    #: Whether the levels are numbers of variables, so that solutions of one level compare by the variance they explain.
+    counts = False
+
+    def unit(self, j: int) -> Self:
+        """The wish of unit j alone."""
+        return replace(self, levels=self.levels[j : j + 1])
+
+    def gamma(self, norms: Array, mu: Array) -> Array:
+        """Absolute γ per unit, (m,); NaN where there is none."""
+        return np.full(len(mu), np.nan)
+
+    @abstractmethod
+    def penalty(self, gamma: Array) -> Penalty:
+        """The penalty at its level, signs free; γ is absolute and of the type of the data."""
+
+    def problem(self, operator: Operator, norms: Array, mu: Array, regularization: float = 0.0) -> Problem:
+        """The problem on a matrix whose columns reach these `norms`."""
+        penalty = self.penalty(self.gamma(norms, mu).astype(operator.dtype))
+        penalty = NonNegative(penalty) if self.positive else penalty
+        return Problem(operator, penalty, mu.astype(operator.dtype), self.samples.on(operator), regularization)
+
+    def is_ordinary(self, n: int) -> bool:
+        """Whether nothing is wished for among n variables, so that the problem is ordinary PCA."""
+        return self.samples.by_gram and not self.positive and self._lets_all(n)
+
+    def _lets_all(self, n: int) -> bool:
+        """Whether every loading of n is free."""
+        return False
+
+    def n_starts(self, operator: Operator, block: bool) -> int:
+        """How many starts are worth their time where nothing is said."""
+        return 1
+
+    def is_costly(self, block: bool) -> bool:
+        """Whether a solution from nowhere takes many ascents."""
+        return False
+
+    def reads(self) -> int:
+        """How often one unit is expected to read the matrix, roughly."""
+        return MANY_READS if self.counts else READS
+
+    def solve(self, ground: Ground, gamma: Array, recipe: Recipe) -> Solution:
+        """The end of the best ascent, refitted."""
+        problem = ground.problem
+        results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
+        best = max(results, key=lambda result: result.value)
+        Z = refit(problem, best.point, recipe.refit, tol=recipe.settings.tol, max_iter=recipe.settings.max_iter)
+        return Solution(Z, gamma, best.value, best)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Penalized(Wish):
+    """Sparsity weighed against variance: γ as a fraction of the largest that is useful, free of the data's scale."""
+
+    def gamma(self, norms: Array, mu: Array) -> Array:
+        """The fraction of the largest useful γ."""
+        return np.asarray(self.levels) * self.family.gamma_max(norms, mu)
+
+    def penalty(self, gamma: Array) -> Penalty:
+        """The penalty at γ."""
+        return self.family.at_gamma(gamma)
+
+    def _lets_all(self, n: int) -> bool:
+        return all(level == 0 for level in self.levels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exact(Wish):
+    """Exactly so many variables: the constrained problem, many starts, exchanges at the end."""
+
+    family: Penalty = field(default_factory=lambda: Cardinality(np.ones(1, np.intp)))
+    counts = True
+
+    def penalty(self, gamma: Array) -> Penalty:
+        """The penalty of so many variables."""
+        return self.family.at_cardinality(np.asarray(self.levels, np.intp))
+
+    def _lets_all(self, n: int) -> bool:
+        return self.family.exchangeable and all(level >= n for level in self.levels)
+
+    def n_starts(self, operator: Operator, block: bool) -> int:
+        """A few for a block, for one unit as many as fit the work."""
+        return BLOCK_STARTS if block else auto_starts(operator)
+
+    def is_costly(self, block: bool) -> bool:
+        """One unit races many starts."""
+        return not block
+
+    def solve(self, ground: Ground, gamma: Array, recipe: Recipe) -> Solution:
+        """Of one unit the best of all ends, each polished; large supports, where that is dear, the best only."""
+        problem = ground.problem
+        if not (problem.is_single and problem.penalty.exchangeable and recipe.refit.powers):
+            return super().solve(ground, gamma, recipe)
+        results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
+        if problem.penalty.most > POLISH_ALL:
+            results = sorted(results, key=lambda result: -result.value)[:1]
+        ends = [polished(problem, result, recipe.settings, recipe.polish) for result in results]
+        Z, value, result = max(ends, key=lambda end: end[1])
+        return Solution(Z, gamma, value, result)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calibrated(Wish):
+    """So many variables by way of a penalty, whose γ is sought."""
+
+    counts = True
+
+    def gamma(self, norms: Array, mu: Array) -> Array:
+        """None yet: zero."""
+        return np.zeros(len(mu))
+
+    def penalty(self, gamma: Array) -> Penalty:
+        """The penalty at γ."""
+        return self.family.at_gamma(gamma)
+
+    def _lets_all(self, n: int) -> bool:
+        return all(level >= n for level in self.levels)
+
+    def is_costly(self, block: bool) -> bool:
+        """Every γ that is tried is an ascent."""
+        return True
+
+    def solve(self, ground: Ground, gamma: Array, recipe: Recipe) -> Solution:
+        """γ by bisection, the rest as for a given γ."""
+        problem, wanted = ground.problem, np.asarray(self.levels, int)
+        largest = problem.penalty.gamma_max(ground.norms, problem.mu)
+        found = calibrate(problem, largest, wanted, recipe.starts(ground)[0], recipe.settings)
+        result, point = found.result, found.result.point
+        Z = refit(found.problem, point, recipe.refit)
+        if np.all(found.active == wanted):
+            return Solution(Z, found.gamma, result.value, result)
+        how = recipe.refit if recipe.refit.powers else AUTOMATIC
+        Z = refit(found.problem, point, how, cut_or_filled(Z, point.C, wanted))
+        return Solution(Z, found.gamma, result.value, result, (CUT_NOTE,))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bounded(Wish):
+    """Loadings with ‖z‖₁ ≤ √s."""
+
+    family: Penalty = field(default_factory=lambda: L1Ball(1.0))
+
+    def penalty(self, gamma: Array) -> Penalty:
+        """The ball of the one unit."""
+        return L1Ball(float(self.levels[0]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AsGiven(Wish):
+    """A penalty of the user's own, at the level it has."""
+
+    def penalty(self, gamma: Array) -> Penalty:
+        """As it is."""
+        return self.family
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Everything `GPower` was asked for.
+
+    Attributes
+    ----------
+    wish : Wish
+        What is sparse, and how much.
+    mu : tuple of float
+        Weights of the units of a block; ones for units found one at a time.
+    block : bool
+        All units at once.
+    n_init : int or None
+        Number of starts; None for as many as the wish is worth.
+    start : Start or None
+        Where to begin instead of at the most promising columns.
+    refit, polish, deflation, regularization
+        As in the estimator.
+    settings : Settings
+        How to ascend.
+    """
+
+    wish: Wish
+    mu: tuple[float, ...] = (1.0,)
+    block: bool = False
+    n_init: int | None = None
+    start: Start | None = None
+    refit: Refit = AUTOMATIC
+    polish: bool = True
+    deflation: str = "projection"
+    regularization: float = 0.0
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def needs_samples(self) -> bool:
+        """Whether the covariance of the data does not do."""
+        return not self.wish.samples.by_gram or (self.start is not None and self.start.in_samples)
+
+    def reads(self) -> int:
+        """How often this recipe is expected to read the matrix, roughly."""
+        return len(self.mu) * self.wish.reads()
+
+    def unit(self, j: int) -> Recipe:
+        """The recipe of component j on its own."""
+        start = None if self.start is None else self.start.unit(j)
+        return replace(self, wish=self.wish.unit(j), mu=(1.0,), start=start)
+
+    def begun_at(self, Z: Array) -> Recipe:
+        """The same recipe begun at given loadings, (n_features, m), where they serve."""
+        return replace(self, start=Near(Z, self.start))
+
+    def among(self, idx: Array) -> Recipe:
+        """The recipe on the columns `idx` alone."""
+        return self if self.start is None else replace(self, start=self.start.among(idx))
+
+    def starts(self, ground: Ground) -> list[Point]:
+        """Where to begin: as was said, else at the most promising columns."""
+        found = [] if self.start is None else self.start.points(ground)
+        block = self.block and len(self.mu) > 1
+        return found or Promising(self.n_init or self.wish.n_starts(ground.problem.operator, block)).points(ground)
