@@ -122,7 +122,7 @@ def loadings(operator: Operator, support: Array) -> Array:
 
 def cheap_bounds(standing: Standing, clock: Clock) -> Iterator[Standing]:
     """Everything but the row bound, one step at a time, until what is known is good enough; Ctrl-C leaves one out."""
-    for step in CHEAP:
+    for step in (_trace, _gershgorin, _eigenvalue, _soft_threshold, _sample_space, _wide):
         if standing.bounds and standing.done(clock):
             return
         begin = time.perf_counter()
@@ -146,6 +146,7 @@ def _eigenvalue(standing: Standing, clock: Clock) -> Bound:
 
 
 def _soft_threshold(standing: Standing, clock: Clock) -> Bound | None:
+    """None where the variables that were left out alone could reach what is known."""
     view, k = standing.view, standing.k
     if k * view.floor >= standing.upper:
         return None
@@ -159,21 +160,11 @@ def _sample_space(standing: Standing, clock: Clock) -> Bound:
 
 
 def _wide(standing: Standing, clock: Clock) -> Bound | None:
+    """None where nothing was left out."""
     if standing.view.floor == 0:
         return None
     bound = wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
     return Bound("soft threshold, all variables", bound)
-
-
-#: Each a bound, or None where it has nothing to say.
-CHEAP: tuple[Callable[[Standing, Clock], Bound | None], ...] = (
-    _trace,
-    _gershgorin,
-    _eigenvalue,
-    _soft_threshold,
-    _sample_space,
-    _wide,
-)
 
 
 def _trace_profile(standing: Standing) -> Array:

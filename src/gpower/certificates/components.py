@@ -83,20 +83,12 @@ def certify(
     loadings, wishes = loadings_of(model), _wishes(model)
     if covariance is None and wishes["covariance"] == "precomputed":
         covariance = "precomputed"
-    operator = checked_operator(
-        X, covariance, center=wishes["center"], scale=wishes["scale"], sample_weight=sample_weight
-    )
+    center, scale = wishes["center"], wishes["scale"]
+    operator = checked_operator(X, covariance, center=center, scale=scale, sample_weight=sample_weight)
     Z = checked_components(loadings, operator.shape[1])
     rule = one_of(wishes["deflation"] if deflation is None else deflation, "deflation", RULES)
-    return certify_components(
-        operator,
-        Z,
-        cardinality=wishes["cardinality"],
-        gamma=wishes["gamma"],
-        deflation=rule,
-        tol=tol,
-        max_time=max_time,
-    )
+    asked = {"cardinality": wishes["cardinality"], "gamma": wishes["gamma"], "deflation": rule}
+    return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
 
 
 def certifiable(model: Any) -> dict[str, Any]:
@@ -224,14 +216,7 @@ def _profile(S: Array) -> Array:
 def _row_bound(S: Array, gamma: float, best: float, clock: Clock) -> float:
     """Rows at the price γ, in the scale of the best bound known."""
     n, scale = S.shape[0], best + gamma
-    problem = RowProblem(S / scale, n, np.zeros(n, bool))
-    found = minimize_rows(
-        problem,
-        first_rows(problem, gamma / scale),
-        target=0.0,
-        clock=clock,
-        smoothings=SMOOTHINGS,
-        steps=STEPS,
-        price=gamma / scale,
-    )
+    price, problem = gamma / scale, RowProblem(S / scale, n, np.zeros(n, bool))
+    rows = first_rows(problem, price)
+    found = minimize_rows(problem, rows, target=0.0, clock=clock, smoothings=SMOOTHINGS, steps=STEPS, price=price)
     return found.bound * scale
