@@ -15,7 +15,7 @@ import threadpoolctl
 
 from benchmarks.datasets import expression, factor_model
 from gpower import Certificate, GPower, best_subset, certify
-from gpower.certificates.clock import Clock
+from gpower.certificates.certificate import Clock
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.datasets import gaussian, load_pitprops
 

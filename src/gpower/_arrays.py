@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+#: Where random numbers come from.
+Seed = int | np.random.RandomState | None
 
 
 def is_device(x: object) -> bool:
@@ -180,3 +182,8 @@ def first_largest(values: Array) -> int:
 def unit_columns(Z: Array) -> Array:
     """Z with non-zero columns scaled to unit norm; zero columns stay zero, and no zero is negative."""
     return Z * beside(Z, reciprocal(np.sqrt(column_sums(Z * Z)))) + 0.0
+
+
+def soft(c: Array, level: float) -> Array:
+    """Soft thresholding, sign(c)(|c| − level)₊."""
+    return np.sign(c) * np.maximum(np.abs(c) - level, 0)

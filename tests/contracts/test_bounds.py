@@ -12,28 +12,22 @@ from hypothesis import strategies as st
 from gpower.certificates.bounds import (
     eigenvalue_profile,
     gershgorin_profile,
+    largest_eigenvalue,
+    largest_sparse_eigenvalue,
     penalized,
+    perron_bound,
+    semidefinite_shift,
     soft_threshold_bound,
     trace_profile,
     with_floor,
 )
-from gpower.certificates.candidates import candidates
-from gpower.certificates.cascade import Cascade
-from gpower.certificates.clock import Clock
-from gpower.certificates.components import certify_component
-from gpower.certificates.eigenvalues import (
-    largest_eigenvalue,
-    largest_sparse_eigenvalue,
-    perron_bound,
-    semidefinite_shift,
-)
-from gpower.certificates.penalty import penalized_bound
-from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows
-from gpower.certificates.sample_space import covering_eigenvalue, sample_space_bound
-from gpower.certificates.screening import screen
+from gpower.certificates.cascade import first_standing
+from gpower.certificates.certificate import Clock
+from gpower.certificates.components import certify_component, penalized_bound
+from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows, screen
 from gpower.certificates.search import Search, assess_by_rows, assess_cheaply
-from gpower.certificates.subset import SubsetSearch
-from gpower.certificates.wide import wide_soft_threshold
+from gpower.certificates.subset import search_subset
+from gpower.certificates.wide import candidates, covering_eigenvalue, sample_space_bound, wide_soft_threshold
 from gpower.operators import as_operator
 
 ROUNDING = 1e-12
@@ -124,7 +118,7 @@ def test_the_penalized_objective_is_bounded(A, seed, share):
     assert covering_eigenvalue(A, x / np.linalg.norm(x), gamma) >= least
     z = component(S, (int(np.argmax(np.diagonal(S))),))
     for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(S, covariance=True)[0]):
-        assert penalized_bound(Cascade(operator, z, 1, 0.0, Clock(60)), gamma) >= least
+        assert penalized_bound(first_standing(operator, z, 1, 0.0), gamma, Clock(60)) >= least
 
 
 @settings(max_examples=100, deadline=None)
@@ -244,9 +238,7 @@ def few_candidates(A, z, k, most, tol):
     try:
         for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(A.T @ A, covariance=True)[0]):
             yield certify_component(operator, z, cardinality=k, tol=tol).upper_bound
-            state = SubsetSearch(operator, k, tol)
-            state.run(60.0, None)
-            yield state.certificate().upper_bound
+            yield search_subset(operator, k, tol, max_time=60.0).certificate().upper_bound
     finally:
         candidates.__defaults__ = few
 

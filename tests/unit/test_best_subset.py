@@ -82,7 +82,7 @@ def test_data_are_centred_and_of_any_width():
 
 
 def test_wide_data_are_searched_on_the_variables_that_can_matter(monkeypatch):
-    from gpower.certificates import candidates as module
+    from gpower.certificates import wide as module
 
     planted = planted_components(40, 200, [6], [15.0], random_state=0)
     whole = best_subset(planted.X, cardinality=6)[1]
@@ -128,6 +128,22 @@ def test_out_of_time_it_says_what_it_proved_and_goes_on_from_there():
     for progress in seen:
         assert progress.incumbent <= progress.bound * (1 + 1e-12)
         assert progress.seconds >= 0
+
+
+def test_a_certificate_stays_what_it_is_when_a_later_call_goes_on_from_it():
+    S = hard()
+    options = {"cardinality": 7, "covariance": "precomputed"}
+    _, stopped = best_subset(S, callback=lambda progress: progress.open > 2, **options)
+    state = stopped.search
+    before = state.progress(0.0)
+    assert before.open > 2
+    first, again = (best_subset(S, resume=stopped, **options)[1] for _ in range(2))
+    after = state.progress(0.0)
+    assert (after.bound, after.incumbent, after.open) == (before.bound, before.incumbent, before.open)
+    assert stopped.nodes == state.nodes < first.nodes == again.nodes
+    assert first.optimal
+    assert (first.value, first.upper_bound) == (again.value, again.upper_bound)
+    assert first.seconds > stopped.seconds
 
 
 def test_the_progress_never_worsens():

@@ -1,6 +1,7 @@
 """Certificates of fitted models: what is certified, against which matrix, and that it is said honestly."""
 
 import signal
+import tracemalloc
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from gpower import Certificate, GPower, certify
 from gpower.certificates import certify_component, certify_components
-from gpower.certificates.clock import Clock
+from gpower.certificates.certificate import Clock
+from gpower.certificates.door import checked_operator
 from gpower.certificates.rows import RowDual, RowProblem, first_rows, minimize_rows
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression, planted_components
 from gpower.deflation import deflate
@@ -99,6 +101,26 @@ def test_data_sparse_data_and_their_covariance_agree():
         assert best * (1 - 1e-5) <= certificate.upper_bound <= best * 1.01
 
 
+@pytest.mark.parametrize("container", [np.asarray, np.asfortranarray, sp.csr_array])
+def test_data_in_double_precision_are_read_where_they_are(container):
+    X = container(gaussian(200, 5000, random_state=0))
+    tracemalloc.start()
+    try:
+        checked_operator(X, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.5 * 8 * X.size
+
+
+def test_what_is_read_in_place_is_not_written_to():
+    X = gaussian(30, 8, random_state=0)
+    for options, given in (({}, X), ({"scale": True}, X), ({"covariance": "precomputed"}, np.cov(X.T))):
+        given.setflags(write=False)
+        model = GPower(2, cardinality=3, **options).fit(given)
+        assert all(certificate.optimal for certificate in certify(model, given, tol=0.1))
+
+
 def test_a_covariance_in_single_precision_and_one_that_is_a_little_indefinite_are_certified():
     rounded = PITPROPS.astype(np.float32)
     model = GPower(1, cardinality=4, covariance="precomputed").fit(rounded)
@@ -147,7 +169,7 @@ def test_a_strong_factor_makes_the_penalized_solution_provably_the_best():
 
 
 def test_wide_data_are_certified_without_their_covariance(monkeypatch):
-    from gpower.certificates import candidates as module
+    from gpower.certificates import wide as module
 
     planted = planted_components(40, 300, [6], [15.0], random_state=0)
     model = GPower(1, cardinality=6).fit(planted.X)

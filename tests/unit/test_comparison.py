@@ -1,6 +1,7 @@
 """All methods at equal cardinality, by one ruler."""
 
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 
 from gpower import GPower, compare
 from gpower.baselines import SPCA, Thresholding
+from gpower.baselines.base import Baseline, Unit, keep_largest, one_by_one
 from gpower.comparison import METHODS
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import plot_comparison
@@ -81,6 +83,38 @@ def test_warnings_of_a_method_are_its_note():
     rank_one = np.outer(np.arange(8.0), np.arange(1.0, 7.0))
     entry = compare(rank_one, n_components=2, cardinality=6, methods=["greedy"])["greedy"]
     assert "no active variable" in entry.note
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LargestVariances(Baseline):
+    """A toy: loadings in proportion to the deviations of the variables that vary most."""
+
+    power: float = 1.0
+
+    def _extract(self, task):
+        return one_by_one(task, "projection", self._unit)
+
+    def _unit(self, task):
+        return Unit(keep_largest(task.operator.column_norms[:, None] ** self.power, [task.wanted[task.j]]))
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_a_method_of_one_s_own_takes_part_with_a_few_lines(monkeypatch, power):
+    monkeypatch.setitem(METHODS, "toy", (LargestVariances, {"power": power}))
+    entry = compare(X, n_components=2, cardinality=(8, 6), methods=["toy"])["toy"]
+    assert (entry.cardinality, entry.note) == ((8, 6), "")
+    assert 0 < entry.adjusted_variance <= entry.variance < 1
+    deviations = X.std(axis=0)
+    first = entry.model.components_[0]
+    largest = np.argsort(-deviations)[:8]
+    assert set(np.flatnonzero(first)) == set(largest)
+    np.testing.assert_allclose(
+        first[largest] / first[largest[0]], (deviations[largest] / deviations[largest[0]]) ** power
+    )
+    refitted = compare(X, n_components=2, cardinality=(8, 6), methods=["toy"], refit=True)["toy"]
+    assert refitted.variance > entry.variance
+    with pytest.raises(ValueError, match="cardinality=0: a component uses between 1"):
+        LargestVariances(cardinality=0).fit(X)
 
 
 def test_mistakes_are_told_once_and_not_in_every_row():

@@ -6,13 +6,14 @@ A method is one file with one class; the class says how loadings are found, ever
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gpower._arrays import Array, orient, reciprocal, unit_columns
+from gpower.ascent import AscentResult
 from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.extraction import Extraction
@@ -31,6 +32,9 @@ from gpower.recipes import Recipe
 COVARIANCE_UP_TO = 2000
 #: Words that a baseline shares with GPower but that mean something else there.
 OWN_WORDS = ("refit", "n_init")
+#: What a user gives for all components, or for each of them.
+Counts = int | Sequence[int] | None
+Levels = float | Sequence[float] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +50,17 @@ class Unit:
     gamma: float = np.nan
     objective: float = np.nan
     gap: float = np.nan
-    kept: dict[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, end: AscentResult, Z: Array, **more: Any) -> Unit:
+        """The loadings Z at the end of an ascent, whose gap is worked out here."""
+        return cls(Z, end.n_iter, end.converged, objective=end.value, gap=end.gap, **more)
+
+    def size(self) -> int:
+        """Number of non-zero loadings."""
+        return int(np.count_nonzero(self.Z))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +70,7 @@ class Task:
     Attributes
     ----------
     operator : Operator
-        The matrix A.
+        The matrix A; for one component at a time less the earlier ones.
     degrees : float
         AᵀA over this is the covariance.
     recipe : Recipe
@@ -65,6 +78,8 @@ class Task:
     wanted : list of int, or None
         Number of variables of each component, where the user gave it.
     rng : RandomState
+    earlier : ndarray of shape (n_features, j)
+        Components found before this one.
     """
 
     operator: Operator
@@ -72,32 +87,49 @@ class Task:
     recipe: Recipe
     wanted: list[int] | None
     rng: np.random.RandomState
+    earlier: Array
 
     @property
     def m(self) -> int:
         """Number of components."""
         return len(self.recipe.mu)
 
+    @property
+    def j(self) -> int:
+        """Which component comes next."""
+        return self.earlier.shape[1]
 
+    def after(self, unit: Unit, rule: str) -> Task:
+        """The task of the next component, this one being removed."""
+        operator = deflate(self.operator, unit.Z[:, 0], rule) if self.j + 1 < self.m else self.operator
+        return replace(self, operator=operator, earlier=np.hstack([self.earlier, unit.Z]))
+
+
+@dataclass(eq=False, repr=False)
 class Baseline(SparsePCAEstimator, ABC):
-    """A published method behind the estimator of the library: the same input, attributes, checks and warnings."""
+    """A published method behind the estimator of the library: the same input, attributes, checks and warnings.
 
-    n_components: int
-    cardinality: Any
-    covariance: str | None
-    refit: bool
-    explained_variance_: Array
-    explained_variance_ratio_: Array
+    A method is a data class of this one: its fields are the parameters, beside those that all methods have.
+    """
+
+    n_components: int = 2
+    _: KW_ONLY
+    cardinality: Counts = None
+    covariance: str | None = None
+    center: bool = True
+    scale: bool = False
+    refit: bool = False
+
     #: Parameter that may be too large for any variable to be active; it excludes a cardinality.
-    _sparsity_word: str | None = "gamma"
+    _sparsity_word: ClassVar[str | None] = None
     #: Whether adjusted variances take the components in their own order, not by decreasing variance.
-    _in_order = False
+    _in_order: ClassVar[bool] = False
     #: Whether the class itself says why a component has fewer variables than asked for.
-    _explains_short = False
+    _explains_short: ClassVar[bool] = False
     #: Whether the covariance may not stand in for tall data.
-    _needs_samples = False
+    _needs_samples: ClassVar[bool] = False
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Find the components of X.
 
         Parameters
@@ -117,21 +149,14 @@ class Baseline(SparsePCAEstimator, ABC):
         self._check(table.shape)
         reduce = table.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
         prepared = table.prepared(sample_weight, [recipe], reduce=reduce)
-        operator, moments = prepared.operator, prepared.moments
-        rng = random_source(self.get_params().get("random_state"))
-        wanted = None if self.cardinality is None else [int(k) for k in recipe.wish.levels]
-        units = self._extract(Task(operator, moments.degrees, recipe, wanted, rng))
+        operator, degrees = prepared.operator, prepared.moments.degrees
+        units = self._extract(self._task(operator, degrees, recipe))
         found = _joined(units)
         Z = refitted(operator, found.Z) if self.refit else found.Z
         attributes, own_variance = fitted_attributes(prepared, replace(found, Z=orient(Z)))
-        self.__dict__.update(attributes)
         if self._in_order:
-            gram = score_gram(operator, self.components_.T)
-            self.explained_variance_ = adjusted_variances(gram, in_order=True) / moments.degrees
-            self.explained_variance_ratio_ = self.explained_variance_ * reciprocal(
-                np.array(operator.total_variance / moments.degrees)
-            )
-        self._keep(units)
+            attributes |= _in_own_order(operator, attributes["components_"].T, degrees)
+        self.__dict__.update(attributes | _kept(units))
         tell([*notices(self, prepared.constant, own_variance), *((note, UserWarning) for note in found.notes)])
         return self
 
@@ -146,11 +171,17 @@ class Baseline(SparsePCAEstimator, ABC):
 
     def _exclude_cardinality(self, word: str) -> None:
         """Refuse a cardinality beside another parameter that fixes the sparsity."""
-        if self.cardinality is not None and getattr(self, word) is not None:
+        if self.cardinality is not None and self.get_params()[word] is not None:
             raise ValueError(
                 f"cardinality and {word} are set together, but each of them fixes the sparsity; "
                 "keep one and leave the other None."
             )
+
+    def _task(self, operator: Operator, degrees: float, recipe: Recipe) -> Task:
+        """What there is to do, before the first component."""
+        rng = random_source(self.get_params().get("random_state"))
+        wanted = None if self.cardinality is None else [int(k) for k in recipe.wish.levels]
+        return Task(operator, degrees, recipe, wanted, rng, np.zeros((operator.shape[1], 0)))
 
     def _check(self, shape: tuple[int, int]) -> None:
         """Refuse parameters of the method's own."""
@@ -159,18 +190,14 @@ class Baseline(SparsePCAEstimator, ABC):
     def _extract(self, task: Task) -> list[Unit]:
         """The components, one unit each, or a single unit with all of them."""
 
-    def _keep(self, units: list[Unit]) -> None:
-        """Store the attributes of the method's own, one entry per component."""
-        for name in units[0].kept:
-            setattr(self, name, _stacked([np.asarray(unit.kept[name]) for unit in units]))
 
-
-def one_by_one(task: Task, rule: str, find: Callable[[Operator, int], Unit]) -> list[Unit]:
-    """A component at a time, each from the matrix less the earlier ones."""
-    operator, units = task.operator, []
-    for j in range(task.m):
-        units.append(find(operator, j))
-        operator = deflate(operator, units[-1].Z[:, 0], rule) if j + 1 < task.m else operator
+def one_by_one(task: Task, rule: str, find: Callable[[Task], Unit], **nothing: Array) -> list[Unit]:
+    """Component after component, each from the matrix less the earlier ones; `nothing` is kept of those without any."""
+    units: list[Unit] = []
+    none = Unit(np.zeros((task.operator.shape[1], 1), task.operator.dtype), kept=nothing)
+    while len(units) < task.m:
+        units.append(find(task) if task.operator.column_norms.any() else none)
+        task = task.after(units[-1], rule)
     return units
 
 
@@ -204,6 +231,18 @@ def _joined(units: list[Unit]) -> Extraction:
         converged=np.array([unit.converged for unit in units]),
         notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
     )
+
+
+def _in_own_order(operator: Operator, Z: Array, degrees: float) -> dict[str, Array]:
+    """Adjusted variances of the components in their own order, and as shares of the variance of the data."""
+    variances = adjusted_variances(score_gram(operator, Z), in_order=True) / degrees
+    share = reciprocal(np.array(operator.total_variance / degrees))
+    return {"explained_variance_": variances, "explained_variance_ratio_": variances * share}
+
+
+def _kept(units: list[Unit]) -> dict[str, Array]:
+    """The attributes of the method's own, one entry per component."""
+    return {name: _stacked([unit.kept[name] for unit in units]) for name in units[0].kept}
 
 
 def _stacked(rows: list[Array]) -> Array:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
 from gpower.baselines.semidefinite import relax
-from gpower.operators import Operator
 
 #: Most variables: every step is an eigendecomposition of all of them.
 UP_TO = 500
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DSPCA(Baseline):
     """The leading direction of the semidefinite relaxation, cut to its largest loadings; and a proven upper bound.
 
@@ -61,30 +61,9 @@ class DSPCA(Baseline):
     True
     """
 
-    _sparsity_word = None
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinality: Any = None,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        deflation: str = "projection",
-        refit: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 2000,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinality = cardinality
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.deflation = deflation
-        self.refit = refit
-        self.tol = tol
-        self.max_iter = max_iter
+    deflation: str = "projection"
+    tol: float = 1e-4
+    max_iter: int = 2000
 
     def _check(self, shape: tuple[int, int]) -> None:
         if shape[1] > UP_TO:
@@ -94,14 +73,12 @@ class DSPCA(Baseline):
             )
 
     def _extract(self, task: Task) -> list[Unit]:
-        default = max(1, -(-task.operator.shape[1] // 5))
-        wanted = task.wanted or [default] * task.m
-        return one_by_one(task, self.deflation, lambda operator, j: self._unit(operator, task, wanted[j]))
+        return one_by_one(task, self.deflation, self._unit, upper_bound_=np.zeros(1))
 
-    def _unit(self, operator: Operator, task: Task, k: int) -> Unit:
-        S = operator.gram(np.arange(operator.shape[1])).astype(np.float64)
-        if not operator.column_norms.any():
-            return Unit(np.zeros((S.shape[0], 1), operator.dtype), kept={"upper_bound_": np.zeros(1)})
+    def _unit(self, task: Task) -> Unit:
+        operator, n = task.operator, task.operator.shape[1]
+        k = task.wanted[task.j] if task.wanted else max(1, -(-n // 5))
+        S = operator.gram(np.arange(n)).astype(np.float64)
         found = relax(S, k, tol=task.recipe.settings.tol, max_iter=task.recipe.settings.max_iter)
         _, V = np.linalg.eigh(found.X)
         Z = keep_largest(np.where(operator.column_norms[:, None] > 0, V[:, -1:], 0), [k]).astype(operator.dtype)

@@ -8,12 +8,11 @@ borders it, removing one deletes a row and a column, and the largest eigenvalue 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpower._arrays import Array, first_largest
-from gpower.baselines.base import Baseline, Task, Unit, one_by_one
+from gpower.baselines.base import Baseline, Levels, Task, Unit, one_by_one
 from gpower.operators import Operator
 from gpower.parameters import one_of
 from gpower.postprocess import fill_unit
@@ -24,6 +23,7 @@ BACKWARD_UP_TO = 1000
 NEWTON_STEPS, HALVINGS = 60, 60
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Greedy(Baseline):
     """Variables chosen one at a time, each the one that raises the variance of the component most.
 
@@ -80,30 +80,12 @@ class Greedy(Baseline):
     ([0, 1, 8, 9], [1.0, 1.954, 2.475, 2.937])
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinality: Any = None,
-        gamma: Any = None,
-        search: str = "full",
-        backward: bool = False,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        deflation: str = "projection",
-        refit: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinality = cardinality
-        self.gamma = gamma
-        self.search = search
-        self.backward = backward
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.deflation = deflation
-        self.refit = refit
+    gamma: Levels = None
+    search: str = "full"
+    backward: bool = False
+    deflation: str = "projection"
+
+    _sparsity_word = "gamma"
 
     def _check(self, shape: tuple[int, int]) -> None:
         one_of(self.search, "search", ("full", "approximate"))
@@ -114,13 +96,11 @@ class Greedy(Baseline):
             )
 
     def _extract(self, task: Task) -> list[Unit]:
-        return one_by_one(task, self.deflation, lambda operator, j: self._unit(operator, task, j))
+        empty = np.zeros((1, 0))
+        return one_by_one(task, self.deflation, self._unit, order_=empty.astype(int), path_variance_=empty)
 
-    def _unit(self, operator: Operator, task: Task, j: int) -> Unit:
-        norms = operator.column_norms
-        if not norms.any():
-            empty = {"order_": np.zeros((1, 0), int), "path_variance_": np.zeros((1, 0))}
-            return Unit(np.zeros((norms.size, 1), operator.dtype), kept=empty)
+    def _unit(self, task: Task) -> Unit:
+        operator, norms, j = task.operator, task.operator.column_norms, task.j
         gamma = np.nan if task.wanted else float(task.recipe.wish.levels[j]) * float(norms.max()) ** 2
         most = task.wanted[j] if task.wanted else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
         path = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.ascent import AscentResult
 
 #: Bisections before the nearest number has to do.
 MOST = 24
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """Where the ascent at one level ended, and the loadings there."""
+
+    level: float
+    result: AscentResult
+    Z: Array
+
+    def size(self) -> int:
+        """Number of non-zero loadings."""
+        return int(np.count_nonzero(self.Z))
 
 
 def bisected(

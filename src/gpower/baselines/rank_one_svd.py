@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array
-from gpower.ascent import AscentResult
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
-from gpower.baselines.levels import bisected
+from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest, one_by_one
+from gpower.baselines.levels import End, bisected
 from gpower.calibration import at_gamma
 from gpower.leading import leading_components
-from gpower.operators import Operator
 from gpower.working_set import ascend
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RankOneSVD(Baseline):
     """Sparse loadings of the best rank-one approximation: soft or hard thresholding inside the power iteration.
 
@@ -67,41 +64,21 @@ class RankOneSVD(Baseline):
     array([2.883])
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        penalty: str = "l1",
-        cardinality: Any = None,
-        gamma: Any = None,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        deflation: str = "projection",
-        refit: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-    ) -> None:
-        self.n_components = n_components
-        self.penalty = penalty
-        self.cardinality = cardinality
-        self.gamma = gamma
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.deflation = deflation
-        self.refit = refit
-        self.tol = tol
-        self.max_iter = max_iter
+    penalty: str = "l1"
+    gamma: Levels = None
+    deflation: str = "projection"
+    tol: float = 1e-4
+    max_iter: int = 1000
+
+    _sparsity_word = "gamma"
 
     def _extract(self, task: Task) -> list[Unit]:
-        return one_by_one(task, self.deflation, lambda operator, j: self._unit(operator, task, j))
+        return one_by_one(task, self.deflation, self._unit)
 
-    def _unit(self, operator: Operator, task: Task, j: int) -> Unit:
+    def _unit(self, task: Task) -> Unit:
         """An ascent from the first principal component; gamma calibrated where a cardinality is wanted of ℓ1."""
-        if not operator.column_norms.any():
-            return Unit(np.zeros((operator.shape[1], 1), operator.dtype))
-        wish, norms = task.recipe.wish.unit(j), operator.column_norms
+        operator, norms = task.operator, task.operator.column_norms
+        wish = task.recipe.wish.unit(task.j)
         problem, gamma = wish.problem(operator, norms, np.ones(1)), wish.gamma(norms, np.ones(1))
         first, _ = leading_components(operator, 1)
         start = problem.feasible_set.point(operator.combine(first.astype(operator.dtype)))
@@ -113,25 +90,11 @@ class RankOneSVD(Baseline):
 
         largest = float(problem.penalty.gamma_max(norms, np.ones(1))[0])
         if not (wish.counts and np.isfinite(largest)):
-            return solve(float(gamma[0])).as_unit()
+            end = solve(float(gamma[0]))
+            return Unit.of(end.result, end.Z, gamma=end.level)
         k = int(wish.levels[0])
-        end = bisected(solve, lambda end: int(np.count_nonzero(end.Z)), largest, 0.0, k, densest=True)
-        active = int(np.count_nonzero(end.Z))
-        if active == k:
-            return end.as_unit()
-        note = f"No gamma gives exactly {k} variables; of {active} the largest loadings were kept."
-        return replace(end, Z=keep_largest(end.Z, [k])).as_unit(note)
-
-
-@dataclass(frozen=True, eq=False)
-class End:
-    """Where the ascent at one gamma ended."""
-
-    gamma: float
-    result: AscentResult
-    Z: Array
-
-    def as_unit(self, *notes: str) -> Unit:
-        """The component, as the base class takes it."""
-        found = self.result
-        return Unit(self.Z, found.n_iter, found.converged, self.gamma, found.value, found.gap, notes=notes)
+        end = bisected(solve, End.size, largest, 0.0, k, densest=True)
+        if end.size() == k:
+            return Unit.of(end.result, end.Z, gamma=end.level)
+        note = f"No gamma gives exactly {k} variables; of {end.size()} the largest loadings were kept."
+        return Unit.of(end.result, keep_largest(end.Z, [k]), gamma=end.level, notes=(note,))

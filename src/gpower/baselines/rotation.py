@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array, polar, unit_columns
+from gpower._arrays import Array, Seed, polar, unit_columns
 from gpower.ascent import AscentResult, maximize
 from gpower.baselines.base import Baseline, Task, Unit
 from gpower.baselines.thresholding import check_threshold, truncated
@@ -20,8 +19,11 @@ from gpower.postprocess import AtRest
 
 #: Power of the eigenvalue that the squared length of a loading vector gets before rotation.
 LENGTHS = {"unit": 0.0, "variance": 1.0, "whitened": -1.0}
+#: Weight of the subtracted term of `Orthomax`.
+CRITERIA = {"varimax": 1.0, "quartimax": 0.0}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RotatedPCA(Baseline):
     """The leading principal components, rotated towards loadings that are either large or small.
 
@@ -75,42 +77,19 @@ class RotatedPCA(Baseline):
     87.0
     """
 
-    _sparsity_word = "threshold"
+    threshold: float | None = None
+    criterion: str = "varimax"
+    normalization: str = "unit"
+    n_init: int = 8
+    tol: float = 1e-10
+    max_iter: int = 5000
+    random_state: Seed = None
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinality: Any = None,
-        threshold: float | None = None,
-        criterion: str = "varimax",
-        normalization: str = "unit",
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        refit: bool = False,
-        n_init: int = 8,
-        tol: float = 1e-10,
-        max_iter: int = 5000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinality = cardinality
-        self.threshold = threshold
-        self.criterion = criterion
-        self.normalization = normalization
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.refit = refit
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _sparsity_word = "threshold"
 
     def _check(self, shape: tuple[int, int]) -> None:
         check_threshold(self.threshold)
-        one_of(self.criterion, "criterion", ("varimax", "quartimax"))
+        one_of(self.criterion, "criterion", tuple(CRITERIA))
         one_of(self.normalization, "normalization", tuple(LENGTHS))
         whole(self.n_init, "n_init", 1)
 
@@ -128,11 +107,11 @@ class RotatedPCA(Baseline):
         R[:, used] = R[:, used[order]]
         Z = np.pad(Z[:, order], ((0, 0), (0, task.m - used.size)))
         Z = truncated(Z, task.wanted, self.threshold or 0.0)
-        return [Unit(Z, best.n_iter, best.converged, objective=best.value, gap=best.gap, kept={"rotation_": R})]
+        return [Unit.of(best, Z, kept={"rotation_": R})]
 
     def _rotation(self, L: Array, task: Task) -> AscentResult:
         """The best end of an ascent from no rotation and from random ones."""
-        objective, m = Orthomax(L, 1.0 if self.criterion == "varimax" else 0.0), L.shape[1]
+        objective, m = Orthomax(L, CRITERIA[self.criterion]), L.shape[1]
         starts = [np.eye(m)] + [polar(task.rng.standard_normal((m, m))) for _ in range(self.n_init - 1 if m > 1 else 0)]
         settings = task.recipe.settings
         ends = (

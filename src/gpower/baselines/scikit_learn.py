@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.decomposition import SparsePCA
 from sklearn.exceptions import ConvergenceWarning
 
-from gpower._arrays import Array, unit_columns
+from gpower._arrays import Array, Seed, unit_columns
 from gpower.baselines.base import Baseline, Task, Unit
 from gpower.baselines.levels import bisected
 from gpower.operators.base import Operator
@@ -24,6 +24,7 @@ ONE_ALPHA = (
 SMALLEST = 1e-6
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ScikitLearnSparsePCA(Baseline):
     """`sklearn.decomposition.SparsePCA`: dictionary learning with an ℓ1 penalty on the loadings.
 
@@ -69,34 +70,14 @@ class ScikitLearnSparsePCA(Baseline):
     6
     """
 
+    alpha: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 1000
+    random_state: Seed = None
+
     _sparsity_word = "alpha"
     _needs_samples = True
     _explains_short = True
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinality: Any = None,
-        alpha: float | None = None,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        refit: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinality = cardinality
-        self.alpha = alpha
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.refit = refit
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
 
     def _check(self, shape: tuple[int, int]) -> None:
         if self.alpha is not None:
@@ -107,23 +88,21 @@ class ScikitLearnSparsePCA(Baseline):
     def _extract(self, task: Task) -> list[Unit]:
         A = _samples(task.operator, centred=bool(self.center))
         if task.wanted is None:
-            end = self._solve(A, task, 1.0 if self.alpha is None else float(self.alpha))
+            unit = self._solve(A, task, 1.0 if self.alpha is None else float(self.alpha))
         else:
             total = sum(task.wanted)
             largest = float(task.operator.column_norms.max())
-            end = bisected(lambda alpha: self._solve(A, task, alpha), _size, largest, SMALLEST * largest, total)
-            end = replace(end, Z=_largest_of_all(end.Z, total))
-        uneven = task.wanted is not None and np.any(np.count_nonzero(end.Z, axis=0) != task.wanted)
-        notes = (ONE_ALPHA,) if uneven else ()
-        kept = {"alpha_": np.full(task.m, end.alpha)}
-        return [Unit(end.Z.astype(task.operator.dtype), end.n_iter, end.n_iter < self.max_iter, kept=kept, notes=notes)]
+            unit = bisected(lambda alpha: self._solve(A, task, alpha), Unit.size, largest, SMALLEST * largest, total)
+            unit = replace(unit, Z=_largest_of_all(unit.Z, total))
+        uneven = task.wanted is not None and np.any(np.count_nonzero(unit.Z, axis=0) != task.wanted)
+        return [replace(unit, Z=unit.Z.astype(task.operator.dtype), notes=(ONE_ALPHA,) if uneven else ())]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
 
-    def _solve(self, A: Array, task: Task, alpha: float) -> End:
+    def _solve(self, A: Array, task: Task, alpha: float) -> Unit:
         """scikit-learn's answer at one penalty."""
         model = SparsePCA(
             task.m, alpha=alpha, method="cd", tol=self.tol, max_iter=self.max_iter, random_state=self.random_state or 0
@@ -131,20 +110,8 @@ class ScikitLearnSparsePCA(Baseline):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # of single regressions
             model.fit(A)
-        return End(alpha, unit_columns(model.components_.T), int(model.n_iter_))
-
-
-@dataclass(frozen=True, eq=False)
-class End:
-    """Loadings at one penalty."""
-
-    alpha: float
-    Z: Array
-    n_iter: int
-
-
-def _size(end: End) -> int:
-    return int(np.count_nonzero(end.Z))
+        Z, n_iter = unit_columns(model.components_.T), int(model.n_iter_)
+        return Unit(Z, n_iter, n_iter < self.max_iter, kept={"alpha_": np.full(task.m, alpha)})
 
 
 def _samples(operator: Operator, centred: bool) -> Array:

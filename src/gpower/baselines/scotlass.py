@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
-from gpower._arrays import Array, unit_columns
-from gpower.ascent import AscentResult
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest
-from gpower.baselines.levels import bisected
-from gpower.deflation import deflate
+from gpower._arrays import Array, Seed, soft, unit_columns
+from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest, one_by_one
+from gpower.baselines.levels import End, bisected
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
 from gpower.leading import leading_components
@@ -30,6 +27,7 @@ BISECTIONS = 12
 VANISHED = 1e-6
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SCoTLASS(Baseline):
     """Orthogonal loadings of the most variance whose absolute values sum to at most t.
 
@@ -81,34 +79,11 @@ class SCoTLASS(Baseline):
     0.0
     """
 
-    _sparsity_word = None
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinality: Any = None,
-        t: Any = None,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        refit: bool = False,
-        n_init: int = 4,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinality = cardinality
-        self.t = t
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.refit = refit
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    t: Levels = None
+    n_init: int = 4
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Seed = None
 
     def _check(self, shape: tuple[int, int]) -> None:
         self._exclude_cardinality("t")
@@ -118,20 +93,14 @@ class SCoTLASS(Baseline):
 
     def _extract(self, task: Task) -> list[Unit]:
         bounds = self.t if self.t is not None else max(1.0, 0.5 * float(np.sqrt(task.operator.shape[1])))
-        units: list[Unit] = []
-        rest = task.operator
-        for t in per_unit(bounds, "t", task.m):
-            earlier = np.hstack([np.zeros((rest.shape[1], 0)), *(unit.Z for unit in units)])
-            units.append(self._unit(task, rest, earlier, float(t)))
-            rest = deflate(rest, units[-1].Z[:, 0], "orthogonalized")
-        return units
+        t = per_unit(bounds, "t", task.m)
+        none = np.array([np.nan])
+        return one_by_one(task, "orthogonalized", lambda rest: self._unit(task, rest, float(t[rest.j])), t_=none)
 
-    def _unit(self, task: Task, rest: Operator, earlier: Array, t: float) -> Unit:
-        """The next component; `rest` is the matrix outside the span of the earlier ones, where starts come from."""
-        if not rest.column_norms.any():
-            return Unit(np.zeros((rest.shape[1], 1), rest.dtype), kept={"t_": np.array([np.nan])})
-        starts = self._starts(task, rest)
-        first = starts[0]
+    def _unit(self, task: Task, rest: Task, t: float) -> Unit:
+        """The next component; `rest` has the matrix outside the span of the earlier ones, where starts come from."""
+        starts = self._starts(task, rest.operator)
+        first, earlier = starts[0], rest.earlier
 
         def solve(s: float) -> End:
             problem = Problem(task.operator, OrthogonalL1Ball(s, earlier), np.ones(1, task.operator.dtype))
@@ -142,19 +111,12 @@ class SCoTLASS(Baseline):
 
         if task.wanted is None:
             end = solve(t**2)
-        else:
-            k = task.wanted[earlier.shape[1]]
-            end = bisected(
-                solve, lambda end: int(np.count_nonzero(end.Z)), 1.0, float(k), k, most=BISECTIONS, densest=True
-            )
-        Z, exact = end.Z, task.wanted is None or np.count_nonzero(end.Z) == k
-        Z = orthogonalized(Z, earlier) if exact else keep_largest(Z, [k])
-        result = end.result
-        bound = float(np.sqrt(end.s))
-        if task.wanted is not None:  # making it orthogonal may have lengthened it a little
-            bound = max(bound, float(np.sum(np.abs(Z), dtype=np.float64)))
-        kept = {"t_": np.array([bound])}
-        return Unit(Z, result.n_iter, result.converged, objective=result.value, gap=result.gap, kept=kept)
+            return Unit.of(end.result, orthogonalized(end.Z, earlier), kept={"t_": np.sqrt([end.level])})
+        k = task.wanted[rest.j]
+        end = bisected(solve, End.size, 1.0, float(k), k, most=BISECTIONS, densest=True)
+        Z = orthogonalized(end.Z, earlier) if end.size() == k else keep_largest(end.Z, [k])
+        lengthened = np.sum(np.abs(Z), dtype=np.float64)  # a little, by making it orthogonal
+        return Unit.of(end.result, Z, kept={"t_": np.maximum(np.sqrt([end.level]), lengthened)})
 
     def _starts(self, task: Task, rest: Operator) -> list[Point]:
         """The first principal component of what is left, and its most promising columns."""
@@ -166,15 +128,6 @@ class SCoTLASS(Baseline):
             columns = unit_starts(problem, norms, min(self.n_init - 1, int(np.count_nonzero(norms))), task.rng)
             starts += [columns.column(j) for j in range(columns.C.shape[1])]
         return starts
-
-
-@dataclass(frozen=True, eq=False)
-class End:
-    """Where the ascents at a bound ‖z‖₁ ≤ √s ended."""
-
-    s: float
-    result: AscentResult
-    Z: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,11 +247,6 @@ class OrthogonalL1Ball(L1Ball):
         far = max(float(np.max(np.abs(gradient))), 1e-12)
         damping = far * np.trace(squares) / u.size * np.eye(u.size)
         return length + bound * float(u[0]), gradient, (squares - np.outer(slopes, slopes) + damping) / length
-
-
-def soft(c: Array, level: float) -> Array:
-    """S_λ(c) = sign(c)(|c| − λ)₊."""
-    return np.sign(c) * np.maximum(np.abs(c) - level, 0)
 
 
 def orthogonalized(Z: Array, earlier: Array) -> Array:

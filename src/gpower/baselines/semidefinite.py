@@ -10,7 +10,7 @@ the variance of any component of k variables, whatever W; the multipliers of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as sla
@@ -75,9 +75,9 @@ def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relax
     scale = float(np.max(np.abs(S)))
     if scale == 0:
         return Relaxation(np.eye(S.shape[0]) / S.shape[0], 0.0, 0.0, 0, True)
-    S = S / scale
-    state = _start(S, k)
-    upper = dual_bound(S, np.zeros_like(S), k)
+    S, zero = S / scale, np.zeros_like(S)
+    state = _State(zero, zero, zero, step=float(k))  # entries of X are of the order of 1/k
+    upper = dual_bound(S, zero, k)
     for n_iter in range(1, max_iter + 1):
         state = _step(S, k, state)
         if n_iter % BALANCE == 0:
@@ -116,14 +116,9 @@ class _State:
     Y: Array
     U: Array
     step: float
-    rank: int
+    rank: int = FEW
     primal: float = 0.0
     dual: float = 0.0
-
-
-def _start(S: Array, k: int) -> _State:
-    zero = np.zeros_like(S)
-    return _State(zero, zero, zero, step=float(k), rank=FEW)  # entries of X are of the order of 1/k
 
 
 def _step(S: Array, k: int, state: _State) -> _State:
@@ -139,13 +134,12 @@ def _step(S: Array, k: int, state: _State) -> _State:
 
 def _balanced(state: _State) -> _State:
     """A step size that keeps both residuals of the same order."""
+    factor = 1.0
     if state.primal > UNEVEN * state.dual:
         factor = CHANGE
     elif state.dual > UNEVEN * state.primal:
         factor = 1 / CHANGE
-    else:
-        return state
-    return _State(state.X, state.Y, state.U / factor, state.step * factor, state.rank, state.primal, state.dual)
+    return replace(state, U=state.U / factor, step=state.step * factor)
 
 
 def spectraplex_projection(M: Array, rank: int = FEW) -> tuple[Array, int]:

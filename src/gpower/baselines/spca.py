@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array, polar, unit_columns
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest
+from gpower._arrays import Array, polar, soft, unit_columns
+from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest
 from gpower.baselines.elastic_net import elastic_net, elastic_net_of_size
 from gpower.leading import leading_components
 from gpower.operators import Operator
@@ -25,6 +25,7 @@ DEFAULT_SHARE = 0.1
 Regression = Callable[[Array], tuple[Array, Array]]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SPCA(Baseline):
     """Principal components as regressions with an elastic net.
 
@@ -81,34 +82,14 @@ class SPCA(Baseline):
     [28.0, 14.0, 13.3, 7.4, 6.8, 6.2]
     """
 
+    l1: Levels = None
+    ridge: float = 1e-6
+    tol: float = 1e-3
+    max_iter: int = 1000
+
     _sparsity_word = "l1"
     _in_order = True
     _explains_short = True
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        l1: Any = None,
-        ridge: float = 1e-6,
-        cardinality: Any = None,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        refit: bool = False,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-    ) -> None:
-        self.n_components = n_components
-        self.l1 = l1
-        self.ridge = ridge
-        self.cardinality = cardinality
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.refit = refit
-        self.tol = tol
-        self.max_iter = max_iter
 
     def _check(self, shape: tuple[int, int]) -> None:
         if self.l1 is not None:
@@ -179,7 +160,7 @@ class SPCA(Baseline):
             return np.zeros_like(c), 0.0
         if gram is None:
             level = weights[j] / 2 if task.wanted is None else _next_largest(np.abs(c), task.wanted[j])
-            return np.sign(c) * np.maximum(np.abs(c) - level, 0), 2 * level
+            return soft(c, level), 2 * level
         if task.wanted is None:
             return elastic_net(gram, c, weights[j]), float(weights[j])
         return elastic_net_of_size(gram, c, task.wanted[j])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gpower.leading import leading_components
 from gpower.parameters import number
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Thresholding(Baseline):
     """Ordinary principal components, small loadings set to zero, the others scaled to unit norm.
 
@@ -54,26 +55,9 @@ class Thresholding(Baseline):
     ['length', 'topdiam', 'ringbut', 'whorls']
     """
 
-    _sparsity_word = "threshold"
+    threshold: float | None = None
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinality: Any = None,
-        threshold: float | None = None,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        refit: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.cardinality = cardinality
-        self.threshold = threshold
-        self.covariance = covariance
-        self.center = center
-        self.scale = scale
-        self.refit = refit
+    _sparsity_word = "threshold"
 
     def _check(self, shape: tuple[int, int]) -> None:
         check_threshold(self.threshold)
@@ -84,7 +68,7 @@ class Thresholding(Baseline):
         return [Unit(truncated(Z, task.wanted, level))]
 
 
-def check_threshold(threshold: Any) -> None:
+def check_threshold(threshold: float | None) -> None:
     """Refuse a level that no loading, or only a lone one, reaches."""
     if threshold is not None and number(threshold, "threshold", 0.0) >= 1:
         raise ValueError(f"threshold={threshold!r}: unit loadings lie below 1; take a level in [0, 1).")

@@ -1,29 +1,34 @@
-"""From cheap to strong, until the gap is small enough: the bounds of one component, and what each of them gave."""
+"""From cheap to strong, until the gap is small enough: what is known of one component, and each bound's share in it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, embedded, orient
 from gpower.certificates.bounds import (
     eigenvalue_profile,
     gershgorin_profile,
+    rounding,
     soft_threshold_bound,
     trace_profile,
     with_floor,
 )
-from gpower.certificates.candidates import MOST, MOST_ROWS, Candidates, candidates
-from gpower.certificates.certificate import Bound, relative_gap
-from gpower.certificates.clock import Clock
-from gpower.certificates.eigenvalues import rounding
+from gpower.certificates.certificate import Bound, Certificate, Clock, relative_gap
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
-from gpower.certificates.sample_space import sample_space_bound
 from gpower.certificates.search import ROOT, Node, Rounds, Search, assess_by_rows
-from gpower.certificates.wide import whole_eigenvalue, wide_soft_threshold
+from gpower.certificates.wide import (
+    MOST,
+    MOST_ROWS,
+    Candidates,
+    candidates,
+    sample_space_bound,
+    whole_eigenvalue,
+    wide_soft_threshold,
+)
 from gpower.operators.base import Operator
 
 #: Entries of the columns that the sample-space bound may gather.
@@ -39,186 +44,259 @@ HOPELESS = 1e-3
 ROW_SHARE = 0.25
 
 
-@dataclass(eq=False)
-class Cascade:
-    """The bounds of one component so far.
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What is known of one component so far; every step gives the next.
 
     Attributes
     ----------
     operator : Operator
         The matrix that the component was extracted from.
-    z : ndarray of shape (n,)
-        Unit loadings, or zero.
+    view : Candidates
+        Its variables that can matter.
     k : int
         Largest number of variables of the components to compare with.
     tol : float
         Gap that is good enough.
-    clock : Clock
+    support : ndarray of int
+        The variables of the component.
+    z : ndarray of shape (n,)
+        Unit loadings, or zero.
+    value, upper : float
+        zᵀΣz, and the least of the bounds on it.
+    method : str
+        The bound that gave `upper`.
+    bounds : tuple of Bound
+        All that were tried, in order.
     """
 
     operator: Operator
-    z: Array
+    view: Candidates
     k: int
     tol: float
-    clock: Clock
-    bounds: list[Bound] = field(init=False, default_factory=list)
-    upper: float = field(init=False, default=np.inf)
-    method: str = field(init=False, default="none")
-    threshold: float = field(init=False, default=0.0)
-    view: Candidates = field(init=False)
-    value: float = field(init=False)
-    row_view: Candidates = field(init=False)
-    scale: float = field(init=False)
+    support: Array
+    z: Array
+    value: float
+    upper: float = np.inf
+    method: str = "none"
+    bounds: tuple[Bound, ...] = ()
 
-    def __post_init__(self) -> None:
-        self.view = candidates(self.operator, np.flatnonzero(self.z))
-        self.value = self.view.value(self.z)
-
-    @property
-    def done(self) -> bool:
+    def done(self, clock: Clock) -> bool:
         """Whether to stop: close enough, or out of time."""
-        return relative_gap(self.value, self.upper) <= self.tol or self.clock.expired
+        return relative_gap(self.value, self.upper) <= self.tol or clock.expired
 
-    def add(self, method: str, bound: Callable[[], float]) -> None:
-        """Compute a bound, unless what is known is good enough; Ctrl-C leaves it out."""
-        if self.done and self.bounds:
+    def bounded(self, bound: Bound, begin: float) -> Standing:
+        """With one more bound, computed since `begin`."""
+        bounds = (*self.bounds, replace(bound, seconds=time.perf_counter() - begin))
+        if not bound.value < self.upper:
+            return replace(self, bounds=bounds)
+        return replace(self, bounds=bounds, upper=max(bound.value, self.value), method=bound.method)
+
+    def improved(self, support: Array) -> Standing:
+        """With the best component on a support of candidates, if that is better; bounds stay what they are."""
+        support = np.sort(support)
+        z = loadings(self.operator, support)
+        value = self.view.value(z)
+        if value <= self.value:
+            return self
+        return replace(self, support=support, z=z, value=value, upper=max(self.upper, value))
+
+    def certificate(self, seconds: float) -> Certificate:
+        """What was proven, in so many seconds."""
+        return Certificate(self.value, self.upper, self.k, self.tol, self.method, self.bounds, seconds)
+
+
+def first_standing(operator: Operator, z: Array, k: int, tol: float, support: Array | None = None) -> Standing:
+    """Nothing is proven yet of unit loadings z; their support is that of their non-zeros unless it is given."""
+    used = np.flatnonzero(z)
+    view = candidates(operator, used)
+    return Standing(operator, view, k, tol, used if support is None else support, z, view.value(z))
+
+
+def loadings(operator: Operator, support: Array) -> Array:
+    """Unit loadings of the largest variance on a support, (n,)."""
+    S = np.asarray(operator.gram(support), np.float64)
+    leading = np.linalg.eigh((S + S.T) / 2)[1][:, -1:]
+    return embedded(orient(leading), support, operator.shape[1])[:, 0]
+
+
+def cheap_bounds(standing: Standing, clock: Clock) -> Iterator[Standing]:
+    """Everything but the row bound, one step at a time, until what is known is good enough; Ctrl-C leaves one out."""
+    for step in (_trace, _gershgorin, _eigenvalue, _soft_threshold, _sample_space, _wide):
+        if standing.bounds and standing.done(clock):
             return
         begin = time.perf_counter()
-        with self.clock.interruptible():
-            self.note(method, bound(), time.perf_counter() - begin)
+        with clock.interruptible():
+            bound = step(standing, clock)
+            standing = standing if bound is None else standing.bounded(bound, begin)
+        yield standing
 
-    def note(self, method: str, bound: float, seconds: float) -> None:
-        """Keep a bound that was computed."""
-        self.bounds.append(Bound(method, bound, seconds))
-        if bound < self.upper:
-            self.upper, self.method = max(bound, self.value), method
 
-    def run_cheap(self) -> None:
-        """Everything but the row bound."""
-        floor, shift = self.view.floor, self.view.shift
-        self.add("trace", lambda: float(self._trace()[-1]) - shift)
-        self.add("gershgorin", self._gershgorin)
-        self.add("eigenvalue", self._eigenvalue)
-        if self.k * floor < self.upper:
-            self.add("soft threshold", self._soft_threshold)
-        self.add("sample space", self._sample_space)
-        if floor > 0:
-            self.add("soft threshold, all variables", self._wide)
+def _trace(standing: Standing, clock: Clock) -> Bound:
+    return Bound("trace", float(_trace_profile(standing)[-1]) - standing.view.shift)
 
-    def _trace(self) -> Array:
-        """The trace profile of all variables."""
-        if self.view.floor == 0:
-            return trace_profile(np.diagonal(self.view.S), self.k)
-        return trace_profile(self.operator.column_norms.astype(np.float64) ** 2 + self.view.shift, self.k)
 
-    def _from_profile(self, profile: Array) -> float:
-        """(F) for a profile of the candidates, with the help of the trace where variables were left out."""
-        if self.view.floor > 0:
-            profile = np.minimum(profile, self._trace()[: profile.size])
-        return with_floor(profile, self.k, self.view.floor) - self.view.shift
+def _gershgorin(standing: Standing, clock: Clock) -> Bound:
+    return Bound("gershgorin", _from_profile(standing, gershgorin_profile))
 
-    def _gershgorin(self) -> float:
-        return self._from_profile(gershgorin_profile(self.view.S, min(self.k, self.view.idx.size)))
 
-    def _eigenvalue(self) -> float:
-        bound = self._from_profile(eigenvalue_profile(self.view.S, min(self.k, self.view.idx.size)))
-        return bound if self.view.floor == 0 else min(bound, whole_eigenvalue(self.operator))
+def _eigenvalue(standing: Standing, clock: Clock) -> Bound:
+    bound = _from_profile(standing, eigenvalue_profile)
+    return Bound("eigenvalue", bound if standing.view.floor == 0 else min(bound, whole_eigenvalue(standing.operator)))
 
-    def _soft_threshold(self) -> float:
-        bound, self.threshold = soft_threshold_bound(self.view.S, self.k, self.view.floor, self.upper)
-        return bound - self.view.shift
 
-    def _wide(self) -> float:
-        return wide_soft_threshold(self.operator, self.k, self.upper, self.clock)
+def _soft_threshold(standing: Standing, clock: Clock) -> Bound | None:
+    """None where the variables that were left out alone could reach what is known."""
+    view, k = standing.view, standing.k
+    if k * view.floor >= standing.upper:
+        return None
+    bound, threshold = soft_threshold_bound(view.S, k, view.floor, standing.upper)
+    return Bound("soft threshold", bound - view.shift, threshold=threshold)
 
-    def _sample_space(self) -> float:
-        A, x = self.columns()
-        if x is None:
-            return np.inf
-        return sample_space_bound(A, x, self.k)
 
-    def columns(self, rho: float | None = None) -> tuple[Array, Array | None]:
-        """Columns with more variance than the smallest ρ in question, and the unit scores of the component."""
-        if not self.value > 0:
-            return self.view.S, None
-        if self.view.floor == 0 and (not self.operator.has_samples or self.operator.shape[0] > self.view.idx.size):
-            A = _factor(self.view.S)
-            x = A @ self.z
-            return A, x / np.linalg.norm(x)
-        if not self.operator.has_samples or self.operator.shape[0] > MOST:
-            return self.view.S, None
-        x = self.operator.combine(self.z[:, None].astype(self.operator.dtype)).astype(np.float64)
-        x /= np.linalg.norm(x)
-        squares = self.operator.column_norms.astype(np.float64) ** 2
-        if rho is None:
-            c = self.operator.correlate(x.astype(self.operator.dtype)).astype(np.float64)[:, 0]
-            rho = float(np.sort(c * c)[::-1][self.k]) if self.k < c.size else 0.0
-        idx = np.flatnonzero(squares > 0.999 * rho)
-        if self.operator.shape[0] * idx.size > SAMPLE_ENTRIES:
-            return self.view.S, None
-        return self.operator.columns(idx).astype(np.float64), x[:, 0]
+def _sample_space(standing: Standing, clock: Clock) -> Bound:
+    found = columns(standing)
+    return Bound("sample space", np.inf if found is None else sample_space_bound(*found, standing.k))
 
-    def search(self, support: Array, view: Candidates) -> tuple[Search, Node | None]:
-        """The exact search over some candidates, its root bounded by rows and reduced by screening.
 
-        The second is None if the search is over: the root is settled, or a variable that was left out may be in a
-        better support, so that nothing is gained by branching.
-        """
-        scale, k = self.value + view.shift, min(self.k, view.idx.size)
-        search = Search(view.S / scale, k, INSIDE * self.tol, np.searchsorted(view.idx, support))
-        self.row_view, self.scale = view, scale
-        root = search.root((self.upper + view.shift) / scale)
-        problem = RowProblem(search.S, self.k, root.fixed, view.floor / scale)
-        rows = first_rows(problem, self.threshold / scale)
-        rounds: Rounds = ROOT
-        if view.floor > 0:
-            smoothings, steps = ROOT[0]
-            found = minimize_rows(
-                problem, rows, target=search.level, clock=self.clock, smoothings=(*smoothings, *ROOT[1][0]), steps=steps
-            )
-            outside = problem.outside(found.rows, found.bound)
-            search.settled, rows = min(outside, root.bound), found.rows
-            root = search.root(min(root.bound, found.bound), rows)
-            if outside > search.level:
-                search.settled = root.bound
-                return search, None
-            rounds = ROOT[1:]
-        node = assess_by_rows(search, search.root(root.bound, rows), self.clock, rounds)
-        return search, node
+def _wide(standing: Standing, clock: Clock) -> Bound | None:
+    """None where nothing was left out."""
+    if standing.view.floor == 0:
+        return None
+    bound = wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
+    return Bound("soft threshold, all variables", bound)
 
-    def upper_of(self, search: Search, node: Node | None) -> float:
-        """The bound that a search has reached, in the units of the matrix."""
-        reached = max(search.upper, 0.0 if node is None else node.bound)
-        return reached * self.scale - self.row_view.shift
 
-    def run_rows(self) -> None:
-        """The row bound with screening, at the root alone."""
-        support = np.flatnonzero(self.z)
-        view = self.row_candidates(support)
-        if self.done or self.value <= HOPELESS * self.upper or self.k * view.floor >= self.upper:
-            return
-        begin = time.perf_counter()
-        search, node = self.search(support, view)
-        gain = np.inf
-        while node is not None and not search.enumerated(node):
-            if self.clock.expired or gain < WORTHWHILE * (node.bound - search.value):
-                break
-            before = node.bound
-            node = assess_by_rows(search, node, self.clock, MORE)
-            gain = 0.0 if node is None else before - node.bound
-        else:
-            node = None
-        self.note("rows", self.upper_of(search, node), time.perf_counter() - begin)
+def _trace_profile(standing: Standing) -> Array:
+    """The trace profile of all variables."""
+    if standing.view.floor == 0:
+        return trace_profile(np.diagonal(standing.view.S), standing.k)
+    return trace_profile(standing.operator.column_norms.astype(np.float64) ** 2 + standing.view.shift, standing.k)
 
-    def row_candidates(self, support: Array) -> Candidates:
-        """The candidates, or where they are many those of a variance that counts."""
-        if self.view.idx.size <= MOST_ROWS:
-            return self.view
-        few = int(np.count_nonzero(np.diagonal(self.view.S) > ROW_SHARE * self.value / self.k))
-        return self.view.narrow(max(few + support.size, MOST_ROWS), support)
+
+def _from_profile(standing: Standing, of: Callable[[Array, int], Array]) -> float:
+    """(F) for a profile of the candidates, with the help of the trace where variables were left out."""
+    view, k = standing.view, standing.k
+    profile = of(view.S, min(k, view.idx.size))
+    if view.floor > 0:
+        profile = np.minimum(profile, _trace_profile(standing)[: profile.size])
+    return with_floor(profile, k, view.floor) - view.shift
+
+
+def columns(standing: Standing, rho: float | None = None) -> tuple[Array, Array] | None:
+    """Columns of more variance than the smallest ρ in question and unit scores of the component; None if too many."""
+    operator, view = standing.operator, standing.view
+    p = operator.shape[0]
+    if not standing.value > 0:
+        return None
+    if view.floor == 0 and (not operator.has_samples or p > view.idx.size):
+        A = _factor(view.S)
+        scores = A @ standing.z
+        return A, scores / np.linalg.norm(scores)
+    if not operator.has_samples or p > MOST:
+        return None
+    x = operator.combine(standing.z[:, None].astype(operator.dtype)).astype(np.float64)
+    x /= np.linalg.norm(x)
+    squares = operator.column_norms.astype(np.float64) ** 2
+    if rho is None:
+        c = operator.correlate(x.astype(operator.dtype)).astype(np.float64)[:, 0]
+        rho = float(np.sort(c * c)[::-1][standing.k]) if standing.k < c.size else 0.0
+    idx = np.flatnonzero(squares > 0.999 * rho)
+    return None if p * idx.size > SAMPLE_ENTRIES else (operator.columns(idx).astype(np.float64), x[:, 0])
 
 
 def _factor(S: Array) -> Array:
     """A with AᵀA ⪰ S, equal but for what is negative or rounding in S: a bound for AᵀA is one for S."""
     w, Q = np.linalg.eigh(S)
     return np.asarray((Q * np.sqrt(np.maximum(w, 0) + rounding(w))).T)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledSearch:
+    """An exact search over some candidates, in which the component has the value one; and what its numbers mean."""
+
+    search: Search
+    view: Candidates
+    scale: float
+
+    @property
+    def value(self) -> float:
+        """Of the best support so far."""
+        return self.search.value * self.scale - self.view.shift
+
+    @property
+    def upper(self) -> float:
+        """The bound that the search has reached."""
+        return self.search.upper * self.scale - self.view.shift
+
+    def root(self, upper: float) -> Node:
+        """The node of all variables, whose bound is already known to be `upper`."""
+        return self.search.root((upper + self.view.shift) / self.scale)
+
+    def copy(self) -> ScaledSearch:
+        """The same, to go on with while this one stays as it is."""
+        return replace(self, search=self.search.copy())
+
+    def outcome(self, standing: Standing, method: str, begin: float) -> Standing:
+        """What is known with what the search has found and proven since `begin`."""
+        support = self.view.idx[self.search.support]
+        if not np.array_equal(support, standing.support):
+            standing = standing.improved(support)
+        return standing.bounded(Bound(method, self.upper), begin)
+
+
+def scaled_search(standing: Standing, view: Candidates) -> ScaledSearch:
+    """A search over some candidates, nothing of it done."""
+    scale, k = standing.value + view.shift, min(standing.k, view.idx.size)
+    search = Search(view.S / scale, k, INSIDE * standing.tol, np.searchsorted(view.idx, standing.support))
+    return ScaledSearch(search, view, scale)
+
+
+def search_root(standing: Standing, view: Candidates, clock: Clock) -> tuple[ScaledSearch, Node | None]:
+    """The exact search over some candidates, its root bounded by rows and reduced by screening.
+
+    The second is None if the search is over: the root is settled, or a variable that was left out may be in a
+    better support, so that nothing is gained by branching.
+    """
+    scaled = scaled_search(standing, view)
+    search, root = scaled.search, scaled.root(standing.upper)
+    problem = RowProblem(search.S, standing.k, root.fixed, view.floor / scaled.scale)
+    rows = first_rows(problem, max((bound.threshold for bound in standing.bounds), default=0.0) / scaled.scale)
+    if view.floor == 0:
+        return scaled, assess_by_rows(search, replace(root, rows=rows), clock, ROOT)
+    smoothings, steps = (*ROOT[0][0], *ROOT[1][0]), ROOT[0][1]
+    found = minimize_rows(problem, rows, target=search.level, clock=clock, smoothings=smoothings, steps=steps)
+    outside = problem.outside(found.rows, found.bound)
+    search.settle(min(outside, root.bound))
+    root = search.root(min(root.bound, found.bound), found.rows)
+    if outside > search.level:
+        search.settle(root.bound)
+        return scaled, None
+    return scaled, assess_by_rows(search, root, clock, ROOT[1:])
+
+
+def row_bound(standing: Standing, clock: Clock) -> Standing:
+    """The row bound with screening, at the root alone."""
+    view = row_candidates(standing)
+    hopeless = standing.value <= HOPELESS * standing.upper or standing.k * view.floor >= standing.upper
+    if standing.done(clock) or hopeless:
+        return standing
+    begin, gain = time.perf_counter(), np.inf
+    scaled, node = search_root(standing, view, clock)
+    while node is not None and not scaled.search.enumerated(node):
+        if clock.expired or gain < WORTHWHILE * (node.bound - scaled.search.value):
+            scaled.search.push(node)
+            break
+        before = node.bound
+        node = assess_by_rows(scaled.search, node, clock, MORE)
+        gain = 0.0 if node is None else before - node.bound
+    return standing.bounded(Bound("rows", scaled.upper), begin)
+
+
+def row_candidates(standing: Standing) -> Candidates:
+    """The candidates, or where they are many those of a variance that counts."""
+    view, support = standing.view, standing.support
+    if view.idx.size <= MOST_ROWS:
+        return view
+    few = int(np.count_nonzero(np.diagonal(view.S) > ROW_SHARE * standing.value / standing.k))
+    return view.narrow(max(few + support.size, MOST_ROWS), support)

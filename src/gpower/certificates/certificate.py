@@ -1,12 +1,20 @@
-"""What was proven about a component."""
+"""What a proof is made of: bounds and the time that each took, the certificate in the end, and the clock."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpower.certificates.subset import SubsetState
 
 #: A gap that is rounding.
 ROUNDING = 1e-12
+#: Seconds between two questions to the user's callback inside a long step.
+PATIENCE = 0.25
 
 
 @dataclass(frozen=True)
@@ -19,11 +27,14 @@ class Bound:
         Its name in ``docs/certificates.md``.
     value : float
     seconds : float
+    threshold : float
+        t of a soft threshold; zero for the others.
     """
 
     method: str
     value: float
-    seconds: float
+    seconds: float = 0.0
+    threshold: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +64,7 @@ class Certificate:
         Nodes of the search tree.
     gamma, objective, objective_bound : float or None
         For a component of the ℓ0 penalty γ: zᵀΣz − γ‖z‖₀, and a bound on it over all z.
-    search : object
+    search : SubsetState or None
         Where `best_subset` stopped; pass the certificate as its `resume` to go on.
 
     Examples
@@ -76,7 +87,7 @@ class Certificate:
     gamma: float | None = None
     objective: float | None = None
     objective_bound: float | None = None
-    search: Any = field(default=None, repr=False)
+    search: SubsetState | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
@@ -113,3 +124,63 @@ def relative_gap(value: float, upper: float) -> float:
     if upper <= value:
         return 0.0
     return upper / value - 1 if value > 0 else float("inf")
+
+
+class Clock:
+    """Seconds since the start, against a limit, and whether the user wants to stop: what long computations ask.
+
+    Parameters
+    ----------
+    limit : float
+        Seconds after which `expired` is true.
+    ask : callable, optional
+        The user's word, asked now and then; a true answer stops.
+
+    Examples
+    --------
+    >>> Clock(0.0).expired, Clock(60.0).expired
+    (True, False)
+    """
+
+    def __init__(self, limit: float, ask: Callable[[], object] | None = None) -> None:
+        self.begin, self.limit, self.ask, self.stopped = time.perf_counter(), limit, ask, False
+        self.asked = self.begin
+        self.outer: Clock | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds so far."""
+        return time.perf_counter() - self.begin
+
+    @property
+    def expired(self) -> bool:
+        """Whether to stop now."""
+        if time.perf_counter() - self.asked > PATIENCE:
+            self.report()
+        return self.stopped or self.elapsed >= self.limit
+
+    def report(self) -> None:
+        """Ask the user now."""
+        self.asked = time.perf_counter()
+        if self.ask is not None and self.ask():
+            self.stop()
+
+    def stop(self) -> None:
+        """Expire now, and every clock that this one is a part of."""
+        self.stopped = True
+        if self.outer is not None:
+            self.outer.stop()
+
+    def part(self, limit: float, *, quiet: bool = False) -> Clock:
+        """A clock that expires after `limit` seconds, or when this one does; a quiet one asks nobody."""
+        inner = Clock(max(0.0, min(limit, self.limit - self.elapsed)), None if quiet else self.ask)
+        inner.stopped, inner.outer, inner.asked = self.stopped, self, self.asked
+        return inner
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C inside ends the block, not the program: what was proven until then is returned."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.stop()

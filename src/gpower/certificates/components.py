@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpower._arrays import Array, unit_columns
-from gpower.certificates.cascade import Cascade
-from gpower.certificates.certificate import Certificate
-from gpower.certificates.clock import Clock
+from gpower.certificates.bounds import eigenvalue_profile, gershgorin_profile, penalized, trace_profile
+from gpower.certificates.cascade import Standing, cheap_bounds, columns, first_standing, row_bound
+from gpower.certificates.certificate import Certificate, Clock
 from gpower.certificates.door import checked_components, checked_operator, loadings_of
-from gpower.certificates.penalty import penalized_bound
+from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
+from gpower.certificates.wide import covering_eigenvalue, whole_eigenvalue
 from gpower.deflation import RULES, deflate
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, per_unit
+
+#: Smoothings and steps of the row bound on the penalised objective.
+SMOOTHINGS, STEPS = (0.03, 0.01, 0.003, 0.001), 40
+#: Above this number of variables the row bound is left out, and below this γ, relative to the best bound, there is
+#: nothing to gain by it: the penalty is rounding.
+MOST_PENALIZED, NEGLIGIBLE = 600, 1e-9
+#: What a model is taken to have been asked for where it does not say; None, too, for what its means and scales tell.
+UNSAID = {
+    "variance": "l2",
+    "deflation": "projection",
+    **dict.fromkeys(("covariance", "center", "scale", "mean_", "scale_")),
+    **dict.fromkeys(("penalty", "method", "cardinality", "l1_bound", "gamma_")),
+}
 
 
 def certify(
@@ -66,22 +81,14 @@ def certify(
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
     loadings, wishes = loadings_of(model), _wishes(model)
-    if covariance is None and wishes.get("covariance") == "precomputed":
+    if covariance is None and wishes["covariance"] == "precomputed":
         covariance = "precomputed"
-    operator = checked_operator(
-        X, covariance, center=wishes["center"], scale=wishes["scale"], sample_weight=sample_weight
-    )
+    center, scale = wishes["center"], wishes["scale"]
+    operator = checked_operator(X, covariance, center=center, scale=scale, sample_weight=sample_weight)
     Z = checked_components(loadings, operator.shape[1])
     rule = one_of(wishes["deflation"] if deflation is None else deflation, "deflation", RULES)
-    return certify_components(
-        operator,
-        Z,
-        cardinality=wishes["cardinality"],
-        gamma=wishes["gamma"],
-        deflation=rule,
-        tol=tol,
-        max_time=max_time,
-    )
+    asked = {"cardinality": wishes["cardinality"], "gamma": wishes["gamma"], "deflation": rule}
+    return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
 
 
 def certifiable(model: Any) -> dict[str, Any]:
@@ -90,28 +97,21 @@ def certifiable(model: Any) -> dict[str, Any]:
     return {name: wishes[name] for name in ("cardinality", "gamma", "deflation")}
 
 
-def _wishes(model: Any) -> dict[str, Any]:
+def _wishes(model: object) -> dict[str, Any]:
     """What a fitted model was asked for; defaults for loadings alone."""
-    if getattr(model, "variance", "l2") == "l1":
+    said = {name: getattr(model, name, default) for name, default in UNSAID.items()}
+    if said["variance"] == "l1":
         raise ValueError(
             'The model was fitted with variance="l1", which maximises ‖Az‖₁; the bounds are on ‖Az‖₂². '
             "Pass model.components_ to certify that variance instead."
         )
-    shift, spread = getattr(model, "mean_", None), getattr(model, "scale_", None)
-    penalized = (
-        getattr(model, "penalty", None) == "l0"
-        and getattr(model, "method", None) == "deflation"
-        and getattr(model, "cardinality", None) is None
-        and getattr(model, "l1_bound", None) is None
-    )
-    return {
-        "covariance": getattr(model, "covariance", None),
-        "center": bool(getattr(model, "center", shift is None or np.any(shift))),
-        "scale": bool(getattr(model, "scale", spread is not None and np.any(np.asarray(spread) != 1))),
-        "deflation": getattr(model, "deflation", "projection"),
-        "cardinality": getattr(model, "cardinality", None),
-        "gamma": getattr(model, "gamma_", None) if penalized else None,
-    }
+    mean, spread = said["mean_"], said["scale_"]
+    center = (mean is None or np.any(mean)) if said["center"] is None else said["center"]
+    scale = (spread is not None and np.any(np.asarray(spread) != 1)) if said["scale"] is None else said["scale"]
+    penalized = said["penalty"] == "l0" and said["method"] == "deflation"
+    exact = said["cardinality"] is not None or said["l1_bound"] is not None
+    gamma = said["gamma_"] if penalized and not exact else None
+    return said | {"center": bool(center), "scale": bool(scale), "gamma": gamma}
 
 
 def certify_components(
@@ -170,22 +170,53 @@ def certify_component(
     clock = Clock(10.0) if clock is None else clock
     z = unit_columns(z.astype(np.float64)[:, None])[:, 0]
     used = int(np.count_nonzero(z))
-    cascade = Cascade(operator, z, max(int(cardinality or 0), used, 1), tol, clock)
-    cascade.run_cheap()
-    cascade.run_rows()
-    objective = bound = None
-    if gamma is not None and np.isfinite(gamma):
-        objective = cascade.value - float(gamma) * used
-        bound = max(penalized_bound(cascade, float(gamma)), objective)
-    return Certificate(
-        value=cascade.value,
-        upper_bound=cascade.upper,
-        cardinality=cascade.k,
-        tol=tol,
-        method=cascade.method,
-        bounds=tuple(cascade.bounds),
-        seconds=clock.elapsed,
-        gamma=None if objective is None else gamma,
-        objective=objective,
-        objective_bound=bound,
-    )
+    first = first_standing(operator, z, max(int(cardinality or 0), used, 1), tol)
+    *_, standing = cheap_bounds(first, clock)
+    standing = row_bound(standing, clock)
+    if gamma is None or not np.isfinite(gamma):
+        return standing.certificate(clock.elapsed)
+    objective = standing.value - float(gamma) * used
+    bound = max(penalized_bound(standing, float(gamma), clock), objective)
+    proven = standing.certificate(clock.elapsed)
+    return replace(proven, gamma=gamma, objective=objective, objective_bound=bound)
+
+
+def penalized_bound(standing: Standing, gamma: float, clock: Clock) -> float:
+    """An upper bound on the ℓ0-penalised objective max_z zᵀΣz − γ‖z‖₀, the problem of a model fitted with ``gamma``.
+
+    A variable of variance at most γ, which is absolute here, is in no solution (safe elimination: it would add at most
+    its variance and cost γ), so only the others are looked at. The least of three bounds: a profile of `bounds` less
+    γj, the largest over j; λmax(Σ Yᵢ) of `wide` at ρ = γ; λmax of `rows` with the price held at γ.
+    """
+    view = standing.view
+    if view.floor > gamma:  # variables that count are not all at hand
+        squares = standing.operator.column_norms.astype(np.float64) ** 2 + view.shift
+        trace = trace_profile(squares[squares > gamma], squares.size)
+        return min(penalized(trace, gamma), max(whole_eigenvalue(standing.operator) - gamma, 0.0))
+    used = np.flatnonzero(np.diagonal(view.S) > gamma)
+    if not used.size:
+        return 0.0
+    S = view.S[np.ix_(used, used)]
+    best = penalized(_profile(S), gamma) - view.shift
+    with clock.interruptible():
+        found = columns(standing, gamma)
+        if found is not None:
+            best = min(best, covering_eigenvalue(*found, gamma))
+        if used.size <= MOST_PENALIZED and gamma > NEGLIGIBLE * best and not clock.expired:
+            best = min(best, _row_bound(S, gamma, best, clock) - view.shift)
+    return max(best, 0.0)
+
+
+def _profile(S: Array) -> Array:
+    """The least of the three profiles, over all cardinalities."""
+    n = S.shape[0]
+    return np.minimum(np.minimum(trace_profile(np.diagonal(S), n), gershgorin_profile(S, n)), eigenvalue_profile(S, n))
+
+
+def _row_bound(S: Array, gamma: float, best: float, clock: Clock) -> float:
+    """Rows at the price γ, in the scale of the best bound known."""
+    n, scale = S.shape[0], best + gamma
+    price, problem = gamma / scale, RowProblem(S / scale, n, np.zeros(n, bool))
+    rows = first_rows(problem, price)
+    found = minimize_rows(problem, rows, target=0.0, clock=clock, smoothings=SMOOTHINGS, steps=STEPS, price=price)
+    return found.bound * scale

@@ -16,6 +16,21 @@ Three refinements. Variables *fixed* in every support considered pay a price of 
 Where variables of a variance up to `floor` were left out, (F) of `bounds` says: with b ≥ floor, (R) holds for supports
 with at least one variable that was not, and k·floor for the others. With the price held at γ and ρᵢ = ‖rᵢ‖, λmax alone
 bounds the ℓ0-penalised problem.
+
+Screening: variables that no better support contains, and variables that every better one contains, from one point of
+the dual. Let M be the matrix of (R), b the free price, c what the fixed variables pay, and let a support be better if
+its value exceeds `level`. With P = θI − M for the right θ each question is whether a small change of P is positive
+definite.
+
+*Out.* If i is in the support its row need not be charged: with M⁽ⁱ⁾ = M − eᵢrᵢᵀ − rᵢeᵢᵀ − (ρᵢ²/b)eᵢeᵢᵀ,
+λmax(M⁽ⁱ⁾) + c + (slots − 1)·b ≤ level means that no better support contains i. At θ = level − c − (slots − 1)·b, if
+P ≻ 0, P + [eᵢ rᵢ]·C·[eᵢ rᵢ]ᵀ with C = [[ρᵢ²/b, 1], [1, 0]], of one positive and one negative eigenvalue, stays positive
+definite if and only if C⁻¹ + [eᵢ rᵢ]ᵀP⁻¹[eᵢ rᵢ] has one of each too: its determinant is negative.
+
+*In.* λmax(M without row and column i) + c + slots·b ≤ level means that every better support contains i. At
+θ = level − c − slots·b, if P has exactly one negative eigenvalue, that is so if and only if (P⁻¹)ᵢᵢ < 0.
+
+Both for all i from one eigendecomposition; doubtful signs count as no.
 """
 
 from __future__ import annotations
@@ -27,13 +42,15 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gpower._arrays import Array
-from gpower.certificates.clock import Clock
-from gpower.certificates.eigenvalues import rounding
+from gpower.certificates.bounds import rounding
+from gpower.certificates.certificate import Clock
 
 #: Corrections that L-BFGS keeps.
 MEMORY = 10
 #: Shares below this of the smoothed eigenvectors are left out of a gradient.
 NEGLIGIBLE = 1e-12
+#: Relative size below which a sign is doubtful in screening, and how far θ stays below what is allowed.
+DOUBT, SLACK = 1e-8, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +114,13 @@ class RowProblem:
         np.put_along_axis(marks, largest, True, axis=1)
         return marks
 
+    def charges(self, rows: Rows) -> Array:
+        """ρ²/b, (n,)."""
+        return np.sum(np.where(self.counted(rows.R), rows.R**2, 0.0), axis=1) / rows.prices
+
     def matrix(self, rows: Rows) -> Array:
         """Σ + R + Rᵀ + diag(ρ²/b)."""
-        squares = np.sum(np.where(self.counted(rows.R), rows.R**2, 0.0), axis=1)
-        return self.S + rows.R + rows.R.T + np.diag(squares / rows.prices)
+        return self.S + rows.R + rows.R.T + np.diag(self.charges(rows))
 
     def bound(self, rows: Rows) -> float:
         """(R), with LAPACK's rounding added."""
@@ -245,3 +265,32 @@ def minimize_rows(
                 options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": MEMORY, "ftol": 1e-10, "gtol": 1e-9},
             )
     return dual.best
+
+
+def screen(problem: RowProblem, rows: Rows, level: float) -> tuple[Array, Array]:
+    """Variables that may be kept, and variables that must be in, both (n,) of bool."""
+    keep, must = np.ones(problem.fixed.size, bool), problem.fixed.copy()
+    if problem.slots < 1 or problem.fixed.all():
+        return keep, must
+    b = float(np.max(rows.prices[~problem.fixed]))
+    paid = float(np.sum(rows.prices[problem.fixed]))
+    w, Q = np.linalg.eigh(problem.matrix(rows))
+    safe = SLACK + 4 * rounding(w)
+    theta = level - paid - (problem.slots - 1) * b - safe
+    if w[-1] < theta:
+        keep = problem.fixed | ~_excluded(problem, rows, Q, 1 / (theta - w))
+    theta -= b
+    if w[-1] > theta and (w.size == 1 or w[-2] < theta - safe):
+        terms = Q**2 / (theta - w)  # (n, n); the diagonal of P⁻¹ is the sum of each row
+        must = must | (np.sum(terms, axis=1) < -DOUBT * np.sum(np.abs(terms), axis=1))
+    return keep, must
+
+
+def _excluded(problem: RowProblem, rows: Rows, Q: Array, inverse: Array) -> Array:
+    """The sign of the 2 × 2 determinant for all variables, P⁻¹ = Q diag(inverse) Qᵀ positive definite."""
+    charge, RQ = problem.charges(rows), rows.R @ Q
+    corner = np.sum(Q * Q * inverse, axis=1)  # (P⁻¹)ᵢᵢ
+    cross = np.sum(Q * RQ * inverse, axis=1)  # eᵢᵀP⁻¹rᵢ
+    other = np.sum(RQ * RQ * inverse, axis=1)  # rᵢᵀP⁻¹rᵢ
+    determinant = corner * (other - charge) - (1 + cross) ** 2
+    return np.asarray(determinant < -DOUBT * (corner * (other + charge) + (1 + np.abs(cross)) ** 2))

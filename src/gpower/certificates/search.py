@@ -8,19 +8,19 @@ max(incumbent, settled, largest open bound) is an upper bound on the whole probl
 
 from __future__ import annotations
 
+import copy
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain, combinations, islice
+from math import comb
 
 import numpy as np
 
 from gpower._arrays import Array
-from gpower.certificates.bounds import trace_profile
-from gpower.certificates.clock import Clock
-from gpower.certificates.eigenvalues import EPS, largest_eigenvalue
-from gpower.certificates.enumeration import best_completion, count
-from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows
-from gpower.certificates.screening import screen
+from gpower.certificates.bounds import EPS, largest_eigenvalue, trace_profile
+from gpower.certificates.certificate import Clock
+from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows, screen
 from gpower.exchanges import swap_polish
 
 #: (smoothings, steps) of the row bound, one pair per round.
@@ -37,6 +37,8 @@ NODE: Rounds = (((0.003, 0.0007), 12), ((0.003, 0.0007), 12))
 WORTHWHILE = 0.1
 #: A node with no more supports than this is enumerated.
 LEAF = 400
+#: Supports whose eigenvalues are computed at once.
+BATCH = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,10 @@ class Node:
     def free(self) -> Array:
         """Members that may be in or out."""
         return self.members[~self.fixed]
+
+    def slots(self, k: int) -> int:
+        """Members that are still to be chosen for supports of k."""
+        return k - int(np.count_nonzero(self.fixed))
 
     def reduced(self, keep: Array, must: Array) -> Node:
         """Some members dropped, others fixed."""
@@ -138,13 +144,23 @@ class Search:
         self.nodes += 1
         heapq.heappush(self.open, (-node.bound, self.nodes, node))
 
-    def run(self, assess: Callable[[Search, Node, Clock], Node | None], clock: Clock) -> None:
+    def settle(self, bound: float) -> None:
+        """Leave supports of no larger value than the bound aside."""
+        self.settled = max(self.settled, bound)
+
+    def copy(self) -> Search:
+        """The same search, to go on with while this one stays as it is."""
+        other = copy.copy(self)
+        other.open = list(self.open)
+        return other
+
+    def run(self, assess: Assess, clock: Clock) -> None:
         """Best bound first, until nothing is open or the clock expires."""
         with clock.interruptible():
             while self.open and not clock.expired:
                 _, _, node = self.open[0]  # stays open until its children are there: an interrupt loses nothing
                 if node.bound <= self.level:
-                    self.settled = max(self.settled, node.bound)
+                    self.settle(node.bound)
                     self.open.clear()
                     return
                 children = self._expand(assess, node, clock)
@@ -153,9 +169,7 @@ class Search:
                     self.push(child)
                 clock.report()
 
-    def _expand(
-        self, assess: Callable[[Search, Node, Clock], Node | None], node: Node, clock: Clock
-    ) -> tuple[Node, ...]:
+    def _expand(self, assess: Assess, node: Node, clock: Clock) -> tuple[Node, ...]:
         tightened = None if self.enumerated(node) else assess(self, node, clock)
         if tightened is None or self.enumerated(tightened):
             return ()
@@ -167,16 +181,23 @@ class Search:
         order = np.argsort(-np.where(node.fixed, np.inf, node.weights), kind="stable")
         self.offer(np.sort(node.members[order[: self.k]]))
 
+    def is_leaf(self, node: Node) -> bool:
+        """Whether the node is small enough to look at all its supports."""
+        free, slots = node.free.size, node.slots(self.k)
+        return free <= slots or slots == 0 or comb(free, slots) <= self.leaf
+
     def enumerated(self, node: Node) -> bool:
         """Whether the node was small enough to look at all its supports."""
-        slots, free = self.k - int(np.count_nonzero(node.fixed)), node.free
-        if free.size > slots > 0 and count(free.size, slots) > self.leaf:
+        if not self.is_leaf(node):
             return False
-        fixed = node.members[node.fixed]
-        value, support = best_completion(self.S, fixed, free, slots)
+        value, support = best_completion(self.S, node.members[node.fixed], node.free, node.slots(self.k))
         self.offer(support)
-        self.settled = max(self.settled, value * (1 + 8 * self.k * EPS))
+        self.settle(value * (1 + 8 * self.k * EPS))
         return True
+
+
+#: A node with a smaller bound, and perhaps fewer members; None once it is settled.
+Assess = Callable[[Search, Node, Clock], Node | None]
 
 
 def assess_cheaply(search: Search, node: Node, clock: Clock) -> Node | None:
@@ -184,7 +205,7 @@ def assess_cheaply(search: Search, node: Node, clock: Clock) -> Node | None:
     S = search.S[np.ix_(node.members, node.members)]
     bound = min(node.bound, _cheap_bound(S, node.fixed, search.k), largest_eigenvalue(S))
     if bound <= search.level:
-        search.settled = max(search.settled, bound)
+        search.settle(bound)
         return None
     weights = np.square(np.linalg.eigh(S)[1][:, -1])
     return replace(node, bound=bound, weights=weights)
@@ -211,7 +232,7 @@ def assess_by_rows(search: Search, node: Node, clock: Clock, rounds: Rounds = NO
         found = minimize_rows(problem, start, target=search.level, clock=clock, smoothings=smoothings, steps=steps)
         node = replace(node, bound=min(node.bound, found.bound), rows=found.rows, weights=found.weights)
         if node.bound <= search.level:
-            search.settled = max(search.settled, node.bound)
+            search.settle(node.bound)
             return None
         search.offer_weights(node)
         keep, must = screen(problem, found.rows, search.level)
@@ -220,13 +241,38 @@ def assess_by_rows(search: Search, node: Node, clock: Clock, rounds: Rounds = NO
             if rounds is NODE:
                 break
             continue
-        search.settled = max(search.settled, search.level)  # what was dropped may reach the level
+        search.settle(search.level)  # what was dropped may reach the level
         if np.any(must & ~keep) or np.count_nonzero(must) > search.k or np.count_nonzero(keep) < search.k:
             return None
         node = node.reduced(keep, must)
-        slots = search.k - int(np.count_nonzero(node.fixed))
-        if node.free.size <= slots or slots == 0 or count(node.free.size, slots) <= search.leaf:
-            break
-        if clock.expired or (rounds is NODE and changed < WORTHWHILE):
+        if search.is_leaf(node) or clock.expired or (rounds is NODE and changed < WORTHWHILE):
             break
     return node
+
+
+def best_completion(S: Array, fixed: Array, free: Array, slots: int, clock: Clock | None = None) -> tuple[float, Array]:
+    """The largest λmax(S_II) over I = fixed ∪ J, J of `slots` free variables, and that I; −∞ if the clock expires.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> best_completion(np.diag([1.0, 3.0, 2.0]), np.array([0]), np.array([1, 2]), 1)
+    (3.0, array([0, 1]))
+    """
+    best, support = -np.inf, fixed
+    for chosen in _batches(free, min(slots, free.size)):
+        if clock is not None and clock.expired:
+            return -np.inf, fixed
+        sets = np.hstack([np.broadcast_to(fixed, (len(chosen), fixed.size)), chosen])  # (batch, k)
+        values = np.linalg.eigvalsh(S[sets[:, :, None], sets[:, None, :]])[:, -1]
+        j = int(np.argmax(values))
+        if values[j] > best:
+            best, support = float(values[j]), sets[j]
+    return best, np.sort(support)
+
+
+def _batches(free: Array, slots: int) -> Iterator[Array]:
+    """Subsets of `slots` free variables, (at most BATCH, slots) at a time."""
+    subsets = combinations(free.tolist(), slots)
+    while part := list(islice(subsets, BATCH)):
+        yield np.fromiter(chain.from_iterable(part), np.intp, len(part) * slots).reshape(len(part), slots)

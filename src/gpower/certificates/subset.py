@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array, embedded, orient
-from gpower.certificates.cascade import INSIDE, Cascade
-from gpower.certificates.certificate import Certificate
-from gpower.certificates.clock import Clock
+from gpower._arrays import Array
+from gpower.certificates.bounds import EPS
+from gpower.certificates.cascade import (
+    ScaledSearch,
+    Standing,
+    cheap_bounds,
+    first_standing,
+    loadings,
+    row_candidates,
+    scaled_search,
+    search_root,
+)
+from gpower.certificates.certificate import Bound, Certificate, Clock
 from gpower.certificates.door import checked_operator
-from gpower.certificates.eigenvalues import EPS
-from gpower.certificates.enumeration import best_completion, count
-from gpower.certificates.search import Search, assess_by_rows, assess_cheaply
+from gpower.certificates.search import assess_by_rows, assess_cheaply, best_completion
 from gpower.extraction import extract
 from gpower.operators.base import Operator
 from gpower.parameters import number, whole
@@ -61,7 +69,7 @@ def best_subset(
     covariance: str | None = None,
     tol: float = 1e-6,
     max_time: float = 60.0,
-    callback: Callable[[Progress], Any] | None = None,
+    callback: Callable[[Progress], object] | None = None,
     resume: Certificate | None = None,
 ) -> tuple[Array, Certificate]:
     """The component of `cardinality` variables with the largest variance, and the proof that it is.
@@ -106,22 +114,51 @@ def best_subset(
     k, n = whole(cardinality, "cardinality", 1), operator.shape[1]
     if k > n:
         raise ValueError(f"cardinality={k}: a component uses at most as many variables as there are, n_features={n}.")
-    state = SubsetSearch(operator, k, tol) if resume is None else _resumed(resume, operator, k, tol)
-    state.run(max_time, callback)
-    return state.component(), state.certificate()
+    begun = None if resume is None else _resumed(resume, operator, k, tol)
+    state = search_subset(operator, k, tol, max_time=max_time, callback=callback, begun=begun)
+    return state.standing.z, state.certificate()
 
 
-def _resumed(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetSearch:
-    """The state that an earlier call left, if it is of the same problem."""
+@dataclass(frozen=True, eq=False)
+class SubsetState:
+    """Where `best_subset` stands: what is known, the search to go on with, and what both have cost."""
+
+    standing: Standing
+    tree: ScaledSearch | None = None
+    cheap_nodes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the search trees so far."""
+        return self.cheap_nodes + (0 if self.tree is None else self.tree.search.nodes)
+
+    def progress(self, seconds: float) -> Progress:
+        """What the user is told after so many seconds, in the middle of a search too."""
+        bound, value, opened = self.standing.upper, self.standing.value, 0
+        if self.tree is not None:
+            value = max(value, self.tree.value)
+            bound = max(min(bound, self.tree.upper), value)
+            opened = len(self.tree.search.open)
+        return Progress(bound, value, self.nodes, opened, seconds, self.standing.support)
+
+    def certificate(self) -> Certificate:
+        """What was proven, and where to go on."""
+        return replace(self.standing.certificate(self.seconds), nodes=self.nodes, search=self)
+
+
+def _resumed(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetState:
+    """The state that an earlier call left, if it is of the same problem; the certificate keeps its own."""
     state = certificate.search
-    if not isinstance(state, SubsetSearch):
+    if state is None:
         raise ValueError("resume takes the certificate of an earlier call of best_subset.")
-    if state.k != k or state.tol != tol or not _same_matrix(state.operator, operator):
+    known = state.standing
+    if known.k != k or known.tol != tol or not _same_matrix(known.operator, operator):
         raise ValueError(
-            f"resume is a certificate of another problem (cardinality={state.k}, tol={state.tol:g}, "
-            f"n_features={state.operator.shape[1]}); pass the same X, cardinality and tol."
+            f"resume is a certificate of another problem (cardinality={known.k}, tol={known.tol:g}, "
+            f"n_features={known.operator.shape[1]}); pass the same X, cardinality and tol."
         )
-    return state
+    return replace(state, tree=None if state.tree is None else state.tree.copy())
 
 
 def _same_matrix(one: Operator, other: Operator) -> bool:
@@ -133,153 +170,87 @@ def _same_matrix(one: Operator, other: Operator) -> bool:
     return bool(np.allclose(first, second, rtol=0, atol=1e-9 * float(np.max(np.abs(first)))))
 
 
-@dataclass(eq=False)
-class SubsetSearch:
-    """The stages of `best_subset`, each skipped once it is done or no longer needed."""
+def search_subset(
+    operator: Operator,
+    k: int,
+    tol: float,
+    *,
+    max_time: float = np.inf,
+    callback: Callable[[Progress], object] | None = None,
+    begun: SubsetState | None = None,
+) -> SubsetState:
+    """All stages, from the beginning or from where an earlier call stopped, until the gap is closed or time is up."""
+    clock = Clock(max_time, None if callback is None else lambda: callback(state.progress(clock.elapsed)))
+    state = SubsetState(_start(operator, k, tol, clock)) if begun is None else begun
+    for reached in _stages(state, clock):
+        state = reached  # what the callback is told of
+    state = replace(state, seconds=state.seconds + clock.elapsed)
+    clock.report()
+    return state
 
-    operator: Operator
-    k: int
-    tol: float
-    seconds: float = 0.0
-    clock: Clock = field(init=False)
-    support: Array = field(init=False)
-    cascade: Cascade | None = field(init=False, default=None)
-    search: Search | None = field(init=False, default=None)
-    cheap_nodes: int = field(init=False, default=0)
 
-    def run(self, max_time: float, callback: Callable[[Progress], Any] | None) -> None:
-        """All stages, until the gap is closed or the time is up."""
-        self.clock = Clock(max_time, None if callback is None else lambda: callback(self.progress()))
-        if self.cascade is None:
-            self.cascade = self._start()
-            self._enumerate()
-            self.cascade.run_cheap()
-            self._search_cheaply()
-            self.clock.report()
-        self.cascade.clock = self.clock
-        if self.search is None and not self.cascade.done:
-            self._bound_root()
-        if self.search is not None and self.search.open:
-            begin = time.perf_counter()
-            self.search.run(assess_by_rows, self.clock)
-            self._take("search", begin)
-        self.seconds += self.clock.elapsed
-        self.clock.report()
-
-    def _start(self) -> Cascade:
-        """The best heuristic's support, or after Ctrl-C the variables of largest variance."""
-        norms = self.operator.column_norms
-        z = np.zeros(norms.size)
-        z[np.argsort(-norms, kind="stable")[: self.k]] = self.k**-0.5
-        with self.clock.interruptible():
-            recipe = Recipe(Exact(levels=(self.k,)))
-            found = extract(self.operator, recipe, np.random.RandomState(0)).Z[:, 0]
-            z = found if np.any(found) else z
-        self.support = np.flatnonzero(z)
-        if self.support.size < self.k:  # fill with any: more variables never explain less
-            rest = np.setdiff1d(np.argsort(-norms, kind="stable"), self.support, assume_unique=True)
-            self.support = np.sort(np.append(self.support, rest[: self.k - self.support.size]))
-        return Cascade(self.operator, self._loadings(self.support), self.k, self.tol, self.clock)
-
-    def _loadings(self, support: Array) -> Array:
-        """Unit loadings of the largest variance on a support."""
-        S = np.asarray(self.operator.gram(support), np.float64)
-        leading = np.linalg.eigh((S + S.T) / 2)[1][:, -1:]
-        return embedded(orient(leading), support, self.operator.shape[1])[:, 0]
-
-    def _improve(self, support: Array) -> None:
-        """A better support, over the candidates of the cascade; bounds stay what they are."""
-        assert self.cascade is not None
-        z = self._loadings(np.sort(support))
-        value = self.cascade.view.value(z)
-        if value > self.cascade.value:
-            self.support, self.cascade.z, self.cascade.value = np.sort(support), z, value
-            self.cascade.upper = max(self.cascade.upper, value)
-
-    def _enumerate(self) -> None:
-        """All supports, where they are few."""
-        cascade = self.cascade
-        assert cascade is not None
-        n = cascade.view.idx.size
-        if cascade.view.floor > 0 or count(n, self.k) > ENUMERATED:
-            return
+def _stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
+    """The state after each stage; a stage is skipped once it is done or no longer needed."""
+    if not state.standing.bounds:
+        yield (state := replace(state, standing=_enumerated(state.standing, clock)))
+        for standing in cheap_bounds(state.standing, clock):
+            yield (state := replace(state, standing=standing))
+        yield (state := _searched_cheaply(state, clock))
+        clock.report()
+    if state.tree is None and not state.standing.done(clock):
+        yield (state := _bounded_at_root(state, clock))
+    if state.tree is not None and state.tree.search.open:
         begin = time.perf_counter()
-        with self.clock.interruptible():
-            value, support = best_completion(cascade.view.S, np.arange(0), np.arange(n), self.k, self.clock)
-            if np.isfinite(value):
-                self._improve(support)
-                upper = value * (1 + 8 * self.k * EPS) - cascade.view.shift
-                cascade.note("enumeration", upper, time.perf_counter() - begin)
+        state.tree.search.run(assess_by_rows, clock)
+        yield replace(state, standing=state.tree.outcome(state.standing, "search", begin))
 
-    def _search_cheaply(self) -> None:
-        """A short search with cheap bounds."""
-        cascade = self.cascade
-        assert cascade is not None
-        if cascade.done or cascade.view.floor > 0:
-            return
-        begin, shift = time.perf_counter(), cascade.view.shift
-        scale = cascade.value + shift
-        search = Search(cascade.view.S / scale, self.k, INSIDE * self.tol, self.support)
-        search.push(search.root((cascade.upper + shift) / scale))
-        search.run(assess_cheaply, self.clock.part(CHEAP_SECONDS, quiet=True))
-        self.cheap_nodes = search.nodes
-        if search.value > 1 + 1e-12:
-            self._improve(search.support)
-        cascade.note("cheap search", search.upper * scale - shift, time.perf_counter() - begin)
 
-    def _bound_root(self) -> None:
-        """The row bound at the root, and the node to go on from."""
-        assert self.cascade is not None
-        begin = time.perf_counter()
-        view = self.cascade.row_candidates(self.support)
-        search, node = self.cascade.search(self.support, view)
-        if node is None and search.upper > search.level and view.floor > self.cascade.view.floor:
-            search, node = self.cascade.search(self.support, self.cascade.view)
-        if node is not None and not search.enumerated(node):
-            search.push(node)
-        self.search = search
-        self._take("rows", begin)
+def _start(operator: Operator, k: int, tol: float, clock: Clock) -> Standing:
+    """The best heuristic's support, or after Ctrl-C the variables of largest variance."""
+    order = np.argsort(-operator.column_norms, kind="stable")
+    support = order[:k]
+    with clock.interruptible():
+        recipe = Recipe(Exact(levels=(k,)))
+        found = np.flatnonzero(extract(operator, recipe, np.random.RandomState(0)).Z[:, 0])
+        rest = np.setdiff1d(order, found, assume_unique=True)  # fill with any: more variables never explain less
+        support = np.append(found, rest[: k - found.size])
+    support = np.sort(support)
+    return first_standing(operator, loadings(operator, support), k, tol, support)
 
-    def _take(self, method: str, begin: float) -> None:
-        """What the search has found and proven so far."""
-        cascade, search = self.cascade, self.search
-        assert cascade is not None
-        assert search is not None
-        support = cascade.row_view.idx[search.support]
-        if not np.array_equal(support, self.support):
-            self._improve(support)
-        cascade.note(method, cascade.upper_of(search, None), time.perf_counter() - begin)
 
-    def progress(self) -> Progress:
-        """Where the search stands."""
-        cascade, search = self.cascade, self.search
-        if cascade is None:
-            return Progress(np.inf, 0.0, 0, 0, self.clock.elapsed, np.arange(0))
-        bound, value, opened = cascade.upper, cascade.value, 0
-        if search is not None:
-            value = max(value, search.value * cascade.scale - cascade.row_view.shift)
-            bound = max(min(bound, cascade.upper_of(search, None)), value)
-            opened = len(search.open)
-        nodes = self.cheap_nodes + (0 if search is None else search.nodes)
-        return Progress(bound, value, nodes, opened, self.clock.elapsed, self.support)
+def _enumerated(standing: Standing, clock: Clock) -> Standing:
+    """All supports, where they are few."""
+    view, k, n = standing.view, standing.k, standing.view.idx.size
+    if view.floor > 0 or comb(n, k) > ENUMERATED:
+        return standing
+    begin = time.perf_counter()
+    with clock.interruptible():
+        value, support = best_completion(view.S, np.arange(0), np.arange(n), k, clock)
+        if np.isfinite(value):
+            bound = Bound("enumeration", value * (1 + 8 * k * EPS) - view.shift)
+            return standing.improved(support).bounded(bound, begin)
+    return standing
 
-    def component(self) -> Array:
-        """Unit loadings of the incumbent."""
-        assert self.cascade is not None
-        return self.cascade.z
 
-    def certificate(self) -> Certificate:
-        """What was proven."""
-        cascade = self.cascade
-        assert cascade is not None
-        return Certificate(
-            value=cascade.value,
-            upper_bound=cascade.upper,
-            cardinality=self.k,
-            tol=self.tol,
-            method=cascade.method,
-            bounds=tuple(cascade.bounds),
-            seconds=self.seconds,
-            nodes=self.cheap_nodes + (0 if self.search is None else self.search.nodes),
-            search=self,
-        )
+def _searched_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
+    """A short search with cheap bounds."""
+    standing = state.standing
+    if standing.done(clock) or standing.view.floor > 0:
+        return state
+    begin, scaled = time.perf_counter(), scaled_search(standing, standing.view)
+    scaled.search.push(scaled.root(standing.upper))
+    scaled.search.run(assess_cheaply, clock.part(CHEAP_SECONDS, quiet=True))
+    outcome = scaled.outcome(standing, "cheap search", begin)
+    return replace(state, standing=outcome, cheap_nodes=scaled.search.nodes)
+
+
+def _bounded_at_root(state: SubsetState, clock: Clock) -> SubsetState:
+    """The row bound at the root, and the node to go on from."""
+    begin, standing = time.perf_counter(), state.standing
+    view = row_candidates(standing)
+    scaled, node = search_root(standing, view, clock)
+    if node is None and scaled.search.upper > scaled.search.level and view.floor > standing.view.floor:
+        scaled, node = search_root(standing, standing.view, clock)
+    if node is not None and not scaled.search.enumerated(node):
+        scaled.search.push(node)
+    return replace(state, standing=scaled.outcome(standing, "rows", begin), tree=scaled)

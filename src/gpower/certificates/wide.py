@@ -1,22 +1,171 @@
-"""Bounds for more variables than an n × n matrix is wanted for: products with blocks of columns alone."""
+"""Wide data: what stands in for an n × n matrix where there are more variables than one is wanted for.
+
+Three things do. Σ over the candidates, the variables of large variance, with how much variance the others have at most;
+(F) of `bounds` concludes from that. Products with blocks of columns alone, for bounds over all variables. And the
+certificate of d'Aspremont, Bach and El Ghaoui [dBE08], computed with p × p matrices of the sample space.
+
+Over unit vectors y of the sample space, Σ_{i∈I} (aᵢᵀy)² ≤ Σ_i [(aᵢᵀy)² − ρ]₊ + kρ for every ρ ≥ 0 and |I| ≤ k. Let
+Bᵢ = aᵢaᵢᵀ − ρI. If Yᵢ ⪰ Bᵢ and Yᵢ ⪰ 0, then [yᵀBᵢy]₊ ≤ yᵀYᵢy, hence
+
+    λ_k(Σ) ≤ λmax(Σ_i Yᵢ) + kρ,      max_z zᵀΣz − ρ‖z‖₀ ≤ λmax(Σ_i Yᵢ).
+
+Given a unit vector x, with c = aᵢᵀx:
+
+- c² > ρ: Yᵢ = Bᵢxxᵀ Bᵢ/(xᵀBᵢx). Bᵢ has one positive eigenvalue and xᵀBᵢx > 0, so it is negative semidefinite on the
+  vectors that are Bᵢ-orthogonal to x, and Yᵢ − Bᵢ ⪰ 0.
+- c² < ρ < ‖aᵢ‖²: Yᵢ = ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ, p̂ the direction of aᵢ − cx. On the span of x and p̂, the determinant of
+  Yᵢ − Bᵢ is zero and its first entry ρ − c² > 0; off it, Yᵢ − Bᵢ = ρI.
+- ‖aᵢ‖² ≤ ρ: Yᵢ = 0. Such a variable need not even be read.
+
+x is the scores of a component, so that the certificate is exact when that component is the solution of the semidefinite
+relaxation.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
-from gpower.certificates.bounds import least
-from gpower.certificates.clock import Clock
-from gpower.certificates.eigenvalues import largest_eigenvalue, largest_sparse_eigenvalue
+from gpower._arrays import Array, reciprocal, soft
+from gpower.certificates.bounds import (
+    EPS,
+    largest_eigenvalue,
+    largest_sparse_eigenvalue,
+    least,
+    semidefinite_shift,
+)
+from gpower.certificates.certificate import Clock
 from gpower.operators.base import Operator
 
+#: Most variables whose covariance is formed, and most of them in the row bound where others may be left out.
+MOST, MOST_ROWS = 1500, 400
+#: Values of ρ tried: shares of the way from the (k+1)-th to the k-th largest c².
+SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
+#: A c² nearer to ρ than this share of ‖aᵢ‖² makes Yᵢ too uncertain.
+NEAR = 1e-7
 #: Entries of Σ that are kept, columns treated at once, and columns that tell how large the entries are.
 ENTRIES, BLOCK, SAMPLE = 12_000_000, 256, 128
 #: Samples for which a p × p matrix is formed.
 MOST_SAMPLES = 3000
 #: Thresholds tried, down to this share of the largest that can help.
 THRESHOLDS, LOWEST = 6, 0.4
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Σ over some variables; (F) of `bounds` says what may be concluded from them alone.
+
+    Attributes
+    ----------
+    idx : ndarray of int, shape (m,)
+        The variables, increasing.
+    S : ndarray of shape (m, m)
+        Σ of these plus `shift`·I, symmetric, in float64.
+    floor : float
+        No other variable has a larger variance, `shift` included; zero if there are none.
+    shift : float
+        What made Σ positive semidefinite: rounding. Values of S are larger than those of Σ by this much.
+    """
+
+    idx: Array
+    S: Array
+    floor: float
+    shift: float
+
+    def value(self, z: Array) -> float:
+        """zᵀΣz of unit loadings over all variables, zero outside these."""
+        z = z[self.idx]
+        return max(float(z @ self.S @ z) - self.shift, 0.0)
+
+    def narrow(self, most: int, support: Array) -> Candidates:
+        """The same for at most `most` variables of largest variance, those of `support` among them."""
+        if self.idx.size <= most:
+            return self
+        kept, floor = _largest(np.diagonal(self.S).copy(), np.searchsorted(self.idx, support), most)
+        return Candidates(self.idx[kept], self.S[np.ix_(kept, kept)], max(floor, self.floor), self.shift)
+
+
+def candidates(operator: Operator, support: Array, most: int = MOST) -> Candidates:
+    """Σ over the `most` variables of largest variance, those of `support` among them.
+
+    Parameters
+    ----------
+    operator : Operator
+        A, deflated or not.
+    support : ndarray of int
+        Variables that must be there.
+    """
+    squares = operator.column_norms.astype(np.float64) ** 2
+    n = squares.size
+    if not operator.has_samples or n <= most:
+        return _shifted(operator, np.arange(n), None).narrow(most, support)
+    squares *= 1 + 64 * operator.shape[0] * float(np.finfo(operator.dtype).eps)  # rounding of the norms
+    return _shifted(operator, *_largest(squares, support, most))
+
+
+def _shifted(operator: Operator, idx: Array, floor: float | None) -> Candidates:
+    """Σ[idx, idx] made positive semidefinite; no floor where nothing is left out."""
+    S = _covariance(operator, idx)
+    shift = semidefinite_shift(S, operator.noise**2)
+    return Candidates(idx, S + shift * np.eye(idx.size), 0.0 if floor is None else floor + shift, shift)
+
+
+def _largest(squares: Array, support: Array, most: int) -> tuple[Array, float]:
+    """Indices of the largest entries and of the support, and the largest entry left out."""
+    order = np.argsort(-squares, kind="stable")
+    idx = np.union1d(order[: max(most - support.size, 0)], support).astype(np.intp)
+    rest = np.delete(squares, idx)
+    return idx, float(np.max(rest, initial=0.0))
+
+
+def _covariance(operator: Operator, idx: Array) -> Array:
+    """Σ[idx, idx] in float64, symmetric; products of dense columns are summed in float64 whatever their type."""
+    if operator.has_samples and not operator.is_sparse:
+        A = operator.columns(idx).astype(np.float64)
+        S = np.asarray(A.T @ A)
+    else:
+        S = np.asarray(operator.gram(idx), np.float64)
+    S = (S + S.T) / 2
+    nothing = operator.column_norms[idx] == 0  # what is left of such a column is rounding
+    S[nothing], S[:, nothing] = 0.0, 0.0
+    return S
+
+
+def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
+    """λmax(Σ_i Yᵢ) for columns A, (p, n), at a unit vector x, (p,); infinite where a c² is too near to ρ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(covering_eigenvalue(np.diag([2.0, 1.0]), np.array([1.0, 0.0]), 1.0), 6)
+    3.0
+    """
+    squares = np.sum(A * A, axis=0)  # (n,)
+    used = squares > rho
+    A, squares = A[:, used], squares[used]
+    c = A.T @ x
+    distance = c * c - rho
+    if np.any(np.abs(distance) < NEAR * squares):
+        return np.inf
+    active = distance > 0
+    P = A - np.outer(x, c)
+    V = np.where(active, A * c - rho * x[:, None], P)
+    lengths = np.sum(P * P, axis=0)
+    weights = np.where(active, 1 / distance, -rho * (squares - rho) / distance * reciprocal(lengths))
+    size = weights * np.sum(V * V, axis=0)  # traces of the Yᵢ
+    noise = 16 * (sum(A.shape)) * EPS * float(size @ (1 + squares / np.abs(distance)))
+    return largest_eigenvalue((V * weights) @ V.T) + noise
+
+
+def sample_space_bound(A: Array, x: Array, k: int) -> float:
+    """The least λmax(Σ Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)²."""
+    squares = np.sort((A.T @ x) ** 2)[::-1]
+    low, high = (float(squares[k]) if k < squares.size else 0.0), float(squares[min(k, squares.size) - 1])
+    if not high > low:
+        return np.inf
+    return least(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, low + (high - low) * SHARES)[0]
 
 
 def sample_gram(operator: Operator) -> Array:
@@ -60,10 +209,10 @@ def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) 
         return np.inf
 
     def value(t: float) -> float:
-        soft = Sigma.copy()
-        soft.data = np.sign(soft.data) * np.maximum(np.abs(soft.data) - t, 0)
+        part = Sigma.copy()
+        part.data = soft(part.data, t)
         members = np.flatnonzero(squares[kept] > t)
-        part = sp.csr_array(soft[members][:, members]) if members.size < kept.size else soft
+        part = sp.csr_array(part[members][:, members]) if members.size < kept.size else part
         part.eliminate_zeros()
         return np.inf if clock.expired else largest_sparse_eigenvalue(part) + k * (t + epsilon)
 

@@ -1,17 +1,23 @@
 """The pathway enrichment index, beside what random genes score and along a scan of cardinalities."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from gpower._arrays import Seed
 from gpower.datasets.gene_sets import GeneSets
 from gpower.enrichment.over_representation import Enrichment, enrich, tested
 from gpower.frames import frame
 from gpower.parameters import whole
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["IndexScan", "RandomIndex", "pathway_enrichment_index", "random_index", "scan_index"]
 
@@ -95,7 +101,7 @@ class RandomIndex:
         return float((1 + np.sum(self.values >= index)) / (1 + self.values.size))
 
 
-def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: Any = None) -> RandomIndex:
+def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: Seed = None) -> RandomIndex:
     """The index of random genes: as many per component, the same sets, the same correction.
 
     Most draws score 0, but sets overlap, so that one draw can hit a whole family of them: average many.
@@ -168,16 +174,10 @@ class IndexScan:
         """The smallest cardinality that attains the maximum."""
         return int(self.cardinalities[self.indices == self.indices.max()].min())
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """The scan as a pandas DataFrame, one row per cardinality."""
-        return frame(
-            {
-                "cardinality": self.cardinalities,
-                "index": self.indices,
-                "chance": self.chance,
-                "chance_standard_error": self.chance_standard_error,
-            }
-        )
+        chance = {"chance": self.chance, "chance_standard_error": self.chance_standard_error}
+        return frame({"cardinality": self.cardinalities, "index": self.indices} | chance)
 
 
 def scan_index(
@@ -188,7 +188,7 @@ def scan_index(
     scope: str = "component",
     alpha: float = 0.05,
     n_draws: int = 50,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> IndexScan:
     """The index at several cardinalities, each beside that of as many random genes.
 

@@ -1,21 +1,30 @@
 """Over-representation: does a component hold more genes of a set than a random choice of as many genes would?"""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import sparse, stats
 
 from gpower.datasets.gene_sets import GeneSets
 from gpower.enrichment.universe import Universe
 from gpower.frames import frame
 from gpower.parameters import number, whole
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 __all__ = ["Enrichment", "enrich"]
 
 SCOPES = ("component", "all")
+#: The columns of `Enrichment.records`.
+COUNTS = ("component", "gene_set", "overlap", "set_size", "n_selected", "expected")
+FIELDS = (*COUNTS, "p_value", "adjusted_p_value", "enriched", "genes")
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Enrichment:
     """
 
     universe: Universe
-    selected: Any = field(repr=False)
+    selected: sparse.csr_array = field(repr=False)
     overlaps: NDArray[np.int64] = field(repr=False)
     p_values: NDArray[np.float64] = field(repr=False)
     adjusted_p_values: NDArray[np.float64] = field(repr=False)
@@ -93,20 +102,21 @@ class Enrichment:
         for component, n_selected in enumerate(self.n_selected):
             order = np.lexsort((np.arange(sizes.size), self.p_values[component]))
             for at in order[self.overlaps[component, order] > 0]:
-                yield {
-                    "component": component + 1,
-                    "gene_set": self.universe.set_names[at],
-                    "overlap": int(self.overlaps[component, at]),
-                    "set_size": int(sizes[at]),
-                    "n_selected": int(n_selected),
-                    "expected": float(n_selected * sizes[at] / n_genes),
-                    "p_value": float(self.p_values[component, at]),
-                    "adjusted_p_value": float(self.adjusted_p_values[component, at]),
-                    "enriched": bool(enriched[component, at]),
-                    "genes": " ".join(self.shared(component, at)),
-                }
+                row = (
+                    component + 1,
+                    self.universe.set_names[at],
+                    int(self.overlaps[component, at]),
+                    int(sizes[at]),
+                    int(n_selected),
+                    float(n_selected * sizes[at] / n_genes),
+                    float(self.p_values[component, at]),
+                    float(self.adjusted_p_values[component, at]),
+                    bool(enriched[component, at]),
+                    " ".join(self.shared(component, at)),
+                )
+                yield dict(zip(FIELDS, row, strict=True))
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """The `records` as a pandas DataFrame.
 
         Examples
@@ -120,7 +130,7 @@ class Enrichment:
         records = list(self.records())
         return frame({name: [record[name] for record in records] for name in FIELDS})
 
-    def plot(self, axes: Any = None, *, top: int = 20) -> Any:
+    def plot(self, axes: Axes | None = None, *, top: int = 20) -> Axes:
         """Bars of −log10 of the adjusted p-values; see `gpower.plotting.plot_enrichment`.
 
         Parameters
@@ -133,23 +143,9 @@ class Enrichment:
         -------
         matplotlib Axes
         """
-        from importlib import import_module  # a door above this floor: it opens when it is used
+        from gpower.plotting import plot_enrichment  # read when a picture is wanted
 
-        return import_module("gpower.plotting").plot_enrichment(self, axes, top=top)
-
-
-FIELDS = (
-    "component",
-    "gene_set",
-    "overlap",
-    "set_size",
-    "n_selected",
-    "expected",
-    "p_value",
-    "adjusted_p_value",
-    "enriched",
-    "genes",
-)
+        return plot_enrichment(self, axes, top=top)
 
 
 def enrich(
@@ -221,7 +217,7 @@ def enrich(
     return tested(universe, universe.select(_chosen(components, top)), scope, alpha)
 
 
-def tested(universe: Universe, selected: Any, scope: str, alpha: float) -> Enrichment:
+def tested(universe: Universe, selected: sparse.csr_array, scope: str, alpha: float) -> Enrichment:
     """The enrichment of given selections, a sparse matrix of shape (n_components, n_genes)."""
     overlaps = (selected @ universe.membership).toarray()
     sizes = np.diff(selected.indptr)
@@ -232,7 +228,7 @@ def tested(universe: Universe, selected: Any, scope: str, alpha: float) -> Enric
 
 
 def _upper_tail(
-    overlaps: NDArray[np.int64], n_genes: int, set_sizes: NDArray[np.int64], n_selected: NDArray[Any]
+    overlaps: NDArray[np.int64], n_genes: int, set_sizes: NDArray[np.int64], n_selected: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """P(X ≥ overlap), each distinct question asked once: random draws repeat them thousands of times."""
     n_components, n_sets = overlaps.shape

@@ -1,15 +1,17 @@
 """The genes that were measured, and which of them each gene set holds."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from gpower._arrays import Seed
 from gpower.datasets.gene_sets import GeneSets
 
 __all__ = ["Universe"]
@@ -59,7 +61,7 @@ class Universe:
 
     genes: tuple[str, ...]
     set_names: tuple[str, ...]
-    membership: Any = field(repr=False)
+    membership: sparse.csc_array = field(repr=False)
     gene_of: NDArray[np.intp] = field(repr=False)
     n_unnamed: int
     n_repeated: int
@@ -68,7 +70,7 @@ class Universe:
     n_unmeasured: int
 
     @classmethod
-    def of(cls, genes: Sequence[Any], gene_sets: GeneSets) -> "Universe":
+    def of(cls, genes: Sequence[object], gene_sets: GeneSets) -> Universe:
         """The universe of the variables named `genes`, one name each, and of `gene_sets`.
 
         Raises
@@ -86,7 +88,8 @@ class Universe:
             if name.casefold() == key:  # TP53 is what TP53.1 is called, whichever comes first
                 distinct.setdefault(key, name)
         members = [_members(name, set_genes) for name, set_genes in gene_sets.items()]
-        membership = _membership(members, place)
+        rows = [np.array([place[key] for key in of_set if key in place], np.intp) for of_set in members]
+        membership = _indicator(rows, len(place)).T
         spelled = {key: gene for genes_of_set in members for key, gene in genes_of_set.items()}
         if membership.nnz == 0:
             measured, known = list(place)[:_SHOWN], list(spelled.values())[:_SHOWN]
@@ -116,21 +119,16 @@ class Universe:
         """Measured genes of each set."""
         return np.asarray(self.membership.sum(axis=0), dtype=np.int64).ravel()
 
-    def select(self, variables: Sequence[NDArray[np.intp]]) -> Any:
+    def select(self, variables: Sequence[NDArray[np.intp]]) -> sparse.csr_array:
         """Which genes a few lists of variables measure: a sparse matrix of shape (n_lists, n_genes)."""
         rows = [np.unique(self.gene_of[chosen]) for chosen in variables]
-        return self._indicator([row[row >= 0] for row in rows])
+        return _indicator([row[row >= 0] for row in rows], len(self.genes))
 
-    def draw(self, sizes: Sequence[int], random_state: Any = None) -> Any:
+    def draw(self, sizes: Sequence[int], random_state: Seed = None) -> sparse.csr_array:
         """Random genes, `sizes` of them without repetition: a sparse matrix of shape (len(sizes), n_genes)."""
         rng = check_random_state(random_state)
-        return self._indicator([rng.choice(len(self.genes), size, replace=False) for size in sizes])
-
-    def _indicator(self, rows: list[NDArray[np.intp]]) -> Any:
-        ends = np.concatenate([[0], np.cumsum([row.size for row in rows])])
-        columns = np.concatenate(rows) if rows else np.empty(0, np.intp)
-        ones = np.ones(columns.size, np.int64)
-        return sparse.csr_array((ones, columns, ends), shape=(len(rows), len(self.genes)))
+        n = len(self.genes)
+        return _indicator([rng.choice(n, size, replace=False) for size in sizes], n)
 
     def notes(self) -> Iterator[str]:
         """Sentences on names that are missing, repeated, in another case or not measured."""
@@ -164,19 +162,18 @@ def _keys(names: Sequence[str]) -> list[str]:
     return [key(name) for name in folded]
 
 
-def _members(set_name: str, genes: Any) -> dict[str, str]:
+def _members(set_name: str, genes: Iterable[str]) -> dict[str, str]:
     """The genes of a set: what they are compared by → as written."""
     if isinstance(genes, str):
         raise ValueError(f"The gene set {set_name!r} is one string, {genes[:20]!r}; give a list of gene names.")
     return {str(gene).strip().casefold(): str(gene).strip() for gene in genes}
 
 
-def _membership(members: list[dict[str, str]], place: dict[str, int]) -> Any:
-    columns = [[place[key] for key in genes_of_set if key in place] for genes_of_set in members]
-    ends = np.concatenate([[0], np.cumsum([len(column) for column in columns])])
-    rows = np.array([at for column in columns for at in column], dtype=np.intp)
-    ones = np.ones(rows.size, np.int64)
-    return sparse.csc_array((ones, rows, ends), shape=(len(place), len(members)))
+def _indicator(rows: list[NDArray[np.intp]], n: int) -> sparse.csr_array:
+    """1 at the places that each row names, of n columns."""
+    ends = np.concatenate([[0], np.cumsum([row.size for row in rows])])
+    columns = np.concatenate([np.empty(0, np.intp), *rows])
+    return sparse.csr_array((np.ones(columns.size, np.int64), columns, ends), shape=(len(rows), n))
 
 
 def _shown(names: Sequence[str], total: int | None = None) -> str:
