@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from gpower.arguments import keeps
 from gpower.ascent import Callback
 from gpower.certificates import certifiable, certify_components
 from gpower.checkpoints import extract_kept
@@ -20,6 +20,7 @@ from gpower.penalties import Penalty
 from gpower.preparation import Prepared, prepare, read
 
 
+@dataclass(eq=False, repr=False)
 class GPower(SparsePCAEstimator):
     """Sparse principal components by the generalized power method.
 
@@ -137,42 +138,38 @@ class GPower(SparsePCAEstimator):
     array([1, 4, 6])
     """
 
-    @keeps
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinality: Any = None,
-        penalty: str | Penalty = "l0",
-        gamma: Any = None,
-        method: str = "deflation",
-        mu: Any = None,
-        variance: str = "l2",
-        positive: bool = False,
-        covariance: str | None = None,
-        center: bool = True,
-        scale: bool = False,
-        n_init: int | str = "auto",
-        init: Any = None,
-        solver: str = "auto",
-        refit: str | None = "auto",
-        polish: bool = True,
-        deflation: str = "projection",
-        l1_bound: Any = None,
-        regularization: float = 0.0,
-        acceleration: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        certify: bool = False,
-        missing: str = "error",
-        accumulation: str | None = None,
-        memory_limit: Any = None,
-        checkpoint: Any = None,
-        resume: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-    ) -> None: ...
+    n_components: int = 2
+    _: KW_ONLY
+    cardinality: Any = None
+    penalty: str | Penalty = "l0"
+    gamma: Any = None
+    method: str = "deflation"
+    mu: Any = None
+    variance: str = "l2"
+    positive: bool = False
+    covariance: str | None = None
+    center: bool = True
+    scale: bool = False
+    n_init: int | str = "auto"
+    init: Any = None
+    solver: str = "auto"
+    refit: str | None = "auto"
+    polish: bool = True
+    deflation: str = "projection"
+    l1_bound: Any = None
+    regularization: float = 0.0
+    acceleration: bool = True
+    tol: float = 1e-6
+    max_iter: int = 1000
+    certify: bool = False
+    missing: str = "error"
+    accumulation: str | None = None
+    memory_limit: Any = None
+    checkpoint: Any = None
+    resume: bool = False
+    random_state: Any = None
+    verbose: int = 0
+    callback: Callback | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components of X.

@@ -204,7 +204,7 @@ class TestMemoryMaps:
     def test_a_slice_of_a_map_is_the_slice(self, tmp_path):
         part = self.mapped(tmp_path, "C")[10:900:2, 1::3]
         matrix = StreamedMatrix(open_source(part, memory_limit=0), 2000)
-        np.testing.assert_array_equal(matrix @ np.eye(20), X[10:900:2, 1::3])
+        np.testing.assert_array_equal(matrix.times(np.eye(20)), X[10:900:2, 1::3])
 
 
 class TestKeys:

@@ -26,7 +26,10 @@ from rich.text import Text
 from gpower.report import plain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from gpower.ascent import AscentState
+    from gpower.plotting.looks import Panels
 
 __all__ = ["Answer", "answering", "counted", "logged", "note", "noted", "progress", "say"]
 
@@ -72,7 +75,7 @@ class Answer:
         if self.folder is not None:
             self.tell(f"Wrote {', '.join(files(self.folder))} into {self.folder}.")
 
-    def draw(self, plot: Callable[[], object]) -> None:
+    def draw(self, plot: "Callable[[], Axes | Panels]") -> None:
         """Draw the picture, if one was asked for."""
         if self.picture is not None:
             from gpower.plotting import save_picture

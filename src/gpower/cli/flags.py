@@ -136,9 +136,7 @@ def flags_of(module: str, name: str, like: Mapping[str, Flag] | None = None) -> 
         What parameters are like that are described "as in" another docstring.
     """
     definition = _definition(module, name)
-    functions = [node for node in (definition, *definition.body) if isinstance(node, ast.FunctionDef)]
-    function = next((found for found in functions if found.name == "__init__"), functions[0])
-    flags = _flags(ast.get_docstring(definition) or "", _defaults(function.args), like or {})
+    flags = _flags(ast.get_docstring(definition) or "", _defaults(definition), like or {})
     return {name: flag for name, flag in flags.items() if flag.reading is not None}
 
 
@@ -183,11 +181,22 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s", " ".join(text.replace("`", "").split()), maxsplit=1)[0]
 
 
-def _defaults(arguments: ast.arguments) -> dict[str, object]:
-    """The parameters with a default, and what has to be given by name."""
+def _defaults(definition: ast.ClassDef | ast.FunctionDef) -> dict[str, object]:
+    """The parameters with a default, and what has to be given by name; of a data class its fields."""
+    if isinstance(definition, ast.ClassDef):
+        fields = [(node.target, node.value) for node in definition.body if isinstance(node, ast.AnnAssign)]
+        return {ast.unparse(name): _literal(value) for name, value in fields if value is not None}
+    arguments = definition.args
     positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
     pairs = zip([*positional, *arguments.kwonlyargs], [*arguments.defaults, *arguments.kw_defaults], strict=True)
-    return {argument.arg: ... if value is None else ast.literal_eval(value) for argument, value in pairs}
+    return {argument.arg: ... if value is None else _literal(value) for argument, value in pairs}
+
+
+def _literal(value: ast.expr) -> object:
+    """A default; that of another class is looked up there."""
+    if isinstance(value, ast.Attribute):
+        return _defaults(_definition("gpower.estimators", ast.unparse(value.value)))[value.attr]
+    return ast.literal_eval(value)
 
 
 def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef:

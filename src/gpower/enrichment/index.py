@@ -176,8 +176,8 @@ class IndexScan:
 
     def to_frame(self) -> pd.DataFrame:
         """The scan as a pandas DataFrame, one row per cardinality."""
-        chance = {"chance": self.chance, "chance_standard_error": self.chance_standard_error}
-        return frame({"cardinality": self.cardinalities, "index": self.indices} | chance)
+        columns = {"cardinality": self.cardinalities, "index": self.indices, "chance": self.chance}
+        return frame({**columns, "chance_standard_error": self.chance_standard_error})
 
 
 def scan_index(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -15,7 +15,6 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._arrays import Array
-from gpower.arguments import shares
 from gpower.continuation import sweep
 from gpower.deflation import deflate
 from gpower.estimators import GPower
@@ -24,16 +23,12 @@ from gpower.leading import leading_components
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.operators import Operator
 from gpower.parameters import is_a, one_of, random_source, recipe_from
+from gpower.penalties import Penalty
 from gpower.preparation import Input, read
 from gpower.projection import share_inside, total_variance
 
-#: Parameters of `GPower` that are handed on to it.
-SHARED = (
-    *("penalty", "method", "positive", "variance", "center", "scale", "n_init"),
-    *("deflation", "refit", "polish", "tol", "max_iter", "random_state"),
-)
 
-
+@dataclass(eq=False, repr=False)
 class GPowerCV(SparsePCAEstimator):
     """Sparse principal components with the number of variables chosen by cross-validation.
 
@@ -81,18 +76,26 @@ class GPowerCV(SparsePCAEstimator):
     array([8, 6, 5])
     """
 
-    @shares(GPower, SHARED)
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        cardinalities: Any = None,
-        cv: Any = 5,
-        rule: str = "best",
-        search: str = "sequential",
-        n_jobs: int | None = None,
-        **shared: Any,
-    ) -> None: ...
+    n_components: int = 2
+    _: KW_ONLY
+    cardinalities: Any = None
+    cv: Any = 5
+    rule: str = "best"
+    search: str = "sequential"
+    n_jobs: int | None = None
+    penalty: str | Penalty = GPower.penalty
+    method: str = GPower.method
+    positive: bool = GPower.positive
+    variance: str = GPower.variance
+    center: bool = GPower.center
+    scale: bool = GPower.scale
+    n_init: int | str = GPower.n_init
+    deflation: str = GPower.deflation
+    refit: str | None = GPower.refit
+    polish: bool = GPower.polish
+    tol: float = GPower.tol
+    max_iter: int = GPower.max_iter
+    random_state: Any = GPower.random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the numbers of variables, then fit to all samples.
@@ -132,7 +135,10 @@ class GPowerCV(SparsePCAEstimator):
 
     def _model(self, **chosen: Any) -> GPower:
         """GPower with the parameters that are shared, and others."""
-        return GPower(self.n_components, **{name: getattr(self, name) for name in SHARED}, **chosen)
+        theirs = GPower().get_params()
+        return GPower(
+            **{name: value for name, value in self.get_params(deep=False).items() if name in theirs}, **chosen
+        )
 
     def __getattr__(self, name: str) -> Any:
         """What is fitted and not this object's own is the best estimator's."""
