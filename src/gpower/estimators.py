@@ -15,9 +15,9 @@ from gpower.devices import back_to
 from gpower.fitted import SparsePCAEstimator, fitted_attributes
 from gpower.notices import log_fit, notices, tell
 from gpower.operators.running import RunningMoments
-from gpower.parameters import random_source, recipe_from
+from gpower.parameters import random_source
 from gpower.penalties import Penalty
-from gpower.preparation import Prepared, prepare, read
+from gpower.preparation import Prepared, read
 
 
 @dataclass(eq=False, repr=False)
@@ -191,8 +191,8 @@ class GPower(SparsePCAEstimator):
         """
         back = back_to(X)
         self._stream: RunningMoments | None = None
-        prepared = prepare(self, X, sample_weight, lambda shape: [recipe_from(self.get_params(), shape)])
-        return self._find(prepared)._given_back(back)
+        table = read(self, X).filled()
+        return self._find(table.prepared(sample_weight, table.recipes()))._given_back(back)
 
     def _given_back(self, back: Callable[[Any], Any]) -> Self:
         """The fitted arrays of the length of a sample as arrays of the kind that came in."""
@@ -229,13 +229,8 @@ class GPower(SparsePCAEstimator):
         True
         """
         running: RunningMoments | None = vars(self).get("_stream")
-        table = read(self, X, reset=running is None)
-        batch = table.running(sample_weight)
-        recipe = recipe_from(self.get_params(), (table.shape[1], table.shape[1]))
-        self._stream = seen = batch if running is None else running.merged(batch)
-        standard = (bool(table.reading.center), bool(table.reading.scale))
-        operator, moments = seen.operator(*standard)
-        return self._find(Prepared(operator, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0]))
+        self._stream, prepared = read(self, X, reset=running is None).added_to(running, sample_weight)
+        return self._find(prepared)
 
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,7 +24,7 @@ FAMILIES: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
 REFITS = {"auto": AUTOMATIC, "norms": Refit((1,)), "variance": Refit((2,)), None: Refit(())}
 
 
-def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
+def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
     """The recipe that `GPower(**params)` asks for on data of a shape (n_samples, n_features)."""
     m = whole(params["n_components"], "n_components", 1)
     if m > shape[1]:
@@ -64,7 +64,7 @@ def recipe_from(params: dict[str, Any], shape: tuple[int, int]) -> Recipe:
     )
 
 
-def _check_combinations(params: dict[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
+def _check_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
     """Options that exclude each other."""
     given = [name for name in ("cardinality", "gamma", "l1_bound") if params[name] is not None]
     if len(given) > 1:
@@ -100,7 +100,7 @@ def _check_combinations(params: dict[str, Any], block: bool, m: int, shape: tupl
         )
 
 
-def _wish(params: dict[str, Any], m: int, n: int) -> Wish:
+def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
     """What is sparse, and how much, one level per unit."""
     word = params["penalty"]
     own = isinstance(word, Penalty)

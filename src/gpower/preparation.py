@@ -7,7 +7,7 @@ means and scales that it applies, once it is known to hold numbers throughout.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from gpower.imputation import impute
 from gpower.inputs import check_finite, check_range, check_table
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
-from gpower.parameters import check_covariance, check_weights, one_of, whole
+from gpower.parameters import check_covariance, check_weights, one_of, recipe_from, whole
 from gpower.recipes import Recipe
 
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
@@ -40,13 +40,12 @@ class Reading:
     missing: str = "error"
     certify: bool = False
     accumulation: str | None = None
-    memory_limit: Any = None
     init: Any = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Reading:
         """Those among the parameters of an estimator."""
-        return cls(**{field.name: params[field.name] for field in fields(cls) if field.name in params})
+        return cls(**{each.name: params[each.name] for each in fields(cls) if each.name in params})
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +98,14 @@ class Input:
     reading : Reading
     names : ndarray of str or None
         Of the variables.
+    params : mapping
+        All parameters of the estimator that it was given to.
     """
 
     X: Any
     reading: Reading
     names: Array | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def container(self) -> Container:
@@ -134,9 +136,15 @@ class Input:
         """The same in float64, not copied if it is."""
         return replace(self, X=self.X.astype(np.float64, copy=False))
 
+    def recipes(self, *variants: Mapping[str, Any]) -> list[Recipe]:
+        """What the estimator asks for on data of this shape: one recipe, or one per variant of its parameters."""
+        return [recipe_from({**self.params, **variant}, self.shape) for variant in variants or ({},)]
+
     def filled(self) -> Input:
-        """The same with missing entries filled, if that was asked for."""
+        """The same as a fit wants it: in memory where a proof is to follow, missing entries filled where asked for."""
         reading = self.reading
+        if reading.certify and not is_device(self.X):
+            self.in_memory("A certificate needs the matrix in the memory of this machine")
         if is_device(self.X):
             self._check_device()
         if one_of(reading.missing, "missing", ("error", "impute")) == "error":
@@ -214,7 +222,15 @@ class Input:
         few = n <= GRAM_READS * reads or (self.container.is_remote and n <= MOST_GRAM)
         return few and not any(recipe.needs_samples for recipe in recipes)
 
-    def running(self, sample_weight: Any) -> RunningMoments:
+    def added_to(self, earlier: RunningMoments | None, sample_weight: Any) -> tuple[RunningMoments, Prepared]:
+        """What is known of a batch of samples and all earlier ones, and what a fit to them works on."""
+        batch, n = self._running(sample_weight), self.shape[1]
+        seen = batch if earlier is None else earlier.merged(batch)
+        standard = (bool(self.reading.center), bool(self.reading.scale))
+        recipe = recipe_from(self.params, (n, n))
+        return seen, Prepared(*seen.operator(*standard), (recipe,), lambda: seen.in_double().operator(*standard)[0])
+
+    def _running(self, sample_weight: Any) -> RunningMoments:
         """Moments of a batch of samples, once it is known to hold numbers throughout."""
         reading = self.reading
         if reading.covariance is not None or reading.variance != "l2" or not isinstance(reading.init, str | None):
@@ -236,18 +252,6 @@ class Input:
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool = True) -> Input:
     """What `fit` or `transform` of an estimator was given, which learns or checks the number and names of variables."""
-    reading = Reading.of(estimator.get_params(deep=False))
-    X = check_table(estimator, X, reset=reset, memory_limit=reading.memory_limit)
-    return Input(X, reading, vars(estimator).get("feature_names_in_"))
-
-
-#: The recipes for data of a shape (n_samples, n_features).
-Plan = Callable[[tuple[int, int]], Sequence[Recipe]]
-
-
-def prepare(estimator: BaseEstimator, X: Any, sample_weight: Any, plan: Plan) -> Prepared:
-    """All of it, for an estimator that is fitted to X."""
-    table = read(estimator, X).filled()
-    if table.reading.certify:
-        table.in_memory("A certificate needs the matrix in the memory of this machine")
-    return table.prepared(sample_weight, plan(table.shape))
+    params = estimator.get_params(deep=False)
+    X = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))
+    return Input(X, Reading.of(params), vars(estimator).get("feature_names_in_"), params)
