@@ -58,7 +58,7 @@ class Normalizer:
         Orthonormal basis of the units' directions in which Y vanishes: any X N freeᵀ with N orthonormal
         and orthogonal to Y M may be added without changing ⟨Y, X⟩.
     ill_conditioned : bool
-        Y M has lost digits and wants to be normalised once more.
+        Y M has lost digits and wants to be normalised once more; what was carried along with Y has lost them too.
     """
 
     multiplier: Array
@@ -103,7 +103,8 @@ def polar_normalizer(gram: Array) -> Normalizer:
     inverse = reciprocal(norms)
     w, V = np.linalg.eigh(inverse[:, None] * gram * inverse)
     kept = w > 1e3 * np.finfo(w.dtype).eps * max(w[-1], 1.0)
-    ill_conditioned = bool(np.any(w[kept] < 1e-4))
+    faint = (norms > 0) & (norms < 1e-6 * norms.max())  # units that cancellation has left little of
+    ill_conditioned = bool(np.any(w[kept] < 1e-4) or np.any(faint))
     w, V = np.sqrt(w[kept]), V[:, kept]  # (r,), (m, r)
     U, s, Wt = np.linalg.svd((w[:, None] * V.T) * norms)  # B = w Vᵀ D, (r, m)
     rank = s.size

@@ -25,6 +25,8 @@ from gpower._arrays import (
 from gpower.feasible_sets.base import FeasibleSet
 from gpower.operators.base import Operator
 
+#: A residual that is shorter than this share of the longest column has lost digits of its correlations.
+FAINT = 1e-4
 #: Sample-space units and their correlations with the columns of A.
 Placed = tuple[Array, Array]
 
@@ -84,6 +86,7 @@ class _Normalized(SampleSet):
         normalizer = self.normalizer(self._gram(operator, Y, C))
         X, C = normalizer.apply(Y), normalizer.apply(C)
         if normalizer.ill_conditioned:
+            C = operator.correlate(X)
             normalizer = self.normalizer(self._gram(operator, X, C))
             X, C = normalizer.apply(X), normalizer.apply(C)
         return self._filled(operator, normalizer.free, X, C) if normalizer.free.shape[1] else (X, C)
@@ -271,11 +274,15 @@ def _residual_direction(operator: Operator, X: Array, C: Array) -> Placed:
     c = operator.correlate(q)
     noise = 1e3 * float(np.finfo(q.dtype).eps)  # of a length; of its square where only AᵀA is known
     least = (noise if operator.has_samples else np.sqrt(noise)) * np.sqrt(largest(squares))
+    faint = FAINT * np.sqrt(largest(squares))
     for _ in range(2):  # twice is enough to be orthogonal to working precision
         overlap = beside(q, operator.inner(X, q, c))  # (k, 1)
         q, c = q - X @ overlap, c - C @ overlap
         norm = float(np.sqrt(max(float(operator.squared_norms(q, c)[0]), 0.0)))
         if norm <= least:
             return 0 * q, 0 * c
-        q, c, least = q / norm, c / norm, 0.0
+        q, c = q / norm, c / norm
+        if norm < faint:  # what was carried along has lost its digits
+            c = operator.correlate(q)
+        least, faint = 0.0, 0.0
     return q, c
