@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from gpower import Certificate, GPower, certify
-from gpower.certificates import certify_component, certify_components
+from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
 from gpower.certificates.door import checked_operator
 from gpower.certificates.rows import RowDual, RowProblem, first_rows, minimize_rows
@@ -226,8 +226,8 @@ def test_a_zero_component_is_far_from_everything():
 
 def test_one_component_against_an_operator():
     operator = as_operator(PITPROPS, covariance=True)[0]
-    z = GPower(1, cardinality=7, covariance="precomputed").fit(PITPROPS).components_[0]
-    certificate = certify_component(operator, z, tol=1e-4)
+    z = GPower(1, cardinality=7, covariance="precomputed").fit(PITPROPS).components_
+    certificate = certify_components(operator, z.T, tol=1e-4)[0]
     assert isinstance(certificate, Certificate)
     assert certificate.optimal
 
