@@ -9,26 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpower._arrays import Array, embedded, orient
-from gpower.certificates.bounds import (
-    eigenvalue_profile,
-    gershgorin_profile,
-    rounding,
-    soft_threshold_bound,
-    trace_profile,
-    with_floor,
-)
+from gpower.certificates import bounds, wide
 from gpower.certificates.certificate import Bound, Certificate, Clock, relative_gap
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.certificates.search import ROOT, Node, Rounds, Search, assess_by_rows
-from gpower.certificates.wide import (
-    MOST,
-    MOST_ROWS,
-    Candidates,
-    candidates,
-    sample_space_bound,
-    whole_eigenvalue,
-    wide_soft_threshold,
-)
+from gpower.certificates.wide import Candidates
 from gpower.operators.base import Operator
 
 #: Entries of the columns that the sample-space bound may gather.
@@ -61,15 +46,14 @@ class Standing:
     def of(cls, operator: Operator, z: Array, k: int, tol: float, support: Array | None = None) -> Standing:
         """Nothing is proven yet of unit loadings z; their support is that of their non-zeros unless it is given."""
         used = np.flatnonzero(z)
-        view = candidates(operator, used)
+        view = wide.candidates(operator, used)
         return cls(operator, view, k, tol, used if support is None else support, z, view.value(z))
 
     @property
     def variances(self) -> Array:
         """Of all variables that vary, `view.shift` included."""
-        if self.view.floor == 0:
-            return np.diagonal(self.view.S)
-        return self.operator.column_norms**2 + self.view.shift
+        view = self.view
+        return np.diagonal(view.S) if view.floor == 0 else self.operator.column_norms**2 + view.shift
 
     @property
     def best(self) -> Bound:
@@ -125,16 +109,16 @@ def cheap_bounds(standing: Standing, clock: Clock) -> Iterator[Standing]:
 
 
 def _trace(standing: Standing, clock: Clock) -> Bound:
-    return Bound("trace", float(trace_profile(standing.variances, standing.k)[-1]) - standing.view.shift)
+    return Bound("trace", float(bounds.trace_profile(standing.variances, standing.k)[-1]) - standing.view.shift)
 
 
 def _gershgorin(standing: Standing, clock: Clock) -> Bound:
-    return Bound("gershgorin", _from_profile(standing, gershgorin_profile))
+    return Bound("gershgorin", _from_profile(standing, bounds.gershgorin_profile))
 
 
 def _eigenvalue(standing: Standing, clock: Clock) -> Bound:
-    bound = _from_profile(standing, eigenvalue_profile)
-    return Bound("eigenvalue", bound if standing.view.floor == 0 else min(bound, whole_eigenvalue(standing.operator)))
+    whole = np.inf if standing.view.floor == 0 else wide.whole_eigenvalue(standing.operator)
+    return Bound("eigenvalue", min(_from_profile(standing, bounds.eigenvalue_profile), whole))
 
 
 def _soft_threshold(standing: Standing, clock: Clock) -> Bound | None:
@@ -142,20 +126,20 @@ def _soft_threshold(standing: Standing, clock: Clock) -> Bound | None:
     view, k = standing.view, standing.k
     if k * view.floor >= standing.upper:
         return None
-    bound, threshold = soft_threshold_bound(view.S, k, view.floor, standing.upper)
+    bound, threshold = bounds.soft_threshold_bound(view.S, k, view.floor, standing.upper)
     return Bound("soft threshold", bound - view.shift, threshold=threshold)
 
 
 def _sample_space(standing: Standing, clock: Clock) -> Bound:
     found = columns(standing)
-    return Bound("sample space", np.inf if found is None else sample_space_bound(*found, standing.k))
+    return Bound("sample space", np.inf if found is None else wide.sample_space_bound(*found, standing.k))
 
 
 def _wide(standing: Standing, clock: Clock) -> Bound | None:
     """None where nothing was left out."""
     if standing.view.floor == 0:
         return None
-    bound = wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
+    bound = wide.wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
     return Bound("soft threshold, all variables", bound)
 
 
@@ -164,8 +148,8 @@ def _from_profile(standing: Standing, of: Callable[[Array, int], Array]) -> floa
     view, k = standing.view, standing.k
     profile = of(view.S, min(k, view.idx.size))
     if view.floor > 0:
-        profile = np.minimum(profile, trace_profile(standing.variances, k)[: profile.size])
-    return with_floor(profile, k, view.floor) - view.shift
+        profile = np.minimum(profile, bounds.trace_profile(standing.variances, k)[: profile.size])
+    return bounds.with_floor(profile, k, view.floor) - view.shift
 
 
 def columns(standing: Standing, rho: float | None = None) -> tuple[Array, Array] | None:
@@ -177,7 +161,7 @@ def columns(standing: Standing, rho: float | None = None) -> tuple[Array, Array]
         A = _factor(view.S)
         scores = A @ standing.z
         return A, scores / np.linalg.norm(scores)
-    if not operator.has_samples or p > MOST:
+    if not operator.has_samples or p > wide.MOST:
         return None
     x = operator.combine(standing.z[:, None])
     x /= np.linalg.norm(x)
@@ -191,7 +175,7 @@ def columns(standing: Standing, rho: float | None = None) -> tuple[Array, Array]
 def _factor(S: Array) -> Array:
     """A with AᵀA ⪰ S, equal but for what is negative or rounding in S: a bound for AᵀA is one for S."""
     w, Q = np.linalg.eigh(S)
-    return np.asarray((Q * np.sqrt(np.maximum(w, 0) + rounding(w))).T)
+    return np.asarray((Q * np.sqrt(np.maximum(w, 0) + bounds.rounding(w))).T)
 
 
 def exact_search(standing: Standing, view: Candidates) -> Search:
@@ -242,4 +226,4 @@ def row_bound(standing: Standing, clock: Clock) -> Standing:
 def row_candidates(standing: Standing) -> Candidates:
     """The candidates, or where they are many those of a variance that counts."""
     few = int(np.count_nonzero(np.diagonal(standing.view.S) > ROW_SHARE * standing.value / standing.k))
-    return standing.view.narrow(max(few + standing.support.size, MOST_ROWS), standing.support)
+    return standing.view.narrow(max(few + standing.support.size, wide.MOST_ROWS), standing.support)

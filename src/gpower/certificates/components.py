@@ -23,13 +23,6 @@ SMOOTHINGS, STEPS = (0.03, 0.01, 0.003, 0.001), 40
 #: Above this number of variables the row bound is left out, and below this γ, relative to the best bound, there is
 #: nothing to gain by it: the penalty is rounding.
 MOST_PENALIZED, NEGLIGIBLE = 600, 1e-9
-#: What a model is taken to have been asked for where it does not say; None, too, for what its means and scales tell.
-UNSAID = {
-    "variance": "l2",
-    "deflation": "projection",
-    **dict.fromkeys(("covariance", "center", "scale", "mean_", "scale_")),
-    **dict.fromkeys(("penalty", "method", "cardinality", "l1_bound", "gamma_")),
-}
 
 
 def certify(
@@ -80,38 +73,42 @@ def certify(
     (3.9962, True)
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
-    loadings, wishes = loadings_of(model), _wishes(model)
-    if covariance is None and wishes["covariance"] == "precomputed":
-        covariance = "precomputed"
-    center, scale = wishes["center"], wishes["scale"]
-    operator = checked_operator(X, covariance, center=center, scale=scale, sample_weight=sample_weight)
+    loadings, asked = loadings_of(model), certifiable(model)
+    operator = checked_operator(X, **_reading(model, covariance), sample_weight=sample_weight)
     Z = checked_components(loadings, operator.shape[1])
-    rule = one_of(wishes["deflation"] if deflation is None else deflation, "deflation", RULES)
-    asked = {"cardinality": wishes["cardinality"], "gamma": wishes["gamma"], "deflation": rule}
+    asked["deflation"] = one_of(asked["deflation"] if deflation is None else deflation, "deflation", RULES)
     return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
 
 
-def certifiable(model: Any) -> dict[str, Any]:
+def _said(model: object, *names: str) -> list[Any]:
+    """Parameters or attributes of a model, None for what it has not; of loadings alone all are."""
+    return [getattr(model, name, None) for name in names]
+
+
+def certifiable(model: object) -> dict[str, Any]:
     """What `certify_components` needs to know of a model besides its loadings."""
-    wishes = _wishes(model)
-    return {name: wishes[name] for name in ("cardinality", "gamma", "deflation")}
-
-
-def _wishes(model: object) -> dict[str, Any]:
-    """What a fitted model was asked for; defaults for loadings alone."""
-    said = {name: getattr(model, name, default) for name, default in UNSAID.items()}
-    if said["variance"] == "l1":
+    variance, deflation, cardinality, l1_bound = _said(model, "variance", "deflation", "cardinality", "l1_bound")
+    if variance == "l1":
         raise ValueError(
             'The model was fitted with variance="l1", which maximises ‖Az‖₁; the bounds are on ‖Az‖₂². '
             "Pass model.components_ to certify that variance instead."
         )
-    mean, spread = said["mean_"], said["scale_"]
-    center = (mean is None or np.any(mean)) if said["center"] is None else said["center"]
-    scale = (spread is not None and np.any(np.asarray(spread) != 1)) if said["scale"] is None else said["scale"]
-    penalized = said["penalty"] == "l0" and said["method"] == "deflation"
-    exact = said["cardinality"] is not None or said["l1_bound"] is not None
-    gamma = said["gamma_"] if penalized and not exact else None
-    return said | {"center": bool(center), "scale": bool(scale), "gamma": gamma}
+    penalty, method, gamma = _said(model, "penalty", "method", "gamma_")
+    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None:
+        gamma = None
+    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "projection"}
+
+
+def _reading(model: object, covariance: str | None) -> dict[str, Any]:
+    """How the data of a model were read, from its means and scales where it does not say."""
+    given, center, mean, scale, spread = _said(model, "covariance", "center", "mean_", "scale", "scale_")
+    if covariance is None and given == "precomputed":
+        covariance = "precomputed"
+    if center is None:
+        center = mean is None or np.any(mean)
+    if scale is None:
+        scale = spread is not None and np.any(np.asarray(spread) != 1)
+    return {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
 
 
 def certify_components(

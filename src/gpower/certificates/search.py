@@ -8,7 +8,6 @@ max(incumbent, settled, largest open bound) is an upper bound on the whole probl
 
 from __future__ import annotations
 
-import copy
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -86,9 +85,9 @@ class Search:
     support: Array  # the incumbent: which of the candidates
     scale: float  # makes the first incumbent's value about one
     leaf: int = LEAF  # nodes of no more supports are enumerated
-    settled: float = field(init=False, default=0.0)
-    nodes: int = field(init=False, default=0)
-    open: list[tuple[float, int, Node]] = field(init=False, default_factory=list)
+    settled: float = 0.0
+    nodes: int = 0
+    open: list[tuple[float, int, Node]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.S = self.view.S / self.scale
@@ -114,11 +113,10 @@ class Search:
         """An upper bound on the variance of every support."""
         return self.upper * self.scale - self.view.shift
 
-    def root(self, proven: float, rows: Rows | None = None) -> Node:
+    def root(self, proven: float) -> Node:
         """The node of all variables, of which a bound is proven already."""
-        n = self.view.idx.size
-        bound = (proven + self.view.shift) / self.scale
-        return Node(bound, np.arange(n), np.zeros(n, bool), rows, np.ones(n))
+        n, bound = self.view.idx.size, (proven + self.view.shift) / self.scale
+        return Node(bound, np.arange(n), np.zeros(n, bool), None, np.ones(n))
 
     def _value_of(self, support: Array) -> float:
         return float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1])
@@ -137,12 +135,6 @@ class Search:
     def settle(self, bound: float) -> None:
         """Leave supports of no larger value than the bound aside."""
         self.settled = max(self.settled, bound)
-
-    def copy(self) -> Search:
-        """The same search, to go on with while this one stays as it is."""
-        other = copy.copy(self)
-        other.open = list(self.open)
-        return other
 
     def problem(self, node: Node) -> RowProblem:
         """What a node is about."""
@@ -177,8 +169,7 @@ class Search:
 
     def is_leaf(self, node: Node) -> bool:
         """Whether the node is small enough to look at all its supports."""
-        free, slots = node.free.size, node.slots(self.k)
-        return free <= slots or slots == 0 or comb(free, slots) <= self.leaf
+        return comb(node.free.size, node.slots(self.k)) <= self.leaf
 
     def enumerated(self, node: Node) -> bool:
         """Whether the node was small enough to look at all its supports."""

@@ -126,12 +126,12 @@ class SubsetState:
 
     def progress(self, seconds: float) -> Progress:
         """What the user is told after so many seconds, in the middle of a search too."""
-        bound, value, opened = self.standing.upper, self.standing.value, 0
-        if self.tree is not None:
-            value = max(value, self.tree.found)
-            bound = max(min(bound, self.tree.proven), value)
-            opened = len(self.tree.open)
-        return Progress(bound, value, self.nodes, opened, seconds, self.standing.support)
+        known, tree = self.standing, self.tree
+        if tree is None:
+            return Progress(known.upper, known.value, self.nodes, 0, seconds, known.support)
+        value = max(known.value, tree.found)
+        bound = max(min(known.upper, tree.proven), value)
+        return Progress(bound, value, self.nodes, len(tree.open), seconds, known.support)
 
     def certificate(self) -> Certificate:
         """What was proven, and where to go on."""
@@ -149,7 +149,7 @@ def _resumed(certificate: Certificate, operator: Operator, k: int, tol: float) -
             f"resume is a certificate of another problem (cardinality={known.k}, tol={known.tol:g}, "
             f"n_features={known.operator.shape[1]}); pass the same X, cardinality and tol."
         )
-    return replace(state, tree=None if state.tree is None else state.tree.copy())
+    return replace(state, tree=None if state.tree is None else replace(state.tree, open=list(state.tree.open)))
 
 
 def _same_matrix(one: Operator, other: Operator) -> bool:

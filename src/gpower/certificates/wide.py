@@ -65,24 +65,25 @@ class Candidates:
         """The same for at most `most` variables of largest variance, those of `support` among them."""
         if self.idx.size <= most:
             return self
-        kept, floor = _largest(np.diagonal(self.S).copy(), np.searchsorted(self.idx, support), most)
+        kept, floor = _largest(np.diagonal(self.S), np.searchsorted(self.idx, support), most)
         return Candidates(self.idx[kept], self.S[np.ix_(kept, kept)], max(floor, self.floor), self.shift)
 
 
 def candidates(operator: Operator, support: Array, most: int = MOST) -> Candidates:
     """Σ over the `most` variables of largest variance, those of `support` among them."""
-    squares, n = operator.column_norms**2, operator.shape[1]
+    p, n = operator.shape
     if not operator.has_samples or n <= most:
-        return _shifted(operator, np.arange(n), None).narrow(most, support)
-    squares *= 1 + 64 * operator.shape[0] * float(np.finfo(operator.dtype).eps)  # rounding of the norms
-    return _shifted(operator, *_largest(squares, support, most))
+        return _shifted(operator, np.arange(n), 0.0).narrow(most, support)
+    rounded_up = operator.column_norms**2 * (1 + 64 * p * EPS)
+    return _shifted(operator, *_largest(rounded_up, support, most))
 
 
-def _shifted(operator: Operator, idx: Array, floor: float | None) -> Candidates:
+def _shifted(operator: Operator, idx: Array, floor: float) -> Candidates:
     """Σ[idx, idx] made positive semidefinite; no floor where nothing is left out."""
     S = _covariance(operator, idx)
     shift = semidefinite_shift(S, operator.noise**2)
-    return Candidates(idx, S + shift * np.eye(idx.size), 0.0 if floor is None else floor + shift, shift)
+    floor = floor + shift if idx.size < operator.shape[1] else 0.0
+    return Candidates(idx, S + shift * np.eye(idx.size), floor, shift)
 
 
 def _largest(squares: Array, support: Array, most: int) -> tuple[Array, float]:
@@ -142,9 +143,8 @@ def whole_eigenvalue(operator: Operator) -> float:
     """λmax(Σ) of all variables, as that of A Aᵀ where there are samples; infinite for too large a matrix."""
     if operator.shape[0] > MOST_SAMPLES:
         return np.inf
-    everything = np.arange(operator.shape[1])
     gram = operator.sample_gram if operator.has_samples else operator.gram
-    return largest_eigenvalue(gram(everything))
+    return largest_eigenvalue(gram(np.arange(operator.shape[1])))
 
 
 def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) -> float:
@@ -156,7 +156,7 @@ def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) 
     Collatz–Wielandt. Entries that are off by ε are paid for by kε.
     """
     squares = operator.column_norms**2
-    epsilon = 8 * operator.shape[0] * float(np.finfo(operator.dtype).eps) * float(np.max(squares, initial=0))
+    epsilon = 8 * operator.shape[0] * EPS * float(np.max(squares, initial=0))
     high = upper / k
     low = max(_lowest_threshold(operator, squares), LOWEST * high)
     if not low < high:
