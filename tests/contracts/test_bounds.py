@@ -21,13 +21,19 @@ from gpower.certificates.bounds import (
     trace_profile,
     with_floor,
 )
-from gpower.certificates.cascade import first_standing
+from gpower.certificates.cascade import Standing
 from gpower.certificates.certificate import Clock
-from gpower.certificates.components import certify_component, penalized_bound
+from gpower.certificates.components import certify_components, penalized_bound
 from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows, screen
 from gpower.certificates.search import Search, assess_by_rows, assess_cheaply
 from gpower.certificates.subset import search_subset
-from gpower.certificates.wide import candidates, covering_eigenvalue, sample_space_bound, wide_soft_threshold
+from gpower.certificates.wide import (
+    Candidates,
+    candidates,
+    covering_eigenvalue,
+    sample_space_bound,
+    wide_soft_threshold,
+)
 from gpower.operators import as_operator
 
 ROUNDING = 1e-12
@@ -73,6 +79,17 @@ def problems(draw, most=12):
     return A, draw(st.integers(1, A.shape[1]))
 
 
+def row_bound(problem, rows):
+    """(R) at some rows, nothing minimised."""
+    return problem.bound(np.linalg.eigvalsh(problem.matrix(rows)), rows.prices)
+
+
+def search_of(kind, S, k, tol, start, **options):
+    """A search over all variables in which nothing is enumerated but single supports."""
+    view = Candidates(np.arange(len(S)), S, floor=0.0, shift=0.0)
+    return kind(view, k, tol, np.array(start), value_of(S, start), leaf=1, **options)
+
+
 def component(S, support):
     z = np.zeros(len(S))
     z[list(support)] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
@@ -97,10 +114,10 @@ def test_every_bound_is_at_least_the_best_support(problem, seed):
         assert sample_space_bound(A, x / np.linalg.norm(x), k) >= least
     problem = RowProblem(S / best, k, np.zeros(n, bool))
     start = Rows(rng.standard_normal((n, n)), np.full(n, rng.exponential(1 / k)))
-    assert problem.bound(start) >= 1 - ROUNDING
+    assert row_bound(problem, start) >= 1 - ROUNDING
     found = minimize_rows(problem, first_rows(problem, 0.1), target=0, clock=Clock(60), smoothings=(0.01,), steps=15)
     assert found.bound >= 1 - ROUNDING
-    assert found.bound == pytest.approx(problem.bound(found.rows), rel=1e-9)
+    assert found.bound == pytest.approx(row_bound(problem, found.rows), rel=1e-9)
 
 
 @settings(max_examples=100, deadline=None)
@@ -118,7 +135,7 @@ def test_the_penalized_objective_is_bounded(A, seed, share):
     assert covering_eigenvalue(A, x / np.linalg.norm(x), gamma) >= least
     z = component(S, (int(np.argmax(np.diagonal(S))),))
     for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(S, covariance=True)[0]):
-        assert penalized_bound(first_standing(operator, z, 1, 0.0), gamma, Clock(60)) >= least
+        assert penalized_bound(Standing.of(operator, z, 1, 0.0), gamma, Clock(60)) >= least
 
 
 @settings(max_examples=100, deadline=None)
@@ -191,13 +208,12 @@ def test_both_searches_end_at_the_best_support(problem, assess, seed, tol):
     start = np.sort(np.random.default_rng(seed).permutation(len(S))[:k])
     if value_of(S, start) <= 0:
         start = np.sort(np.argsort(-np.diagonal(S))[:k])
-    scale = value_of(S, start)
-    search = Search(S / scale, k, tol, start, leaf=1)  # nothing is enumerated but single supports
+    search = search_of(Search, S, k, tol, start)
     search.push(search.root(np.inf))
     search.run(assess, Clock(60))
     assert not search.open
-    assert search.value * scale >= best / (1 + 1.001 * tol)
-    assert best * (1 - ROUNDING) <= search.upper * scale <= search.value * scale * (1 + 1.001 * tol)
+    assert search.found >= best / (1 + 1.001 * tol)
+    assert best * (1 - ROUNDING) <= search.proven <= search.found * (1 + 1.001 * tol)
 
 
 @dataclass(eq=False)
@@ -224,11 +240,10 @@ def test_a_search_that_settles_early_owns_up_to_it(seed, assess):
     for tol in (0.02, 0.1):
         near = np.flatnonzero(values >= best / (1 + tol))  # starts anywhere, and within the tolerance
         for start in (supports[seed % len(supports)], supports[near[seed % near.size]]):
-            scale = value_of(S, start)
-            search = Stubborn(S / scale, k, tol, np.array(start), leaf=1, cap=best / scale * (1 - 1e-9))
+            search = search_of(Stubborn, S, k, tol, start, cap=best / value_of(S, start) * (1 - 1e-9))
             search.push(search.root(np.inf))
             search.run(assess, Clock(60))
-            assert search.upper * scale >= best * (1 - ROUNDING)
+            assert search.proven >= best * (1 - ROUNDING)
 
 
 def few_candidates(A, z, k, most, tol):
@@ -237,7 +252,7 @@ def few_candidates(A, z, k, most, tol):
     candidates.__defaults__ = (most,)
     try:
         for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(A.T @ A, covariance=True)[0]):
-            yield certify_component(operator, z, cardinality=k, tol=tol).upper_bound
+            yield certify_components(operator, z[:, None], cardinality=k, tol=tol)[0].upper_bound
             yield search_subset(operator, k, tol, max_time=60.0).certificate().upper_bound
     finally:
         candidates.__defaults__ = few
@@ -293,11 +308,11 @@ def test_stopped_searches_and_minimisations_are_still_bounds():
     S = A.T @ A
     best = brute_force(S, 4)[0]
     for nodes in range(1, 12):
-        search = Search(S / best, 4, 1e-6, np.arange(4), leaf=1)
-        search.push(search.root(largest_eigenvalue(S) / best))
+        search = search_of(Search, S, 4, 1e-6, np.arange(4))
+        search.push(search.root(largest_eigenvalue(S)))
         clock = Clock(60, lambda s=search, most=nodes: s.nodes >= most)
         search.run(assess_by_rows, clock)
-        assert search.upper >= 1 - ROUNDING
+        assert search.proven >= best * (1 - ROUNDING)
     problem = RowProblem(S / best, 4, np.zeros(11, bool))
     found = minimize_rows(problem, first_rows(problem, 0.1), target=0, clock=Clock(0), smoothings=(0.01,), steps=9)
     assert found.bound >= 1 - ROUNDING
@@ -310,7 +325,7 @@ def test_rows_are_as_strong_as_the_relaxations_that_they_contain():
         S, n = A.T @ A / 9, 9
         t, b = rng.exponential(0.3, n), rng.exponential(0.5)
         W = t[:, None] * rng.uniform(-1, 1, (n, n))
-        rows = RowProblem(S, k, np.zeros(n, bool)).bound(Rows(W, np.full(n, b)))
+        rows = row_bound(RowProblem(S, k, np.zeros(n, bool)), Rows(W, np.full(n, b)))
         l1 = np.linalg.eigvalsh(S + W + W.T + np.diag(k * t**2 / b))[-1] + k * b
         cone = np.linalg.eigvalsh(S + W + W.T + np.diag(np.sum(W**2, axis=1) / b))[-1] + k * b
         assert rows <= l1 + 1e-9

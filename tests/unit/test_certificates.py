@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from gpower import Certificate, GPower, certify
-from gpower.certificates import certify_component, certify_components
+from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
 from gpower.certificates.door import checked_operator
 from gpower.certificates.rows import RowDual, RowProblem, first_rows, minimize_rows
@@ -210,6 +210,17 @@ def test_ctrl_c_returns_what_was_proven(monkeypatch, call):
     assert [bound.method for bound in second.bounds] == ["trace"]
 
 
+def test_to_stop_a_part_of_a_clock_is_to_stop_the_clock_and_all_its_parts():
+    clock = Clock(60.0)
+    first, second = clock.part(30.0), clock.part(30.0)
+    assert not first.expired
+    with first.interruptible():
+        raise KeyboardInterrupt
+    assert clock.expired
+    assert second.expired
+    assert Clock(0.0).part(30.0).expired
+
+
 def test_components_beyond_the_rank_have_nothing_left_to_explain():
     X = np.outer(np.arange(5.0), [1.0, 2.0, 0.0, 1.0])
     first, second = certify_components(as_operator(X)[0], np.array([[1, 2, 0, 1], [1, 0, 0, 0.0]]).T, deflation="schur")
@@ -226,8 +237,8 @@ def test_a_zero_component_is_far_from_everything():
 
 def test_one_component_against_an_operator():
     operator = as_operator(PITPROPS, covariance=True)[0]
-    z = GPower(1, cardinality=7, covariance="precomputed").fit(PITPROPS).components_[0]
-    certificate = certify_component(operator, z, tol=1e-4)
+    z = GPower(1, cardinality=7, covariance="precomputed").fit(PITPROPS).components_
+    certificate = certify_components(operator, z.T, tol=1e-4)[0]
     assert isinstance(certificate, Certificate)
     assert certificate.optimal
 

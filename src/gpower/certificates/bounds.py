@@ -195,5 +195,4 @@ def least(value: Callable[[float], float], grid: Array) -> tuple[float, float]:
     low, high = sorted((float(grid[max(a - 1, 0)]), float(grid[min(a + 1, grid.size - 1)])))
     with np.errstate(all="ignore"):  # infinite values are fine
         found = minimize_scalar(value, bounds=(low, high), method="bounded", options={"xatol": 2e-3 * (high - low)})
-    refined = (float(found.fun), float(found.x))
-    return min((values[a], float(grid[a])), refined)
+    return min((values[a], float(grid[a])), (float(found.fun), float(found.x)))

@@ -9,26 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpower._arrays import Array, embedded, orient
-from gpower.certificates.bounds import (
-    eigenvalue_profile,
-    gershgorin_profile,
-    rounding,
-    soft_threshold_bound,
-    trace_profile,
-    with_floor,
-)
+from gpower.certificates import bounds, wide
 from gpower.certificates.certificate import Bound, Certificate, Clock, relative_gap
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.certificates.search import ROOT, Node, Rounds, Search, assess_by_rows
-from gpower.certificates.wide import (
-    MOST,
-    MOST_ROWS,
-    Candidates,
-    candidates,
-    sample_space_bound,
-    whole_eigenvalue,
-    wide_soft_threshold,
-)
+from gpower.certificates.wide import Candidates
 from gpower.operators.base import Operator
 
 #: Entries of the columns that the sample-space bound may gather.
@@ -46,40 +31,39 @@ ROW_SHARE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """What is known of one component so far; every step gives the next.
+    """What is known of one component so far; every step gives the next."""
 
-    Attributes
-    ----------
-    operator : Operator
-        The matrix that the component was extracted from.
-    view : Candidates
-        Its variables that can matter.
-    k : int
-        Largest number of variables of the components to compare with.
-    tol : float
-        Gap that is good enough.
-    support : ndarray of int
-        The variables of the component.
-    z : ndarray of shape (n,)
-        Unit loadings, or zero.
-    value, upper : float
-        zᵀΣz, and the least of the bounds on it.
-    method : str
-        The bound that gave `upper`.
-    bounds : tuple of Bound
-        All that were tried, in order.
-    """
+    operator: Operator  # what the component was extracted from, in float64
+    view: Candidates  # its variables that can matter
+    k: int  # largest number of variables of the components to compare with
+    tol: float  # gap that is good enough
+    support: Array  # the variables of the component
+    z: Array  # (n,): unit loadings, or zero
+    value: float  # zᵀΣz
+    bounds: tuple[Bound, ...] = ()  # all that were tried, in order
 
-    operator: Operator
-    view: Candidates
-    k: int
-    tol: float
-    support: Array
-    z: Array
-    value: float
-    upper: float = np.inf
-    method: str = "none"
-    bounds: tuple[Bound, ...] = ()
+    @classmethod
+    def of(cls, operator: Operator, z: Array, k: int, tol: float, support: Array | None = None) -> Standing:
+        """Nothing is proven yet of unit loadings z; their support is that of their non-zeros unless it is given."""
+        used = np.flatnonzero(z)
+        view = wide.candidates(operator, used)
+        return cls(operator, view, k, tol, used if support is None else support, z, view.value(z))
+
+    @property
+    def variances(self) -> Array:
+        """Of all variables that vary, `view.shift` included."""
+        view = self.view
+        return np.diagonal(view.S) if view.floor == 0 else self.operator.column_norms**2 + view.shift
+
+    @property
+    def best(self) -> Bound:
+        """The least of the bounds, the first of equal ones."""
+        return min(self.bounds, key=lambda bound: bound.value, default=Bound("none", np.inf))
+
+    @property
+    def upper(self) -> float:
+        """What is proven; a bound below what was found is so by rounding."""
+        return max(self.best.value, self.value)
 
     def done(self, clock: Clock) -> bool:
         """Whether to stop: close enough, or out of time."""
@@ -87,35 +71,27 @@ class Standing:
 
     def bounded(self, bound: Bound, begin: float) -> Standing:
         """With one more bound, computed since `begin`."""
-        bounds = (*self.bounds, replace(bound, seconds=time.perf_counter() - begin))
-        if not bound.value < self.upper:
-            return replace(self, bounds=bounds)
-        return replace(self, bounds=bounds, upper=max(bound.value, self.value), method=bound.method)
+        return replace(self, bounds=(*self.bounds, replace(bound, seconds=time.perf_counter() - begin)))
 
     def improved(self, support: Array) -> Standing:
         """With the best component on a support of candidates, if that is better; bounds stay what they are."""
         support = np.sort(support)
         z = loadings(self.operator, support)
         value = self.view.value(z)
-        if value <= self.value:
-            return self
-        return replace(self, support=support, z=z, value=value, upper=max(self.upper, value))
+        return self if value <= self.value else replace(self, support=support, z=z, value=value)
+
+    def searched(self, search: Search, method: str, begin: float) -> Standing:
+        """With what a search has found and proven since `begin`."""
+        return self.improved(search.view.idx[search.support]).bounded(Bound(method, search.proven), begin)
 
     def certificate(self, seconds: float) -> Certificate:
         """What was proven, in so many seconds."""
-        return Certificate(self.value, self.upper, self.k, self.tol, self.method, self.bounds, seconds)
-
-
-def first_standing(operator: Operator, z: Array, k: int, tol: float, support: Array | None = None) -> Standing:
-    """Nothing is proven yet of unit loadings z; their support is that of their non-zeros unless it is given."""
-    used = np.flatnonzero(z)
-    view = candidates(operator, used)
-    return Standing(operator, view, k, tol, used if support is None else support, z, view.value(z))
+        return Certificate(self.value, self.upper, self.k, self.tol, self.best.method, self.bounds, seconds)
 
 
 def loadings(operator: Operator, support: Array) -> Array:
     """Unit loadings of the largest variance on a support, (n,)."""
-    S = np.asarray(operator.gram(support), np.float64)
+    S = operator.gram(support)
     leading = np.linalg.eigh((S + S.T) / 2)[1][:, -1:]
     return embedded(orient(leading), support, operator.shape[1])[:, 0]
 
@@ -133,16 +109,16 @@ def cheap_bounds(standing: Standing, clock: Clock) -> Iterator[Standing]:
 
 
 def _trace(standing: Standing, clock: Clock) -> Bound:
-    return Bound("trace", float(_trace_profile(standing)[-1]) - standing.view.shift)
+    return Bound("trace", float(bounds.trace_profile(standing.variances, standing.k)[-1]) - standing.view.shift)
 
 
 def _gershgorin(standing: Standing, clock: Clock) -> Bound:
-    return Bound("gershgorin", _from_profile(standing, gershgorin_profile))
+    return Bound("gershgorin", _from_profile(standing, bounds.gershgorin_profile))
 
 
 def _eigenvalue(standing: Standing, clock: Clock) -> Bound:
-    bound = _from_profile(standing, eigenvalue_profile)
-    return Bound("eigenvalue", bound if standing.view.floor == 0 else min(bound, whole_eigenvalue(standing.operator)))
+    whole = np.inf if standing.view.floor == 0 else wide.whole_eigenvalue(standing.operator)
+    return Bound("eigenvalue", min(_from_profile(standing, bounds.eigenvalue_profile), whole))
 
 
 def _soft_threshold(standing: Standing, clock: Clock) -> Bound | None:
@@ -150,28 +126,21 @@ def _soft_threshold(standing: Standing, clock: Clock) -> Bound | None:
     view, k = standing.view, standing.k
     if k * view.floor >= standing.upper:
         return None
-    bound, threshold = soft_threshold_bound(view.S, k, view.floor, standing.upper)
+    bound, threshold = bounds.soft_threshold_bound(view.S, k, view.floor, standing.upper)
     return Bound("soft threshold", bound - view.shift, threshold=threshold)
 
 
 def _sample_space(standing: Standing, clock: Clock) -> Bound:
     found = columns(standing)
-    return Bound("sample space", np.inf if found is None else sample_space_bound(*found, standing.k))
+    return Bound("sample space", np.inf if found is None else wide.sample_space_bound(*found, standing.k))
 
 
 def _wide(standing: Standing, clock: Clock) -> Bound | None:
     """None where nothing was left out."""
     if standing.view.floor == 0:
         return None
-    bound = wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
+    bound = wide.wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
     return Bound("soft threshold, all variables", bound)
-
-
-def _trace_profile(standing: Standing) -> Array:
-    """The trace profile of all variables."""
-    if standing.view.floor == 0:
-        return trace_profile(np.diagonal(standing.view.S), standing.k)
-    return trace_profile(standing.operator.column_norms.astype(np.float64) ** 2 + standing.view.shift, standing.k)
 
 
 def _from_profile(standing: Standing, of: Callable[[Array, int], Array]) -> float:
@@ -179,100 +148,63 @@ def _from_profile(standing: Standing, of: Callable[[Array, int], Array]) -> floa
     view, k = standing.view, standing.k
     profile = of(view.S, min(k, view.idx.size))
     if view.floor > 0:
-        profile = np.minimum(profile, _trace_profile(standing)[: profile.size])
-    return with_floor(profile, k, view.floor) - view.shift
+        profile = np.minimum(profile, bounds.trace_profile(standing.variances, k)[: profile.size])
+    return bounds.with_floor(profile, k, view.floor) - view.shift
 
 
 def columns(standing: Standing, rho: float | None = None) -> tuple[Array, Array] | None:
     """Columns of more variance than the smallest ρ in question and unit scores of the component; None if too many."""
-    operator, view = standing.operator, standing.view
-    p = operator.shape[0]
+    operator, view, p = standing.operator, standing.view, standing.operator.shape[0]
     if not standing.value > 0:
         return None
     if view.floor == 0 and (not operator.has_samples or p > view.idx.size):
         A = _factor(view.S)
         scores = A @ standing.z
         return A, scores / np.linalg.norm(scores)
-    if not operator.has_samples or p > MOST:
+    if not operator.has_samples or p > wide.MOST:
         return None
-    x = operator.combine(standing.z[:, None].astype(operator.dtype)).astype(np.float64)
+    x = operator.combine(standing.z[:, None])
     x /= np.linalg.norm(x)
-    squares = operator.column_norms.astype(np.float64) ** 2
     if rho is None:
-        c = operator.correlate(x.astype(operator.dtype)).astype(np.float64)[:, 0]
+        c = operator.correlate(x)[:, 0]
         rho = float(np.sort(c * c)[::-1][standing.k]) if standing.k < c.size else 0.0
-    idx = np.flatnonzero(squares > 0.999 * rho)
-    return None if p * idx.size > SAMPLE_ENTRIES else (operator.columns(idx).astype(np.float64), x[:, 0])
+    idx = np.flatnonzero(operator.column_norms**2 > 0.999 * rho)
+    return None if p * idx.size > SAMPLE_ENTRIES else (operator.columns(idx), x[:, 0])
 
 
 def _factor(S: Array) -> Array:
     """A with AᵀA ⪰ S, equal but for what is negative or rounding in S: a bound for AᵀA is one for S."""
     w, Q = np.linalg.eigh(S)
-    return np.asarray((Q * np.sqrt(np.maximum(w, 0) + rounding(w))).T)
+    return np.asarray((Q * np.sqrt(np.maximum(w, 0) + bounds.rounding(w))).T)
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledSearch:
-    """An exact search over some candidates, in which the component has the value one; and what its numbers mean."""
-
-    search: Search
-    view: Candidates
-    scale: float
-
-    @property
-    def value(self) -> float:
-        """Of the best support so far."""
-        return self.search.value * self.scale - self.view.shift
-
-    @property
-    def upper(self) -> float:
-        """The bound that the search has reached."""
-        return self.search.upper * self.scale - self.view.shift
-
-    def root(self, upper: float) -> Node:
-        """The node of all variables, whose bound is already known to be `upper`."""
-        return self.search.root((upper + self.view.shift) / self.scale)
-
-    def copy(self) -> ScaledSearch:
-        """The same, to go on with while this one stays as it is."""
-        return replace(self, search=self.search.copy())
-
-    def outcome(self, standing: Standing, method: str, begin: float) -> Standing:
-        """What is known with what the search has found and proven since `begin`."""
-        support = self.view.idx[self.search.support]
-        if not np.array_equal(support, standing.support):
-            standing = standing.improved(support)
-        return standing.bounded(Bound(method, self.upper), begin)
+def exact_search(standing: Standing, view: Candidates) -> Search:
+    """A search over some candidates for what is better than the component, nothing of it done."""
+    k, support = min(standing.k, view.idx.size), np.searchsorted(view.idx, standing.support)
+    return Search(view, k, INSIDE * standing.tol, support, standing.value + view.shift)
 
 
-def scaled_search(standing: Standing, view: Candidates) -> ScaledSearch:
-    """A search over some candidates, nothing of it done."""
-    scale, k = standing.value + view.shift, min(standing.k, view.idx.size)
-    search = Search(view.S / scale, k, INSIDE * standing.tol, np.searchsorted(view.idx, standing.support))
-    return ScaledSearch(search, view, scale)
-
-
-def search_root(standing: Standing, view: Candidates, clock: Clock) -> tuple[ScaledSearch, Node | None]:
+def search_root(standing: Standing, view: Candidates, clock: Clock) -> tuple[Search, Node | None]:
     """The exact search over some candidates, its root bounded by rows and reduced by screening.
 
     The second is None if the search is over: the root is settled, or a variable that was left out may be in a
     better support, so that nothing is gained by branching.
     """
-    scaled = scaled_search(standing, view)
-    search, root = scaled.search, scaled.root(standing.upper)
-    problem = RowProblem(search.S, standing.k, root.fixed, view.floor / scaled.scale)
-    rows = first_rows(problem, max((bound.threshold for bound in standing.bounds), default=0.0) / scaled.scale)
+    search = exact_search(standing, view)
+    root = search.root(standing.upper)
+    problem = RowProblem(search.S, standing.k, root.fixed, view.floor / search.scale)
+    rows = first_rows(problem, max((bound.threshold for bound in standing.bounds), default=0.0) / search.scale)
     if view.floor == 0:
-        return scaled, assess_by_rows(search, replace(root, rows=rows), clock, ROOT)
+        return search, assess_by_rows(search, replace(root, rows=rows), clock, ROOT)
     smoothings, steps = (*ROOT[0][0], *ROOT[1][0]), ROOT[0][1]
     found = minimize_rows(problem, rows, target=search.level, clock=clock, smoothings=smoothings, steps=steps)
     outside = problem.outside(found.rows, found.bound)
     search.settle(min(outside, root.bound))
-    root = search.root(min(root.bound, found.bound), found.rows)
+    root = replace(root, bound=min(root.bound, found.bound), rows=found.rows)
     if outside > search.level:
         search.settle(root.bound)
-        return scaled, None
-    return scaled, assess_by_rows(search, root, clock, ROOT[1:])
+        return search, None
+    return search, assess_by_rows(search, root, clock, ROOT[1:])
 
 
 def row_bound(standing: Standing, clock: Clock) -> Standing:
@@ -281,22 +213,17 @@ def row_bound(standing: Standing, clock: Clock) -> Standing:
     hopeless = standing.value <= HOPELESS * standing.upper or standing.k * view.floor >= standing.upper
     if standing.done(clock) or hopeless:
         return standing
-    begin, gain = time.perf_counter(), np.inf
-    scaled, node = search_root(standing, view, clock)
-    while node is not None and not scaled.search.enumerated(node):
-        if clock.expired or gain < WORTHWHILE * (node.bound - scaled.search.value):
-            scaled.search.push(node)
+    begin, before = time.perf_counter(), np.inf
+    search, node = search_root(standing, view, clock)
+    while node is not None and not search.enumerated(node):
+        if clock.expired or before - node.bound < WORTHWHILE * (node.bound - search.value):
+            search.push(node)
             break
-        before = node.bound
-        node = assess_by_rows(scaled.search, node, clock, MORE)
-        gain = 0.0 if node is None else before - node.bound
-    return standing.bounded(Bound("rows", scaled.upper), begin)
+        before, node = node.bound, assess_by_rows(search, node, clock, MORE)
+    return standing.bounded(Bound("rows", search.proven), begin)
 
 
 def row_candidates(standing: Standing) -> Candidates:
     """The candidates, or where they are many those of a variance that counts."""
-    view, support = standing.view, standing.support
-    if view.idx.size <= MOST_ROWS:
-        return view
-    few = int(np.count_nonzero(np.diagonal(view.S) > ROW_SHARE * standing.value / standing.k))
-    return view.narrow(max(few + support.size, MOST_ROWS), support)
+    few = int(np.count_nonzero(np.diagonal(standing.view.S) > ROW_SHARE * standing.value / standing.k))
+    return standing.view.narrow(max(few + standing.support.size, wide.MOST_ROWS), standing.support)

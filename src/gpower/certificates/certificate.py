@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -126,15 +127,9 @@ def relative_gap(value: float, upper: float) -> float:
     return upper / value - 1 if value > 0 else float("inf")
 
 
+@dataclass(eq=False)
 class Clock:
     """Seconds since the start, against a limit, and whether the user wants to stop: what long computations ask.
-
-    Parameters
-    ----------
-    limit : float
-        Seconds after which `expired` is true.
-    ask : callable, optional
-        The user's word, asked now and then; a true answer stops.
 
     Examples
     --------
@@ -142,10 +137,11 @@ class Clock:
     (True, False)
     """
 
-    def __init__(self, limit: float, ask: Callable[[], object] | None = None) -> None:
-        self.begin, self.limit, self.ask, self.stopped = time.perf_counter(), limit, ask, False
-        self.asked = self.begin
-        self.outer: Clock | None = None
+    limit: float
+    ask: Callable[[], object] | None = None  # the user's word, asked now and then; a true answer stops
+    stopped: Event = field(default_factory=Event)  # one for a clock and all its parts
+    begin: float = field(default_factory=time.perf_counter)
+    asked: float = field(default_factory=time.perf_counter)
 
     @property
     def elapsed(self) -> float:
@@ -157,25 +153,17 @@ class Clock:
         """Whether to stop now."""
         if time.perf_counter() - self.asked > PATIENCE:
             self.report()
-        return self.stopped or self.elapsed >= self.limit
+        return self.stopped.is_set() or self.elapsed >= self.limit
 
     def report(self) -> None:
         """Ask the user now."""
         self.asked = time.perf_counter()
         if self.ask is not None and self.ask():
-            self.stop()
+            self.stopped.set()
 
-    def stop(self) -> None:
-        """Expire now, and every clock that this one is a part of."""
-        self.stopped = True
-        if self.outer is not None:
-            self.outer.stop()
-
-    def part(self, limit: float, *, quiet: bool = False) -> Clock:
-        """A clock that expires after `limit` seconds, or when this one does; a quiet one asks nobody."""
-        inner = Clock(max(0.0, min(limit, self.limit - self.elapsed)), None if quiet else self.ask)
-        inner.stopped, inner.outer, inner.asked = self.stopped, self, self.asked
-        return inner
+    def part(self, limit: float) -> Clock:
+        """A clock that asks nobody and expires after `limit` seconds, or with this one; to stop one is to stop both."""
+        return Clock(min(limit, self.limit - self.elapsed), stopped=self.stopped)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -183,4 +171,4 @@ class Clock:
         try:
             yield
         except KeyboardInterrupt:
-            self.stop()
+            self.stopped.set()

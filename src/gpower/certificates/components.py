@@ -9,7 +9,7 @@ import numpy as np
 
 from gpower._arrays import Array, unit_columns
 from gpower.certificates.bounds import eigenvalue_profile, gershgorin_profile, penalized, trace_profile
-from gpower.certificates.cascade import Standing, cheap_bounds, columns, first_standing, row_bound
+from gpower.certificates.cascade import Standing, cheap_bounds, columns, row_bound
 from gpower.certificates.certificate import Certificate, Clock
 from gpower.certificates.door import checked_components, checked_operator, loadings_of
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
@@ -23,13 +23,6 @@ SMOOTHINGS, STEPS = (0.03, 0.01, 0.003, 0.001), 40
 #: Above this number of variables the row bound is left out, and below this γ, relative to the best bound, there is
 #: nothing to gain by it: the penalty is rounding.
 MOST_PENALIZED, NEGLIGIBLE = 600, 1e-9
-#: What a model is taken to have been asked for where it does not say; None, too, for what its means and scales tell.
-UNSAID = {
-    "variance": "l2",
-    "deflation": "projection",
-    **dict.fromkeys(("covariance", "center", "scale", "mean_", "scale_")),
-    **dict.fromkeys(("penalty", "method", "cardinality", "l1_bound", "gamma_")),
-}
 
 
 def certify(
@@ -80,38 +73,42 @@ def certify(
     (3.9962, True)
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
-    loadings, wishes = loadings_of(model), _wishes(model)
-    if covariance is None and wishes["covariance"] == "precomputed":
-        covariance = "precomputed"
-    center, scale = wishes["center"], wishes["scale"]
-    operator = checked_operator(X, covariance, center=center, scale=scale, sample_weight=sample_weight)
+    loadings, asked = loadings_of(model), certifiable(model)
+    operator = checked_operator(X, **_reading(model, covariance), sample_weight=sample_weight)
     Z = checked_components(loadings, operator.shape[1])
-    rule = one_of(wishes["deflation"] if deflation is None else deflation, "deflation", RULES)
-    asked = {"cardinality": wishes["cardinality"], "gamma": wishes["gamma"], "deflation": rule}
+    asked["deflation"] = one_of(asked["deflation"] if deflation is None else deflation, "deflation", RULES)
     return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
 
 
-def certifiable(model: Any) -> dict[str, Any]:
+def _said(model: object, *names: str) -> list[Any]:
+    """Parameters or attributes of a model, None for what it has not; of loadings alone all are."""
+    return [getattr(model, name, None) for name in names]
+
+
+def certifiable(model: object) -> dict[str, Any]:
     """What `certify_components` needs to know of a model besides its loadings."""
-    wishes = _wishes(model)
-    return {name: wishes[name] for name in ("cardinality", "gamma", "deflation")}
-
-
-def _wishes(model: object) -> dict[str, Any]:
-    """What a fitted model was asked for; defaults for loadings alone."""
-    said = {name: getattr(model, name, default) for name, default in UNSAID.items()}
-    if said["variance"] == "l1":
+    variance, deflation, cardinality, l1_bound = _said(model, "variance", "deflation", "cardinality", "l1_bound")
+    if variance == "l1":
         raise ValueError(
             'The model was fitted with variance="l1", which maximises ‖Az‖₁; the bounds are on ‖Az‖₂². '
             "Pass model.components_ to certify that variance instead."
         )
-    mean, spread = said["mean_"], said["scale_"]
-    center = (mean is None or np.any(mean)) if said["center"] is None else said["center"]
-    scale = (spread is not None and np.any(np.asarray(spread) != 1)) if said["scale"] is None else said["scale"]
-    penalized = said["penalty"] == "l0" and said["method"] == "deflation"
-    exact = said["cardinality"] is not None or said["l1_bound"] is not None
-    gamma = said["gamma_"] if penalized and not exact else None
-    return said | {"center": bool(center), "scale": bool(scale), "gamma": gamma}
+    penalty, method, gamma = _said(model, "penalty", "method", "gamma_")
+    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None:
+        gamma = None
+    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "projection"}
+
+
+def _reading(model: object, covariance: str | None) -> dict[str, Any]:
+    """How the data of a model were read, from its means and scales where it does not say."""
+    given, center, mean, scale, spread = _said(model, "covariance", "center", "mean_", "scale", "scale_")
+    if covariance is None and given == "precomputed":
+        covariance = "precomputed"
+    if center is None:
+        center = mean is None or np.any(mean)
+    if scale is None:
+        scale = spread is not None and np.any(np.asarray(spread) != 1)
+    return {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
 
 
 def certify_components(
@@ -134,51 +131,35 @@ def certify_components(
         Absolute γ of the ℓ0 penalty, whose objective is then certified too.
     deflation, tol, max_time
         As in `certify`.
-    """
-    m = Z.shape[1]
-    cards, gammas = per_unit(cardinality, "cardinality", m), per_unit(gamma, "gamma", m)
-    found: list[Certificate] = []
-    clock = Clock(np.inf)
-    for j in range(m):
-        z = Z[:, j].astype(np.float64)
-        inner = clock.part(max_time)
-        found.append(certify_component(operator, z, cardinality=cards[j], gamma=gammas[j], tol=tol, clock=inner))
-        if j + 1 < m:
-            operator = deflate(operator, z, deflation)
-    return found
-
-
-def certify_component(
-    operator: Operator,
-    z: Array,
-    *,
-    cardinality: int | None = None,
-    gamma: float | None = None,
-    tol: float = 1e-4,
-    clock: Clock | None = None,
-) -> Certificate:
-    """The certificate of one component of unit loadings z, (n_features,), against the operator as it is.
 
     Examples
     --------
     >>> import numpy as np
     >>> from gpower.operators import as_operator
     >>> operator, _ = as_operator(np.diag([3.0, 2.0, 1.0]), covariance=True)
-    >>> certify_component(operator, np.array([0.0, 1.0, 0.0])).gap
+    >>> certify_components(operator, np.array([[0.0], [1.0], [0.0]]))[0].gap
     0.5
     """
-    clock = Clock(10.0) if clock is None else clock
-    z = unit_columns(z.astype(np.float64)[:, None])[:, 0]
-    used = int(np.count_nonzero(z))
-    first = first_standing(operator, z, max(int(cardinality or 0), used, 1), tol)
-    *_, standing = cheap_bounds(first, clock)
+    m, clock = Z.shape[1], Clock(np.inf)
+    cards, gammas = per_unit(cardinality, "cardinality", m), per_unit(gamma, "gamma", m)
+    found: list[Certificate] = []
+    for j, z in enumerate(unit_columns(Z).T):
+        inner, k = clock.part(max_time), max(int(cards[j] or 0), int(np.count_nonzero(z)), 1)
+        found.append(_certified(Standing.of(operator, z, k, tol), gammas[j], inner))
+        if j + 1 < m:
+            operator = deflate(operator, Z[:, j], deflation)
+    return found
+
+
+def _certified(standing: Standing, gamma: float | None, clock: Clock) -> Certificate:
+    """The certificate of a component of which nothing is proven yet."""
+    *_, standing = cheap_bounds(standing, clock)
     standing = row_bound(standing, clock)
     if gamma is None or not np.isfinite(gamma):
         return standing.certificate(clock.elapsed)
-    objective = standing.value - float(gamma) * used
+    objective = standing.value - float(gamma) * standing.support.size
     bound = max(penalized_bound(standing, float(gamma), clock), objective)
-    proven = standing.certificate(clock.elapsed)
-    return replace(proven, gamma=gamma, objective=objective, objective_bound=bound)
+    return replace(standing.certificate(clock.elapsed), gamma=gamma, objective=objective, objective_bound=bound)
 
 
 def penalized_bound(standing: Standing, gamma: float, clock: Clock) -> float:
@@ -190,33 +171,28 @@ def penalized_bound(standing: Standing, gamma: float, clock: Clock) -> float:
     """
     view = standing.view
     if view.floor > gamma:  # variables that count are not all at hand
-        squares = standing.operator.column_norms.astype(np.float64) ** 2 + view.shift
-        trace = trace_profile(squares[squares > gamma], squares.size)
+        variances = standing.variances
+        trace = trace_profile(variances[variances > gamma], variances.size)
         return min(penalized(trace, gamma), max(whole_eigenvalue(standing.operator) - gamma, 0.0))
     used = np.flatnonzero(np.diagonal(view.S) > gamma)
     if not used.size:
         return 0.0
-    S = view.S[np.ix_(used, used)]
-    best = penalized(_profile(S), gamma) - view.shift
+    S, n = view.S[np.ix_(used, used)], used.size
+    profiles = (trace_profile(np.diagonal(S), n), gershgorin_profile(S, n), eigenvalue_profile(S, n))
+    best = penalized(np.minimum.reduce(profiles), gamma) - view.shift
     with clock.interruptible():
         found = columns(standing, gamma)
         if found is not None:
             best = min(best, covering_eigenvalue(*found, gamma))
-        if used.size <= MOST_PENALIZED and gamma > NEGLIGIBLE * best and not clock.expired:
+        if n <= MOST_PENALIZED and gamma > NEGLIGIBLE * best and not clock.expired:
             best = min(best, _row_bound(S, gamma, best, clock) - view.shift)
     return max(best, 0.0)
-
-
-def _profile(S: Array) -> Array:
-    """The least of the three profiles, over all cardinalities."""
-    n = S.shape[0]
-    return np.minimum(np.minimum(trace_profile(np.diagonal(S), n), gershgorin_profile(S, n)), eigenvalue_profile(S, n))
 
 
 def _row_bound(S: Array, gamma: float, best: float, clock: Clock) -> float:
     """Rows at the price γ, in the scale of the best bound known."""
     n, scale = S.shape[0], best + gamma
-    price, problem = gamma / scale, RowProblem(S / scale, n, np.zeros(n, bool))
-    rows = first_rows(problem, price)
-    found = minimize_rows(problem, rows, target=0.0, clock=clock, smoothings=SMOOTHINGS, steps=STEPS, price=price)
+    problem = RowProblem(S / scale, n, np.zeros(n, bool), price=gamma / scale)
+    rows = first_rows(problem, gamma / scale)
+    found = minimize_rows(problem, rows, target=0.0, clock=clock, smoothings=SMOOTHINGS, steps=STEPS)
     return found.bound * scale

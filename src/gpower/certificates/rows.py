@@ -36,7 +36,7 @@ Both for all i from one eigendecomposition; doubtful signs count as no.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -55,17 +55,10 @@ DOUBT, SLACK = 1e-8, 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """R and the prices: a point of the dual.
+    """A point of the dual."""
 
-    Attributes
-    ----------
-    R : ndarray of shape (n, n)
-    prices : ndarray of shape (n,)
-        b for every free variable, its own for each fixed one.
-    """
-
-    R: Array
-    prices: Array
+    R: Array  # (n, n)
+    prices: Array  # (n,): b for every free variable, its own for each fixed one
 
     def restrict(self, kept: Array) -> Rows:
         """The same over some of the variables."""
@@ -74,22 +67,13 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class RowProblem:
-    """max zᵀΣz over supports of k variables that contain the fixed ones.
+    """max zᵀΣz over supports of k variables that contain the fixed ones, or the ℓ0-penalised problem."""
 
-    Attributes
-    ----------
-    S : ndarray of shape (n, n)
-        Σ, scaled so that the value in question is about one.
-    k : int
-    fixed : ndarray of bool, shape (n,)
-    floor : float
-        Largest variance of a variable that was left out of S; nothing may be fixed then.
-    """
-
-    S: Array
+    S: Array  # (n, n): Σ, scaled so that the value in question is about one
     k: int
-    fixed: Array
-    floor: float = 0.0
+    fixed: Array  # (n,) of bool
+    floor: float = 0.0  # largest variance of a variable that was left out of S; nothing may be fixed then
+    price: float | None = None  # γ of the penalised problem, which pays it itself; k is n then, and nothing is fixed
 
     @property
     def slots(self) -> int:
@@ -98,36 +82,33 @@ class RowProblem:
 
     def cost(self, prices: Array) -> float:
         """What a support pays."""
+        if self.price is not None:
+            return 0.0
         free = prices[~self.fixed]
         return float(np.sum(prices[self.fixed])) + self.slots * max(float(np.max(free, initial=0)), self.floor)
 
     def counted(self, R: Array) -> Array:
-        """Which entries of each row ρᵢ counts, (n, n) of bool: i, the fixed ones, and the largest others."""
-        n = R.shape[0]
-        if self.k >= n:
-            return np.ones((n, n), bool)
+        """R with zeros where ρᵢ does not count an entry: it does i, the fixed ones, and the largest others."""
+        left_out = R.shape[0] - self.k
+        if left_out <= 0:
+            return R
         sizes = np.abs(R)
         sizes[:, self.fixed] = np.inf
         np.fill_diagonal(sizes, np.inf)
-        largest = np.argpartition(sizes, n - self.k, axis=1)[:, n - self.k :]
-        marks = np.zeros((n, n), bool)
-        np.put_along_axis(marks, largest, True, axis=1)
-        return marks
+        counted = R.copy()
+        np.put_along_axis(counted, np.argpartition(sizes, left_out, axis=1)[:, :left_out], 0.0, axis=1)
+        return counted
 
     def charges(self, rows: Rows) -> Array:
         """ρ²/b, (n,)."""
-        return np.sum(np.where(self.counted(rows.R), rows.R**2, 0.0), axis=1) / rows.prices
+        return np.sum(self.counted(rows.R) ** 2, axis=1) / rows.prices
 
     def matrix(self, rows: Rows) -> Array:
         """Σ + R + Rᵀ + diag(ρ²/b)."""
         return self.S + rows.R + rows.R.T + np.diag(self.charges(rows))
 
-    def bound(self, rows: Rows) -> float:
-        """(R), with LAPACK's rounding added."""
-        return self.total(np.linalg.eigvalsh(self.matrix(rows)), rows.prices)
-
-    def total(self, w: Array, prices: Array) -> float:
-        """(R) from the eigenvalues w of its matrix."""
+    def bound(self, w: Array, prices: Array) -> float:
+        """(R) from the eigenvalues w of its matrix, with LAPACK's rounding added."""
         return max(float(w[-1]) + rounding(w) + self.cost(prices), self.k * self.floor)
 
     def outside(self, rows: Rows, bound: float) -> float:
@@ -139,7 +120,7 @@ def first_rows(problem: RowProblem, threshold: float) -> Rows:
     """A start near the soft threshold of size `threshold`, its corners rounded so that no two entries tie."""
     t = max(threshold, 0.2 / problem.k, problem.floor)
     R = -t * np.tanh(problem.S / (2 * t))
-    return Rows(R, np.full(problem.S.shape[0], t))
+    return Rows(R, np.full(problem.S.shape[0], t if problem.price is None else problem.price))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,22 +138,16 @@ class RowDual:
     λmax is smoothed to μ·log Σ exp(w/μ) over all eigenvalues w; values that count as bounds are not smoothed.
     """
 
-    def __init__(self, problem: RowProblem, rows: Rows, price: float | None) -> None:
-        self.problem, self.price, self.n = problem, price, problem.S.shape[0]
-        self.free = np.flatnonzero(~problem.fixed)
-        self.pinned = np.flatnonzero(problem.fixed)
-        start = replace(rows, prices=np.full(self.n, price)) if price is not None else rows
-        w, Q = np.linalg.eigh(problem.matrix(start))
-        self.best = Minimum(start, self._bound(w, start.prices), np.square(Q[:, -1]))
-
-    def _bound(self, w: Array, prices: Array) -> float:
-        """(R), or without the cost where the price is given: the penalised objective pays it itself."""
-        return self.problem.total(w, prices) if self.price is None else float(w[-1]) + rounding(w)
+    def __init__(self, problem: RowProblem, rows: Rows) -> None:
+        self.problem = problem
+        self.free, self.pinned = np.flatnonzero(~problem.fixed), np.flatnonzero(problem.fixed)
+        w, Q = np.linalg.eigh(problem.matrix(rows))
+        self.best = Minimum(rows, problem.bound(w, rows.prices), np.square(Q[:, -1]))
 
     def pack(self, rows: Rows) -> Array:
         """R scaled to the size of one, then logarithms of the free price above the floor and of the fixed ones."""
         k, floor = self.problem.k, self.problem.floor
-        if self.price is not None:
+        if self.problem.price is not None:
             return np.ravel(rows.R) * k
         free = float(np.max(rows.prices[self.free], initial=0)) or 1.0 / k
         tail = np.log(k * np.concatenate([[max(free - floor, 1e-6 / k)], rows.prices[self.pinned]]))
@@ -180,39 +155,34 @@ class RowDual:
 
     def unpack(self, point: Array) -> Rows:
         """The rows of a packed point."""
-        n, k = self.n, self.problem.k
-        R = point[: n * n].reshape(n, n) / k
-        prices = np.empty(n)
-        if self.price is not None:
-            prices[:] = self.price
-        else:
-            tail = np.exp(np.clip(point[n * n :], -30, 30)) / k
-            prices[self.free] = self.problem.floor + tail[0]
-            prices[self.pinned] = tail[1:]
+        problem, n = self.problem, self.problem.fixed.size
+        R = point[: n * n].reshape(n, n) / problem.k
+        if problem.price is not None:
+            return Rows(R, np.full(n, problem.price))
+        prices, tail = np.empty(n), np.exp(np.clip(point[n * n :], -30, 30)) / problem.k
+        prices[self.free], prices[self.pinned] = problem.floor + tail[0], tail[1:]
         return Rows(R, prices)
 
     def evaluate(self, point: Array, smoothing: float) -> tuple[float, Array]:
         """The smoothed bound and its gradient."""
         rows, problem = self.unpack(point), self.problem
-        R, b, marks = rows.R, rows.prices, problem.counted(rows.R)
-        counted = np.where(marks, R, 0.0)
+        R, b, counted = rows.R, rows.prices, problem.counted(rows.R)
         squares = np.sum(counted * counted, axis=1)  # ρ²
         M = problem.S + R + R.T
-        M[np.diag_indices(self.n)] += squares / b
+        M[np.diag_indices_from(M)] += squares / b
         w, Q = np.linalg.eigh(M)
         share = np.exp((w - w[-1]) / smoothing)
         total = float(share.sum())
-        cost = 0.0 if self.price is not None else problem.cost(b)
         kept = share > NEGLIGIBLE * total
         X = (Q[:, kept] * (share[kept] / total)) @ Q[:, kept].T
         d = np.diagonal(X)
-        bound = self._bound(w, b)
+        bound = problem.bound(w, b)
         if bound < self.best.bound:
-            self.best = Minimum(Rows(R.copy(), b), bound, d.copy())
+            self.best = Minimum(rows, bound, d.copy())
         gradient = np.ravel(2 * X + (2 * d / b)[:, None] * counted) / problem.k
-        if self.price is None:
+        if problem.price is None:
             gradient = np.concatenate([gradient, self._price_gradient(d, squares, b)])
-        return float(w[-1]) + smoothing * float(np.log(total)) + cost, gradient
+        return float(w[-1]) + smoothing * float(np.log(total)) + problem.cost(b), gradient
 
     def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
         """By the logarithms of the prices."""
@@ -223,14 +193,7 @@ class RowDual:
 
 
 def minimize_rows(
-    problem: RowProblem,
-    rows: Rows,
-    *,
-    target: float,
-    clock: Clock,
-    smoothings: Sequence[float],
-    steps: int,
-    price: float | None = None,
+    problem: RowProblem, rows: Rows, *, target: float, clock: Clock, smoothings: Sequence[float], steps: int
 ) -> Minimum:
     """A good point of the dual from a start, by L-BFGS on ever less smoothed eigenvalues.
 
@@ -242,10 +205,9 @@ def minimize_rows(
         μ, relative to a value of one.
     steps : int
         Steps for each of them.
-    price : float, optional
-        γ of the penalised problem, whose bound is then what is minimised.
     """
-    dual = RowDual(problem, rows, price)
+    dual = RowDual(problem, rows)
+    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": MEMORY, "ftol": 1e-10, "gtol": 1e-9}
 
     def enough(_: Array) -> None:
         if clock.expired or dual.best.bound <= target:
@@ -254,16 +216,9 @@ def minimize_rows(
     for smoothing in smoothings:
         if clock.expired or dual.best.bound <= target:
             break
+        start = dual.pack(dual.best.rows)
         with clock.interruptible(), np.errstate(all="ignore"):  # a step that overflows is rejected by the line search
-            minimize(
-                dual.evaluate,
-                dual.pack(dual.best.rows),
-                args=(smoothing,),
-                jac=True,
-                method="L-BFGS-B",
-                callback=enough,
-                options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": MEMORY, "ftol": 1e-10, "gtol": 1e-9},
-            )
+            minimize(dual.evaluate, start, (smoothing,), "L-BFGS-B", jac=True, callback=enough, options=options)
     return dual.best
 
 

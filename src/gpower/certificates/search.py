@@ -8,11 +8,10 @@ max(incumbent, settled, largest open bound) is an upper bound on the whole probl
 
 from __future__ import annotations
 
-import copy
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations, islice
+from itertools import combinations, islice
 from math import comb
 
 import numpy as np
@@ -21,6 +20,7 @@ from gpower._arrays import Array
 from gpower.certificates.bounds import EPS, largest_eigenvalue, trace_profile
 from gpower.certificates.certificate import Clock
 from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows, screen
+from gpower.certificates.wide import Candidates
 from gpower.exchanges import swap_polish
 
 #: (smoothings, steps) of the row bound, one pair per round.
@@ -43,27 +43,13 @@ BATCH = 2048
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Supports between `fixed` and `members`.
+    """Supports between `fixed` and `members`."""
 
-    Attributes
-    ----------
-    bound : float
-        No support of this node has a larger value.
-    members : ndarray of int
-        Variables allowed, increasing.
-    fixed : ndarray of bool
-        Those of them that every support contains.
-    rows : Rows or None
-        A point of the dual over the members, from which to go on.
-    weights : ndarray
-        How much of the relaxed solution each member has.
-    """
-
-    bound: float
-    members: Array
-    fixed: Array
-    rows: Rows | None
-    weights: Array
+    bound: float  # no support of this node has a larger value
+    members: Array  # indices of the variables allowed, increasing
+    fixed: Array  # which of them every support contains, of bool
+    rows: Rows | None  # a point of the dual over the members, from which to go on
+    weights: Array  # how much of the relaxed solution each member has
 
     @property
     def free(self) -> Array:
@@ -88,31 +74,23 @@ class Node:
 
 @dataclass(eq=False)
 class Search:
-    """The state of a search: enough to report what was proven, and to go on.
+    """The state of a search over some candidates: enough to report what was proven, and to go on.
 
-    Attributes
-    ----------
-    S : ndarray of shape (n, n)
-        Σ, scaled so that the first incumbent has the value one.
-    k : int
-    tol : float
-    support : ndarray of int
-        The incumbent.
-    leaf : int
-        Nodes of no more supports are enumerated.
+    Values and bounds are those of S, in units of `scale`; `found` and `proven` are those of Σ itself.
     """
 
-    S: Array
+    view: Candidates
     k: int
     tol: float
-    support: Array
-    leaf: int = LEAF
-    value: float = field(init=False)
-    settled: float = field(init=False, default=0.0)
-    nodes: int = field(init=False, default=0)
-    open: list[tuple[float, int, Node]] = field(init=False, default_factory=list)
+    support: Array  # the incumbent: which of the candidates
+    scale: float  # makes the first incumbent's value about one
+    leaf: int = LEAF  # nodes of no more supports are enumerated
+    settled: float = 0.0
+    nodes: int = 0
+    open: list[tuple[float, int, Node]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.S = self.view.S / self.scale
         self.value = self._value_of(self.support)
 
     @property
@@ -125,10 +103,20 @@ class Search:
         """An upper bound on every support."""
         return max(self.value, self.settled, -self.open[0][0] if self.open else 0.0)
 
-    def root(self, bound: float, rows: Rows | None = None) -> Node:
-        """The node of all variables."""
-        n = self.S.shape[0]
-        return Node(bound, np.arange(n), np.zeros(n, bool), rows, np.ones(n))
+    @property
+    def found(self) -> float:
+        """The variance of the incumbent."""
+        return self.value * self.scale - self.view.shift
+
+    @property
+    def proven(self) -> float:
+        """An upper bound on the variance of every support."""
+        return self.upper * self.scale - self.view.shift
+
+    def root(self, proven: float) -> Node:
+        """The node of all variables, of which a bound is proven already."""
+        n, bound = self.view.idx.size, (proven + self.view.shift) / self.scale
+        return Node(bound, np.arange(n), np.zeros(n, bool), None, np.ones(n))
 
     def _value_of(self, support: Array) -> float:
         return float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1])
@@ -148,11 +136,9 @@ class Search:
         """Leave supports of no larger value than the bound aside."""
         self.settled = max(self.settled, bound)
 
-    def copy(self) -> Search:
-        """The same search, to go on with while this one stays as it is."""
-        other = copy.copy(self)
-        other.open = list(self.open)
-        return other
+    def problem(self, node: Node) -> RowProblem:
+        """What a node is about."""
+        return RowProblem(self.S[np.ix_(node.members, node.members)], self.k, node.fixed)
 
     def run(self, assess: Assess, clock: Clock) -> None:
         """Best bound first, until nothing is open or the clock expires."""
@@ -183,8 +169,7 @@ class Search:
 
     def is_leaf(self, node: Node) -> bool:
         """Whether the node is small enough to look at all its supports."""
-        free, slots = node.free.size, node.slots(self.k)
-        return free <= slots or slots == 0 or comb(free, slots) <= self.leaf
+        return comb(node.free.size, node.slots(self.k)) <= self.leaf
 
     def enumerated(self, node: Node) -> bool:
         """Whether the node was small enough to look at all its supports."""
@@ -202,32 +187,30 @@ Assess = Callable[[Search, Node, Clock], Node | None]
 
 def assess_cheaply(search: Search, node: Node, clock: Clock) -> Node | None:
     """Trace, Gershgorin and the largest eigenvalue of the members; None if that settles the node."""
-    S = search.S[np.ix_(node.members, node.members)]
-    bound = min(node.bound, _cheap_bound(S, node.fixed, search.k), largest_eigenvalue(S))
+    problem = search.problem(node)
+    bound = min(node.bound, _cheap_bound(problem), largest_eigenvalue(problem.S))
     if bound <= search.level:
         search.settle(bound)
         return None
-    weights = np.square(np.linalg.eigh(S)[1][:, -1])
-    return replace(node, bound=bound, weights=weights)
+    return replace(node, bound=bound, weights=np.square(np.linalg.eigh(problem.S)[1][:, -1]))
 
 
-def _cheap_bound(S: Array, fixed: Array, k: int) -> float:
+def _cheap_bound(problem: RowProblem) -> float:
     """Trace and Gershgorin's discs over supports that contain the fixed members."""
-    slots, d = k - int(np.count_nonzero(fixed)), np.diagonal(S)
+    d, fixed, slots = np.diagonal(problem.S), problem.fixed, problem.slots
     trace = float(np.sum(d[fixed])) + float(trace_profile(d[~fixed], slots)[-1])
-    rows = np.abs(S)
+    rows = np.abs(problem.S)
     np.fill_diagonal(rows, 0.0)
     others = -np.sort(-rows[:, ~fixed], axis=1)[:, :slots]
     others[~fixed, slots - 1 :] = 0.0  # a free row takes one of the slots itself
     discs = d + np.sum(rows[:, fixed], axis=1) + np.sum(others, axis=1)
-    return min(trace, float(np.max(discs))) * (1 + 4 * k * EPS)
+    return min(trace, float(np.max(discs))) * (1 + 4 * problem.k * EPS)
 
 
 def assess_by_rows(search: Search, node: Node, clock: Clock, rounds: Rounds = NODE) -> Node | None:
     """The row bound and screening in turn; None if that settles the node."""
     for smoothings, steps in rounds:
-        S = search.S[np.ix_(node.members, node.members)]
-        problem = RowProblem(S, search.k, node.fixed)
+        problem = search.problem(node)
         start = first_rows(problem, 0.0) if node.rows is None else node.rows
         found = minimize_rows(problem, start, target=search.level, clock=clock, smoothings=smoothings, steps=steps)
         node = replace(node, bound=min(node.bound, found.bound), rows=found.rows, weights=found.weights)
@@ -237,15 +220,14 @@ def assess_by_rows(search: Search, node: Node, clock: Clock, rounds: Rounds = NO
         search.offer_weights(node)
         keep, must = screen(problem, found.rows, search.level)
         changed = (np.count_nonzero(~keep) + np.count_nonzero(must & ~node.fixed)) / keep.size
-        if changed == 0:
-            if rounds is NODE:
+        if changed > 0:
+            search.settle(search.level)  # what was dropped may reach the level
+            if np.any(must & ~keep) or np.count_nonzero(must) > search.k or np.count_nonzero(keep) < search.k:
+                return None
+            node = node.reduced(keep, must)
+            if search.is_leaf(node) or clock.expired:
                 break
-            continue
-        search.settle(search.level)  # what was dropped may reach the level
-        if np.any(must & ~keep) or np.count_nonzero(must) > search.k or np.count_nonzero(keep) < search.k:
-            return None
-        node = node.reduced(keep, must)
-        if search.is_leaf(node) or clock.expired or (rounds is NODE and changed < WORTHWHILE):
+        if rounds is NODE and changed < WORTHWHILE:
             break
     return node
 
@@ -260,19 +242,13 @@ def best_completion(S: Array, fixed: Array, free: Array, slots: int, clock: Cloc
     (3.0, array([0, 1]))
     """
     best, support = -np.inf, fixed
-    for chosen in _batches(free, min(slots, free.size)):
+    subsets = combinations(free.tolist(), min(slots, free.size))
+    while part := list(islice(subsets, BATCH)):
         if clock is not None and clock.expired:
             return -np.inf, fixed
-        sets = np.hstack([np.broadcast_to(fixed, (len(chosen), fixed.size)), chosen])  # (batch, k)
+        sets = np.hstack([np.tile(fixed, (len(part), 1)), np.array(part, np.intp)])  # (batch, k)
         values = np.linalg.eigvalsh(S[sets[:, :, None], sets[:, None, :]])[:, -1]
         j = int(np.argmax(values))
         if values[j] > best:
             best, support = float(values[j]), sets[j]
     return best, np.sort(support)
-
-
-def _batches(free: Array, slots: int) -> Iterator[Array]:
-    """Subsets of `slots` free variables, (at most BATCH, slots) at a time."""
-    subsets = combinations(free.tolist(), slots)
-    while part := list(islice(subsets, BATCH)):
-        yield np.fromiter(chain.from_iterable(part), np.intp, len(part) * slots).reshape(len(part), slots)

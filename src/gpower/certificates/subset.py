@@ -12,19 +12,10 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.certificates.bounds import EPS
-from gpower.certificates.cascade import (
-    ScaledSearch,
-    Standing,
-    cheap_bounds,
-    first_standing,
-    loadings,
-    row_candidates,
-    scaled_search,
-    search_root,
-)
+from gpower.certificates.cascade import Standing, cheap_bounds, exact_search, loadings, row_candidates, search_root
 from gpower.certificates.certificate import Bound, Certificate, Clock
 from gpower.certificates.door import checked_operator
-from gpower.certificates.search import assess_by_rows, assess_cheaply, best_completion
+from gpower.certificates.search import Search, assess_by_rows, assess_cheaply, best_completion
 from gpower.extraction import extract
 from gpower.operators.base import Operator
 from gpower.parameters import number, whole
@@ -124,23 +115,23 @@ class SubsetState:
     """Where `best_subset` stands: what is known, the search to go on with, and what both have cost."""
 
     standing: Standing
-    tree: ScaledSearch | None = None
+    tree: Search | None = None
     cheap_nodes: int = 0
     seconds: float = 0.0
 
     @property
     def nodes(self) -> int:
         """Nodes of the search trees so far."""
-        return self.cheap_nodes + (0 if self.tree is None else self.tree.search.nodes)
+        return self.cheap_nodes + (0 if self.tree is None else self.tree.nodes)
 
     def progress(self, seconds: float) -> Progress:
         """What the user is told after so many seconds, in the middle of a search too."""
-        bound, value, opened = self.standing.upper, self.standing.value, 0
-        if self.tree is not None:
-            value = max(value, self.tree.value)
-            bound = max(min(bound, self.tree.upper), value)
-            opened = len(self.tree.search.open)
-        return Progress(bound, value, self.nodes, opened, seconds, self.standing.support)
+        known, tree = self.standing, self.tree
+        if tree is None:
+            return Progress(known.upper, known.value, self.nodes, 0, seconds, known.support)
+        value = max(known.value, tree.found)
+        bound = max(min(known.upper, tree.proven), value)
+        return Progress(bound, value, self.nodes, len(tree.open), seconds, known.support)
 
     def certificate(self) -> Certificate:
         """What was proven, and where to go on."""
@@ -158,7 +149,7 @@ def _resumed(certificate: Certificate, operator: Operator, k: int, tol: float) -
             f"resume is a certificate of another problem (cardinality={known.k}, tol={known.tol:g}, "
             f"n_features={known.operator.shape[1]}); pass the same X, cardinality and tol."
         )
-    return replace(state, tree=None if state.tree is None else state.tree.copy())
+    return replace(state, tree=None if state.tree is None else replace(state.tree, open=list(state.tree.open)))
 
 
 def _same_matrix(one: Operator, other: Operator) -> bool:
@@ -199,10 +190,10 @@ def _stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
         clock.report()
     if state.tree is None and not state.standing.done(clock):
         yield (state := _bounded_at_root(state, clock))
-    if state.tree is not None and state.tree.search.open:
+    if state.tree is not None and state.tree.open:
         begin = time.perf_counter()
-        state.tree.search.run(assess_by_rows, clock)
-        yield replace(state, standing=state.tree.outcome(state.standing, "search", begin))
+        state.tree.run(assess_by_rows, clock)
+        yield replace(state, standing=state.standing.searched(state.tree, "search", begin))
 
 
 def _start(operator: Operator, k: int, tol: float, clock: Clock) -> Standing:
@@ -215,7 +206,7 @@ def _start(operator: Operator, k: int, tol: float, clock: Clock) -> Standing:
         rest = np.setdiff1d(order, found, assume_unique=True)  # fill with any: more variables never explain less
         support = np.append(found, rest[: k - found.size])
     support = np.sort(support)
-    return first_standing(operator, loadings(operator, support), k, tol, support)
+    return Standing.of(operator, loadings(operator, support), k, tol, support)
 
 
 def _enumerated(standing: Standing, clock: Clock) -> Standing:
@@ -237,20 +228,19 @@ def _searched_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
     standing = state.standing
     if standing.done(clock) or standing.view.floor > 0:
         return state
-    begin, scaled = time.perf_counter(), scaled_search(standing, standing.view)
-    scaled.search.push(scaled.root(standing.upper))
-    scaled.search.run(assess_cheaply, clock.part(CHEAP_SECONDS, quiet=True))
-    outcome = scaled.outcome(standing, "cheap search", begin)
-    return replace(state, standing=outcome, cheap_nodes=scaled.search.nodes)
+    begin, search = time.perf_counter(), exact_search(standing, standing.view)
+    search.push(search.root(standing.upper))
+    search.run(assess_cheaply, clock.part(CHEAP_SECONDS))
+    return replace(state, standing=standing.searched(search, "cheap search", begin), cheap_nodes=search.nodes)
 
 
 def _bounded_at_root(state: SubsetState, clock: Clock) -> SubsetState:
     """The row bound at the root, and the node to go on from."""
     begin, standing = time.perf_counter(), state.standing
     view = row_candidates(standing)
-    scaled, node = search_root(standing, view, clock)
-    if node is None and scaled.search.upper > scaled.search.level and view.floor > standing.view.floor:
-        scaled, node = search_root(standing, standing.view, clock)
-    if node is not None and not scaled.search.enumerated(node):
-        scaled.search.push(node)
-    return replace(state, standing=scaled.outcome(standing, "rows", begin), tree=scaled)
+    search, node = search_root(standing, view, clock)
+    if node is None and search.upper > search.level and view.floor > standing.view.floor:
+        search, node = search_root(standing, standing.view, clock)
+    if node is not None and not search.enumerated(node):
+        search.push(node)
+    return replace(state, standing=standing.searched(search, "rows", begin), tree=search)

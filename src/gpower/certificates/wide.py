@@ -29,13 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array, reciprocal, soft
-from gpower.certificates.bounds import (
-    EPS,
-    largest_eigenvalue,
-    largest_sparse_eigenvalue,
-    least,
-    semidefinite_shift,
-)
+from gpower.certificates.bounds import EPS, largest_eigenvalue, largest_sparse_eigenvalue, least, semidefinite_shift
 from gpower.certificates.certificate import Clock
 from gpower.operators.base import Operator
 
@@ -55,24 +49,12 @@ THRESHOLDS, LOWEST = 6, 0.4
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Σ over some variables; (F) of `bounds` says what may be concluded from them alone.
+    """Σ over some variables; (F) of `bounds` says what may be concluded from them alone."""
 
-    Attributes
-    ----------
-    idx : ndarray of int, shape (m,)
-        The variables, increasing.
-    S : ndarray of shape (m, m)
-        Σ of these plus `shift`·I, symmetric, in float64.
-    floor : float
-        No other variable has a larger variance, `shift` included; zero if there are none.
-    shift : float
-        What made Σ positive semidefinite: rounding. Values of S are larger than those of Σ by this much.
-    """
-
-    idx: Array
-    S: Array
-    floor: float
-    shift: float
+    idx: Array  # (m,): the variables, increasing
+    S: Array  # (m, m): Σ of these plus shift·I, symmetric
+    floor: float  # no other variable has a larger variance, shift included; zero if there are none
+    shift: float  # what made Σ positive semidefinite: rounding; values of S are larger than those of Σ by this much
 
     def value(self, z: Array) -> float:
         """zᵀΣz of unit loadings over all variables, zero outside these."""
@@ -83,33 +65,25 @@ class Candidates:
         """The same for at most `most` variables of largest variance, those of `support` among them."""
         if self.idx.size <= most:
             return self
-        kept, floor = _largest(np.diagonal(self.S).copy(), np.searchsorted(self.idx, support), most)
+        kept, floor = _largest(np.diagonal(self.S), np.searchsorted(self.idx, support), most)
         return Candidates(self.idx[kept], self.S[np.ix_(kept, kept)], max(floor, self.floor), self.shift)
 
 
 def candidates(operator: Operator, support: Array, most: int = MOST) -> Candidates:
-    """Σ over the `most` variables of largest variance, those of `support` among them.
-
-    Parameters
-    ----------
-    operator : Operator
-        A, deflated or not.
-    support : ndarray of int
-        Variables that must be there.
-    """
-    squares = operator.column_norms.astype(np.float64) ** 2
-    n = squares.size
+    """Σ over the `most` variables of largest variance, those of `support` among them."""
+    p, n = operator.shape
     if not operator.has_samples or n <= most:
-        return _shifted(operator, np.arange(n), None).narrow(most, support)
-    squares *= 1 + 64 * operator.shape[0] * float(np.finfo(operator.dtype).eps)  # rounding of the norms
-    return _shifted(operator, *_largest(squares, support, most))
+        return _shifted(operator, np.arange(n), 0.0).narrow(most, support)
+    rounded_up = operator.column_norms**2 * (1 + 64 * p * EPS)
+    return _shifted(operator, *_largest(rounded_up, support, most))
 
 
-def _shifted(operator: Operator, idx: Array, floor: float | None) -> Candidates:
+def _shifted(operator: Operator, idx: Array, floor: float) -> Candidates:
     """Σ[idx, idx] made positive semidefinite; no floor where nothing is left out."""
     S = _covariance(operator, idx)
     shift = semidefinite_shift(S, operator.noise**2)
-    return Candidates(idx, S + shift * np.eye(idx.size), 0.0 if floor is None else floor + shift, shift)
+    floor = floor + shift if idx.size < operator.shape[1] else 0.0
+    return Candidates(idx, S + shift * np.eye(idx.size), floor, shift)
 
 
 def _largest(squares: Array, support: Array, most: int) -> tuple[Array, float]:
@@ -121,12 +95,9 @@ def _largest(squares: Array, support: Array, most: int) -> tuple[Array, float]:
 
 
 def _covariance(operator: Operator, idx: Array) -> Array:
-    """Σ[idx, idx] in float64, symmetric; products of dense columns are summed in float64 whatever their type."""
-    if operator.has_samples and not operator.is_sparse:
-        A = operator.columns(idx).astype(np.float64)
-        S = np.asarray(A.T @ A)
-    else:
-        S = np.asarray(operator.gram(idx), np.float64)
+    """Σ[idx, idx], symmetric; of dense columns from the columns, as a deflation leaves them."""
+    A = operator.columns(idx) if operator.has_samples and not operator.is_sparse else None
+    S = operator.gram(idx) if A is None else A.T @ A
     S = (S + S.T) / 2
     nothing = operator.column_norms[idx] == 0  # what is left of such a column is rounding
     S[nothing], S[:, nothing] = 0.0, 0.0
@@ -168,23 +139,12 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
     return least(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, low + (high - low) * SHARES)[0]
 
 
-def sample_gram(operator: Operator) -> Array:
-    """A Aᵀ, (p, p) in float64."""
-    p, n = operator.shape
-    K = np.zeros((p, p))
-    for i in range(0, n, BLOCK):
-        A = operator.columns(np.arange(i, min(i + BLOCK, n))).astype(np.float64)
-        K += A @ A.T
-    return K
-
-
 def whole_eigenvalue(operator: Operator) -> float:
     """λmax(Σ) of all variables, as that of A Aᵀ where there are samples; infinite for too large a matrix."""
     if operator.shape[0] > MOST_SAMPLES:
         return np.inf
-    if not operator.has_samples:
-        return largest_eigenvalue(np.asarray(operator.gram(np.arange(operator.shape[1])), np.float64))
-    return largest_eigenvalue(sample_gram(operator))
+    gram = operator.sample_gram if operator.has_samples else operator.gram
+    return largest_eigenvalue(gram(np.arange(operator.shape[1])))
 
 
 def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) -> float:
@@ -195,8 +155,8 @@ def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) 
     at no cost. What is left falls into blocks of connected variables, each bounded by LAPACK or, if large, by
     Collatz–Wielandt. Entries that are off by ε are paid for by kε.
     """
-    squares = operator.column_norms.astype(np.float64) ** 2
-    epsilon = 8 * operator.shape[0] * float(np.finfo(operator.dtype).eps) * float(np.max(squares, initial=0))
+    squares = operator.column_norms**2
+    epsilon = 8 * operator.shape[0] * EPS * float(np.max(squares, initial=0))
     high = upper / k
     low = max(_lowest_threshold(operator, squares), LOWEST * high)
     if not low < high:
@@ -231,7 +191,7 @@ def _large_entries(operator: Operator, kept: Array, threshold: float, clock: Clo
     """Σ over some variables without the entries up to a threshold; None if they are too many or the clock expires."""
     parts, total = [], 0
     for i in range(0, kept.size, BLOCK):
-        rows = np.asarray(operator.correlate(operator.columns(kept[i : i + BLOCK]))[kept].T, np.float64)
+        rows = operator.correlate(operator.columns(kept[i : i + BLOCK]))[kept].T
         rows[np.abs(rows) <= threshold] = 0.0
         parts.append(sp.csr_array(rows))
         total += parts[-1].nnz
