@@ -223,6 +223,22 @@ class TestResult:
             result.to_frame()
         assert next(result.records())["genes"] == "g0"
 
+    def test_frame_columns_and_records_are_one_table(self):
+        gene_sets = {"tie": ["g2"], "found": ["g0", "g1"], "also": ["g1"], "quiet": ["g15"]}
+        result = enrich(loadings([0, 1, 2], [1]), gene_sets, genes=TWENTY)
+        columns, records = result.columns(), list(result.records())
+        assert columns["gene_set"].tolist() == [
+            "found",
+            "tie",
+            "also",
+            "also",
+            "found",
+        ]  # ties in the order of the sets
+        assert records == result.to_frame().to_dict("records")
+        assert {name: [record[name] for record in records] for name in records[0]} == {
+            name: column.tolist() for name, column in columns.items()
+        }
+
     def test_frame_without_overlap_has_its_columns(self):
         frame = enrich(loadings([0]), {"S": ["g1"]}, genes=TWENTY).to_frame()
         assert len(frame) == 0

@@ -225,14 +225,9 @@ def scan_index(
     if not models:
         raise ValueError("There is no cardinality to scan; give a mapping such as {50: model}.")
     rng = check_random_state(random_state)
-    found, chance = list[float](), list[RandomIndex]()
+    found = []
     for cardinality, model in models.items():
         result = enrich(model, gene_sets, genes=genes, top=cardinality, scope=scope, alpha=alpha)
-        found.append(result.index)
-        chance.append(random_index(result, n_draws=n_draws, random_state=rng))
-    return IndexScan(
-        np.array(list(models), dtype=np.int64),
-        np.array(found),
-        np.array([drawn.mean for drawn in chance]),
-        np.array([drawn.standard_error for drawn in chance]),
-    )
+        chance = random_index(result, n_draws=n_draws, random_state=rng)
+        found.append((result.index, chance.mean, chance.standard_error))
+    return IndexScan(np.array(list(models), dtype=np.int64), *np.array(found).T)
