@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +14,7 @@ from experiments.journee2010.study import Study
 from gpower import GPower
 from gpower._arrays import Array
 from gpower.plotting.canvas import legend_above, new_panels, one_panel, tidy
-from gpower.plotting.looks import BLUE, SMALL, VERMILION, GivenAxes, Style, variable_names
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from gpower.plotting.looks import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panel, Style, variable_names
 
 NAME = "geometry"
 MARGIN = 1.2  # around the polytope and the segment
@@ -38,7 +35,7 @@ def plot_geometry(
     penalty: str = "l1",
     feature_names: Sequence[str] | None = None,
     axes: GivenAxes = None,
-) -> Axes:
+) -> Panel:
     """Why γ makes loadings zero, drawn for two samples [JNRS10, sections 2.1 and 2.2].
 
     Every variable aᵢ, a column of X, has a pair of lines |aᵢᵀx| = 1; between all the pairs lies the polytope. The
@@ -87,7 +84,9 @@ def plot_geometry(
     panel.set_ylim(-reach, reach)
     panel.set_aspect("equal")
     tidy(panel, "sample 1", "sample 2")
-    legend_above(panel, title=f"γ = {gamma:.4g}: {active.sum()} of {A.shape[1]} variables active")
+    legend_above(panel)
+    title = f"γ = {gamma:.4g}: {active.sum()} of {A.shape[1]} variables active"
+    panel.get_legend().set_title(title, prop={"size": TITLE})
     return panel
 
 
@@ -114,7 +113,7 @@ def _corners(A: Array) -> Array:
     return np.asarray(corners[np.argsort(np.arctan2(corners[:, 1], corners[:, 0]))])
 
 
-def _draw_lines(axes: Axes, A: Array, reach: float, label: str, **style: Any) -> None:
+def _draw_lines(axes: Panel, A: Array, reach: float, label: str, **style: Any) -> None:
     """Both lines aᵀx = ±1 of every column that has any."""
     norms = np.linalg.norm(A, axis=0)
     for a, norm in zip(A.T[norms > 0], norms[norms > 0], strict=True):
@@ -124,13 +123,13 @@ def _draw_lines(axes: Axes, A: Array, reach: float, label: str, **style: Any) ->
             label = "_"  # one entry in the legend for all
 
 
-def _draw_segment(axes: Axes, end: Array, name: str) -> None:
+def _draw_segment(axes: Panel, end: Array, name: str) -> None:
     axes.plot([0, end[0]], [0, end[1]], color=VERMILION, linewidth=2, zorder=3, label=f"from the origin to {name}")
     axes.plot(*end, color=VERMILION, marker="o", markersize=6, zorder=3)
     _name_point(axes, name, end, 18 * end / np.linalg.norm(end), color=VERMILION)
 
 
-def _draw_crossings(axes: Axes, end: Array, heights: Array, names: list[str]) -> None:
+def _draw_crossings(axes: Panel, end: Array, heights: Array, names: list[str]) -> None:
     """A mark where the segment meets the line of each active variable, its name to alternating sides."""
     aside = np.array([-end[1], end[0]]) / np.linalg.norm(end)
     for place, i in enumerate(np.argsort(-np.abs(heights))):
@@ -139,6 +138,6 @@ def _draw_crossings(axes: Axes, end: Array, heights: Array, names: list[str]) ->
         _name_point(axes, names[i], point, 14 * side * aside, fontsize=SMALL, zorder=4)
 
 
-def _name_point(axes: Axes, name: str, point: Array, offset: Array, **style: Any) -> None:
+def _name_point(axes: Panel, name: str, point: Array, offset: Array, **style: Any) -> None:
     """A name so many points of print away from a point."""
     axes.annotate(name, tuple(point), tuple(offset), textcoords="offset points", ha="center", va="center", **style)

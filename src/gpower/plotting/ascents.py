@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from gpower._arrays import Array
 from gpower.plotting.canvas import given_panels, new_panels, remark, say, tidy, without_zeros
-from gpower.plotting.looks import BLUE, NORMAL, VERMILION, GivenAxes, Panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from gpower.plotting.looks import BLUE, NORMAL, VERMILION, GivenAxes, Panel, Panels
 
 __all__ = ["plot_convergence"]
 
@@ -82,7 +77,7 @@ def _panels(axes: GivenAxes, lines: int, wide: int) -> Panels:
     return given_panels(axes, lines * wide, what).reshape(lines, wide)
 
 
-def _draw_gaps(axes: Axes, steps: Array, gaps: Array) -> None:
+def _draw_gaps(axes: Panel, steps: Array, gaps: Array) -> None:
     tidy(axes, "", "first-order gap Δ")
     if not np.any(gaps > 0):
         say(axes, "Δ = 0 throughout")
