@@ -23,11 +23,11 @@ def by_size(values: Array) -> NDArray[np.intp]:
 
 
 def bar_panels(
-    axes: GivenAxes, values: Array, names: Sequence[str], most: int, xlabel: str, **colours: Array
+    axes: GivenAxes, values: Array, marked: Array, names: Sequence[str], most: int, **colours: tuple[str, str]
 ) -> tuple[Panels, list[NDArray[np.intp]]]:
-    """A panel for each row of values with bars of the largest `most`, and which those are; each value has its colours.
+    """A panel for each row of values with bars of the `most` largest, and which values those are.
 
-    Bars side by side are equally high.
+    Colours are pairs: of the marked values, and of the others. Bars side by side are equally high.
     """
     orders = [by_size(row) for row in values]
     shown = [order[:most] for order in orders]
@@ -39,9 +39,9 @@ def bar_panels(
     else:
         panels = given_panels(axes, n_panels, f"the model has {n_panels} components")
     for j, (panel, at) in enumerate(zip(panels, shown, strict=True)):
-        style = {part: colour[j, at].tolist() for part, colour in colours.items()}
+        style = {part: np.where(marked[j, at], *pair).tolist() for part, pair in colours.items()}
         draw_bars(panel, values[j, at], [names[i] for i in at], slots[j // n_wide], **style)
-        _label_bars(panel, xlabel, len(orders[j]), len(at))
+        _dress(panel, len(orders[j]), len(at))
     return panels, shown
 
 
@@ -62,9 +62,8 @@ def draw_bars(axes: Panel, values: Array, names: list[str], room: int, **style: 
     axes.set_ylim(room - 0.4, -0.6)
 
 
-def _label_bars(axes: Panel, xlabel: str, n_bars: int, n_shown: int) -> None:
-    """The axis, and a line about the bars that are not there."""
-    axes.set_xlabel(xlabel, fontsize=SMALL)
+def _dress(axes: Panel, n_bars: int, n_shown: int) -> None:
+    """The ticks and the grid, and a line about the bars that are not there."""
     axes.tick_params(axis="x", labelsize=SMALL)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)

@@ -23,8 +23,8 @@ def new_panels(n_lines: int, n_wide: int, width: float, height: float, **options
 
 
 def given_panels(axes: GivenAxes, n_panels: int, what: str) -> Panels:
-    """The user's axes as a flat array; `what` says how many there are panels for."""
-    panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    """The user's axes as a flat array; `what` says what there are panels for."""
+    panels = np.ravel(np.asarray(axes, dtype=object))
     if panels.size != n_panels:
         raise ValueError(f"axes has {panels.size} entries, but {what}.")
     return panels

@@ -65,12 +65,12 @@ def plot_loadings(
     """
     components = np.asarray(model.components_)
     names = variable_names(model, feature_names, components.shape[1])
-    colours = np.where(components > 0, BLUE, VERMILION)
-    panels, shown = bar_panels(axes, components, names, max_variables, "loading", color=colours)
+    panels, shown = bar_panels(axes, components, components > 0, names, max_variables, color=(BLUE, VERMILION))
     for j, panel in enumerate(panels):
         loadings = components[j, shown[j]]
         reach = 1.08 * max(np.abs(loadings), default=1.0)
         entitle(panel, _share_label(model, j))
+        panel.set_xlabel("loading", fontsize=SMALL)
         panel.axvline(0, color="0.25", linewidth=0.8)
         panel.set_xlim(-reach if np.any(loadings < 0) else 0.0, reach)
     return panels
@@ -198,9 +198,8 @@ def plot_scores(
     panel = one_panel(axes, 5.6 if labels is None else 6.8, 4.2)
     size = 26 if len(scores) <= 500 else 8
     for i, (group, members) in enumerate(groups.items()):
-        style = {"color": BLUE, "marker": "o"} if labels is None else look(i)
         x, y = scores[members].T
-        panel.scatter(x, y, s=size, alpha=0.8, linewidth=0, label=group, **style)
+        panel.scatter(x, y, s=size, alpha=0.8, linewidth=0, label=group, **look(i))
     tidy(panel, _share_label(model, first), _share_label(model, second))
     if labels is not None:  # outside, where it hides no sample
         panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=SMALL)

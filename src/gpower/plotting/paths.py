@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -112,8 +113,8 @@ def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Panel:
     grid = np.linspace(0, np.nanmax(gamma), 512)
     bound = without_zeros(path.cardinality_bound(grid))
     panel.step(grid, bound, where="post", color=BLACK, linewidth=1.2, label="most possible, component 1")
-    expected = _expected_bound(path, grid)
-    if expected is not None:
+    with suppress(ValueError):  # nothing is expected of a covariance, nor of ℓ1 variances
+        expected = path.expected_cardinality_bound(grid)
         panel.plot(grid, expected, color=QUIET, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise")
     for j in range(gamma.shape[1]):
         style = CURVE | {"linewidth": 1.0, "label": f"component {j + 1}"}
@@ -125,13 +126,6 @@ def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Panel:
     panel.set_xlim(left=0)
     legend_above(panel)
     return panel
-
-
-def _expected_bound(path: SparsityPath, gamma: Array) -> Array | None:
-    try:
-        return np.asarray(path.expected_cardinality_bound(gamma))
-    except ValueError:  # a covariance does not say how many samples it is of
-        return None
 
 
 def plot_path_loadings(

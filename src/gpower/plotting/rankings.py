@@ -87,8 +87,7 @@ def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['AB (1)']
     """
-    best = np.argmin(result.adjusted_p_values, axis=0)
-    smallest = result.adjusted_p_values[best, np.arange(best.size)]
+    best, smallest = result.adjusted_p_values.argmin(axis=0), result.adjusted_p_values.min(axis=0)
     order = np.lexsort((result.p_values.min(axis=0), smallest))
     order = order[result.overlaps[:, order].any(axis=0)][:top]
     room = max(order.size, 1)

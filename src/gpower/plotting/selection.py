@@ -9,7 +9,7 @@ import numpy as np
 
 from gpower.plotting.bars import bar_panels
 from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy
-from gpower.plotting.looks import BLUE, CURVE, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
+from gpower.plotting.looks import BLUE, CURVE, SMALL, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
 
 if TYPE_CHECKING:
     from gpower.model_selection import GPowerCV, Stability
@@ -105,14 +105,14 @@ def plot_stability(
     """
     frequency, selected = np.asarray(stability.frequency), np.asarray(stability.selected)
     names = variable_names(stability, feature_names, frequency.shape[1])
-    colours = {"color": np.where(selected, BLUE, "white"), "edgecolor": np.where(selected, BLUE, "0.5")}
-    xlabel = f"share of subsamples (threshold {stability.threshold:g})"
-    panels, shown = bar_panels(axes, frequency, names, max_variables, xlabel, **colours)
+    colours = {"color": (BLUE, "white"), "edgecolor": (BLUE, "0.5")}
+    panels, shown = bar_panels(axes, frequency, selected, names, max_variables, **colours)
     for j, panel in enumerate(panels):
         for label, chosen in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
             label.set_color("black" if chosen else "0.5")
         chance = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
         entitle(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{chance}")
+        panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=SMALL)
         panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
         panel.set_xlim(0, 1.03)
     return panels
