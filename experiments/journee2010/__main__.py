@@ -1,4 +1,7 @@
-"""``python -m experiments.journee2010``: every table and figure of section 5, the published numbers beside ours."""
+"""``python -m experiments.journee2010``: every table and figure of section 5, the published numbers beside ours.
+
+Before them, the geometry of section 2 is drawn.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from experiments.journee2010.study import Study
 
 #: One script each, in the order of the paper.
 PARTS = {
+    "geometry": "why a penalty makes zeros, drawn for two samples",
     "figure1": "variance against cardinality",
     "figure2": "cardinality against the penalty",
     "figure3": "time against cardinality, greedy selection against the rest",

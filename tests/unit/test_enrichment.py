@@ -19,7 +19,6 @@ from gpower.enrichment import (
     RandomIndex,
     Universe,
     enrich,
-    pathway_enrichment_index,
     random_index,
     scan_index,
 )
@@ -197,6 +196,10 @@ class TestNames:
         with pytest.raises(ValueError, match=r"None of the 2 measured genes \(7157, 4193\) is in a gene set \(TP53\)"):
             Universe.of(["7157", "4193"], {"S": ["TP53"]})
 
+    def test_a_set_that_is_one_string(self):
+        with pytest.raises(ValueError, match="The gene set 'AB' is one string, 'AB'; give a list of gene names"):
+            Universe.of(["A", "B"], {"AB": "AB"})
+
     def test_no_sets(self):
         with pytest.raises(ValueError, match=r"There are no gene sets; read some with gpower.datasets.read_gmt"):
             Universe.of(["A"], {})
@@ -223,6 +226,22 @@ class TestResult:
             result.to_frame()
         assert next(result.records())["genes"] == "g0"
 
+    def test_frame_columns_and_records_are_one_table(self):
+        gene_sets = {"tie": ["g2"], "found": ["g0", "g1"], "also": ["g1"], "quiet": ["g15"]}
+        result = enrich(loadings([0, 1, 2], [1]), gene_sets, genes=TWENTY)
+        columns, records = result.columns(), list(result.records())
+        assert columns["gene_set"].tolist() == [
+            "found",
+            "tie",
+            "also",
+            "also",
+            "found",
+        ]  # ties in the order of the sets
+        assert records == result.to_frame().to_dict("records")
+        assert {name: [record[name] for record in records] for name in records[0]} == {
+            name: column.tolist() for name, column in columns.items()
+        }
+
     def test_frame_without_overlap_has_its_columns(self):
         frame = enrich(loadings([0]), {"S": ["g1"]}, genes=TWENTY).to_frame()
         assert len(frame) == 0
@@ -233,7 +252,7 @@ class TestResult:
         result = enrich(loadings([0, 1, 2], [0, 1, 2]), gene_sets, genes=TWENTY)
         assert result.significant == ("A",)
         assert result.index == 0.25
-        assert pathway_enrichment_index(loadings([0, 1, 2]), gene_sets, genes=TWENTY) == 0.25
+        assert enrich(loadings([0, 1, 2]), gene_sets, genes=TWENTY).index == 0.25
 
     def test_plot(self):
         plt = pytest.importorskip("matplotlib.pyplot")
@@ -281,7 +300,7 @@ class TestScan:
         table = load_planted_expression()
         pca = PCA(3).fit(table.X)
         scan = scan_index(dict.fromkeys((1, 5, 100), pca), table.gene_sets, genes=table.feature_names, random_state=0)
-        at = [pathway_enrichment_index(pca, table.gene_sets, genes=table.feature_names, top=k) for k in (1, 5, 100)]
+        at = [enrich(pca, table.gene_sets, genes=table.feature_names, top=k).index for k in (1, 5, 100)]
         np.testing.assert_array_equal(scan.indices, at)
         assert scan.maximum == max(at)
         assert scan.best_cardinality == 5

@@ -8,7 +8,7 @@ import pytest
 
 from gpower import GPower
 from gpower.datasets import load_pitprops, load_planted_expression
-from gpower.plotting import plot_loadings, plot_support, prepare_picture, save_picture, write_picture
+from gpower.plotting import plot_loadings, plot_support, prepare_picture, save_picture
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -143,12 +143,6 @@ def test_says_which_extra_is_missing(model, monkeypatch):
         plot_loadings(model)
 
 
-def test_write_picture_leaves_nothing_open(model, tmp_path):
-    write_picture(model, NAMES, tmp_path / "new" / "p.svg")
-    assert "<svg" in (tmp_path / "new" / "p.svg").read_text()
-    assert plt.get_fignums() == []
-
-
 @pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
 @pytest.mark.parametrize("draw", [plot_loadings, plot_support])
 def test_any_picture_is_saved_and_closed(model, tmp_path, suffix, start, draw):
@@ -164,9 +158,9 @@ def test_a_picture_of_an_unknown_kind_is_not_saved(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_are_no_picture(model, tmp_path):
+def test_files_that_are_no_picture(tmp_path):
     with pytest.raises(ValueError, match=r"p\.txt: a picture ends in \.png, \.pdf or \.svg\."):
-        write_picture(model, NAMES, tmp_path / "p.txt")
+        prepare_picture(tmp_path / "p.txt")
     (tmp_path / "p.png").mkdir()
     with pytest.raises(ValueError, match="this is a folder"):
         prepare_picture(tmp_path / "p.png")

@@ -45,14 +45,14 @@ def demo(*, output: Path = Path("gpower-demo")) -> None:
 
 def _show(answer: Answer, loaded: Loaded, cardinality: list[int], title: str) -> "GPower":
     """Fit, print and draw one bundled table."""
-    from gpower.plotting import write_picture
+    from gpower.plotting import plot_loadings, save_picture
 
     covariance = "precomputed" if loaded.covariance else None
     options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
     model, _ = fitted(loaded, options, answer.err)
     print_components(answer.console, model, loaded.names, title)
     try:
-        write_picture(model, loaded.names, loaded.path)
+        save_picture(plot_loadings(model, loaded.names), loaded.path)
     except ImportError as error:
         note(answer.err, [f"no picture. {error}"])
     else:

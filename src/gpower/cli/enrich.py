@@ -72,7 +72,7 @@ def enrich(
         answer.give(lambda: _content(result, chance), lambda console: _print(console, result, chance, show))
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
-            write_columns(output, _columns(result))
+            write_columns(output, result.columns())
             answer.tell(f"Wrote {output}.")
         answer.draw(result.plot)
 
@@ -161,10 +161,3 @@ def _content(result: "Enrichment", chance: "RandomIndex | None") -> dict[str, ob
         "notes": list(result.universe.notes()),
         "results": list(result.records()),
     }
-
-
-def _columns(result: "Enrichment") -> dict[str, list[object]]:
-    from gpower.enrichment.over_representation import FIELDS
-
-    records = list(result.records())
-    return {name: [record[name] for record in records] for name in FIELDS}

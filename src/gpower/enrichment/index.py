@@ -1,4 +1,4 @@
-"""The pathway enrichment index, beside what random genes score and along a scan of cardinalities."""
+"""The pathway enrichment index beside what random genes score, and along a scan of cardinalities."""
 
 from __future__ import annotations
 
@@ -19,51 +19,7 @@ from gpower.parameters import whole
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["IndexScan", "RandomIndex", "pathway_enrichment_index", "random_index", "scan_index"]
-
-
-def pathway_enrichment_index(
-    model_or_loadings: Any,
-    gene_sets: GeneSets,
-    *,
-    genes: Sequence[str] | None = None,
-    top: int | None = None,
-    scope: str = "component",
-    alpha: float = 0.05,
-) -> float:
-    """The share of the gene sets that are enriched in at least one component [TJASC07]_.
-
-    It grows with the number of genes a component may use and with the number of components: compare methods at
-    equal numbers of both, and with `random_index`.
-
-    Parameters
-    ----------
-    model_or_loadings, gene_sets, genes, top, scope, alpha
-        As in `enrich`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
-    References
-    ----------
-    .. [TJASC07] A. E. Teschendorff, M. Journée, P. A. Absil, R. Sepulchre, C. Caldas (2007). Elucidating the
-       altered transcriptional programs in breast cancer using independent component analysis. PLoS
-       Computational Biology 3, e161.
-
-    Examples
-    --------
-    >>> from gpower import GPower
-    >>> from gpower.datasets import load_planted_expression
-    >>> from gpower.enrichment import pathway_enrichment_index
-    >>> table = load_planted_expression()
-    >>> model = GPower(3, cardinality=(8, 6, 5)).fit(table.X)
-    >>> index = pathway_enrichment_index(model, table.gene_sets, genes=table.feature_names)
-    >>> round(index * len(table.gene_sets))
-    3
-    """
-    return enrich(model_or_loadings, gene_sets, genes=genes, top=top, scope=scope, alpha=alpha).index
+__all__ = ["IndexScan", "RandomIndex", "random_index", "scan_index"]
 
 
 @dataclass(frozen=True)
@@ -225,14 +181,9 @@ def scan_index(
     if not models:
         raise ValueError("There is no cardinality to scan; give a mapping such as {50: model}.")
     rng = check_random_state(random_state)
-    found, chance = list[float](), list[RandomIndex]()
+    found = []
     for cardinality, model in models.items():
         result = enrich(model, gene_sets, genes=genes, top=cardinality, scope=scope, alpha=alpha)
-        found.append(result.index)
-        chance.append(random_index(result, n_draws=n_draws, random_state=rng))
-    return IndexScan(
-        np.array(list(models), dtype=np.int64),
-        np.array(found),
-        np.array([drawn.mean for drawn in chance]),
-        np.array([drawn.standard_error for drawn in chance]),
-    )
+        chance = random_index(result, n_draws=n_draws, random_state=rng)
+        found.append((result.index, chance.mean, chance.standard_error))
+    return IndexScan(np.array(list(models), dtype=np.int64), *np.array(found).T)

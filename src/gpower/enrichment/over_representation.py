@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from gpower._arrays import Array
 from gpower.datasets.gene_sets import GeneSets
 from gpower.enrichment.universe import Universe
 from gpower.frames import frame
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Enrichment", "enrich"]
-
-SCOPES = ("component", "all")
-#: The columns of `Enrichment.records`.
-COUNTS = ("component", "gene_set", "overlap", "set_size", "n_selected", "expected")
-FIELDS = (*COUNTS, "p_value", "adjusted_p_value", "enriched", "genes")
 
 
 @dataclass(frozen=True)
@@ -51,10 +47,6 @@ class Enrichment:
     Examples
     --------
     >>> from gpower.enrichment import enrich
-    >>> result = enrich([[0.9, 0.3, 0.3, 0, 0, 0, 0, 0]], {"ABC": "ABC", "FGH": "FGH"}, genes=list("ABCDEFGH"))
-    Traceback (most recent call last):
-    ...
-    ValueError: The gene set 'ABC' is one string, 'ABC'; give a list of gene names.
     >>> sets = {"ABC": ["A", "B", "C"], "FGH": ["F", "G", "H"]}
     >>> result = enrich([[0.9, 0.3, 0.3, 0, 0, 0, 0, 0]], sets, genes=list("ABCDEFGH"))
     >>> result.significant, result.index
@@ -86,7 +78,11 @@ class Enrichment:
 
     @property
     def index(self) -> float:
-        """The pathway enrichment index: the share of the sets enriched in at least one component."""
+        """The pathway enrichment index [TJASC07]_: the share of the sets enriched in at least one component.
+
+        It grows with the number of genes a component may use and with the number of components: compare methods at
+        equal numbers of both, and with `random_index`.
+        """
         return float(np.mean(self.enriched.any(axis=0)))
 
     def shared(self, component: int, gene_set: int) -> tuple[str, ...]:
@@ -96,25 +92,31 @@ class Enrichment:
         of_component = selected.indices[selected.indptr[component] : selected.indptr[component + 1]]
         return tuple(self.universe.genes[at] for at in np.intersect1d(of_set, of_component))
 
+    def columns(self) -> dict[str, Array]:
+        """The columns of `to_frame`, without pandas."""
+        order = np.argsort(self.p_values, axis=1, kind="stable")
+        component, place = np.nonzero(np.take_along_axis(self.overlaps, order, axis=1))
+        gene_set = order[component, place]
+        n_selected, set_size = self.n_selected[component], self.universe.set_sizes[gene_set]
+        genes = [" ".join(self.shared(*pair)) for pair in zip(component.tolist(), gene_set.tolist(), strict=True)]
+        return {
+            "component": component + 1,
+            "gene_set": np.array(self.universe.set_names, dtype=object)[gene_set],
+            "overlap": self.overlaps[component, gene_set],
+            "set_size": set_size,
+            "n_selected": n_selected,
+            "expected": n_selected * set_size / len(self.universe.genes),
+            "p_value": self.p_values[component, gene_set],
+            "adjusted_p_value": self.adjusted_p_values[component, gene_set],
+            "enriched": self.enriched[component, gene_set],
+            "genes": np.array(genes, dtype=object),
+        }
+
     def records(self) -> Iterator[dict[str, Any]]:
         """One dictionary for each component and set that share a gene, smallest p-value of a component first."""
-        sizes, n_genes, enriched = self.universe.set_sizes, len(self.universe.genes), self.enriched
-        for component, n_selected in enumerate(self.n_selected):
-            order = np.lexsort((np.arange(sizes.size), self.p_values[component]))
-            for at in order[self.overlaps[component, order] > 0]:
-                row = (
-                    component + 1,
-                    self.universe.set_names[at],
-                    int(self.overlaps[component, at]),
-                    int(sizes[at]),
-                    int(n_selected),
-                    float(n_selected * sizes[at] / n_genes),
-                    float(self.p_values[component, at]),
-                    float(self.adjusted_p_values[component, at]),
-                    bool(enriched[component, at]),
-                    " ".join(self.shared(component, at)),
-                )
-                yield dict(zip(FIELDS, row, strict=True))
+        columns = self.columns()
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield dict(zip(columns, row, strict=True))
 
     def to_frame(self) -> pd.DataFrame:
         """The `records` as a pandas DataFrame.
@@ -127,8 +129,7 @@ class Enrichment:
          component gene_set  overlap genes
                  1       AB        2   A B
         """
-        records = list(self.records())
-        return frame({name: [record[name] for record in records] for name in FIELDS})
+        return frame(self.columns())
 
     def plot(self, axes: Axes | None = None, *, top: int = 20) -> Axes:
         """Bars of −log10 of the adjusted p-values; see `gpower.plotting.plot_enrichment`.
@@ -190,12 +191,16 @@ def enrich(
     -----
     The universe is the measured genes, in a set or not. Names are compared without regard to case; variables
     without a name are left out; variables of the same gene count once. `result.universe.notes()` says how many.
-    A set without a measured gene has p = 1 and counts as a set.
+    A set without a measured gene has p = 1 and counts as a set. `result.index` is the pathway enrichment index of
+    [TJASC07]_.
 
     References
     ----------
     .. [BH95] Y. Benjamini, Y. Hochberg (1995). Controlling the false discovery rate. Journal of the Royal
        Statistical Society B 57, 289–300.
+    .. [TJASC07] A. E. Teschendorff, M. Journée, P. A. Absil, R. Sepulchre, C. Caldas (2007). Elucidating the
+       altered transcriptional programs in breast cancer using independent component analysis. PLoS
+       Computational Biology 3, e161.
 
     Examples
     --------
@@ -208,11 +213,11 @@ def enrich(
     >>> result.significant
     ('GROWTH', 'IMMUNE', 'STRESS')
     """
-    if scope not in SCOPES:
+    if scope not in ("component", "all"):
         raise ValueError(f"scope is {scope!r}; choose 'component' or 'all'.")
     if not 0 < number(alpha, "alpha", 0.0) < 1:
         raise ValueError(f"alpha is {alpha}; give a number between 0 and 1, such as 0.05.")
-    components, names = loadings_and_names(model_or_loadings, genes)
+    components, names = _loadings_and_names(model_or_loadings, genes)
     universe = Universe.of(names, gene_sets)
     return tested(universe, universe.select(_chosen(components, top)), scope, alpha)
 
@@ -220,39 +225,33 @@ def enrich(
 def tested(universe: Universe, selected: sparse.csr_array, scope: str, alpha: float) -> Enrichment:
     """The enrichment of given selections, a sparse matrix of shape (n_components, n_genes)."""
     overlaps = (selected @ universe.membership).toarray()
-    sizes = np.diff(selected.indptr)
-    p_values = _upper_tail(overlaps, len(universe.genes), universe.set_sizes, sizes)
+    p_values = _upper_tail(universe, overlaps, np.diff(selected.indptr))
     axis = 1 if scope == "component" else None
     adjusted = stats.false_discovery_control(p_values, axis=axis, method="bh").reshape(p_values.shape)
     return Enrichment(universe, selected, overlaps, p_values, adjusted, alpha, scope)
 
 
-def _upper_tail(
-    overlaps: NDArray[np.int64], n_genes: int, set_sizes: NDArray[np.int64], n_selected: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _upper_tail(universe: Universe, overlaps: NDArray[np.int64], n_selected: NDArray[np.int64]) -> NDArray[np.float64]:
     """P(X ≥ overlap), each distinct question asked once: random draws repeat them thousands of times."""
-    n_components, n_sets = overlaps.shape
-    questions = np.stack(
-        [overlaps.ravel(), np.tile(set_sizes, n_components), np.repeat(n_selected, n_sets)], axis=1
-    )  # (n_components * n_sets, 3)
-    asked, answers = np.unique(questions, axis=0, return_inverse=True)
-    p_values = stats.hypergeom.sf(asked[:, 0] - 1, n_genes, asked[:, 1], asked[:, 2])
+    questions = np.stack(np.broadcast_arrays(overlaps, universe.set_sizes, n_selected[:, None]), axis=-1)
+    asked, answers = np.unique(questions.reshape(-1, 3), axis=0, return_inverse=True)
+    overlap, set_size, n_drawn = asked.T
+    p_values = stats.hypergeom.sf(overlap - 1, len(universe.genes), set_size, n_drawn)
     return np.clip(p_values, 0.0, 1.0)[answers.ravel()].reshape(overlaps.shape)
 
 
-def loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
+def _loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
     """Loadings of shape (n_components, n_features) and the gene of each variable, from whatever holds them."""
-    names: Any = genes
+    own = None
     if hasattr(source, "components_"):
-        components = np.asarray(source.components_, dtype=np.float64)
-        names = getattr(source, "feature_names_in_", None) if names is None else names
+        components, own = np.asarray(source.components_, np.float64), getattr(source, "feature_names_in_", None)
     elif hasattr(source, "columns") and hasattr(source, "index"):
-        components = np.asarray(source, dtype=np.float64).T
-        names = list(source.index) if names is None else names
+        components, own = np.asarray(source, np.float64).T, source.index
     elif hasattr(source, "get_params"):
         raise ValueError(f"The {type(source).__name__} is not fitted; call fit first.")
     else:
-        components = np.atleast_2d(np.asarray(source, dtype=np.float64))
+        components = np.atleast_2d(np.asarray(source, np.float64))
+    names = own if genes is None else genes
     if names is None:
         raise ValueError("The loadings come without gene names; pass genes=, one name for each variable.")
     if components.ndim != 2 or components.shape[1] != len(names):
@@ -266,14 +265,13 @@ def loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArra
 
 def _chosen(components: NDArray[np.float64], top: int | None) -> list[NDArray[np.intp]]:
     """The variables that each component selects: its non-zero loadings, or the `top` largest of them."""
-    if top is None:
-        if components.shape[1] > 1 and components.all():
-            raise ValueError(
-                f"All {components.shape[1]} loadings of every component are non-zero, so no gene is selected; say how "
-                "many of the largest to use, as in top=100."
-            )
-        return [np.flatnonzero(row) for row in components]
-    if whole(top, "top", 0) not in range(1, components.shape[1] + 1):
-        raise ValueError(f"top is {top}; give a number of genes between 1 and {components.shape[1]}.")
-    orders = (np.argsort(-np.abs(row), kind="stable")[:top] for row in components)
+    n = components.shape[1]
+    if top is None and n > 1 and components.all():
+        raise ValueError(
+            f"All {n} loadings of every component are non-zero, so no gene is selected; say how many of the largest to "
+            "use, as in top=100."
+        )
+    if top is not None and whole(top, "top", 0) not in range(1, n + 1):
+        raise ValueError(f"top is {top}; give a number of genes between 1 and {n}.")
+    orders = np.argsort(-np.abs(components), axis=1, kind="stable")[:, :top]
     return [order[row[order] != 0] for order, row in zip(orders, components, strict=True)]

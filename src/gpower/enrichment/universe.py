@@ -40,7 +40,7 @@ class Universe:
         The gene that each variable measures, −1 where it has no name.
     n_unnamed, n_repeated : int
         Variables without a name, and variables beyond the first of their gene.
-    n_other_case : int
+    other_case : tuple of str
         Genes found in the sets only because case is ignored.
     n_set_genes, n_unmeasured : int
         Distinct genes of all sets, and those of them that were not measured.
@@ -82,37 +82,31 @@ class Universe:
             raise ValueError("There are no gene sets; read some with gpower.datasets.read_gmt.")
         names = [str(gene).strip() for gene in genes]
         keys = _keys(names)
-        place = {key: at for at, key in enumerate(dict.fromkeys(key for key in keys if key))}
-        distinct = dict[str, str]()
-        for key, name in zip(keys, names, strict=True):
-            if name.casefold() == key:  # TP53 is what TP53.1 is called, whichever comes first
-                distinct.setdefault(key, name)
+        place = {key: at for at, key in enumerate(dict.fromkeys(filter(None, keys)))}
+        as_first_written = {name.casefold(): name for name in reversed(names)}
+        distinct = tuple(as_first_written[key] for key in place)
         members = [_members(name, set_genes) for name, set_genes in gene_sets.items()]
         rows = [np.array([place[key] for key in of_set if key in place], np.intp) for of_set in members]
         membership = _indicator(rows, len(place)).T
         spelled = {key: gene for genes_of_set in members for key, gene in genes_of_set.items()}
         if membership.nnz == 0:
-            measured, known = list(place)[:_SHOWN], list(spelled.values())[:_SHOWN]
+            measured = ", ".join(distinct[:_SHOWN])
+            known = ", ".join(list(spelled.values())[:_SHOWN])
             raise ValueError(
-                f"None of the {len(place)} measured genes ({_shown([distinct[key] for key in measured])}) is in a gene "
-                f"set ({_shown(known)}). Give the genes the kind of names that the sets use, such as symbols."
+                f"None of the {len(place)} measured genes ({measured}) is in a gene set ({known}). "
+                "Give the genes the kind of names that the sets use, such as symbols."
             )
         return cls(
-            genes=tuple(distinct[key] for key in place),
+            genes=distinct,
             set_names=tuple(gene_sets),
             membership=membership,
             gene_of=np.array([place.get(key, -1) for key in keys], dtype=np.intp),
             n_unnamed=sum(not key for key in keys),
             n_repeated=sum(bool(key) for key in keys) - len(place),
-            other_case=tuple(distinct[key] for key in place if key in spelled and spelled[key] != distinct[key]),
+            other_case=tuple(gene for key, gene in zip(place, distinct, strict=True) if spelled.get(key, gene) != gene),
             n_set_genes=len(spelled),
             n_unmeasured=len(spelled.keys() - place.keys()),
         )
-
-    @property
-    def n_other_case(self) -> int:
-        """Genes that are written in another case in the gene sets."""
-        return len(self.other_case)
 
     @property
     def set_sizes(self) -> NDArray[np.int64]:
@@ -133,16 +127,15 @@ class Universe:
     def notes(self) -> Iterator[str]:
         """Sentences on names that are missing, repeated, in another case or not measured."""
         if self.n_unnamed:
-            one = self.n_unnamed == 1
-            what = "has no gene name and is" if one else "have no gene name and are"
+            what = "has no gene name and is" if self.n_unnamed == 1 else "have no gene name and are"
             yield f"{self.n_unnamed} of the {len(self.gene_of)} variables {what} left out."
         if self.n_repeated:
             what = "variable measures" if self.n_repeated == 1 else "variables measure"
             yield f"{self.n_repeated} {what} a gene that an earlier one measures; they count as one gene."
-        if self.other_case:
-            what = "gene is" if self.n_other_case == 1 else "genes are"
-            shown = _shown(self.other_case[:_SHOWN], self.n_other_case)
-            yield f"{self.n_other_case} {what} written in another case in the gene sets ({shown}); case is ignored."
+        if n_other := len(self.other_case):
+            what = "gene is" if n_other == 1 else "genes are"
+            shown = ", ".join(self.other_case[:_SHOWN]) + (", …" if n_other > _SHOWN else "")
+            yield f"{n_other} {what} written in another case in the gene sets ({shown}); case is ignored."
         if self.n_unmeasured:
             what = "was not measured and is" if self.n_unmeasured == 1 else "were not measured and are"
             yield f"{self.n_unmeasured} of the {self.n_set_genes} genes of the sets {what} left out."
@@ -174,7 +167,3 @@ def _indicator(rows: list[NDArray[np.intp]], n: int) -> sparse.csr_array:
     ends = np.concatenate([[0], np.cumsum([row.size for row in rows])])
     columns = np.concatenate([np.empty(0, np.intp), *rows])
     return sparse.csr_array((np.ones(columns.size, np.int64), columns, ends), shape=(len(rows), n))
-
-
-def _shown(names: Sequence[str], total: int | None = None) -> str:
-    return ", ".join([*names, *(["…"] if total is not None and total > len(names) else [])])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpower._arrays import Array
 from gpower.plotting.canvas import given_panels, new_panels, remark, say
-from gpower.plotting.looks import SMALL, TITLE, GivenAxes, Panels
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from gpower.plotting.looks import SMALL, GivenAxes, Panel, Panels
 
 PANELS_PER_LINE = 3
 MIN_SLOTS = 2  # a single bar does not fill its panel
@@ -24,46 +22,48 @@ def by_size(values: Array) -> NDArray[np.intp]:
     return order[: np.count_nonzero(values)]
 
 
-def bar_panels(axes: GivenAxes, values: Array, most: int) -> list[tuple[Axes, NDArray[np.intp], int, int]]:
-    """A panel for each row of values, with the largest `most` to draw, of how many, and the bars to leave room for.
+def bar_panels(
+    axes: GivenAxes, values: Array, marked: Array, names: Sequence[str], most: int, **colours: tuple[str, str]
+) -> tuple[Panels, list[NDArray[np.intp]]]:
+    """A panel for each row of values with bars of the `most` largest, and which values those are.
 
-    Bars side by side are equally high.
+    Colours are pairs: of the marked values, and of the others. Bars side by side are equally high.
     """
     orders = [by_size(row) for row in values]
-    counts = [min(len(order), most) for order in orders]
-    if axes is None:
-        panels, per_line = _new_bar_panels(counts), PANELS_PER_LINE
-    else:
-        panels, per_line = given_panels(axes, len(counts), f"the model has {len(counts)} components"), len(counts)
-    lines = [j // per_line * per_line for j in range(len(counts))]
-    room = [max(MIN_SLOTS, *counts[start : start + per_line]) for start in lines]
     shown = [order[:most] for order in orders]
-    return list(zip(panels, shown, map(len, orders), room, strict=True))
+    n_panels = len(shown)
+    n_wide = min(n_panels, PANELS_PER_LINE) if axes is None else n_panels
+    slots = [max(MIN_SLOTS, *map(len, shown[start : start + n_wide])) for start in range(0, n_panels, n_wide)]
+    if axes is None:
+        panels = _new_bar_panels(n_panels, n_wide, slots)
+    else:
+        panels = given_panels(axes, n_panels, f"the model has {n_panels} components")
+    for j, (panel, at) in enumerate(zip(panels, shown, strict=True)):
+        style = {part: np.where(marked[j, at], *pair).tolist() for part, pair in colours.items()}
+        draw_bars(panel, values[j, at], [names[i] for i in at], slots[j // n_wide], **style)
+        _dress(panel, len(orders[j]), len(at))
+    return panels, shown
 
 
-def _new_bar_panels(counts: list[int]) -> Panels:
+def _new_bar_panels(n_panels: int, n_wide: int, slots: list[int]) -> Panels:
     """The panels of a new figure, a few to a line, each line as high as its fullest panel needs."""
-    n_wide = min(len(counts), PANELS_PER_LINE)
-    slots = [max(*counts[start : start + n_wide], MIN_SLOTS) for start in range(0, len(counts), n_wide)]
     height = 0.85 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
     grid = new_panels(len(slots), n_wide, 3.4 * n_wide, height, height_ratios=slots)
-    for unused in grid.flat[len(counts) :]:
+    for unused in grid.flat[n_panels:]:
         unused.set_axis_off()
-    return np.asarray(grid.flat[: len(counts)])
+    return np.asarray(grid.flat[:n_panels])
 
 
-def draw_bars(axes: Axes, values: Array, names: list[str], room: int, **style: Any) -> None:
+def draw_bars(axes: Panel, values: Array, names: list[str], room: int, **style: Any) -> None:
     """The bars, the first on top, in a panel with room for so many."""
     places = np.arange(len(values))
-    axes.barh(places, values, height=0.72, **style)
+    axes.barh(places, values, height=0.72, linewidth=0.8, **style)
     axes.set_yticks(places, names, fontsize=SMALL)
     axes.set_ylim(room - 0.4, -0.6)
 
 
-def label_bars(axes: Axes, title: str, xlabel: str, n_bars: int, n_shown: int) -> None:
-    """Title, axis, and a line about the bars that are not there."""
-    axes.set_title(title, fontsize=TITLE, loc="left")
-    axes.set_xlabel(xlabel, fontsize=SMALL)
+def _dress(axes: Panel, n_bars: int, n_shown: int) -> None:
+    """The ticks and the grid, and a line about the bars that are not there."""
     axes.tick_params(axis="x", labelsize=SMALL)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)

@@ -1,18 +1,14 @@
-"""What all pictures share: matplotlib, panels, names, the axis of cardinalities."""
+"""What pictures are drawn on: matplotlib, panels, the axis of cardinalities, legends and remarks."""
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from gpower._arrays import Array
 from gpower.extras import extra
-from gpower.plotting.looks import NORMAL, QUIET, SMALL, TITLE, GivenAxes, Panels, Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from gpower.plotting.looks import NORMAL, QUIET, SMALL, TITLE, GivenAxes, Panel, Panels, Style
 
 
 def pyplot() -> ModuleType:
@@ -27,30 +23,35 @@ def new_panels(n_lines: int, n_wide: int, width: float, height: float, **options
 
 
 def given_panels(axes: GivenAxes, n_panels: int, what: str) -> Panels:
-    """The user's axes as a flat array; `what` says what there is one panel for."""
-    panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    """The user's axes as a flat array; `what` says what there are panels for."""
+    panels = np.ravel(np.asarray(axes, dtype=object))
     if panels.size != n_panels:
         raise ValueError(f"axes has {panels.size} entries, but {what}.")
     return panels
 
 
-def one_panel(axes: GivenAxes, width: float = 6.0, height: float = 3.8) -> Axes:
+def one_panel(axes: GivenAxes, width: float = 6.0, height: float = 3.8) -> Panel:
     """The user's Axes, or those of a new figure."""
     panels = new_panels(1, 1, width, height) if axes is None else given_panels(axes, 1, "this picture has one panel")
     return panels.flat[0]
 
 
-def tidy(axes: Axes, xlabel: str, ylabel: str, *, grid: Literal["both", "x", "y"] = "both") -> None:
+def tidy(axes: Panel, xlabel: str, ylabel: str) -> None:
     """Labels, a pale grid behind the data, and no box around it."""
     axes.set_xlabel(xlabel, fontsize=NORMAL)
     axes.set_ylabel(ylabel, fontsize=NORMAL)
     axes.tick_params(labelsize=SMALL)
-    axes.grid(True, axis=grid, color="0.9", linewidth=0.6)
+    axes.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def cardinality_axis(axes: Axes, cardinality: Array, label: str, *, which: str = "x") -> None:
+def entitle(axes: Panel, words: str) -> None:
+    """A title at the left edge."""
+    axes.set_title(words, fontsize=TITLE, loc="left")
+
+
+def cardinality_axis(axes: Panel, cardinality: Array, label: str, *, which: str = "x") -> None:
     """A logarithmic axis of counts, with ticks that are plain numbers."""
     counts = np.asarray(cardinality, float)
     counts = counts[counts > 0]
@@ -76,10 +77,10 @@ def _ticks(counts: Array) -> Array:
     return ticks if ticks.size > 1 else counts[[0, -1]]
 
 
-def legend_above(axes: Axes, n_columns: int = 2, title: str | None = None) -> None:
-    """The legend over the panel, where it hides nothing, below a title."""
+def legend_above(axes: Panel, n_columns: int = 2) -> None:
+    """The legend over the panel, where it hides nothing."""
     place: Style = {"loc": "lower left", "bbox_to_anchor": (0, 1), "alignment": "left", "frameon": False}
-    axes.legend(**place, ncols=n_columns, fontsize=SMALL, title=title, title_fontsize=TITLE)
+    axes.legend(**place, ncols=n_columns, fontsize=SMALL)
 
 
 def without_zeros(values: Array) -> Array:
@@ -88,12 +89,12 @@ def without_zeros(values: Array) -> Array:
     return np.where(values > 0, values, np.nan)
 
 
-def say(axes: Axes, words: str) -> None:
+def say(axes: Panel, words: str) -> None:
     """Words in the middle of a panel that has nothing to show."""
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", fontsize=SMALL, color=QUIET)
 
 
-def remark(axes: Axes, x: float, y: float, words: str, **style: object) -> None:
+def remark(axes: Panel, x: float, y: float, words: str, **style: object) -> None:
     """A small grey line at a place within a panel, in shares of its width and height."""
     plain: Style = {"transform": axes.transAxes, "ha": "right", "fontsize": SMALL, "color": "0.4"}
     axes.text(x, y, words, **plain | style)

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpower.plotting.canvas import pyplot
-from gpower.plotting.looks import Panels
-from gpower.plotting.models import Model, plot_loadings
+from gpower.plotting.looks import Panel, Panels
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["prepare_picture", "save_picture", "write_picture"]
+__all__ = ["prepare_picture", "save_picture"]
 
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def save_picture(axes: Axes | Panels, path: str | os.PathLike[str]) -> None:
+def save_picture(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
     """Write any picture of this package into a file and close it; works without a display.
 
     Parameters
@@ -41,28 +35,6 @@ def save_picture(axes: Axes | Panels, path: str | os.PathLike[str]) -> None:
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
     figure.savefig(path, dpi=150)
     pyplot().close(figure)
-
-
-def write_picture(model: Model, feature_names: Sequence[str] | None, path: Path) -> None:
-    """Write the picture of the loadings into a file; works without a display.
-
-    Parameters
-    ----------
-    model : GPower
-        A fitted model.
-    feature_names : sequence of str, optional
-        Names of all variables, as in `plot_loadings`.
-    path : Path
-        The file, a ``.png``, ``.pdf`` or ``.svg``.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from gpower.plotting import write_picture
-    >>> write_picture(model, None, Path("loadings.pdf"))  # doctest: +SKIP
-    """
-    prepare_picture(path)
-    save_picture(plot_loadings(model, feature_names), path)
 
 
 def prepare_picture(path: str | os.PathLike[str]) -> None:

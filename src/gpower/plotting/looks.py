@@ -1,4 +1,4 @@
-"""What all pictures share: colours, markers, sizes of print, and how variables and components are called."""
+"""How pictures look: colours, markers, sizes of print, and how variables are called."""
 
 from __future__ import annotations
 
@@ -10,26 +10,21 @@ from gpower._arrays import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: What is drawn on: several panels in an array, and what a user may give in place of a new figure.
+#: What is drawn on: one panel, several in an array, and what a user may give in place of a new figure.
+Panel: TypeAlias = "Axes"
 Panels: TypeAlias = Array
-GivenAxes: TypeAlias = "Axes | Sequence[Axes] | Panels | None"
+GivenAxes: TypeAlias = "Panel | Sequence[Panel] | Panels | None"
 #: Keywords of matplotlib.
 Style: TypeAlias = dict[str, Any]
 
 #: Colours of Okabe and Ito (2008): told apart under every colour-vision deficiency. Yellow is too pale on white.
-BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLOURS
 #: One more than the colours, so that 56 pairs go by before one comes again.
 MARKERS = "osD^vPX*"
 QUIET = "0.45"
 SMALL, NORMAL, TITLE = 8, 9, 9.5
+CURVE: Style = {"markersize": 4, "linewidth": 1.3}
 MAX_NAME = 24  # characters of a name that a picture shows
 
 
@@ -53,8 +48,3 @@ def variable_names(source: object, given: Sequence[str] | None, n_features: int)
 def shortened(name: str, most: int = MAX_NAME) -> str:
     """At most so many characters of a name, the last of them an ellipsis where some are missing."""
     return name if len(name) <= most else name[: most - 1] + "…"
-
-
-def share_label(j: int, share: float) -> str:
-    """How component j is called, with the share of the variance that it explains."""
-    return f"Component {j + 1} · {100 * share:.3g} % of variance"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpower._arrays import Array
-from gpower.plotting.bars import bar_panels, by_size, draw_bars, label_bars
-from gpower.plotting.canvas import one_panel, say, tidy
-from gpower.plotting.looks import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panels, look, share_label, variable_names
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from gpower.plotting.bars import bar_panels, by_size
+from gpower.plotting.canvas import entitle, one_panel, say, tidy
+from gpower.plotting.looks import BLUE, SMALL, VERMILION, GivenAxes, Panel, Panels, look, variable_names
 
 __all__ = ["plot_loadings", "plot_scores", "plot_support"]
 
@@ -68,23 +65,25 @@ def plot_loadings(
     """
     components = np.asarray(model.components_)
     names = variable_names(model, feature_names, components.shape[1])
-    panels = bar_panels(axes, components, max_variables)
-    for j, (panel, shown, n_used, room) in enumerate(panels):
-        _draw_loadings(panel, components[j, shown], [names[i] for i in shown], room)
-        label_bars(panel, share_label(j, model.explained_variance_ratio_[j]), "loading", n_used, len(shown))
-    return np.array([panel for panel, *_ in panels], dtype=object)
+    panels, shown = bar_panels(axes, components, components > 0, names, max_variables, color=(BLUE, VERMILION))
+    for j, panel in enumerate(panels):
+        loadings = components[j, shown[j]]
+        reach = 1.08 * max(np.abs(loadings), default=1.0)
+        entitle(panel, _share_label(model, j))
+        panel.set_xlabel("loading", fontsize=SMALL)
+        panel.axvline(0, color="0.25", linewidth=0.8)
+        panel.set_xlim(-reach if np.any(loadings < 0) else 0.0, reach)
+    return panels
 
 
-def _draw_loadings(axes: Axes, loadings: Array, names: list[str], room: int) -> None:
-    draw_bars(axes, loadings, names, room, color=[BLUE if loading > 0 else VERMILION for loading in loadings])
-    axes.axvline(0, color="0.25", linewidth=0.8)
-    reach = 1.08 * max(np.abs(loadings), default=1.0)
-    axes.set_xlim(-reach if np.any(loadings < 0) else 0.0, reach)
+def _share_label(model: Model, j: int) -> str:
+    """How component j is called, with the share of the variance that it explains."""
+    return f"Component {j + 1} · {100 * model.explained_variance_ratio_[j]:.3g} % of variance"
 
 
 def plot_support(
     model: Model, feature_names: Sequence[str] | None = None, axes: GivenAxes = None, *, max_variables: int = 40
-) -> Axes:
+) -> Panel:
     """Map of the loadings, components × variables, of the variables that some component uses.
 
     Variables stand under the component in which they weigh most, the largest loading first. Positive loadings
@@ -122,7 +121,7 @@ def plot_support(
     shown = _grouped(components, used[:max_variables])
     panel = one_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.7 + 0.32 * len(components))
     beyond = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
-    panel.set_title(f"{len(used)} of {components.shape[1]} variables used{beyond}", fontsize=TITLE, loc="left")
+    entitle(panel, f"{len(used)} of {components.shape[1]} variables used{beyond}")
     rows = [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(model.explained_variance_ratio_)]
     panel.set_yticks(np.arange(len(components)), rows, fontsize=SMALL)
     panel.set_xticks(np.arange(len(shown)), [names[i] for i in shown], fontsize=SMALL, rotation=90)
@@ -141,7 +140,7 @@ def _grouped(components: Array, used: NDArray[np.intp]) -> NDArray[np.intp]:
     return used[np.lexsort((-sizes.max(axis=0, initial=0), sizes.argmax(axis=0)))]
 
 
-def _draw_map(axes: Axes, loadings: Array) -> None:
+def _draw_map(axes: Panel, loadings: Array) -> None:
     reach = float(np.abs(loadings).max())
     axes.set_facecolor("0.9")  # seen where the masked zeros are
     edges = (np.arange(n + 1) - 0.5 for n in loadings.shape[::-1])
@@ -163,7 +162,7 @@ def plot_scores(
     components: tuple[int, int] = (0, 1),
     labels: Sequence[object] | None = None,
     axes: GivenAxes = None,
-) -> Axes:
+) -> Panel:
     """Scatter of the samples' scores on two components, groups told apart by colour and marker.
 
     Parameters
@@ -193,17 +192,15 @@ def plot_scores(
     >>> axes.get_xlabel()
     'Component 1 · 27.1 % of variance'
     """
-    shares = model.explained_variance_ratio_
-    first, second = _checked_pair(components, len(shares))
+    first, second = _checked_pair(components, len(model.explained_variance_ratio_))
     scores = np.asarray(model.transform(X))[:, [first, second]]
     groups = _groups(labels, len(scores))
     panel = one_panel(axes, 5.6 if labels is None else 6.8, 4.2)
     size = 26 if len(scores) <= 500 else 8
     for i, (group, members) in enumerate(groups.items()):
-        style = {"color": BLUE, "marker": "o"} if labels is None else look(i)
         x, y = scores[members].T
-        panel.scatter(x, y, s=size, alpha=0.8, linewidth=0, label=group, **style)
-    tidy(panel, share_label(first, shares[first]), share_label(second, shares[second]))
+        panel.scatter(x, y, s=size, alpha=0.8, linewidth=0, label=group, **look(i))
+    tidy(panel, _share_label(model, first), _share_label(model, second))
     if labels is not None:  # outside, where it hides no sample
         panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=SMALL)
     return panel

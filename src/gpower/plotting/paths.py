@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,10 @@ from sklearn.isotonic import isotonic_regression
 
 from gpower._arrays import Array
 from gpower.plotting.bars import by_size
-from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy, without_zeros
-from gpower.plotting.looks import BLACK, NORMAL, QUIET, SMALL, TITLE, GivenAxes, Style, look, variable_names
+from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy, without_zeros
+from gpower.plotting.looks import BLACK, CURVE, NORMAL, QUIET, SMALL, GivenAxes, Panel, Style, look, variable_names
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from gpower.model_selection import SparsityPath
 
 __all__ = ["plot_cardinality", "plot_path_loadings", "plot_tradeoff"]
@@ -25,7 +24,7 @@ __all__ = ["plot_cardinality", "plot_path_loadings", "plot_tradeoff"]
 OTHERS: Style = {"color": "0.75", "linewidth": 0.7, "label": "others"}
 
 
-def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Axes:
+def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Panel:
     """Explained variance against the number of non-zero loadings, with PCA as the line that none can pass.
 
     The left scale is the share of the variance that as many ordinary principal components explain, the right
@@ -63,7 +62,7 @@ def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Axes:
     tidy(panel, "", "% of the variance of PCA" if m == 1 else f"% of the variance of PCA with {m} components")
     for j, reference in enumerate(100 * np.cumsum(pca) / total):
         label = "component 1" if j == 0 else f"components 1 to {j + 1}"
-        panel.plot(without_zeros(mean[:, j]), share[:, j], label=label, markersize=4, linewidth=1.3, **look(j))
+        panel.plot(without_zeros(mean[:, j]), share[:, j], label=label, **look(j), **CURVE)
         panel.axhline(reference, color=look(j)["color"], linestyle="--", linewidth=1)
     panel.plot([], [], color=QUIET, linestyle="--", linewidth=1, label="PCA" if m == 1 else "PCA, as many components")
     cardinality_axis(panel, mean, "non-zero loadings" if m == 1 else "non-zero loadings per component")
@@ -75,7 +74,7 @@ def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Axes:
     return panel
 
 
-def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Axes:
+def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Panel:
     """Number of non-zero loadings against the penalty γ, below the largest number that γ allows.
 
     At γ no variable with ‖aᵢ‖ ≤ γ (ℓ0: ‖aᵢ‖² ≤ γ) can have a loading in the first component [JNRS10, sections 2.1
@@ -114,11 +113,11 @@ def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Axes:
     grid = np.linspace(0, np.nanmax(gamma), 512)
     bound = without_zeros(path.cardinality_bound(grid))
     panel.step(grid, bound, where="post", color=BLACK, linewidth=1.2, label="most possible, component 1")
-    expected = _expected_bound(path, grid)
-    if expected is not None:
+    with suppress(ValueError):  # nothing is expected of a covariance, nor of ℓ1 variances
+        expected = path.expected_cardinality_bound(grid)
         panel.plot(grid, expected, color=QUIET, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise")
     for j in range(gamma.shape[1]):
-        style: Style = {"label": f"component {j + 1}", "markersize": 4, "linewidth": 1.0}
+        style = CURVE | {"linewidth": 1.0, "label": f"component {j + 1}"}
         panel.plot(gamma[:, j], without_zeros(cardinality[:, j]), **look(j), **style)
     unit = r"a column norm $\|a_i\|$ (ℓ1)" if path.penalty == "l1" else r"a squared column norm $\|a_i\|^2$ (ℓ0)"
     tidy(panel, f"γ, in the units of {unit}", "")
@@ -129,13 +128,6 @@ def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Axes:
     return panel
 
 
-def _expected_bound(path: SparsityPath, gamma: Array) -> Array | None:
-    try:
-        return np.asarray(path.expected_cardinality_bound(gamma))
-    except ValueError:  # a covariance does not say how many samples it is of
-        return None
-
-
 def plot_path_loadings(
     path: SparsityPath,
     component: int = 0,
@@ -143,7 +135,7 @@ def plot_path_loadings(
     axes: GivenAxes = None,
     *,
     n_names: int = 7,
-) -> Axes:
+) -> Panel:
     """Loading of each variable of a component along the path, the largest at its dense end named there.
 
     A component and its negative are the same; each point takes the sign that agrees with its denser neighbour, so that
@@ -192,12 +184,10 @@ def plot_path_loadings(
     # All of them as one line with gaps: thousands of lines would take seconds.
     panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHERS)
     for place, i in enumerate(order):
-        style: Style = {"markersize": 4, "markevery": every, "linewidth": 1.3, "label": names[used[i]]}
-        panel.plot(x, drawn[:, i], **look(place), **style)
+        panel.plot(x, drawn[:, i], markevery=every, label=names[used[i]], **look(place), **CURVE)
     panel.axhline(0, color="0.25", linewidth=0.8)
     _name_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
-    words = f"{used.size} of {path.n_features} variables come in"
-    panel.set_title(f"Component {component + 1} · {words}", fontsize=TITLE, loc="left")
+    entitle(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables come in")
     return panel
 
 
@@ -219,7 +209,7 @@ def _entering(loadings: Array) -> Array:
     return np.where(zero[:-2] & zero[1:-1] & zero[2:], np.nan, loadings)
 
 
-def _name_ends(axes: Axes, heights: Array, names: list[str]) -> None:
+def _name_ends(axes: Panel, heights: Array, names: list[str]) -> None:
     """Names beside the right edge, moved apart where they would overlap, with a thread in the colour of the line."""
     bottom, top = axes.get_ylim()
     heights = (heights - bottom) / (top - bottom)

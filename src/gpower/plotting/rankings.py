@@ -9,11 +9,9 @@ import numpy as np
 
 from gpower.plotting.bars import draw_bars
 from gpower.plotting.canvas import one_panel
-from gpower.plotting.looks import BLUE, SMALL, GivenAxes, shortened
+from gpower.plotting.looks import BLUE, SMALL, GivenAxes, Panel, shortened
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from gpower.comparison import Entry
     from gpower.enrichment import Enrichment
 
@@ -22,7 +20,7 @@ __all__ = ["plot_comparison", "plot_enrichment"]
 MAX_SET_NAME = 48  # characters of a gene set's name that a picture shows
 
 
-def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Axes:
+def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Panel:
     """Bars of the adjusted variance relative to PCA, the best method on top, with the time of each.
 
     Parameters
@@ -45,8 +43,8 @@ def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Axes
     >>> [label.get_text() for label in plot_comparison(table).get_yticklabels()]
     ['gpower-l0', 'thresholding']
     """
-    shown = [entry for entry in comparison if entry.method != "pca"]
-    shown.sort(key=lambda entry: -np.inf if np.isnan(entry.share_of_pca) else entry.share_of_pca, reverse=True)
+    methods = (entry for entry in comparison if entry.method != "pca")
+    shown = sorted(methods, key=lambda entry: np.nan_to_num(entry.share_of_pca, nan=-np.inf), reverse=True)
     panel = one_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
     shares = np.nan_to_num([100 * entry.share_of_pca for entry in shown])
     colours = [BLUE if entry.method.startswith("gpower") else "0.72" for entry in shown]
@@ -62,7 +60,7 @@ def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Axes
     return panel
 
 
-def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20) -> Axes:
+def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20) -> Panel:
     """Bars of −log10 of the adjusted p-values, the most enriched sets on top.
 
     A set is drawn once, for the component in which it is most enriched, which its label names.
@@ -89,8 +87,7 @@ def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['AB (1)']
     """
-    best = np.argmin(result.adjusted_p_values, axis=0)
-    smallest = result.adjusted_p_values[best, np.arange(best.size)]
+    best, smallest = result.adjusted_p_values.argmin(axis=0), result.adjusted_p_values.min(axis=0)
     order = np.lexsort((result.p_values.min(axis=0), smallest))
     order = order[result.overlaps[:, order].any(axis=0)][:top]
     room = max(order.size, 1)

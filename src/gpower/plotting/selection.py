@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpower._arrays import Array
-from gpower.plotting.bars import bar_panels, draw_bars, label_bars
-from gpower.plotting.canvas import cardinality_axis, legend_above, one_panel, tidy
-from gpower.plotting.looks import BLUE, VERMILION, GivenAxes, Panels, Style, look, variable_names
+from gpower.plotting.bars import bar_panels
+from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy
+from gpower.plotting.looks import BLUE, CURVE, SMALL, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from gpower.model_selection import GPowerCV, Stability
 
 __all__ = ["plot_cv", "plot_stability"]
 
-ERRORS: Style = {"markersize": 4, "linewidth": 1.3, "capsize": 2.5, "elinewidth": 0.9}
+ERRORS: Style = CURVE | {"capsize": 2.5, "elinewidth": 0.9}
 RING: Style = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
 
 
-def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Axes:
+def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Panel:
     """Score of held-out samples, mean ± one standard error, against cardinality; the chosen ones are ringed.
 
     One component after the other, the score of each is that of all up to it. The standard error is that of a mean over
@@ -108,20 +105,14 @@ def plot_stability(
     """
     frequency, selected = np.asarray(stability.frequency), np.asarray(stability.selected)
     names = variable_names(stability, feature_names, frequency.shape[1])
-    panels = bar_panels(axes, frequency, max_variables)
-    for j, (panel, shown, n_found, room) in enumerate(panels):
-        _draw_frequencies(panel, frequency[j, shown], selected[j, shown], [names[i] for i in shown], room)
-        panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
+    colours = {"color": (BLUE, "white"), "edgecolor": (BLUE, "0.5")}
+    panels, shown = bar_panels(axes, frequency, selected, names, max_variables, **colours)
+    for j, panel in enumerate(panels):
+        for label, chosen in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
+            label.set_color("black" if chosen else "0.5")
         chance = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
-        title = f"Component {j + 1} · {selected[j].sum()} selected\n{chance}"
-        label_bars(panel, title, f"share of subsamples (threshold {stability.threshold:g})", n_found, len(shown))
-    return np.array([panel for panel, *_ in panels], dtype=object)
-
-
-def _draw_frequencies(axes: Axes, frequency: Array, selected: Array, names: list[str], room: int) -> None:
-    face = [BLUE if chosen else "white" for chosen in selected]
-    edge = [BLUE if chosen else "0.5" for chosen in selected]
-    draw_bars(axes, frequency, names, room, color=face, edgecolor=edge, linewidth=0.8)
-    for label, chosen in zip(axes.get_yticklabels(), selected, strict=True):
-        label.set_color("black" if chosen else "0.5")
-    axes.set_xlim(0, 1.03)
+        entitle(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{chance}")
+        panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=SMALL)
+        panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
+        panel.set_xlim(0, 1.03)
+    return panels
