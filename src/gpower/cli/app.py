@@ -13,9 +13,7 @@ from gpower.cli.flags import PANELS, Flags, own_flags
 Command = Callable[..., None]
 
 app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
 )
 
 
@@ -25,13 +23,11 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+
+
 @app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-) -> None:
+def _root(context: typer.Context, version: Annotated[bool, _VERSION] = False) -> None:
     """Sparse principal components: each uses a few named variables."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

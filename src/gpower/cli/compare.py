@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpower.datasets import Table
 
 _HEADS = ("method", "variance", "adjusted", "of PCA", "variables", "s", "passes")
+_TEXT = ("method", "variables")
 _CARDINALITY = {
     "default": None,
     "help": "Variables in each component: one number, or one per component, as 20,10,5. Required.",
@@ -95,8 +96,7 @@ def _filled(loaded: Loaded, options: Values, err: Console) -> "Table":
 def _print(console: Console, comparison: "Comparison", title: str) -> None:
     """The table of figures, and below it what there is to say about single methods."""
     say(console, title)
-    left = ("method", "variables")
-    columns = [Column(head, justify="left" if head in left else "right", overflow="fold") for head in _HEADS]
+    columns = [Column(head, justify="left" if head in _TEXT else "right", overflow="fold") for head in _HEADS]
     print_rows(console, columns, map(_cells, comparison), padding=(0, 1, 0, 0))
     for entry in comparison:
         if entry.note:

@@ -104,6 +104,6 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
     search = "joint" if options["method"] == "block" else "sequential"
     with noted(err), progress(err, f"choosing the number of variables by {how['cv']} folds"):
         model = GPowerCV(**shared, **how, search=search).fit(loaded.table.labelled())
-    chosen = [int(k) for k in model.cardinality_]
+    chosen: list[int] = model.cardinality_.tolist()
     note(err, [f"cross-validation chose {','.join(map(str, chosen))} variables, {how['rule']} of {how['cv']} folds."])
     return chosen

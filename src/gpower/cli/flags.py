@@ -48,7 +48,10 @@ EXCEPTIONS: dict[str, Change] = {
     "random_state": {"help": "Seed of what is random."},
     "index_col": {"metavar": "COLUMN"},
     "drop": {"metavar": "COLUMN,...", "default": None},
-    "platform": {"metavar": "TABLE"},
+    "platform": {
+        "metavar": "TABLE",
+        "help": "Table of the platform that a GEO series was measured on: it turns probes into genes.",
+    },
     "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
     "checkpoint": {"metavar": "FILE"},
     "data": {

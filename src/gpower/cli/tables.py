@@ -110,5 +110,4 @@ def _open(path: Path, reading: Values) -> Loaded:
         raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
     source = open_source(path, reading["key"])
     assert source is not None
-    table = Table(source, source.names, source.sample_names)
-    return Loaded(table, path, key=reading["key"], where="disk")
+    return Loaded(Table(source, source.names, source.sample_names), path, key=reading["key"], where="disk")
