@@ -592,6 +592,15 @@ class TestProgress:
             time.sleep(0.3)
         assert "objective 2, 3.5 passes, 7 GB read" in terminal.file.getvalue()
 
+    def test_shows_how_much_of_known_work_is_done(self, terminal, monkeypatch):
+        monkeypatch.setattr(console_module, "_PATIENCE", 0.01)
+        with console_module.counted(terminal, "walking") as tell:
+            time.sleep(0.1)
+            tell(3, 7)
+            time.sleep(0.3)
+        assert "walking" in terminal.file.getvalue()
+        assert "3/7" in terminal.file.getvalue()
+
     def test_short_work_shows_nothing(self, terminal):
         with console_module.progress(terminal, "fitting") as tell:
             tell(type("State", (), {"value": 1.25, "feasible_set": None}))
