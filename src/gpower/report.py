@@ -4,7 +4,7 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,18 +23,13 @@ if TYPE_CHECKING:
     from gpower.fitted import SparsePCAEstimator
     from gpower.model_selection import SparsityPath
 
-__all__ = [
-    "attributes",
-    "plain",
-    "print_components",
-    "print_path",
-    "print_rows",
-    "write_columns",
-    "write_results",
-]
-
 # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
 _LOADING, _PADDING = 7, 4
+
+
+def say(console: Console, text: str) -> None:
+    """One line as it is, whatever the width of the terminal and whatever brackets a name contains."""
+    console.print(Text(text), soft_wrap=True)
 
 
 def print_rows(
@@ -45,6 +40,11 @@ def print_rows(
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)
+
+
+def shortened(text: str, width: int) -> str:
+    """A text that is at most so many characters long, with dots where there was more."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def print_components(
@@ -58,7 +58,7 @@ def print_components(
     proven = max((len(line) for head in heads for line in head.splitlines()[3:]), default=0)
     width = max(name_width + _LOADING, len("0.0123 % of variance"), proven)
     per_line = max(1, console.width // (width + _PADDING))
-    console.print(Text(title), soft_wrap=True)
+    say(console, title)
     for start in range(0, len(components), per_line):
         shown = slice(start, start + per_line)
         columns = [Column(Text(head), no_wrap=True, min_width=width) for head in heads[shown]]
@@ -68,12 +68,12 @@ def print_components(
 
 def _heads(model: "SparsePCAEstimator") -> list[str]:
     """Above each component: its variance, the total so far, and what a certificate says, rounded down."""
-    shares, heads = [float(share) for share in model.explained_variance_ratio_], []
-    for j, share in enumerate(shares):
-        total = sum(shares[: j + 1])
-        heads.append(f"Component {j + 1}\n{100 * share:.3g} % of variance\n{100 * total:.3g} % in total")
-    proven = _fitted(model).get("optimality_ratio_", ())
-    for j, ratio in enumerate(proven):
+    shares = [100 * float(share) for share in model.explained_variance_ratio_]
+    heads = [
+        f"Component {j}\n{share:.3g} % of variance\n{total:.3g} % in total"
+        for j, (share, total) in enumerate(zip(shares, accumulate(shares), strict=True), 1)
+    ]
+    for j, ratio in enumerate(vars(model).get("optimality_ratio_", ())):
         heads[j] += f"\n≥ {math.floor(1e4 * (ratio + 1e-12)) / 100:g} % of the best possible"
     return heads
 
@@ -82,41 +82,36 @@ def _cells(loadings: Sequence[tuple[str, float]], top: int, name_width: int) -> 
     """The lines of one component in the printed table."""
     if not loadings:
         return ["no active variable"]
-    lines = [f"{_fixed(name, name_width)} {loading:+.3f}" for name, loading in loadings[:top]]
-    return lines if len(loadings) <= top else [*lines, f"and {len(loadings) - top} more"]
-
-
-def _fixed(name: str, width: int) -> str:
-    return set_cell_size(name if len(name) <= width else name[: width - 1] + "…", width)
+    named = [(set_cell_size(shortened(name, name_width), name_width), loading) for name, loading in loadings[:top]]
+    more = [f"and {len(loadings) - top} more"] if len(loadings) > top else []
+    return [f"{name} {loading:+.3f}" for name, loading in named] + more
 
 
 def print_path(console: Console, path: "SparsityPath", title: str) -> None:
     """One line per point: variables, penalty where there is one, variance, and its share of PCA's."""
-    console.print(Text(title), soft_wrap=True)
-    with_gamma = bool((path.gamma == path.gamma).any())
-    heads = ["variables", *(["gamma"] if with_gamma else []), "% of variance", "% of PCA's"]
-    rows = []
-    for i in range(len(path)):
-        counts = sorted(set(path.cardinality[i].tolist()))
-        used = str(counts[0]) if len(counts) == 1 else "-".join(map(str, path.cardinality[i]))
-        shares = (path.explained_variance_ratio[i].sum(), path.share_of_pca[i])
-        gamma = ["-".join(f"{g:.4g}" for g in path.gamma[i])] if with_gamma else []
-        rows.append([used, *gamma, *(f"{100 * share:.2f}" for share in shares)])
-    print_rows(console, [Column(head, justify="right", no_wrap=True) for head in heads], rows)
+    columns = {"variables": ["-".join(map(str, _once(used.tolist()))) for used in path.cardinality]}
+    if (path.gamma == path.gamma).any():
+        columns["gamma"] = ["-".join(f"{gamma:.4g}" for gamma in point) for point in path.gamma]
+    columns["% of variance"] = [f"{100 * shares.sum():.2f}" for shares in path.explained_variance_ratio]
+    columns["% of PCA's"] = [f"{100 * share:.2f}" for share in path.share_of_pca]
+    say(console, title)
+    heads = [Column(head, justify="right", no_wrap=True) for head in columns]
+    print_rows(console, heads, zip(*columns.values(), strict=True))
 
 
-def _fitted(model: "SparsePCAEstimator") -> dict[str, Any]:
-    """All that a fit leaves behind, by scikit-learn's convention: public names that end in an underscore."""
-    return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+def _once(numbers: list[int]) -> list[int]:
+    """One number where all are the same."""
+    return numbers if len(set(numbers)) > 1 else numbers[:1]
 
 
 def attributes(model: "SparsePCAEstimator", names: Sequence[str], notes: Sequence[str]) -> dict[str, object]:
     """The fitted attributes under their own names, the loadings once more by name, and the notes."""
+    fitted = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
     loadings = [
         [{"name": name, "loading": loading} for name, loading in component.items()]
         for component in model.loadings(names)
     ]
-    return _fitted(model) | {"feature_names_in_": list(names), "loadings": loadings, "notes": list(notes)}
+    return fitted | {"feature_names_in_": list(names), "loadings": loadings, "notes": list(notes)}
 
 
 def plain(value: object) -> Any:
@@ -129,8 +124,7 @@ def write_columns(file: Path, columns: Mapping[str, object]) -> str:
     with file.open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(columns)
-        rows = zip(*(plain(values) for values in columns.values()), strict=True)
-        writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+        writer.writerows(zip(*map(plain, columns.values()), strict=True))
     return file.name
 
 

@@ -293,6 +293,56 @@ class TestFormats:
         np.testing.assert_array_equal(self.components(gpower, tmp_path / "t.parquet")["components_"], expected)
 
 
+class TestSeriesMatrix:
+    """A series of GEO and the table of its platform are given as they are downloaded."""
+
+    GENES = sorted(EXPRESSION.feature_names[:20])
+    X = EXPRESSION.X[:, [EXPRESSION.feature_names.index(gene) for gene in GENES]]
+
+    @pytest.fixture
+    def series(self, tmp_path):
+        """Two probes a gene, as far above as below it, and one of two genes; a probe of the last gene has a hole."""
+        probes = {f"{j}_{side}_at": self.X[:, j] + sign for j in range(20) for side, sign in (("a", 0.5), ("b", -0.5))}
+        rows = [[probe, *values.tolist()] for probe, values in (probes | {"both_at": 9 * self.X[:, 0]}).items()]
+        rows[38][1] = "null"
+        table = [["ID_REF", *(f"GSM{i}" for i in range(len(self.X)))], *rows]
+        lines = ['!Series_title\t"Made up"', "!series_matrix_table_begin", *("\t".join(map(str, row)) for row in table)]
+        path = tmp_path / "GSE1_series_matrix.txt.gz"
+        path.write_bytes(gzip.compress("\n".join([*lines, "!series_matrix_table_end", ""]).encode()))
+        return path
+
+    @pytest.fixture
+    def platform(self, tmp_path):
+        genes = {f"{j}_{side}_at": gene for j, gene in enumerate(self.GENES) for side in "ab"} | {"both_at": "A /// B"}
+        lines = ["#ID = probe", "ID\tGene Symbol", *("\t".join(pair) for pair in genes.items())]
+        path = tmp_path / "GPL.txt"
+        path.write_text("\n".join(lines))
+        return path
+
+    def test_the_components_are_of_genes(self, gpower, series, platform, tmp_path):
+        result = gpower("fit", series, "-m", 2, "-k", 5, "--platform", platform, "-o", tmp_path)
+        assert result.exit_code == 0, result.stderr
+        said = "40 of 41 probes have one gene each and make up 20 genes; the other probes are left out"
+        assert result.stderr == f"note: {said}.\n"
+        assert "GSE1_series_matrix.txt.gz: 60 samples × 20 variables" in result.stdout
+        genes = self.X.copy()
+        genes[0, 19] -= 0.5  # where only the lower probe has a value
+        model = GPower(2, cardinality=5).fit(genes)
+        loadings, _, names = read_csv(tmp_path / "loadings.csv")
+        np.testing.assert_allclose(loadings, model.components_.T, atol=1e-10)
+        assert names == tuple(self.GENES)
+        scores, _, samples = read_csv(tmp_path / "scores.csv")
+        np.testing.assert_allclose(scores, model.transform(genes), atol=1e-10)
+        assert samples == tuple(f"GSM{i}" for i in range(60))
+
+    def test_without_a_platform_they_are_of_probes(self, gpower, series):
+        refused = gpower("fit", series, "-m", 2, "-k", 5)
+        assert refused.exit_code == 1
+        assert "line 42, column 2 ('GSM0')" in refused.stderr
+        printed = gpower("fit", series, "-m", 2, "-k", 5, "--missing", "impute", "--json").stdout
+        assert len(json.loads(printed)["feature_names_in_"]) == 41
+
+
 class TestOutput:
     @pytest.fixture
     def model(self):
@@ -541,6 +591,15 @@ class TestProgress:
             tell(state)
             time.sleep(0.3)
         assert "objective 2, 3.5 passes, 7 GB read" in terminal.file.getvalue()
+
+    def test_shows_how_much_of_known_work_is_done(self, terminal, monkeypatch):
+        monkeypatch.setattr(console_module, "_PATIENCE", 0.01)
+        with console_module.counted(terminal, "walking") as tell:
+            time.sleep(0.1)
+            tell(3, 7)
+            time.sleep(0.3)
+        assert "walking" in terminal.file.getvalue()
+        assert "3/7" in terminal.file.getvalue()
 
     def test_short_work_shows_nothing(self, terminal):
         with console_module.progress(terminal, "fitting") as tell:

@@ -7,36 +7,27 @@ from typing import Annotated
 
 import typer
 
-from gpower.cli.flags import PANELS, Flags, own_flags, summary
-
-__all__ = ["app", "command"]
+from gpower import __version__
+from gpower.cli.flags import PANELS, Flags, own_flags
 
 Command = Callable[..., None]
 
 app = typer.Typer(
-    help="Sparse principal components: each uses a few named variables.",
-    invoke_without_command=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
 )
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from gpower import __version__
-
         typer.echo(f"gpower {__version__}")
         raise typer.Exit
 
 
-@app.callback()
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-) -> None:
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context, version: Annotated[bool, _VERSION] = False) -> None:
     """Sparse principal components: each uses a few named variables."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -63,7 +54,7 @@ def command(**groups: Flags) -> Callable[[Command], Command]:
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.command(help=summary(function))(run)
+        app.command(help=inspect.cleandoc(function.__doc__ or "").partition("\n")[0])(run)
         return run
 
     return registered

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich import progress as bars
 from rich.console import Console
-from rich.text import Text
 
-from gpower.report import plain
+from gpower.report import plain, say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,33 +30,19 @@ if TYPE_CHECKING:
     from gpower.ascent import AscentState
     from gpower.plotting.looks import Panels
 
-__all__ = ["Answer", "answering", "counted", "logged", "note", "noted", "progress", "say"]
-
 _PATIENCE = 1.0  # seconds of work before progress shows
 _WHAT = "{task.description}"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Where a command's answer goes.
-
-    Attributes
-    ----------
-    console, err : Console
-        stdout and stderr.
-    folder : Path or None
-        For files.
-    picture : Path or None
-        For the picture.
-    as_json : bool
-        stdout is kept for one line of JSON.
-    """
+    """Where a command's answer goes: stdout and stderr, a folder for files, a file for the picture."""
 
     console: Console
     err: Console
     folder: Path | None = None
     picture: Path | None = None
-    as_json: bool = False
+    as_json: bool = False  # stdout is kept for one line of JSON
 
     def give(self, content: Callable[[], object], show: Callable[[Console], None]) -> None:
         """Print the answer, for a program or for a person."""
@@ -88,36 +73,29 @@ class Answer:
 def answering(output: Path | None = None, plot: Path | None = None, as_json: bool = False) -> Iterator[Answer]:
     """Where the answer goes, made ready before the work; what goes wrong becomes one line and an exit code."""
     answer = Answer(Console(), Console(stderr=True), output, plot, as_json)
-    with _manners(answer.err):
-        if output is not None:
-            _make(output)
-        if plot is not None:
-            from gpower.plotting import prepare_picture
-
-            prepare_picture(plot)
-        yield answer
-
-
-def _make(folder: Path) -> None:
-    """Make the output folder, before the work so that the work is not lost to a wrong name."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder}: this is a file; the results go into a folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-@contextmanager
-def _manners(err: Console) -> Iterator[None]:
-    """Turn what can go wrong into one line and an exit code."""
     try:
-        yield
+        _make_ready(output, plot)
+        yield answer
     except KeyboardInterrupt:
-        say(err, "Interrupted.")
+        say(answer.err, "Interrupted.")
         raise typer.Exit(130) from None
     except BrokenPipeError:  # the reader of our output has left; typer ends quietly
         raise
     except (ValueError, ImportError, OSError, MemoryError) as error:
-        say(err, f"error: {_sentence(error)}")
+        say(answer.err, f"error: {_sentence(error)}")
         raise typer.Exit(1) from None
+
+
+def _make_ready(folder: Path | None, picture: Path | None) -> None:
+    """Make the folders, before the work so that the work is not lost to a wrong name."""
+    if folder is not None:
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder}: this is a file; the results go into a folder.")
+        folder.mkdir(parents=True, exist_ok=True)
+    if picture is not None:
+        from gpower.plotting import prepare_picture
+
+        prepare_picture(picture)
 
 
 def _sentence(error: Exception) -> str:
@@ -130,11 +108,6 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
     return " ".join(str(error).split()) or f"{type(error).__name__}."
-
-
-def say(console: Console, text: str) -> None:
-    """One line as it is, whatever the width of the terminal and whatever brackets a name contains."""
-    console.print(Text(text), soft_wrap=True)
 
 
 def note(err: Console, notes: Iterable[str]) -> None:
@@ -162,13 +135,12 @@ def _as_typed(message: str) -> str:
 
 
 @contextmanager
-def logged(verbose: int) -> Iterator[None]:
+def logged() -> Iterator[None]:
     """What the library logs goes to stderr while the command runs."""
     logger, handler = logging.getLogger("gpower"), logging.StreamHandler()
     before = logger.level
-    if verbose:
-        logger.addHandler(handler)
-        logger.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
@@ -185,12 +157,13 @@ def progress(err: Console, what: str, size: float = 0.0) -> Iterator[Callable[["
     """
     steps = count(1)
     with _shown(err, what, bars.SpinnerColumn(), _WHAT, bars.TimeElapsedColumn()) as update:
-
-        def tell(state: "AscentState") -> None:
-            assert update is not None
-            update(description=f"{what}, step {next(steps)}, objective {state.value:.6g}{_read_so_far(state, size)}")
-
-        yield None if update is None else tell
+        yield (
+            None
+            if update is None
+            else lambda state: update(
+                description=f"{what}, step {next(steps)}, objective {state.value:.6g}{_read_so_far(state, size)}"
+            )
+        )
 
 
 def _read_so_far(state: "AscentState", size: float) -> str:
@@ -205,12 +178,7 @@ def _read_so_far(state: "AscentState", size: float) -> str:
 def counted(err: Console, what: str) -> Iterator[Callable[[int, int], None] | None]:
     """The same for work of known length, with the time left; yields ``tell(done, total)``."""
     with _shown(err, what, _WHAT, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn()) as update:
-
-        def tell(done: int, total: int) -> None:
-            assert update is not None
-            update(completed=done, total=total)
-
-        yield None if update is None else tell
+        yield None if update is None else lambda done, total: update(completed=done, total=total)
 
 
 @contextmanager
@@ -220,12 +188,11 @@ def _shown(err: Console, what: str, *columns: str | bars.ProgressColumn) -> Iter
         yield None
         return
     bar = bars.Progress(*columns, console=err, transient=True)
-    task = bar.add_task(what)
     timer = threading.Timer(_PATIENCE, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield partial(bar.update, task)
+        yield partial(bar.update, bar.add_task(what))
     finally:
         timer.cancel()
         timer.join()  # it may be starting the display just now

@@ -12,8 +12,6 @@ from gpower.report import print_components
 if TYPE_CHECKING:
     from gpower import GPower
 
-__all__ = ["demo"]
-
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # the choice of the literature
 
 

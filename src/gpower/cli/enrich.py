@@ -1,6 +1,8 @@
 """``gpower enrich``: gene sets that are over-represented in the components of a model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,22 +10,20 @@ from rich.console import Console
 from rich.table import Column
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, note, progress, say
+from gpower.cli.console import answering, note, progress
 from gpower.cli.flags import flags_of
 from gpower.cli.options import Values
-from gpower.report import print_rows, write_columns
+from gpower.report import print_rows, say, shortened, write_columns
 
 if TYPE_CHECKING:
     from gpower._arrays import Array
     from gpower.enrichment import Enrichment, RandomIndex
 
-__all__ = ["enrich"]
-
 _OTHER_COLUMNS = 55  # component, genes, expected, corrected p, and what lies between columns
 _FEWEST_GENES = 10  # characters of the list of genes
 _HEADS = ("component", "gene set", "genes", "expected", "corrected p", "which")
-_ENRICH = flags_of("gpower.enrichment", "enrich")
-_OPTIONS = {name: _ENRICH[name] for name in ("top", "scope", "alpha")}
+_TEXT = ("gene set", "which")
+_OPTIONS = flags_of("gpower.enrichment", "enrich", "top", "scope", "alpha")
 
 
 @command(options=_OPTIONS)
@@ -62,14 +62,20 @@ def enrich(
     with answering(plot=plot, as_json=as_json) as answer:
         from gpower.datasets import read_gmt
         from gpower.enrichment import enrich as over_representation
+        from gpower.enrichment import random_index
 
         if output is not None and output.is_dir():
             raise ValueError(f"{output}: this is a folder; the table is one file.")
         components, genes = _read(loadings)
         result = over_representation(components, read_gmt(gmt), genes=genes, **options)
         note(answer.err, result.universe.notes())
-        chance = _drawn(result, draws, random_state, answer.err)
-        answer.give(lambda: _content(result, chance), lambda console: _print(console, result, chance, show))
+        with progress(answer.err, f"drawing {draws} random selections"):
+            chance = random_index(result, n_draws=draws, random_state=random_state) if draws else None
+        records = list(result.records())
+        answer.give(
+            lambda: _content(result, chance) | {"results": records},
+            lambda console: _print(console, result, chance, show),
+        )
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
             write_columns(output, result.columns())
@@ -94,62 +100,8 @@ def _read(path: Path) -> tuple["Array", Sequence[str] | None]:
     return table.X.T, table.sample_names
 
 
-def _drawn(result: "Enrichment", draws: int, random_state: int, err: Console) -> "RandomIndex | None":
-    """What random genes score, if they are asked."""
-    from gpower.enrichment import random_index
-
-    if not draws:
-        return None
-    with progress(err, f"drawing {draws} random selections"):
-        return random_index(result, n_draws=draws, random_state=random_state)
-
-
-def _print(console: Console, result: "Enrichment", chance: "RandomIndex | None", show: int) -> None:
-    """The enriched sets, component by component, then the index."""
-    records = [record for record in result.records() if record["enriched"]]
-    longest = max((len(record["gene_set"]) for record in records), default=0)
-    # On a narrow terminal the list of genes is cut first; then the names of the sets are folded.
-    name_width = max(12, min(longest, console.width - _OTHER_COLUMNS - _FEWEST_GENES))
-    genes_width = max(_FEWEST_GENES, console.width - _OTHER_COLUMNS - name_width)
-    left = ("gene set", "which")
-    columns = [
-        Column(head, justify="left" if head in left else "right", no_wrap=head != "gene set", overflow="fold")
-        for head in _HEADS
-    ]
-    if records:
-        print_rows(console, columns, _rows(records, len(result.n_selected), genes_width, show), padding=(0, 1))
-    n_sets, n_components = len(result.universe.set_names), len(result.n_selected)
-    many = f"{len(result.significant)} of {n_sets} gene sets" if records else f"None of {n_sets} gene sets"
-    where = "the component" if n_components == 1 else f"at least one of {n_components} components"
-    scope = "per component" if result.scope == "component" else "over all components"
-    say(console, f"{many} enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
-    say(console, f"Pathway enrichment index: {result.index:.4f}{_beside(chance)}")
-
-
-def _rows(records: Sequence[Values], n_components: int, genes_width: int, show: int) -> Iterator[list[str]]:
-    """The lines of the printed table."""
-    for component in range(1, n_components + 1):
-        found = [record for record in records if record["component"] == component]
-        yield from (_cells(record, genes_width) for record in found[:show])
-        if len(found) > show:
-            yield ["", f"and {len(found) - show} more"]
-
-
-def _cells(record: Values, genes_width: int) -> list[str]:
-    size = f"{record['overlap']} of {record['set_size']}"
-    expected, p_value = f"{record['expected']:.2g}", f"{record['adjusted_p_value']:.2g}"
-    genes = record["genes"]
-    genes = genes if len(genes) <= genes_width else genes[: genes_width - 1] + "…"
-    return [str(record["component"]), record["gene_set"], size, expected, p_value, genes]
-
-
-def _beside(chance: "RandomIndex | None") -> str:
-    if chance is None:
-        return "."
-    return f"; random genes, as many: {chance.mean:.4f} on average over {chance.values.size} draws."
-
-
 def _content(result: "Enrichment", chance: "RandomIndex | None") -> dict[str, object]:
+    """What a program is told, but for the single sets."""
     return {
         "index": result.index,
         "significant": result.significant,
@@ -159,5 +111,45 @@ def _content(result: "Enrichment", chance: "RandomIndex | None") -> dict[str, ob
         "scope": result.scope,
         "alpha": result.alpha,
         "notes": list(result.universe.notes()),
-        "results": list(result.records()),
     }
+
+
+def _print(console: Console, result: "Enrichment", chance: "RandomIndex | None", show: int) -> None:
+    """The enriched sets, component by component, then the index."""
+    records = [record for record in result.records() if record["enriched"]]
+    if records:
+        _print_sets(console, records, show)
+    n_sets, n_components = len(result.universe.set_names), len(result.n_selected)
+    many = f"{len(result.significant) or 'None'} of {n_sets} gene sets"
+    where = "the component" if n_components == 1 else f"at least one of {n_components} components"
+    scope = "per component" if result.scope == "component" else "over all components"
+    say(console, f"{many} enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
+    index = f"Pathway enrichment index: {result.index:.4f}"
+    if chance is not None:
+        index += f"; random genes, as many: {chance.mean:.4f} on average over {chance.values.size} draws"
+    say(console, f"{index}.")
+
+
+def _print_sets(console: Console, records: Collection[Values], show: int) -> None:
+    """The table of the sets. On a narrow terminal the list of genes is cut first; then the sets' names are folded."""
+    longest = max(len(record["gene_set"]) for record in records)
+    name_width = max(12, min(longest, console.width - _OTHER_COLUMNS - _FEWEST_GENES))
+    genes_width = max(_FEWEST_GENES, console.width - _OTHER_COLUMNS - name_width)
+    columns = [
+        Column(head, justify="left" if head in _TEXT else "right", no_wrap=head != "gene set", overflow="fold")
+        for head in _HEADS
+    ]
+    print_rows(console, columns, _rows(records, genes_width, show), padding=(0, 1))
+
+
+def _rows(records: Collection[Values], genes_width: int, show: int) -> Iterator[list[str]]:
+    """The lines of the printed table."""
+    for component, found in groupby(records, itemgetter("component")):
+        sets = list(found)
+        for record in sets[:show]:
+            size = f"{record['overlap']} of {record['set_size']}"
+            expected, p_value = f"{record['expected']:.2g}", f"{record['adjusted_p_value']:.2g}"
+            genes = shortened(record["genes"], genes_width)
+            yield [str(component), record["gene_set"], size, expected, p_value, genes]
+        if len(sets) > show:
+            yield ["", f"and {len(sets) - show} more"]

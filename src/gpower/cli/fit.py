@@ -1,6 +1,5 @@
 """``gpower fit``: sparse components of a table."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,7 @@ from rich.console import Console
 
 from gpower.cli.app import command
 from gpower.cli.console import answering, logged, note, noted, progress
-from gpower.cli.flags import flags_of
+from gpower.cli.flags import changed, flags_of
 from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
 from gpower.cli.tables import Loaded, load
 from gpower.report import attributes, print_components, write_results
@@ -16,17 +15,12 @@ from gpower.report import attributes, print_components, write_results
 if TYPE_CHECKING:
     from gpower import GPower
 
-__all__ = ["fit", "fitted"]
-
-_OPTIONS = (GPOWER | COUNTED) | {
-    "cardinality": replace(
-        GPOWER["cardinality"],
-        kind='int or sequence of int or "auto"',
-        help="Variables in each component: one number, one each, as 20,10,5, or auto: by cross-validation.",
-    )
+_CARDINALITY = {
+    "kind": 'int or sequence of int or "auto"',
+    "help": "Variables in each component: one number, one each, as 20,10,5, or auto: by cross-validation.",
 }
-_SELECTION = flags_of("gpower", "GPowerCV", like=GPOWER)
-_CHOICE = {name: _SELECTION[name] for name in ("cv", "rule")}
+_OPTIONS = changed(GPOWER, n_components=COUNTED, cardinality=_CARDINALITY)
+_CHOICE = flags_of("gpower", "GPowerCV", "cv", "rule", like=GPOWER)
 
 
 @command(reading=READING, options=_OPTIONS, choice=_CHOICE)
@@ -64,7 +58,7 @@ def fit(
     top : int
         Print at most so many variables of a component.
     """
-    with answering(output, plot, as_json) as answer, logged(options["verbose"]):
+    with answering(output, plot, as_json) as answer, logged():
         from gpower.plotting import plot_loadings
 
         count_components(options)
@@ -86,13 +80,11 @@ def fitted(loaded: Loaded, options: Values, err: Console, device: str = "cpu") -
     from gpower import GPower
     from gpower.devices import on_host, to_device
 
-    table, (n_samples, n_features) = loaded.table, loaded.table.X.shape
-    what = f"fitting {n_samples} × {n_features}"
+    what = "fitting {} × {}".format(*loaded.table.X.shape)
     with noted(err) as notes, progress(err, what, loaded.bytes_on_disk) as tell:
-        X = table.labelled() if device == "cpu" else to_device(table.X, device)
+        X = loaded.table.labelled() if device == "cpu" else to_device(loaded.table.X, device)
         model = GPower(**options, callback=tell).fit(X)
-    if device != "cpu":
-        model.components_, model.mean_, model.scale_ = map(on_host, (model.components_, model.mean_, model.scale_))
+    model.components_, model.mean_, model.scale_ = map(on_host, (model.components_, model.mean_, model.scale_))
     return model, notes
 
 
@@ -112,6 +104,6 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
     search = "joint" if options["method"] == "block" else "sequential"
     with noted(err), progress(err, f"choosing the number of variables by {how['cv']} folds"):
         model = GPowerCV(**shared, **how, search=search).fit(loaded.table.labelled())
-    chosen = [int(k) for k in model.cardinality_]
+    chosen: list[int] = model.cardinality_.tolist()
     note(err, [f"cross-validation chose {','.join(map(str, chosen))} variables, {how['rule']} of {how['cv']} folds."])
     return chosen

@@ -16,9 +16,8 @@ import typer
 
 from gpower.cli.kinds import Reading, reading_of
 
-__all__ = ["Flag", "Flags", "flags_of", "own_flags", "summary"]
-
 _PACKAGE = Path(__file__).parents[1]
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
 #: Where the help lists a parameter; those that are not named here are of the method.
 PANELS = {
     "The table": "gmt index_col header transpose key drop platform covariance center scale missing",
@@ -26,8 +25,9 @@ PANELS = {
     "The method": "",
     "The answer": "output plot as_json certify top show verbose",
 }
-#: Flags that differ from what signature and docstring say, by the name of the parameter.
-EXCEPTIONS: dict[str, dict[str, Any]] = {
+#: Fields of a flag that differ from what signature and docstring say.
+Change = dict[str, Any]
+EXCEPTIONS: dict[str, Change] = {
     "n_components": {"short": "-m"},
     "cardinality": {"short": "-k"},
     "cardinalities": {"short": "-k"},
@@ -48,6 +48,11 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
     "random_state": {"help": "Seed of what is random."},
     "index_col": {"metavar": "COLUMN"},
     "drop": {"metavar": "COLUMN,...", "default": None},
+    "platform": {
+        "metavar": "TABLE",
+        "help": "Table of the platform that a GEO series was measured on: it turns probes into genes.",
+    },
+    "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
     "checkpoint": {"metavar": "FILE"},
     "data": {
         "help": "Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .zarr, "
@@ -58,33 +63,15 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Flag:
-    """A parameter as the command line offers it.
-
-    Attributes
-    ----------
-    name : str
-        Of the parameter.
-    kind : str
-        What it may be, in the words of the docstring.
-    default : object
-        ``...`` where it has to be given.
-    help : str
-    long, short : str
-        How it is typed, where its name does not tell.
-    metavar : str
-        What stands for its value, where its kind does not tell.
-    least : int or None
-        Its smallest value.
-    positional : bool
-    """
+    """A parameter as the command line offers it."""
 
     name: str
-    kind: str
-    default: object = None
+    kind: str  # what it may be, in the words of the docstring
+    default: object = None  # ... where it has to be given
     help: str = ""
-    long: str = ""
+    long: str = ""  # how it is typed, where its name does not tell
     short: str = ""
-    metavar: str = ""
+    metavar: str = ""  # what stands for its value, where its kind does not tell
     least: int | None = None
     positional: bool = False
 
@@ -101,18 +88,16 @@ class Flag:
     def parameter(self) -> inspect.Parameter:
         """The parameter of a function that Typer makes this flag of."""
         if self.reading is None:
-            raise TypeError(
-                f"{self.name}: nobody can type {self.kind!r}; its docstring tells a kind of gpower.cli.kinds."
-            )
+            hint = "its docstring tells a kind of gpower.cli.kinds"
+            raise TypeError(f"{self.name}: nobody can type {self.kind!r}; {hint}.")
         kind, options = self.reading
-        shown = self.default not in (None, ...)
-        given: dict[str, Any] = {"help": self.help, "min": self.least, "show_default": shown}
+        given: Change = {"help": self.help, "min": self.least, "show_default": self.default not in (None, ...)}
         if self.positional:
             offered = typer.Argument(self.default, metavar=self.name.upper(), **given)
         else:
             given |= options | {"rich_help_panel": self.panel} | ({"metavar": self.metavar} if self.metavar else {})
             offered = typer.Option(self.default, *filter(None, (self._long(kind), self.short)), **given)
-        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=offered, annotation=kind)
+        return inspect.Parameter(self.name, _BY_NAME, default=offered, annotation=kind)
 
     def _long(self, kind: type) -> str:
         """A switch that is off has no opposite; one that is on, or decided by the data, has."""
@@ -124,36 +109,29 @@ class Flag:
 Flags = dict[str, Flag]
 
 
-def flags_of(module: str, name: str, like: Mapping[str, Flag] | None = None) -> Flags:
-    """The flags of a function or class of the library, of all parameters with a default that one can type.
+def flags_of(module: str, name: str, *only: str, like: Mapping[str, Flag] | None = None) -> Flags:
+    """The flags of what the library defines: of all parameters with a default that one can type, or of some `only`.
 
-    Parameters
-    ----------
-    module : str
-        One that defines it, or imports it from where it is defined.
-    name : str
-    like : mapping of str to Flag, optional
-        What parameters are like that are described "as in" another docstring.
+    The module is one that defines it, or imports it from where it is defined; `like` tells what parameters are that
+    are described "as in" another docstring.
     """
     definition = _definition(module, name)
     flags = _flags(ast.get_docstring(definition) or "", _defaults(definition), like or {})
-    return {name: flag for name, flag in flags.items() if flag.reading is not None}
+    wanted = only or flags
+    return {name: flag for name, flag in flags.items() if name in wanted and flag.reading is not None}
 
 
 def own_flags(command: Callable[..., None], groups: Mapping[str, Flags]) -> Flags:
-    """The flags of a command's own parameters; one without a default in front of all others has no dashes."""
-    parameters = [found for found in inspect.signature(command).parameters.values() if found.name not in groups]
-    defaults = {found.name: ... if found.default is found.empty else found.default for found in parameters}
+    """The flags of a command's own parameters; those in front of the star have no dashes."""
+    own = {name: found for name, found in inspect.signature(command).parameters.items() if name not in groups}
+    defaults = {name: ... if found.default is found.empty else found.default for name, found in own.items()}
     flags = _flags(inspect.getdoc(command) or "", defaults, {})
-    for found in parameters:
-        if found.kind is not found.KEYWORD_ONLY:
-            flags[found.name] = replace(flags[found.name], positional=True)
-    return flags
+    return {name: replace(flag, positional=own[name].kind is not _BY_NAME) for name, flag in flags.items()}
 
 
-def summary(command: Callable[..., None]) -> str:
-    """The first line of a docstring."""
-    return (inspect.getdoc(command) or "").partition("\n")[0]
+def changed(flags: Flags, **changes: Change) -> Flags:
+    """The flags, some of them with other fields."""
+    return flags | {name: replace(flags[name], **change) for name, change in changes.items()}
 
 
 def _flags(docstring: str, defaults: Mapping[str, object], like: Mapping[str, Flag]) -> Flags:

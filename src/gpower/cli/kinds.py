@@ -2,60 +2,41 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
-
-__all__ = ["Reading", "reading_of"]
 
 Parser = Callable[[str], object]
 #: The type of a flag, and further arguments of `typer.Option`.
 Reading = tuple[type, dict[str, Any]]
 
 
-def _each(number: type[int] | type[float]) -> Callable[[str], list[float]]:
-    """A parser of numbers separated by commas."""
+def _separated(item: Parser, what: str = "a name", alone: bool = False) -> Parser:
+    """A parser of values separated by commas; where one may stand `alone`, it is no list."""
 
-    def numbers(text: str) -> list[float]:
+    def values(text: str) -> object:
         try:
-            return [number(part) for part in str(text).split(",")]
+            found = [item(part.strip()) for part in str(text).split(",")]
         except ValueError:
-            what = "a whole number" if number is int else "a number"
             raise typer.BadParameter(f"{text!r} is not {what}, nor several separated by commas") from None
+        return found[0] if alone and len(found) == 1 else found
 
-    return numbers
+    return values
 
 
-def _one_or_each(number: type[int] | type[float]) -> Parser:
-    """A parser of one number, or of one per component separated by commas."""
-
-    def numbers(text: str) -> object:
-        values = _each(number)(text)
-        return values if len(values) > 1 else values[0]
-
-    return numbers
+_integers = partial(_separated, int, "a whole number")
+_numbers = partial(_separated, float, "a number")
 
 
 def _or(word: str, meaning: object, parser: Parser) -> Parser:
     """A parser that also knows a word."""
-
-    def value(text: str) -> object:
-        return meaning if text == word else parser(text)
-
-    return value
+    return lambda text: meaning if text == word else parser(text)
 
 
 def _name_or_position(text: str) -> int | str:
     return int(text) if str(text).isdecimal() else text
-
-
-def _names(text: str) -> list[str]:
-    return [part.strip() for part in str(text).split(",")]
-
-
-def _names_or_positions(text: str) -> list[int | str]:
-    return [_name_or_position(name) for name in _names(text)]
 
 
 def _precomputed(wanted: bool) -> str | None:
@@ -76,14 +57,14 @@ KINDS: dict[str, Reading] = {
     "count": (int, {"count": True}),
     '{None, "precomputed"}': (bool, {"callback": _precomputed}),
     'int or "auto"': _parsed(_or("auto", "auto", int), "N|auto"),
-    'int or sequence of int or "auto"': _parsed(_or("auto", "auto", _one_or_each(int)), "N,...|auto"),
-    "int or sequence of int": _parsed(_one_or_each(int), "N,..."),
-    "float or sequence of float": _parsed(_one_or_each(float), "X,..."),
-    "sequence of int": _parsed(_each(int), "N,..."),
-    "sequence of float": _parsed(_each(float), "X,..."),
-    "sequence of str": _parsed(_names, "NAME,..."),
+    'int or sequence of int or "auto"': _parsed(_or("auto", "auto", _integers(alone=True)), "N,...|auto"),
+    "int or sequence of int": _parsed(_integers(alone=True), "N,..."),
+    "float or sequence of float": _parsed(_numbers(alone=True), "X,..."),
+    "sequence of int": _parsed(_integers(), "N,..."),
+    "sequence of float": _parsed(_numbers(), "X,..."),
+    "sequence of str": _parsed(_separated(str), "NAME,..."),
     "int or str": _parsed(_name_or_position, "NAME"),
-    "sequence of int or str": _parsed(_names_or_positions, "NAME,..."),
+    "sequence of int or str": _parsed(_separated(_name_or_position), "NAME,..."),
 }
 
 

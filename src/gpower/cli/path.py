@@ -1,21 +1,15 @@
 """``gpower path``: what every number of variables explains."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, counted, noted, say
+from gpower.cli.console import answering, counted, noted
 from gpower.cli.flags import flags_of
 from gpower.cli.options import GPOWER, READING, Values
 from gpower.cli.tables import load
-from gpower.report import print_path, write_columns
-
-if TYPE_CHECKING:
-    from gpower import SparsityPath
-
-__all__ = ["path"]
+from gpower.report import print_path, say, write_columns
 
 _FILE = "path.npz"
 _FURTHER = ("positive", "covariance", "center", "scale", "missing", "n_init", "deflation", "random_state")
@@ -48,21 +42,17 @@ def path(
         from gpower import SparsityPath, sparsity_path
         from gpower.plotting import plot_tradeoff
 
-        folder = answer.folder or Path()
+        folder = output or Path()
         earlier = SparsityPath.load(folder / _FILE) if resume else None
         loaded = load(data, reading, options, answer.err)
         with noted(answer.err), counted(answer.err, "walking the path") as tell:
             found = sparsity_path(loaded.table.labelled(), **options, resume=earlier, progress=tell)
         print_path(answer.console, found, loaded.title)
         if output is not None or not found.complete:
-            answer.tell(f"Wrote {', '.join(_written(found, folder))} into {folder.resolve()}.")
+            found.save(folder / _FILE)
+            table = write_columns(folder / "path.csv", found.columns())
+            answer.tell(f"Wrote {table}, {_FILE} into {folder.resolve()}.")
         answer.draw(lambda: plot_tradeoff(found))
         if not found.complete:
             say(answer.err, "Interrupted. Go on with the same command and --resume.")
             raise typer.Exit(130)
-
-
-def _written(found: "SparsityPath", folder: Path) -> list[str]:
-    """Write the table and the solutions; the names of the files."""
-    found.save(folder / _FILE)
-    return [write_columns(folder / "path.csv", found.columns()), _FILE]

@@ -14,34 +14,17 @@ from gpower.cli.options import Values
 if TYPE_CHECKING:
     from gpower.datasets import Table
 
-__all__ = ["Loaded", "load"]
-
 
 @dataclass(frozen=True)
 class Loaded:
-    """The table of a file.
-
-    Attributes
-    ----------
-    table : Table
-    path : Path
-        The file.
-    covariance : bool
-        Whether it holds a covariance or correlation matrix.
-    key : str or None
-        Array of the file.
-    where : {"memory", "disk", "cluster"}
-        Where the numbers are.
-    doubts : tuple of str
-        What the table looks like where that is not how it was read.
-    """
+    """The table of a file."""
 
     table: "Table"
     path: Path
-    covariance: bool = False
-    key: str | None = None
+    covariance: bool = False  # whether it is a covariance or correlation matrix
+    key: str | None = None  # the array of the file
     where: Literal["memory", "disk", "cluster"] = "memory"
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # what the table looks like where that is not how it was read
 
     @property
     def names(self) -> list[str]:
@@ -61,22 +44,18 @@ class Loaded:
         n_samples, n_features = self.table.X.shape
         return n_samples * n_features * float(self.table.X.dtype.itemsize) if self.where == "disk" else 0.0
 
-    def with_numbers(self, X: object) -> "Loaded":
-        """The same names for other numbers."""
-        return replace(self, table=replace(self.table, X=X))
-
     def decoded(self, cache: Path | None, scheduler: str | None, err: Console) -> "Loaded":
         """A store, read from the folder it is decoded to where there is one."""
-        from gpower.operators.caching import cached
-
         if cache is None:
             return self
         if scheduler is not None:
             raise ValueError("--cache is for this machine; with --scheduler each worker reads the store itself.")
         if self.where != "disk":
             raise ValueError(f"--cache is for stores that are read in blocks; {self.path} is read whole, once.")
+        from gpower.operators.caching import cached
+
         with progress(err, f"decoding {self.path.name}"):
-            return self.with_numbers(cached(self.table.X, cache))
+            return replace(self, table=replace(self.table, X=cached(self.table.X, cache)))
 
     @contextmanager
     def shared_with(self, scheduler: str | None) -> Iterator["Loaded"]:
@@ -86,36 +65,36 @@ class Loaded:
             return
         from gpower.operators.distributed import connect, from_store
 
-        lazy = from_store(self.path.resolve(), self.key)
+        lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
         with connect(scheduler):
-            yield replace(self.with_numbers(lazy), where="cluster")
+            yield replace(self, table=lazy, where="cluster")
 
 
 def load(path: Path, reading: Values, options: Values, err: Console) -> Loaded:
     """The table of a file as the flags of `read_table` say, with doubts about it as notes on stderr."""
+    from gpower.operators.sources import is_store
+
+    covariance = options["covariance"] is not None
     with progress(err, f"reading {path.name}"):
-        loaded = _load(path, reading, options)
+        if is_store(path, options.get("memory_limit")) and not covariance:
+            return _open(path, reading)
+        loaded = _read(path, reading, covariance, complete=options["missing"] == "error")
     note(err, loaded.doubts)
     return loaded
 
 
-def _load(path: Path, reading: Values, options: Values) -> Loaded:
-    """The table of a file; a store stays on disk."""
+def _read(path: Path, reading: Values, covariance: bool, complete: bool) -> Loaded:
+    """A table that is read whole."""
     from gpower.datasets import TableError, read_table
     from gpower.datasets.errors import MissingCell
     from gpower.datasets.hints import hints
-    from gpower.operators.sources import is_store
 
-    covariance = options["covariance"] is not None
-    if is_store(path, options.get("memory_limit")) and not covariance:
-        return _open(path, reading)
     given = {name: value for name, value in reading.items() if value is not None}
     try:
-        table = read_table(path, **given, complete=options["missing"] == "error")
+        table = read_table(path, **given, complete=complete)
     except MissingCell as error:
-        raise TableError(
-            path, f"{error.reason}, or have such cells estimated with --missing impute", **error.options
-        ) from None
+        reason = f"{error.reason}, or have such cells estimated with --missing impute"
+        raise TableError(path, reason, **error.options) from None
     layout = {name: reading[name] for name in ("index_col", "header", "transpose")}
     doubts = tuple(f"{hint}." for hint in hints(path, table, **layout, covariance=covariance))
     return Loaded(table, path, covariance, reading["key"], doubts=doubts)
@@ -131,5 +110,4 @@ def _open(path: Path, reading: Values) -> Loaded:
         raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
     source = open_source(path, reading["key"])
     assert source is not None
-    table = Table(source, source.names, source.sample_names)
-    return Loaded(table, path, key=reading["key"], where="disk")
+    return Loaded(Table(source, source.names, source.sample_names), path, key=reading["key"], where="disk")
