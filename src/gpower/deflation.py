@@ -146,8 +146,8 @@ def deflate(operator: Operator, z: Array, rule: str = "projection") -> Operator:
     y = operator.combine(z)  # (p, 1)
     if rule == "schur":
         c = operator.correlate(y)
-        norm = float(np.sqrt(operator.squared_norms(y, c)[0]))
-        if not norm > 0:
+        norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
+        if norm <= operator.noise:  # the earlier components explain it: what is left points anywhere
             return operator
         y, z = y / norm, c / norm
     d = base.dual(y)

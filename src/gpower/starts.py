@@ -14,7 +14,7 @@ import numpy as np
 
 from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_host
 from gpower.ascent import Callback, maximize
-from gpower.feasible_sets import Point, fresh_directions
+from gpower.feasible_sets import Point, fresh_directions, own_correlations
 from gpower.formulations import Problem
 from gpower.leading import leading_components
 from gpower.operators.base import Operator
@@ -97,9 +97,11 @@ class Near(Start):
 
     def points(self, ground: Ground) -> list[Point]:
         """The point of these loadings."""
-        problem = ground.problem
-        if bool(np.all(np.any(self.Z, axis=0))):
-            point = problem.feasible_set.point(problem.operator.combine(self.Z.astype(problem.operator.dtype)))
+        problem, operator = ground.problem, ground.problem.operator
+        Y = operator.combine(self.Z.astype(operator.dtype))
+        lengths = np.sqrt(np.maximum(operator.squared_norms(Y, own_correlations(operator, Y)), 0))
+        if np.all(lengths > operator.noise):  # else the rest of a component that was removed points anywhere
+            point = problem.feasible_set.point(Y)
             if np.all(problem.penalty.evaluate(point.C)[0] > 0):
                 return [point]
         return self.otherwise.points(ground) if self.otherwise else []

@@ -7,7 +7,7 @@ the objective holds no data, this set holds all of it.
 
 from gpower.feasible_sets.base import Ball, FeasibleSet, Sphere
 from gpower.feasible_sets.correlations import Correlations, CorrelationSet, Point, RegularizedSet
-from gpower.feasible_sets.samples import Cube, SampleSet, Spheres, Stiefel, fresh_directions
+from gpower.feasible_sets.samples import Cube, SampleSet, Spheres, Stiefel, fresh_directions, own_correlations
 
 __all__ = [
     "Ball",
@@ -22,4 +22,5 @@ __all__ = [
     "Spheres",
     "Stiefel",
     "fresh_directions",
+    "own_correlations",
 ]
