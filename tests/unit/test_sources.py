@@ -393,7 +393,7 @@ def test_what_is_a_store(tmp_path, monkeypatch):
     assert [is_store(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [True, True, True, False]
     assert not is_store(small)
     assert is_store(small, "1MB")
-    monkeypatch.setattr("gpower.operators.sources.free_memory", lambda: 4 * small.stat().st_size - 8)
+    monkeypatch.setattr("gpower.operators.streamed.free_memory", lambda: 4 * small.stat().st_size - 8)
     assert is_store(small)
 
 
