@@ -62,8 +62,7 @@ def to_device(X: Foreign, device: str) -> Array:
 
 def on_host(X: Foreign) -> Array:
     """A copy of the numbers on the host, whatever the kind of array; not for the data matrix."""
-    native = taken(X)
-    return to_host(native) if is_device(native) else np.asarray(native)
+    return to_host(taken(X))
 
 
 def beside_all(X: Foreign, *arrays: Foreign) -> Foreign:

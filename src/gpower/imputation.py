@@ -79,7 +79,8 @@ def impute(X: Array, rank: int, *, center: bool = True, scale: bool = False) -> 
     """
     holes = np.isnan(X)
     _check_observed(holes)
-    unit = _deviations(X) if scale else np.ones(X.shape[1], X.dtype)
+    deviation = np.nanstd(X, axis=0, dtype=np.float64) if scale else np.ones(X.shape[1])
+    unit = np.where(deviation > 0, deviation, 1.0).astype(X.dtype)
     rows, columns = np.nonzero(holes)
     filled = X / unit
     mean = np.nanmean(filled, axis=0, dtype=np.float64).astype(X.dtype) if center else np.zeros_like(unit)
@@ -135,12 +136,6 @@ def _check_observed(holes: Array, axes: tuple[int, ...] = (0, 1)) -> None:
                 f"{what} {int(np.argmax(empty))} (counted from 0) has no observed value, so nothing says how to "
                 "fill it. Drop it."
             )
-
-
-def _deviations(X: Array) -> Array:
-    """Standard deviations of the observed entries; one for a constant column."""
-    deviation = np.nanstd(X, axis=0, dtype=np.float64)
-    return np.where(deviation > 0, deviation, 1.0).astype(X.dtype)
 
 
 def _refitted(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Array, Array]:

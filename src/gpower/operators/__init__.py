@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array, is_device
-from gpower.operators.base import ClosedCounter, Operator, PassCounter, Restriction
-from gpower.operators.blocks import BlockMatrix
+from gpower.operators.base import ClosedCounter, Operator, PassCounter
 from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import DataMatrix, scaled
@@ -24,14 +23,11 @@ from gpower.operators.sparse import Sparse
 from gpower.operators.streamed import StreamedMatrix
 
 __all__ = [
-    "BlockMatrix",
     "Container",
     "Covariance",
     "DataMatrix",
     "Moments",
     "Operator",
-    "PassCounter",
-    "Restriction",
     "as_operator",
     "container_of",
     "recognised",

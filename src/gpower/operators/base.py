@@ -222,10 +222,6 @@ class Wrapper(Operator):
 
     base: Operator
 
-    def in_double(self) -> Operator:
-        """The same in float64."""
-        raise NotImplementedError
-
     @property
     def container(self) -> Container:
         """As the base."""

@@ -179,7 +179,7 @@ class Container(ABC):
         return np.sqrt(self.squares_about(mean, weight))
 
     @abstractmethod
-    def shifted(self, shift: Array) -> Container:
+    def shifted(self, shift: Array) -> Self:
         """The matrix less a constant per column."""
 
     @abstractmethod
@@ -212,10 +212,6 @@ class InMemory(Container):
     @abstractmethod
     def values(self) -> Array:
         """The numbers that are stored."""
-
-    @abstractmethod
-    def shifted(self, shift: Array) -> InMemory:
-        """A copy less a constant per column."""
 
     @abstractmethod
     def places(self, marked: Array) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ class Device(Dense):
 
     multiply = staticmethod(product)
     doubled_at_once = 1 << 26
+    projected_at_once = 1 << 20
     is_remote = True
     whereabouts = "on a device"
 
@@ -77,8 +78,3 @@ class Device(Dense):
 
     moments = Container.moments
     sums_about = Container.sums_about
-
-    def project(self, loadings: Array, mean: Array) -> Array:
-        """The variables in use."""
-        used = np.flatnonzero(np.any(loadings, axis=1))
-        return (self.A[:, used] - mean[used]) @ loadings[used]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -147,18 +147,18 @@ class DaskMatrix(BlockMatrix):
                 stacklevel=2,
             )
 
-    def shifted(self, shift: Array) -> DaskMatrix:
+    def shifted(self, shift: Array) -> Self:
         """The same matrix less a constant per column."""
         numbers = self.array.astype(self.dtype)
         if not self.is_sparse:
-            return DaskMatrix(numbers - shift.astype(self.dtype), self.memory_limit)
+            return type(self)(numbers - shift.astype(self.dtype), self.memory_limit)
         cut = [shift if self.axis == 0 else shift[part] for part in self.slices()]
         place = self.axis  # of a block's number among the two of `block_id`
 
         def moved(block: Block, block_id: tuple[int, int] | None = None) -> Block:
             return in_memory(as_block(block, block.dtype)).shifted(cut[block_id[place]]).A if block_id else block
 
-        return DaskMatrix(numbers.map_blocks(moved, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
+        return type(self)(numbers.map_blocks(moved, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
 
     def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
         """What `work` makes of every block with a share."""
@@ -234,19 +234,16 @@ class _Block:
         """The block, aligned."""
         if sp.issparse(self.block):
             stored = self.block
-            stored.data, stored.indices, stored.indptr = map(_aligned, (stored.data, stored.indices, stored.indptr))
+            arrays = (stored.data, stored.indices, stored.indptr)
+            stored.data, stored.indices, stored.indptr = (np.require(part, requirements="A") for part in arrays)
         else:
-            self.block = _aligned(self.block)
+            self.block = np.require(self.block, requirements="A")
         return self.block
 
     def __sizeof__(self) -> int:
         """What Dask counts as its memory."""
         parts = (self.block.data, self.block.indices) if sp.issparse(self.block) else (self.block,)
         return int(sum(part.nbytes for part in parts))
-
-
-def _aligned(array: Array) -> Array:
-    return array if array.flags.aligned else np.array(array, order="K", copy=True)
 
 
 def _held(block: Block, dtype: np.dtype) -> _Block:

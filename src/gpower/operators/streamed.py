@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -184,7 +185,7 @@ class StreamedMatrix(BlockMatrix):
             return super().head(count)
         return self.block(slice(0, min(count, self.shape[0]))).head(count)
 
-    def shifted(self, shift: Array) -> StreamedMatrix:
+    def shifted(self, shift: Array) -> Self:
         """The same matrix less a constant per column."""
         other = copy(self)
         other.shift = shift if self.shift is None else self.shift + shift
