@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, package_of
 from gpower.extras import extra
 from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
 from gpower.operators.containers import BadEntry
@@ -51,7 +51,7 @@ class ClusterError(OSError):
 
 def is_dask(X: object) -> bool:
     """Whether X is a Dask array, without importing Dask."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks")
+    return package_of(X) == "dask" and hasattr(X, "chunks")
 
 
 def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes: int = BLOCK_BYTES) -> DaskArray:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, package_of
 from gpower.extras import extra
 from gpower.operators.parquet import parquet_source
 from gpower.operators.streamed import Source, StoreError, granted_memory
@@ -49,9 +49,6 @@ class StoredGroup(Protocol):
 class Backed(Protocol):
     """A CSR or CSC matrix of an AnnData that is on disk."""
 
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    format: str
     group: StoredGroup
 
 
@@ -79,8 +76,8 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
     if opener is None:
         return None
     held = X.group if opener is _from_backed else X  # what is in a file or folder
-    package, place = type(X).__module__.partition(".")[0], str(held.name or "").strip("/")
-    return replace(opener(X, f"the {package} matrix {place}".rstrip(), key), origin=_origin(held))
+    name = f"the {package_of(X)} matrix {str(held.name or '').strip('/')}".rstrip()
+    return replace(opener(X, name, key), origin=_origin(held))
 
 
 def _opener(X: object) -> Opener | None:
@@ -91,7 +88,7 @@ def _opener(X: object) -> Opener | None:
 
 def _origin(held: Any) -> str:
     """The file or folder that a zarr or HDF5 array is in; empty where it is in neither."""
-    if type(held).__module__.startswith("h5py"):
+    if package_of(held) == "h5py":
         return str(held.file.filename)
     return str(getattr(held.store, "root", getattr(held.store, "path", "")))
 
@@ -212,12 +209,7 @@ def _warn_of_missing(X: Any, name: str) -> None:
 
 
 def _from_backed(X: Backed, name: str, key: str | None = None) -> Source:
-    shape, dtype = _matrix_form(name, X.shape, X.dtype)
-    return compressed_source(_compressed(X.group), shape, X.format == "csc", name, dtype)
-
-
-def _compressed(group: StoredGroup) -> Sequence[StoredArray]:
-    return [group[part] for part in COMPRESSED]
+    return _compressed_group(X.group, name)
 
 
 def compressed_source(
@@ -285,12 +277,13 @@ def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...] | N
 
 
 def _compressed_group(group: StoredGroup, name: str) -> Source:
-    encoding = group.attrs.get("encoding-type", "csr_matrix")
+    encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", "csr"))
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
     form, dtype = _matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
-    return compressed_source(_compressed(group), form, encoding.startswith("csc"), name, dtype)
+    arrays = [group[part] for part in COMPRESSED]
+    return compressed_source(arrays, form, encoding.startswith("csc"), name, dtype)
 
 
 Opener = Callable[[Any, str, str | None], Source]

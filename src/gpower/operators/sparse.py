@@ -107,10 +107,8 @@ class Sparse(InMemory):
 
     def places(self, marked: Array) -> tuple[Array, Array]:
         """Rows and columns of marked entries."""
-        stored = np.flatnonzero(marked)
-        major = np.searchsorted(self.A.indptr, stored, side="right") - 1
-        minor = self.A.indices[stored]
-        return (minor, major) if self.A.format == "csc" else (major, minor)
+        stored = self.A.tocoo(copy=False)
+        return stored.row[marked], stored.col[marked]
 
     def head(self, count: int) -> Array:
         """The first rows."""
