@@ -217,9 +217,9 @@ class InMemory(Container):
     def places(self, marked: Array) -> tuple[Array, Array]:
         """Rows and columns of those of the values that are marked, on the host."""
 
-    @abstractmethod
     def head(self, count: int) -> Array:
         """The first rows, dense."""
+        return type(self)(self.A[:count]).dense()
 
     def first_bad(self, allow_nan: bool = False, *, by_row: bool = True) -> tuple[int, int] | None:
         """Row and column of the first entry that is not finite."""

@@ -109,10 +109,6 @@ class Dense(InMemory, SummedOnce):
         rows, columns = np.nonzero(marked)
         return to_host(rows), to_host(columns)
 
-    def head(self, count: int) -> Array:
-        """The first rows."""
-        return self.A[:count]
-
     def project(self, loadings: Array, mean: Array) -> Array:
         """The variables in use, centred a block of samples at a time."""
         used = np.flatnonzero(np.any(loadings, axis=1))

@@ -110,10 +110,6 @@ class Sparse(InMemory):
         stored = self.A.tocoo(copy=False)
         return stored.row[marked], stored.col[marked]
 
-    def head(self, count: int) -> Array:
-        """The first rows."""
-        return np.asarray(self.A[:count].toarray())
-
     def sums(self, weight: Array | None) -> Array:
         """In float64: repeated values make sums in float32 drift."""
         sums = np.zeros(self.shape[1])
