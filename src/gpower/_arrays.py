@@ -26,6 +26,11 @@ def is_device(x: object) -> bool:
     return not isinstance(x, np.ndarray) and hasattr(x, "__array_function__") and hasattr(x, "get")
 
 
+def package_of(x: object) -> str:
+    """The package that the class of x is from, which need not be imported to know it."""
+    return type(x).__module__.partition(".")[0]
+
+
 def to_host(x: Any) -> Array:
     """A small array as NumPy's own."""
     return np.asarray(x.get()) if is_device(x) else np.asarray(x)

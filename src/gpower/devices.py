@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpower._arrays import Array, beside, is_device, to_host
+from gpower._arrays import Array, beside, is_device, package_of, to_host
 
 #: An array of whatever library, or something that is none.
 Foreign: TypeAlias = Any
@@ -29,7 +29,7 @@ def taken(X: Foreign) -> Foreign:
     """The same numbers, in the same memory, as a NumPy array or as one of CuPy on its device."""
     if not is_foreign(X) or is_device(X):
         return X
-    if _package(X) == "torch":
+    if package_of(X) == "torch":
         X = X.detach()
         return _cupy().from_dlpack(X) if X.is_cuda else X.numpy()
     return np.from_dlpack(X)
@@ -37,7 +37,7 @@ def taken(X: Foreign) -> Foreign:
 
 def back_to(X: Foreign) -> Back:
     """What turns a NumPy or CuPy array into one of the kind of X."""
-    if _package(X) == "torch":
+    if package_of(X) == "torch":
         torch = import_module("torch")
         return lambda array: torch.from_dlpack(array) if is_device(array) else torch.from_numpy(np.asarray(array))
     if hasattr(X, "__array_namespace__") and is_foreign(X) and not is_device(X):
@@ -62,17 +62,12 @@ def to_device(X: Foreign, device: str) -> Array:
 
 def on_host(X: Foreign) -> Array:
     """A copy of the numbers on the host, whatever the kind of array; not for the data matrix."""
-    native = taken(X)
-    return to_host(native) if is_device(native) else np.asarray(native)
+    return to_host(taken(X))
 
 
 def beside_all(X: Foreign, *arrays: Foreign) -> Foreign:
     """The arrays where X is: on its device, or on the host."""
     return tuple(beside(X, array) if is_device(X) else on_host(array) for array in arrays)
-
-
-def _package(X: object) -> str:
-    return type(X).__module__.partition(".")[0]
 
 
 def _cupy() -> ModuleType:

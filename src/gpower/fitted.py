@@ -15,10 +15,9 @@ from gpower._arrays import Array, is_device, to_host
 from gpower.devices import back_to, beside_all, is_foreign, on_host, taken
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
-from gpower.metrics import adjusted_variances, captured_variance, score_gram
+from gpower.metrics import adjusted_variances, captured_variance, project, score_gram, share_inside
 from gpower.persistence import jsonable, read_model, write_model
 from gpower.preparation import Prepared, read
-from gpower.projection import project, share_inside
 
 
 class PerAscent(np.ndarray):

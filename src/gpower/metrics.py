@@ -1,4 +1,4 @@
-"""How much variance loadings explain, and how sparse they are.
+"""Samples seen through loadings, how much of their variance those explain, and how sparse they are.
 
 Components of sparse loadings are correlated, so their variances do not add up. The adjusted variance
 [Zou, Hastie and Tibshirani 2006] counts of each component only the part that the earlier ones leave: the
@@ -10,18 +10,45 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpower._arrays import Array, to_host
-from gpower.operators.base import Operator
+from gpower._arrays import Array, is_device, to_host
+from gpower.operators import Operator, Table, container_of
+
+
+def project(X: Table, Z: Array, mean: Array, scale: Array) -> Array:
+    """Scores (X − mean)/scale @ Z, dense or sparse X, reading only the variables in use.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or container of shape (n_samples, n_features)
+    Z : ndarray of shape (n_features, m)
+    mean, scale : ndarray of shape (n_features,)
+    """
+    return container_of(X).project((Z / scale[:, None]).astype(X.dtype), mean.astype(X.dtype))
+
+
+def total_variance(X: Table, mean: Array, scale: Array) -> float:
+    """‖(X − mean)/scale‖², entry by entry."""
+    return float(np.sum((container_of(X).deviation_norms(mean) / scale) ** 2))
+
+
+def share_inside(X: Table, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
+    """Share of the variance of X about `mean` inside the span of Z, between 0 and 1."""
+    total = total_variance(X, mean, scale) if total is None else total
+    return captured_variance(_products(project(X, Z, mean, scale)), Z) / total if total > 0 else 0.0
 
 
 def score_gram(operator: Operator, Z: Array) -> Array:
     """(A Z)ᵀ(A Z), (m, m) in float64."""
     Y = operator.combine(Z.astype(operator.dtype))
-    C = np.zeros((0, Z.shape[1])) if operator.has_samples else operator.correlate(Y)
-    if not operator.has_samples:
-        return np.asarray(operator.inner(Y, Y, C), np.float64)
-    Y = Y.astype(np.float64)
-    return to_host(Y.T @ Y)
+    if operator.has_samples:
+        return _products(Y)
+    return np.asarray(operator.inner(Y, Y, operator.correlate(Y)), np.float64)
+
+
+def _products(scores: Array) -> Array:
+    """Sums of squares and products of scores, in float64."""
+    scores = scores.astype(np.float64) if is_device(scores) else np.asarray(scores, np.float64)
+    return to_host(scores.T @ scores)
 
 
 def adjusted_variances(gram: Array, dependent: float = 1e-12, *, in_order: bool = False) -> Array:
@@ -84,8 +111,7 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
     >>> adjusted_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 0.0]]))
     array([2., 0.])
     """
-    Y = np.asarray(X @ Z, np.float64)
-    return adjusted_variances(Y.T @ Y)
+    return adjusted_variances(_products(X @ Z))
 
 
 def cumulative_variance(X: Array, Z: Array) -> Array:
@@ -123,30 +149,3 @@ def sparsity(Z: Array) -> float:
     0.75
     """
     return float(np.mean(np.asarray(Z) == 0))
-
-
-def support_recovery(Z: Array, truth: Array) -> float:
-    """Share of the true support of each unit that Z finds, averaged over units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> support_recovery(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]]))
-    0.5
-    """
-    found, true = np.asarray(Z) != 0, np.asarray(truth) != 0
-    return float(np.mean(np.sum(found & true, axis=0) / np.maximum(np.sum(true, axis=0), 1)))
-
-
-def subspace_angle(Z: Array, W: Array) -> float:
-    """Largest principal angle between the spans of Z and W, in radians.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(subspace_angle(np.eye(3)[:, :1], np.eye(3)[:, 1:2]), 4)
-    1.5708
-    """
-    from scipy.linalg import subspace_angles
-
-    return float(subspace_angles(np.asarray(Z), np.asarray(W))[0])

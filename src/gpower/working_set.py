@@ -92,7 +92,7 @@ class Rounds(FeasibleSet):
         problem, (p, n) = self.problem, self.problem.operator.shape
         W = working_set(problem.penalty, x.C, g)
         share = DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE
-        if W.size > min(share * n, max(LEAST, problem.operator.widest_gram)):
+        if W.size > min(share * n, max(LEAST, problem.operator.container.widest_gram)):
             end = self._ascend(problem.penalty, self.whole, self.whole.argmax_linear(g))
             return self._settled(end.point, end, np.arange(n))
         restriction = problem.operator.restrict(W)

@@ -54,6 +54,17 @@ def adata_file(path, A, form="h5ad"):
     return path
 
 
+def early_anndata(path, A):
+    """A sparse matrix as anndata wrote it before 0.7, under other names."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs["h5sparse_format"], group.attrs["h5sparse_shape"] = A.format, A.shape
+        for part in ("data", "indices", "indptr"):
+            group.create_dataset(part, data=getattr(A, part))
+    return path
+
+
 def parquet(path, A, rows_of_group=170, **options):
     pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(A, columns=NAMES, **options)
@@ -83,6 +94,8 @@ STORES = {
     "h5ad, CSR": lambda at, A: adata_file(at / "x.h5ad", sp.csr_matrix(A)),
     "h5ad, CSC": lambda at, A: adata_file(at / "x.h5ad", sp.csc_matrix(A)),
     "AnnData zarr, CSR": lambda at, A: adata_file(at / "x.zarr", sp.csr_matrix(A), "zarr"),
+    "early h5ad, CSR": lambda at, A: early_anndata(at / "x.h5ad", sp.csr_matrix(A)),
+    "early h5ad, CSC": lambda at, A: early_anndata(at / "x.h5ad", sp.csc_matrix(A)),
     "Parquet": lambda at, A: parquet(at / "x.parquet", A),
     "Parquet, one group": lambda at, A: parquet(at / "x.parquet", A, 10**6),
 }
@@ -393,7 +406,7 @@ def test_what_is_a_store(tmp_path, monkeypatch):
     assert [is_store(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [True, True, True, False]
     assert not is_store(small)
     assert is_store(small, "1MB")
-    monkeypatch.setattr("gpower.operators.sources.free_memory", lambda: 4 * small.stat().st_size - 8)
+    monkeypatch.setattr("gpower.operators.streamed.free_memory", lambda: 4 * small.stat().st_size - 8)
     assert is_store(small)
 
 

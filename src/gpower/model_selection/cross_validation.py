@@ -20,12 +20,12 @@ from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.fitted import SparsePCAEstimator
 from gpower.leading import leading_components
+from gpower.metrics import share_inside, total_variance
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.operators import Operator
 from gpower.parameters import is_a, one_of, random_source, recipe_from
 from gpower.penalties import Penalty
 from gpower.preparation import Input, read
-from gpower.projection import share_inside, total_variance
 
 
 @dataclass(eq=False, repr=False)

@@ -10,28 +10,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array, is_device
-from gpower.operators.base import ClosedCounter, Operator, PassCounter, Restriction
-from gpower.operators.blocks import BlockMatrix
+from gpower.operators.base import ClosedCounter, Operator, PassCounter
 from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import DataMatrix, scaled
-from gpower.operators.dense import Dense
 from gpower.operators.device import Device
 from gpower.operators.distributed import DaskMatrix, is_dask
 from gpower.operators.moments import Moments, centred_gram, column_moments
 from gpower.operators.sources import open_source
-from gpower.operators.sparse import Sparse
+from gpower.operators.sparse import in_memory
 from gpower.operators.streamed import StreamedMatrix
 
 __all__ = [
-    "BlockMatrix",
     "Container",
     "Covariance",
     "DataMatrix",
     "Moments",
     "Operator",
-    "PassCounter",
-    "Restriction",
     "as_operator",
     "container_of",
     "recognised",
@@ -43,29 +38,23 @@ Table: TypeAlias = Any
 #: X as a container, given the bytes that may be taken for it (None: a share of what is free); None where it is no such.
 Recogniser = Callable[[object, float | None], Container | None]
 
-_RECOGNISERS: list[Recogniser] = []
+
+def _from_store(X: object, memory_limit: float | None) -> Container | None:
+    source = open_source(X, memory_limit=memory_limit)
+    return None if source is None else StreamedMatrix(source, memory_limit)
+
+
+_RECOGNISERS: list[Recogniser] = [
+    lambda X, memory_limit: X if isinstance(X, Container) else None,
+    lambda X, memory_limit: DaskMatrix(X, memory_limit) if is_dask(X) else None,
+    _from_store,
+]
 
 
 def register(recogniser: Recogniser) -> Recogniser:
     """Let a kind of data be fitted: a function that turns X into its container, or gives None for any other X."""
     _RECOGNISERS.append(recogniser)
     return recogniser
-
-
-@register
-def _as_it_is(X: object, memory_limit: float | None) -> Container | None:
-    return X if isinstance(X, Container) else None
-
-
-@register
-def _from_dask(X: object, memory_limit: float | None) -> Container | None:
-    return DaskMatrix(X, memory_limit) if is_dask(X) else None
-
-
-@register
-def _from_store(X: object, memory_limit: float | None) -> Container | None:
-    source = open_source(X, memory_limit=memory_limit)
-    return None if source is None else StreamedMatrix(source, memory_limit)
 
 
 def recognised(X: object, memory_limit: float | None = None) -> Container | None:
@@ -76,11 +65,9 @@ def recognised(X: object, memory_limit: float | None = None) -> Container | None
 
 def container_of(X: Table) -> Container:
     """X as a container: an array, one on a device, a CSR or CSC matrix, or whatever is registered."""
-    if isinstance(X, np.ndarray):
-        return Dense(X)
-    if sp.issparse(X):
-        return Sparse(X)
-    return Device(X) if is_device(X) else recognised(X) or Dense(np.asarray(X))
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        return in_memory(X)
+    return Device(X) if is_device(X) else recognised(X) or in_memory(np.asarray(X))
 
 
 def as_operator(

@@ -128,11 +128,6 @@ class Operator(ABC):
         return self.container.widest_take
 
     @property
-    def widest_gram(self) -> int:
-        """Number of columns whose Gram matrix still takes little room beside the matrix."""
-        return self.container.widest_gram
-
-    @property
     def passes(self) -> float:
         """Reads of the matrix so far."""
         return self.counter.total
@@ -221,10 +216,6 @@ class Wrapper(Operator):
     """An operator made of another, `base`, of which all is true that it says of itself."""
 
     base: Operator
-
-    def in_double(self) -> Operator:
-        """The same in float64."""
-        raise NotImplementedError
 
     @property
     def container(self) -> Container:

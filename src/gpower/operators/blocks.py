@@ -109,11 +109,11 @@ class BlockMatrix(SummedOnce):
 
     def times(self, T: Array) -> Array:
         """X T."""
-        return self._product(times, T, 1)
+        return self._product(lambda block, T: block.times(T), T, 1)
 
     def transposed_times(self, Y: Array) -> Array:
         """XᵀY."""
-        return self._product(transposed_times, Y, 0)
+        return self._product(lambda block, Y: block.transposed_times(Y), Y, 0)
 
     def _product(self, work: Work[Array], Y: Array, summed: int) -> Array:
         """A product that sums over rows (0) or columns (1): each block's share of the sum, or of the answer."""
@@ -128,18 +128,19 @@ class BlockMatrix(SummedOnce):
             none = np.zeros((self.shape[0], 0), self.dtype)
             return in_memory(sp.csc_array(none) if self.is_sparse else none)
         if self.axis == 0:
-            return self._joined(self.pieces(some_columns, self.shares(idx)), 0)
+            return self._joined(self.shares(idx))
         owner = np.searchsorted(self.edges, idx, side="right") - 1
         order = np.argsort(owner, kind="stable")
         held = np.split(idx[order], np.searchsorted(owner[order], np.arange(1, self.n_blocks)))
         shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
-        return self._joined(self.pieces(some_columns, shares), 1).part(np.argsort(order))
+        return self._joined(shares).part(np.argsort(order))
 
-    def _joined(self, parts: Sequence[Block], axis: int) -> InMemory:
-        """Parts of columns, or columns beside each other."""
+    def _joined(self, shares: Sequence[Share]) -> InMemory:
+        """Some columns of every block, one beside or below the other."""
+        parts = self.pieces(lambda block, idx: block.part(idx).A, shares)
         if self.is_sparse:
-            return in_memory((sp.hstack if axis else sp.vstack)(parts, format="csc"))
-        return Dense(np.concatenate(parts, axis=axis))
+            return in_memory((sp.hstack if self.axis else sp.vstack)(parts, format="csc"))
+        return Dense(np.concatenate(parts, axis=self.axis))
 
     def dense(self) -> Array:
         """All of it in memory."""
@@ -153,27 +154,29 @@ class BlockMatrix(SummedOnce):
         """A sum over blocks of rows: as few numbers travel as the answer has."""
         if self.axis == 1:
             return self.part(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
-        return self.total(gram, [(mean, w, idx) for w in self._weights(weight)])
+        shares = [(mean, w, idx) for w in self._weights(weight)]
+        return self.total(lambda block, mean, w, idx: block.gram(mean, w, idx), shares)
 
     def _weights(self, weight: Array | None) -> list[Array | None]:
-        """The weights of the samples of every block."""
-        return [None if weight is None else weight[part] if self.axis == 0 else weight for part in self.slices()]
+        """The weights of the samples of every block of rows."""
+        return [None if weight is None else weight[part] for part in self.slices()]
 
     def moments(self, weight: Array | None, total: float) -> tuple[Array, Array, float]:
         """Of whole columns each block by itself."""
         if self.axis == 0:
             return super().moments(weight, total)
-        mean, deviation = np.concatenate(self.pieces(moments, self.shares(weight, total)), axis=1)
+        parts = self.pieces(lambda block, weight, total: block.moments(weight, total)[:2], self.shares(weight, total))
+        mean, deviation = np.concatenate(parts, axis=1)
         return mean, deviation, 1.0
 
     def sums_about(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
         """Block by block."""
         if self.axis == 0:
-            sums = self.total(sums_about, [(shift, w) for w in self._weights(weight)])
+            sums, squares = self.total(_sums_about, [(shift, w) for w in self._weights(weight)])
         else:
-            parts = self.pieces(sums_about, [(shift[part], weight) for part in self.slices()])
-            sums = np.concatenate(parts, axis=1)
-        return sums[0], sums[1]
+            parts = self.pieces(_sums_about, [(shift[part], weight) for part in self.slices()])
+            sums, squares = np.concatenate(parts, axis=1)
+        return sums, squares
 
     def typical(self, weight: Array | None) -> Array:
         """The median of the first samples of some weight."""
@@ -188,10 +191,10 @@ class BlockMatrix(SummedOnce):
 
     def head(self, count: int) -> Array:
         """The first rows, dense."""
-        if self.axis == 1:
-            return np.concatenate(self.pieces(first_rows, self.shares(count)), axis=1)
-        shares = [(count - part.start,) if part.start < count else None for part in self.slices()]
-        return np.concatenate(self.pieces(first_rows, shares))
+        shares = self.shares(count)
+        if self.axis == 0:
+            shares = [(count - part.start,) if part.start < count else None for part in self.slices()]
+        return np.concatenate(self.pieces(lambda block, count: block.head(count), shares), axis=self.axis)
 
     def bad_entry(self, suspected: bool, allow_nan: bool) -> BadEntry | None:
         """The first by row within the first block that has one."""
@@ -211,7 +214,7 @@ class BlockMatrix(SummedOnce):
         """Blocks of rows are looked through for holes in the same read."""
         if self.axis == 1:
             return super().project(loadings, mean)
-        found = self.pieces(projected_and_checked, self.shares(loadings, mean))
+        found = self.pieces(_projected_and_checked, self.shares(loadings, mean))
         bad = self._first_bad([place for _, place in found])
         if bad is not None:
             raise bad.error(bad.column)
@@ -226,42 +229,12 @@ def as_block(block: Block, dtype: np.dtype) -> Block:
     return canonical(stored.astype(dtype, copy=False))
 
 
-def times(block: InMemory, T: Array) -> Array:
-    """block @ T."""
-    return block.times(T)
-
-
-def transposed_times(block: InMemory, Y: Array) -> Array:
-    """blockᵀ @ Y."""
-    return block.transposed_times(Y)
-
-
-def some_columns(block: InMemory, idx: Array) -> Block:
-    """Some columns of a block."""
-    return block.part(idx).A
-
-
-def first_rows(block: InMemory, count: int) -> Array:
-    """The first rows of a block, dense."""
-    return block.head(count)
-
-
-def gram(block: InMemory, mean: Array | None, weight: Array | None, idx: Array | None) -> Array:
-    """(B − mean)ᵀ diag(w) (B − mean) of one block of rows, or of some of its columns."""
-    return block.gram(mean, weight, idx)
-
-
-def moments(block: InMemory, weight: Array | None, total: float) -> Array:
-    """Means and norms of the deviations from them of a block of whole columns, (2, n)."""
-    return np.stack(block.moments(weight, total)[:2])
-
-
-def sums_about(block: InMemory, shift: Array, weight: Array | None) -> Array:
+def _sums_about(block: InMemory, shift: Array, weight: Array | None) -> Array:
     """Sums of x − shift and of its squares over the rows of one block, (2, n)."""
     return np.stack(block.sums_about(shift, weight))
 
 
-def projected_and_checked(block: InMemory, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
+def _projected_and_checked(block: InMemory, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
     """Scores of a block, and where it holds the first value that is not finite."""
     with np.errstate(all="ignore"):
         return block.project(loadings, mean), block.first_bad()

@@ -8,12 +8,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from gpower.operators.sources import COMPRESSED, compressed_source, npy_array, npy_source, open_source
+from gpower.operators.sparse import Block
 from gpower.operators.streamed import MOST_BYTES, Source, StoreError, read_block
 
 __all__ = ["cached"]
@@ -62,15 +64,11 @@ def cached(X: object, folder: str | os.PathLike[str], key: str | None = None) ->
         raise StoreError(f"A {type(X).__name__} is no store on disk, so there is nothing to decode; fit it as it is.")
     if source.decoded:
         return source
-    kept = Path(folder) / f"{_stem(source)}-{_fingerprint(source)[:20]}"
+    stem = Path(source.origin).name.replace(".", "-") or "matrix"  # a person recognises the store by it
+    kept = Path(folder) / f"{stem}-{_fingerprint(source)[:20]}"
     if not kept.exists():
         _write(source, kept)
     return replace(_open(source, kept), names=source.names)
-
-
-def _stem(source: Source) -> str:
-    """A name that a person recognises the store by."""
-    return Path(source.origin).name.replace(".", "-") or "matrix"
 
 
 def _fingerprint(source: Source) -> str:
@@ -81,7 +79,7 @@ def _fingerprint(source: Source) -> str:
     for lo, hi in ((0, min(SAMPLED, lines)), (max(0, lines - SAMPLED), lines)):
         block = read_block(source, lo, hi)
         for part in (block.data, block.indices, block.indptr) if source.sparse else (block,):
-            digest.update(np.ascontiguousarray(part).tobytes())
+            digest.update(part.tobytes())
     return digest.hexdigest()
 
 
@@ -98,7 +96,8 @@ def _stamp(origin: str) -> tuple[str, int, int]:
 def _write(source: Source, kept: Path) -> None:
     """Decode a source into a folder that gets its name once it is whole."""
     kept.parent.mkdir(parents=True, exist_ok=True)
-    needed = _size(source)
+    size = source.works_in.itemsize
+    needed = source.nnz * (size + 8) if source.sparse else source.shape[0] * source.shape[1] * size
     free = shutil.disk_usage(kept.parent).free
     if needed > free:
         raise StoreError(
@@ -116,17 +115,9 @@ def _write(source: Source, kept: Path) -> None:
             raise
 
 
-def _size(source: Source) -> float:
-    size = source.works_in.itemsize
-    return source.nnz * (size + 8) if source.sparse else source.shape[0] * source.shape[1] * size
-
-
-def _blocks(source: Source) -> Iterator[Any]:
+def _blocks(source: Source) -> Iterator[Block]:
     """The blocks of a source, one after the other."""
-    lines = source.shape[source.axis]
-    step = max(1, int(MOST_BYTES / source.bytes_per_line) // source.grain) * source.grain
-    for lo in range(0, lines, step):
-        yield read_block(source, lo, min(lo + step, lines))
+    return (read_block(source, lo, hi) for lo, hi in pairwise(source.edges(MOST_BYTES)))
 
 
 def _write_dense(source: Source, folder: Path) -> None:
@@ -163,5 +154,5 @@ def _open(source: Source, kept: Path) -> Source:
     """What was written, as a source."""
     if not source.sparse:
         return npy_source(kept / "X.npy")
-    parts = {part: npy_array(kept / f"{part}.npy", mapped=True) for part in COMPRESSED}
-    return compressed_source(parts, source.shape, bool(source.axis), str(kept), source.works_in)
+    arrays = [npy_array(kept / f"{part}.npy", mapped=True) for part in COMPRESSED]
+    return compressed_source(arrays, source.shape, bool(source.axis), str(kept), source.works_in)

@@ -179,7 +179,7 @@ class Container(ABC):
         return np.sqrt(self.squares_about(mean, weight))
 
     @abstractmethod
-    def shifted(self, shift: Array) -> Container:
+    def shifted(self, shift: Array) -> Self:
         """The matrix less a constant per column."""
 
     @abstractmethod
@@ -214,16 +214,12 @@ class InMemory(Container):
         """The numbers that are stored."""
 
     @abstractmethod
-    def shifted(self, shift: Array) -> InMemory:
-        """A copy less a constant per column."""
-
-    @abstractmethod
     def places(self, marked: Array) -> tuple[Array, Array]:
         """Rows and columns of those of the values that are marked, on the host."""
 
-    @abstractmethod
     def head(self, count: int) -> Array:
         """The first rows, dense."""
+        return type(self)(self.A[:count]).dense()
 
     def first_bad(self, allow_nan: bool = False, *, by_row: bool = True) -> tuple[int, int] | None:
         """Row and column of the first entry that is not finite."""

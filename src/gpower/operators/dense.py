@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Self
 
 import numpy as np
 
@@ -20,8 +21,6 @@ ROWS_IN_SINGLE = 1 << 10
 GRAM_ROWS = 256
 #: Share of the columns up to which they are gathered to be looked at again.
 FEW_COLUMNS = 1 / 8
-#: Samples that are centred at once when they are projected.
-PROJECTED_ROWS = 1024
 
 
 def product(A: Array, Y: Array) -> Array:
@@ -32,9 +31,10 @@ def product(A: Array, Y: Array) -> Array:
 class Dense(InMemory, SummedOnce):
     """An array, in C or Fortran order."""
 
-    #: The product in working precision, and entries that are doubled at once for one in double.
+    #: The product in working precision, entries doubled at once for one in double, samples projected at once.
     multiply = staticmethod(product)
     doubled_at_once = 1 << 18
+    projected_at_once = 1 << 10
 
     @property
     def is_tall(self) -> bool:
@@ -73,11 +73,11 @@ class Dense(InMemory, SummedOnce):
         """Itself, by column."""
         return np.asfortranarray(self.A)
 
-    def held(self, A: Array) -> Dense:
+    def held(self, A: Array) -> Self:
         """A container of the same kind."""
         return type(self)(A, self.in_double)
 
-    def shifted(self, shift: Array) -> Dense:
+    def shifted(self, shift: Array) -> Self:
         """A copy."""
         return self.held(self.A - shift.astype(self.dtype))
 
@@ -109,16 +109,12 @@ class Dense(InMemory, SummedOnce):
         rows, columns = np.nonzero(marked)
         return to_host(rows), to_host(columns)
 
-    def head(self, count: int) -> Array:
-        """The first rows."""
-        return self.A[:count]
-
     def project(self, loadings: Array, mean: Array) -> Array:
         """The variables in use, centred a block of samples at a time."""
         used = np.flatnonzero(np.any(loadings, axis=1))
-        scores = np.empty((self.shape[0], loadings.shape[1]), self.dtype)
-        for start in range(0, self.shape[0], PROJECTED_ROWS):
-            rows = slice(start, start + PROJECTED_ROWS)
+        scores = np.zeros_like(self.A, order="C", shape=(self.shape[0], loadings.shape[1]))
+        for start in range(0, self.shape[0], self.projected_at_once):
+            rows = slice(start, start + self.projected_at_once)
             scores[rows] = (self.A[rows][:, used] - mean[used]) @ loadings[used]
         return scores
 

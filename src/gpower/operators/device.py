@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpower._arrays import Array, beside
@@ -29,6 +31,7 @@ class Device(Dense):
 
     multiply = staticmethod(product)
     doubled_at_once = 1 << 26
+    projected_at_once = 1 << 20
     is_remote = True
     whereabouts = "on a device"
 
@@ -53,32 +56,23 @@ class Device(Dense):
         """Yᵀq."""
         return self.held(Y).transposed_times(q[:, None])[:, 0]
 
-    def _weighted_rows(self, weight: Array | None) -> list[tuple[Array, Array]]:
-        """Weights and rows, as many at a time as take little of a device's memory and keep their digits."""
-        w = np.ones_like(self.A, shape=self.shape[:1]) if weight is None else self.own(weight.astype(self.dtype))
-        step = max(1, min(DEVICE_BLOCK // self.shape[1], ROWS_IN_SINGLE))
-        return [(w[i : i + step], self.A[i : i + step]) for i in range(0, self.shape[0], step)]
-
     def sums(self, weight: Array | None) -> Array:
         """By products with a vector, which read at full speed."""
-        sums = np.zeros_like(self.A, dtype=np.float64, shape=self.shape[1:])
-        for w, rows in self._weighted_rows(weight):
-            sums += w @ rows
-        return sums
+        return self._summed(lambda rows: rows, weight)
 
     def squares_about(self, shift: Array, weight: Array | None) -> Array:
         """A few rows at a time."""
-        squares = np.zeros_like(self.A, dtype=np.float64, shape=self.shape[1:])
-        for w, rows in self._weighted_rows(weight):
-            D = rows - shift.astype(self.dtype)
-            D *= D
-            squares += w @ D
-        return squares
+        shift = shift.astype(self.dtype)
+        return self._summed(lambda rows: np.square(rows - shift), weight)
+
+    def _summed(self, entries: Callable[[Array], Array], weight: Array | None) -> Array:
+        """Weighted sums over rows, as many at a time as take little of a device's memory and keep their digits."""
+        w = np.ones_like(self.A, shape=self.shape[:1]) if weight is None else self.own(weight.astype(self.dtype))
+        step = max(1, min(DEVICE_BLOCK // self.shape[1], ROWS_IN_SINGLE))
+        sums = np.zeros_like(self.A, dtype=np.float64, shape=self.shape[1:])
+        for i in range(0, self.shape[0], step):
+            sums += w[i : i + step] @ entries(self.A[i : i + step])
+        return sums
 
     moments = Container.moments
     sums_about = Container.sums_about
-
-    def project(self, loadings: Array, mean: Array) -> Array:
-        """The variables in use."""
-        used = np.flatnonzero(np.any(loadings, axis=1))
-        return (self.A[:, used] - mean[used]) @ loadings[used]

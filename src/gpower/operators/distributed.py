@@ -12,19 +12,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, package_of
+from gpower.extras import extra
 from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
 from gpower.operators.containers import BadEntry
 from gpower.operators.sources import open_source
 from gpower.operators.sparse import Block, in_memory
-from gpower.operators.streamed import MEMORY_SHARE, Source, StoreError, free_memory, read_block
+from gpower.operators.streamed import Source, StoreError, granted_memory, read_block, working_type
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -49,7 +51,7 @@ class ClusterError(OSError):
 
 def is_dask(X: object) -> bool:
     """Whether X is a Dask array, without importing Dask."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks")
+    return package_of(X) == "dask" and hasattr(X, "chunks")
 
 
 def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes: int = BLOCK_BYTES) -> DaskArray:
@@ -64,23 +66,16 @@ def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes
     block_bytes : int
         Size of a block in memory, roughly.
     """
-    try:
-        import dask.array as da
-    except ImportError:
-        raise ImportError('A store on a cluster needs dask: pip install "gpower[dask]".') from None
+    da = extra("dask.array", "dask", "A store on a cluster needs")
     source = open_source(path, key)
     if source is None:
         raise StoreError(f"{path}: this is no store on disk.")
-    lines, length = source.shape[source.axis], source.shape[1 - source.axis]
-    step = max(1, int(block_bytes / source.bytes_per_line) // source.grain) * source.grain
     dtype = source.works_in
     meta = sp.csr_matrix((0, 0), dtype=dtype) if source.sparse else np.empty((0, 0), dtype)
     parts = []
-    for lo in range(0, lines, step):
-        hi = min(lo + step, lines)
-        shape = (hi - lo, length) if source.axis == 0 else (length, hi - lo)
+    for lo, hi in pairwise(source.edges(block_bytes)):
         block = _delayed(_read)(os.fspath(path), key, lo, hi)
-        parts.append(da.from_delayed(block, shape, dtype=dtype, meta=meta))
+        parts.append(da.from_delayed(block, source.block_shape(lo, hi), dtype=dtype, meta=meta))
     return da.concatenate(parts, axis=source.axis)
 
 
@@ -109,15 +104,15 @@ class DaskMatrix(BlockMatrix):
     """
 
     def __init__(self, X: DaskArray, memory_limit: float | None = None) -> None:
-        X = _checked(X)
-        self.array = X
+        self.array = X = _checked(X)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.axis = 1 if X.numblocks[1] > 1 else 0
         self.edges = np.concatenate([[0], np.cumsum(X.chunks[self.axis])]).astype(int)
         self.is_sparse = sp.issparse(X._meta)
-        self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-        self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
+        self.dtype = working_type(X.dtype)
+        self.memory_limit = granted_memory() if memory_limit is None else memory_limit
         self.client = _client()
+        self.address = "" if self.client is None else self.client.scheduler.address
 
     @property
     def checked_later(self) -> bool:
@@ -152,24 +147,27 @@ class DaskMatrix(BlockMatrix):
                 stacklevel=2,
             )
 
-    def shifted(self, shift: Array) -> DaskMatrix:
+    def shifted(self, shift: Array) -> Self:
         """The same matrix less a constant per column."""
         numbers = self.array.astype(self.dtype)
         if not self.is_sparse:
-            return DaskMatrix(numbers - shift.astype(self.dtype), self.memory_limit)
+            return type(self)(numbers - shift.astype(self.dtype), self.memory_limit)
         cut = [shift if self.axis == 0 else shift[part] for part in self.slices()]
         place = self.axis  # of a block's number among the two of `block_id`
 
         def moved(block: Block, block_id: tuple[int, int] | None = None) -> Block:
             return in_memory(as_block(block, block.dtype)).shifted(cut[block_id[place]]).A if block_id else block
 
-        return DaskMatrix(numbers.map_blocks(moved, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
+        return type(self)(numbers.map_blocks(moved, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
 
     def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
         """What `work` makes of every block with a share."""
         wanted = [i for i, share in enumerate(shares) if share is not None]
         if self.client is None:
-            return list(_compute([_delayed(_piece)(self.blocks[i], work, shares[i]) for i in wanted]))
+            import dask
+
+            tasks = [_delayed(_piece)(self.blocks[i], work, shares[i]) for i in wanted]
+            return list(dask.compute(*tasks, scheduler="threads"))
         grouped = self._by_worker(_pieces, work, shares, wanted)
         results = {i: piece for group, found in grouped for i, piece in zip(group, found, strict=True)}
         return [results[i] for i in wanted]
@@ -180,17 +178,17 @@ class DaskMatrix(BlockMatrix):
         What rounding loses of each addition is kept and added at the end, so that the sum does not depend on which
         worker holds which block.
         """
-        wanted = [i for i, share in enumerate(shares) if share is not None]
         if self.client is None:
-            pieces = self.pieces(work, shares)
-            return np.sum(_added((piece, 0.0) for piece in pieces), axis=0)
-        found = self._by_worker(_sum, work, shares, wanted)
-        return np.sum(_added(result for _, result in found), axis=0)
+            return np.sum(_added((piece, 0.0) for piece in self.pieces(work, shares)), axis=0)
+        wanted = [i for i, share in enumerate(shares) if share is not None]
+        return np.sum(_added(found for _, found in self._by_worker(_sum, work, shares, wanted)), axis=0)
 
     def _by_worker(
         self, fused: Work[R], work: Work[object], shares: Sequence[Share], wanted: list[int]
     ) -> list[tuple[list[int], R]]:
         """One task per worker over the blocks that it holds, in the order of their first blocks."""
+        import dask
+
         tasks: list[Future] = []
         try:
             groups = self._owners(wanted)
@@ -198,25 +196,18 @@ class DaskMatrix(BlockMatrix):
                 blocks, own = [self.blocks[i] for i in group], [shares[i] for i in group]
                 # Better run where the blocks are than anywhere else, but run it must.
                 where = {"workers": [owner] if owner else None, "allow_other_workers": bool(owner)}
-                with _large_arguments():
+                # Dask warns of tasks with large arguments; ours are the vectors of a product, which must travel.
+                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                     tasks.append(self.client.submit(fused, blocks, work, own, **where, pure=False, retries=2))
             found = self.client.gather(tasks)
-        except BaseException as error:
-            self._cancel(tasks)  # nothing is left running on the cluster, Ctrl-C included
+        except BaseException as error:  # nothing is left running on the cluster, Ctrl-C included
+            with suppress(Exception):  # a lost cluster has nothing to stop
+                self.client.cancel([*tasks, *self.__dict__.pop("blocks", [])])
             if type(error).__name__ in _LOST:
-                raise ClusterError(f"The Dask cluster at {self._address()} is lost ({_told(error)}).") from error
+                told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+                raise ClusterError(f"The Dask cluster at {self.address} is lost ({told}).") from error
             raise
         return [(group, result) for (_, group), result in zip(groups, found, strict=True)]
-
-    def _cancel(self, tasks: list[Future]) -> None:
-        """Stop what is in flight, blocks that are still being read included; a lost cluster has nothing to stop."""
-        blocks = self.__dict__.pop("blocks", [])
-        with suppress(Exception):
-            self.client.cancel([*tasks, *blocks])
-
-    def _address(self) -> str:
-        scheduler = getattr(self.client, "scheduler", None)
-        return str(getattr(scheduler, "address", "an unknown address"))
 
     def _owners(self, wanted: list[int]) -> list[tuple[str | None, list[int]]]:
         """Workers with the blocks that each holds; blocks that are nowhere yet are spread over the workers."""
@@ -243,19 +234,16 @@ class _Block:
         """The block, aligned."""
         if sp.issparse(self.block):
             stored = self.block
-            stored.data, stored.indices, stored.indptr = map(_aligned, (stored.data, stored.indices, stored.indptr))
+            arrays = (stored.data, stored.indices, stored.indptr)
+            stored.data, stored.indices, stored.indptr = (np.require(part, requirements="A") for part in arrays)
         else:
-            self.block = _aligned(self.block)
+            self.block = np.require(self.block, requirements="A")
         return self.block
 
     def __sizeof__(self) -> int:
         """What Dask counts as its memory."""
         parts = (self.block.data, self.block.indices) if sp.issparse(self.block) else (self.block,)
         return int(sum(part.nbytes for part in parts))
-
-
-def _aligned(array: Array) -> Array:
-    return array if array.flags.aligned else np.array(array, order="K", copy=True)
 
 
 def _held(block: Block, dtype: np.dtype) -> _Block:
@@ -306,24 +294,6 @@ def _delayed(function: Work[object]) -> Delayed:
     return dask.delayed(function, pure=False)
 
 
-def _compute(tasks: list[Delayed]) -> Sequence[R]:
-    import dask
-
-    return dask.compute(*tasks, scheduler="threads")
-
-
-def _large_arguments() -> AbstractContextManager[None]:
-    """Dask warns of tasks with large arguments; ours are the vectors of a product, which must travel."""
-    import dask
-
-    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
-
-
-def _told(error: BaseException) -> str:
-    """What Dask says of a cluster that is gone, on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-
-
 def _client() -> Client:
     """The user's client; None if there is none."""
     try:
@@ -336,12 +306,9 @@ def _client() -> Client:
 
 def connect(address: str, timeout: float | None = None) -> Client:
     """A client of the cluster at an address, which later fits use; seconds to wait for an answer."""
+    distributed = extra("distributed", "dask", "A cluster needs dask and")
     try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError('A cluster needs dask and distributed: pip install "gpower[dask]".') from None
-    try:
-        return Client(address, timeout=TIMEOUT if timeout is None else timeout)
+        return distributed.Client(address, timeout=TIMEOUT if timeout is None else timeout)
     except OSError as error:
         raise OSError(f"No Dask scheduler answers at {address} ({error}).") from None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -15,10 +15,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
+from gpower._arrays import Array, package_of
 from gpower.extras import extra
 from gpower.operators.parquet import parquet_source
-from gpower.operators.streamed import MEMORY_SHARE, Source, StoreError, free_memory
+from gpower.operators.streamed import Source, StoreError, granted_memory
 
 #: Suffixes of stores that are always read in blocks, and of files that are where they are large.
 STORES, FILES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
@@ -36,17 +36,12 @@ class StoredArray(Protocol):
     def __getitem__(self, key: slice | tuple[slice, slice]) -> Array: ...
 
 
-class ArraysByName(Protocol):
-    """A group, or a dictionary."""
-
-    def __getitem__(self, key: str, /) -> Any: ...
-
-
-class StoredGroup(ArraysByName, Protocol):
+class StoredGroup(Protocol):
     """What groups of zarr and of h5py have in common: arrays and other groups, by name."""
 
     attrs: Mapping[str, Any]
 
+    def __getitem__(self, key: str, /) -> Any: ...
     def __iter__(self) -> Iterator[str]: ...
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -54,9 +49,6 @@ class StoredGroup(ArraysByName, Protocol):
 class Backed(Protocol):
     """A CSR or CSC matrix of an AnnData that is on disk."""
 
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    format: str
     group: StoredGroup
 
 
@@ -78,14 +70,14 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
     if isinstance(X, str | os.PathLike):
         return _open_path(Path(X), key)
     if isinstance(X, np.memmap):
-        limit = MEMORY_SHARE * free_memory() if memory_limit is None else memory_limit
+        limit = granted_memory() if memory_limit is None else memory_limit
         return _from_memmap(X, "the memory map") if X.nbytes > limit else None
     opener = _opener(X)
     if opener is None:
         return None
     held = X.group if opener is _from_backed else X  # what is in a file or folder
-    package, place = type(X).__module__.partition(".")[0], str(held.name or "").strip("/")
-    return replace(opener(X, f"the {package} matrix {place}".rstrip(), key), origin=_origin(held))
+    name = f"the {package_of(X)} matrix {str(held.name or '').strip('/')}".rstrip()
+    return replace(opener(X, name, key), origin=_origin(held))
 
 
 def _opener(X: object) -> Opener | None:
@@ -96,7 +88,7 @@ def _opener(X: object) -> Opener | None:
 
 def _origin(held: Any) -> str:
     """The file or folder that a zarr or HDF5 array is in; empty where it is in neither."""
-    if type(held).__module__.startswith("h5py"):
+    if package_of(held) == "h5py":
         return str(held.file.filename)
     return str(getattr(held.store, "root", getattr(held.store, "path", "")))
 
@@ -104,7 +96,7 @@ def _origin(held: Any) -> str:
 def is_store(path: Path, memory_limit: object = None) -> bool:
     """Whether a path is one to read in blocks: a store, or a file that a quarter of the free memory cannot hold."""
     suffix = path.suffix.lower()
-    large = path.is_file() and path.stat().st_size > MEMORY_SHARE * free_memory()
+    large = path.is_file() and path.stat().st_size > granted_memory()
     return suffix in STORES or (suffix in FILES and (large or memory_limit is not None))
 
 
@@ -136,24 +128,20 @@ def _open_path(path: Path, key: str | None) -> Source:
     if suffix in FILES:
         source = npy_source(path) if suffix == ".npy" else parquet_source(path)
     else:
-        source = _from_member(_zarr(path) if suffix == ".zarr" else _hdf5(path), str(path), key)
+        source = _from_member(_open_store(path, suffix), str(path), key)
     return replace(source, origin=str(path.resolve()))
 
 
-def _zarr(path: Path) -> StoredArray | StoredGroup:
-    zarr = extra("zarr", "dask", "Reading this store needs")
+def _open_store(path: Path, suffix: str) -> StoredArray | StoredGroup:
+    """What a folder of zarr or a file of HDF5 holds."""
+    if suffix == ".zarr":
+        opener, kind = extra("zarr", "dask", "Reading this store needs").open, "a zarr store"
+    else:
+        opener, kind = extra("h5py", "io", "Reading this store needs").File, "a whole HDF5 file"
     try:
-        return zarr.open(str(path), mode="r")
+        return opener(str(path), mode="r")
     except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path}: this is not a zarr store ({error}).") from None
-
-
-def _hdf5(path: Path) -> StoredGroup:
-    h5py = extra("h5py", "io", "Reading this store needs")
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise StoreError(f"{path}: this is not a whole HDF5 file ({error}).") from None
+        raise StoreError(f"{path}: this is not {kind} ({error}).") from None
 
 
 def _matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, int], np.dtype]:
@@ -179,13 +167,13 @@ def npy_array(path: Path, *, mapped: bool = False) -> Array:
 def npy_source(path: Path) -> Source:
     """The array of a .npy file, read rather than mapped: quicker, and a file that is cut short is an error."""
     mapped = cast(np.memmap, npy_array(path, mapped=True))
-    source, offset, size = _from_memmap(mapped, str(path)), int(mapped.offset), mapped.dtype.itemsize
-    length, axis = source.shape[1 - source.axis], source.axis
+    source, first = _from_memmap(mapped, str(path)), int(mapped.offset)
+    length = source.shape[1 - source.axis]
 
     def read(lo: int, hi: int) -> Array:
-        numbers = np.fromfile(path, source.dtype, (hi - lo) * length, offset=offset + lo * length * size)
-        lines = numbers.reshape(hi - lo, length)
-        return lines.T if axis == 1 else lines
+        offset = first + lo * length * source.dtype.itemsize
+        numbers = np.fromfile(path, source.dtype, (hi - lo) * length, offset=offset)
+        return numbers.reshape(source.block_shape(lo, hi), order="F" if source.axis else "C")
 
     return replace(source, read=read)
 
@@ -221,17 +209,16 @@ def _warn_of_missing(X: Any, name: str) -> None:
 
 
 def _from_backed(X: Backed, name: str, key: str | None = None) -> Source:
-    shape, dtype = _matrix_form(name, X.shape, X.dtype)
-    return compressed_source(X.group, shape, X.format == "csc", name, dtype)
+    return _compressed_group(X.group, name)
 
 
 def compressed_source(
-    parts: ArraysByName, shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
+    arrays: Sequence[StoredArray | Array], shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
 ) -> Source:
     """The arrays data, indices and indptr of a CSR or CSC matrix; the last one is kept in memory."""
-    data, indices, indptr = (parts[part] for part in COMPRESSED)
-    for part in COMPRESSED:
-        _warn_of_missing(parts[part], f"{name}, {part}")
+    for array, part in zip(arrays, COMPRESSED, strict=True):
+        _warn_of_missing(array, f"{name}, {part}")
+    data, indices, indptr = arrays
     pointers = np.asarray(indptr[:])
     lines = shape[1] if by_column else shape[0]
     if pointers.size != lines + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
@@ -290,12 +277,13 @@ def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...] | N
 
 
 def _compressed_group(group: StoredGroup, name: str) -> Source:
-    encoding = group.attrs.get("encoding-type", "csr_matrix")
+    encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", "csr"))
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
     form, dtype = _matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
-    return compressed_source(group, form, encoding.startswith("csc"), name, dtype)
+    arrays = [group[part] for part in COMPRESSED]
+    return compressed_source(arrays, form, encoding.startswith("csc"), name, dtype)
 
 
 Opener = Callable[[Any, str, str | None], Source]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,9 +52,9 @@ class Sparse(InMemory):
         """A quarter of the entries of the matrix."""
         return int(np.sqrt(self.A.nnz) / 2)
 
-    def prepared(self, in_double: bool) -> Sparse:
+    def prepared(self, in_double: bool) -> Self:
         """With every entry stored once."""
-        return Sparse(canonical(self.A), in_double and self.dtype == np.float32)
+        return type(self)(canonical(self.A), in_double and self.dtype == np.float32)
 
     def times(self, T: Array) -> Array:
         """X T."""
@@ -75,7 +75,7 @@ class Sparse(InMemory):
         """Gathered columns are dense."""
         return Dense(A, self.in_double)
 
-    def shifted(self, shift: Array) -> Sparse:
+    def shifted(self, shift: Array) -> Self:
         """A copy, changed only where entries are stored.
 
         A column whose offset is worth subtracting has every entry stored, or it would vary by as much as its mean.
@@ -83,7 +83,7 @@ class Sparse(InMemory):
         A = self.A.copy()
         cols = A.indices if A.format == "csr" else np.repeat(np.arange(self.shape[1]), np.diff(A.indptr))
         A.data -= shift.astype(self.dtype)[cols]
-        return Sparse(A, self.in_double)
+        return type(self)(A, self.in_double)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
         """Sums over blocks of rows in float64; to be centred, these are dense, a few at a time."""
@@ -107,14 +107,8 @@ class Sparse(InMemory):
 
     def places(self, marked: Array) -> tuple[Array, Array]:
         """Rows and columns of marked entries."""
-        stored = np.flatnonzero(marked)
-        major = np.searchsorted(self.A.indptr, stored, side="right") - 1
-        minor = self.A.indices[stored]
-        return (minor, major) if self.A.format == "csc" else (major, minor)
-
-    def head(self, count: int) -> Array:
-        """The first rows."""
-        return np.asarray(self.A[:count].toarray())
+        stored = self.A.tocoo(copy=False)
+        return stored.row[marked], stored.col[marked]
 
     def sums(self, weight: Array | None) -> Array:
         """In float64: repeated values make sums in float32 drift."""

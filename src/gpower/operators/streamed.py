@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -76,8 +77,8 @@ class Source:
 
     @property
     def works_in(self) -> np.dtype:
-        """The type that its values are worked with: float32 as it is, everything else as float64."""
-        return np.dtype(np.float32 if self.dtype == np.float32 else np.float64)
+        """The type that its values are worked with."""
+        return working_type(self.dtype)
 
     @property
     def bytes_per_line(self) -> float:
@@ -86,6 +87,16 @@ class Source:
         size = self.works_in.itemsize
         kept = self.nnz * (size + 4) / max(lines, 1) if self.sparse else length * size
         return max(1.0, kept, self.read_bytes)
+
+    def edges(self, block_bytes: float) -> list[int]:
+        """Where blocks of so many bytes, roughly, begin, and the end of the last one."""
+        lines = self.shape[self.axis]
+        per_block = min(int(max(block_bytes / self.bytes_per_line, 1)), lines)
+        return [*range(0, lines, max(1, per_block // self.grain) * self.grain), lines]
+
+    def block_shape(self, lo: int, hi: int) -> tuple[int, int]:
+        """The shape of what `read` gives."""
+        return (hi - lo, self.shape[1]) if self.axis == 0 else (self.shape[0], hi - lo)
 
 
 class StreamedMatrix(BlockMatrix):
@@ -113,13 +124,10 @@ class StreamedMatrix(BlockMatrix):
         self.source = source
         self.shape, self.axis, self.is_sparse = source.shape, source.axis, source.sparse
         self.dtype = source.works_in
-        self.memory_limit = free_memory() * MEMORY_SHARE if memory_limit is None else memory_limit
+        self.memory_limit = granted_memory() if memory_limit is None else memory_limit
         self.names = source.names
         self.shift: Array | None = None
-        lines = self.shape[self.axis]
-        per_block = max(min(self.memory_limit / BLOCKS_AT_ONCE, MOST_BYTES) / source.bytes_per_line, 1)
-        grains = max(1, min(int(per_block), lines) // source.grain)
-        self.edges = np.append(np.arange(0, lines, grains * source.grain), lines)
+        self.edges = np.array(source.edges(min(self.memory_limit / BLOCKS_AT_ONCE, MOST_BYTES)))
 
     def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
         """What `work` makes of every block with a share."""
@@ -177,7 +185,7 @@ class StreamedMatrix(BlockMatrix):
             return super().head(count)
         return self.block(slice(0, min(count, self.shape[0]))).head(count)
 
-    def shifted(self, shift: Array) -> StreamedMatrix:
+    def shifted(self, shift: Array) -> Self:
         """The same matrix less a constant per column."""
         other = copy(self)
         other.shift = shift if self.shift is None else self.shift + shift
@@ -193,14 +201,23 @@ def read_block(source: Source, lo: int, hi: int) -> Block:
         raise
     except Exception as error:
         raise StoreError(f"{what}: they could not be read ({type(error).__name__}: {error}).") from error
-    length = source.shape[1 - source.axis]
-    wanted = (hi - lo, length) if source.axis == 0 else (length, hi - lo)
+    wanted = source.block_shape(lo, hi)
     if block.shape != wanted:
         raise StoreError(f"{what}: the store gave an array of shape {block.shape} instead of {wanted}.")
     try:
         return as_block(block, source.works_in)
     except (TypeError, ValueError):
         raise StoreError(f"{what}: values of type {block.dtype} are not numbers.") from None
+
+
+def working_type(dtype: np.dtype) -> np.dtype:
+    """The type that values are worked with: float32 as it is, everything else as float64."""
+    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def granted_memory() -> float:
+    """Bytes that a fit may take when nothing is said."""
+    return MEMORY_SHARE * free_memory()
 
 
 def free_memory() -> int:
