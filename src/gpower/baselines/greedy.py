@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpower._arrays import Array, first_largest
-from gpower.baselines.base import Baseline, Levels, Task, Unit, one_by_one
+from gpower.baselines.base import Baseline, Task, Unit, one_by_one
 from gpower.operators import Operator
-from gpower.parameters import one_of
+from gpower.parameters import Levels, one_of
 from gpower.postprocess import fill_unit
 
 #: Most variables of a backward pass, which factorises a matrix of all that are left at every step.
@@ -103,31 +103,24 @@ class Greedy(Baseline):
         operator, norms, j = task.operator, task.operator.column_norms, task.j
         gamma = np.nan if task.wanted else float(task.recipe.wish.levels[j]) * float(norms.max()) ** 2
         most = task.wanted[j] if task.wanted else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
-        path = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")
-        supports = [path.order[:k] for k in range(1, path.order.size + 1)]
-        variances = path.variances
+        order, variances = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")
+        supports = [order[:k] for k in range(1, order.size + 1)]
         if self.backward:
-            supports, variances = _better(supports, variances, *backward(operator, len(supports)))
+            others, values = backward(operator, len(supports))
+            supports = [b if y > x else a for a, b, x, y in zip(supports, others, variances, values, strict=True)]
+            variances = np.maximum(variances, values)
         k = len(supports) if task.wanted else int(np.argmax(variances - gamma * np.arange(1, len(supports) + 1))) + 1
         z, value = fill_unit(operator, np.sort(supports[k - 1]))
-        kept = {"order_": path.order[None], "path_variance_": variances[None] / task.degrees}
+        kept = {"order_": order[None], "path_variance_": variances[None] / task.degrees}
         objective = value if task.wanted else value - gamma * k
         return Unit(z[:, None], len(supports), True, gamma, objective, kept=kept)
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
-    """Variables in the order of their choice, and the variance of the component of the first 1, 2, … of them."""
+def forward(operator: Operator, most: int, *, full: bool) -> tuple[Array, Array]:
+    """Variables added one at a time, from the one of the largest variance on, and the variances of the sets so far.
 
-    order: Array
-    variances: Array
-
-
-def forward(operator: Operator, most: int, *, full: bool) -> Path:
-    """Add variables one at a time, from the one of the largest variance on: one pass per step.
-
-    `full` compares the largest eigenvalues of all enlarged sets; otherwise the variable most correlated with
-    the current component comes next, (aᵢᵀx)² being a lower bound of what it adds.
+    One pass per step. `full` compares the largest eigenvalues of all enlarged sets; otherwise the variable most
+    correlated with the current component comes next, (aᵢᵀx)² being a lower bound of what it adds.
     """
     squares = operator.column_norms.astype(np.float64) ** 2
     order, variances = [first_largest(squares)], [float(squares.max())]
@@ -143,7 +136,7 @@ def forward(operator: Operator, most: int, *, full: bool) -> Path:
         order.append(first_largest(values))
         S[k] = _row(operator, order[-1])
         variances.append(float(np.linalg.eigvalsh(S[: k + 1, order])[-1]))
-    return Path(np.array(order), np.array(variances))
+    return np.array(order), np.array(variances)
 
 
 def _row(operator: Operator, i: int) -> Array:
@@ -221,9 +214,3 @@ def shrunk_eigenvalues(w: Array, U: Array) -> Array:
         above = np.sum(squares / distance, axis=1) > 0
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return np.asarray(0.5 * (low + high))
-
-
-def _better(supports: list[Array], variances: Array, others: list[Array], values: Array) -> tuple[list[Array], Array]:
-    """For every number of variables the set of the larger variance."""
-    chosen = [b if y > x else a for a, b, x, y in zip(supports, others, variances, values, strict=True)]
-    return chosen, np.maximum(variances, values)

@@ -78,18 +78,18 @@ def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relax
     S, zero = S / scale, np.zeros_like(S)
     state = _State(zero, zero, zero, step=float(k))  # entries of X are of the order of 1/k
     upper = dual_bound(S, zero, k)
+    converged = False
     for n_iter in range(1, max_iter + 1):
         state = _step(S, k, state)
         if n_iter % BALANCE == 0:
             state = _balanced(state)
         if n_iter % CHECK == 0:
             upper = min(upper, dual_bound(S, state.step * state.U, k))
-            value = float(np.sum(S * state.X))
             nearly_feasible = state.primal <= FEASIBLE * tol * float(np.linalg.norm(state.X))
-            if abs(upper - value) <= tol * upper and nearly_feasible:
-                return Relaxation(state.X, value * scale, upper * scale, n_iter, True)
-    value = float(np.sum(S * state.X))
-    return Relaxation(state.X, value * scale, upper * scale, max_iter, False)
+            converged = abs(upper - float(np.sum(S * state.X))) <= tol * upper and nearly_feasible
+        if converged:
+            break
+    return Relaxation(state.X, float(np.sum(S * state.X)) * scale, upper * scale, n_iter, converged)
 
 
 def dual_bound(S: Array, W: Array, k: int) -> float:
