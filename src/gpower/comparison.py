@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,17 +14,13 @@ from gpower._arrays import Seed
 from gpower.baselines.base import Baseline
 from gpower.estimators import GPower
 from gpower.fitted import Named
-from gpower.frames import frame
+from gpower.frames import Frame, frame
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators import Operator
 from gpower.parameters import Counts, one_of
 from gpower.plotting import plot_comparison
-from gpower.plotting.looks import GivenAxes
+from gpower.plotting.looks import GivenAxes, Panel
 from gpower.preparation import read
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 __all__ = ["METHODS", "Comparison", "Entry", "compare"]
 
@@ -128,7 +123,7 @@ class Comparison:
         known = ", ".join(entry.method for entry in self.entries)
         raise KeyError(f"{method!r} was not compared; there are {known}.")
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """The figures as a pandas frame, one row per method."""
         return frame(self.columns()).set_index("method")
 
@@ -137,7 +132,7 @@ class Comparison:
         records = [entry.record() for entry in self.entries]
         return {name: [record[name] for record in records] for name in records[0]}
 
-    def plot(self, axes: GivenAxes = None) -> Axes:
+    def plot(self, axes: GivenAxes = None) -> Panel:
         """Draw the comparison; see `gpower.plotting.plot_comparison`."""
         return plot_comparison(self, axes)
 

@@ -44,12 +44,8 @@ class Greedy(Baseline):
     backward : bool, default=False
         Also remove variables one at a time from the full set, and take for every number of variables the better of
         the two sets. For up to 1000 variables.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
-    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
-        How a component is removed before the next.
+    covariance, center, scale, deflation
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of all patterns anew, together. For one component nothing changes.
 
@@ -150,13 +146,7 @@ def bordered_eigenvalues(w: Array, squares: Array, d: Array) -> Array:
     Each is the root above max(w) of λ − d − Σᵢ cᵢ²/(λ − wᵢ), an increasing concave function: Newton's method from
     a lower bound rises to it. The bound is the eigenvalue of the 2 × 2 part of the largest w.
 
-    Parameters
-    ----------
-    w : ndarray of shape (k,)
-        Ascending.
-    squares : ndarray of shape (k, n)
-        cᵢ², a column for each candidate.
-    d : ndarray of shape (n,)
+    w is ascending, (k,); `squares` holds cᵢ², (k, n), and d, (n,), a corner for each candidate.
 
     Examples
     --------

@@ -33,12 +33,8 @@ class RankOneSVD(Baseline):
         every step; with "l1" the smallest gamma that leaves no more is taken.
     gamma : float or sequence of float, optional
         Level as a fraction in [0, 1) of its largest useful value, as in `GPower`; default 0.1 (l1) or 0.01 (l0).
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
-    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
-        How a component is removed before the next; "projection" is the authors'.
+    covariance, center, scale, deflation
+        As in `gpower.GPower`; the authors deflate by projection.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol : float, default=1e-4

@@ -42,10 +42,8 @@ class SCoTLASS(Baseline):
         nearest pattern is cut to the largest loadings, which then are no longer quite orthogonal.
     t : float or sequence of float, optional
         The bound, from 1 (a single variable) to √n_features (ordinary PCA); by default half of √n_features.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
+    covariance, center, scale
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance; they leave the bound and orthogonality.
     n_init : int, default=4

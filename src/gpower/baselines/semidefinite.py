@@ -31,39 +31,20 @@ FEW = 8
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """Where the method stopped.
+    """Where the method stopped, and whether value and bound met within the tolerance."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, n)
-        Positive semidefinite of trace one; near a matrix with Σ|Xᵢⱼ| ≤ k.
-    value, upper : float
-        ⟨S, X⟩, and the proven bound: no component of k variables has a larger variance than `upper`.
-    n_iter : int
-    converged : bool
-        Whether value and bound met within the tolerance.
-    """
-
-    X: Array
-    value: float
-    upper: float
+    X: Array  # (n, n), positive semidefinite of trace one; near a matrix with Σ|Xᵢⱼ| ≤ k
+    value: float  # ⟨S, X⟩
+    upper: float  # no component of k variables has a larger variance
     n_iter: int
     converged: bool
 
 
 def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relaxation:
-    """Solve the relaxation for a symmetric S.
+    """The relaxation for a symmetric S (n, n) and k variables, by at most `max_iter` eigendecompositions.
 
-    Parameters
-    ----------
-    S : ndarray of shape (n, n)
-    k : int
-        Number of variables.
-    tol : float
-        Stop once bound and value differ by no more than this, relatively, and X is within ten times as much of the
-        ℓ1 ball.
-    max_iter : int
-        Most steps, each an eigendecomposition.
+    It stops once bound and value differ by no more than `tol`, relatively, and X is within ten times as much of the
+    ℓ1 ball.
 
     Examples
     --------
@@ -134,11 +115,8 @@ def _step(S: Array, k: int, state: _State) -> _State:
 
 def _balanced(state: _State) -> _State:
     """A step size that keeps both residuals of the same order."""
-    factor = 1.0
-    if state.primal > UNEVEN * state.dual:
-        factor = CHANGE
-    elif state.dual > UNEVEN * state.primal:
-        factor = 1 / CHANGE
+    grow, shrink = state.primal > UNEVEN * state.dual, state.dual > UNEVEN * state.primal
+    factor = CHANGE if grow else 1 / CHANGE if shrink else 1.0
     return replace(state, U=state.U / factor, step=state.step * factor)
 
 

@@ -40,10 +40,8 @@ class SPCA(Baseline):
     cardinality : int or sequence of int, optional
         Number of variables, of all components or one number each, instead of `l1`: each regression stops
         where one more would enter.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
+    covariance, center, scale
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol, max_iter : float and int, default=1e-3, 1000

@@ -161,15 +161,13 @@ class _Asked:
 
     def _explain_alike(self, resume: SparsityPath) -> bool:
         """Whether solutions found earlier explain on these data what they did there."""
-        operator, norms = self.prepared.operator, self.prepared.reach
+        norms, degrees = self.prepared.reach, self.prepared.moments.degrees
+        loadings = (resume.components(i).toarray().T for i in range(len(resume)))
+        own = [np.diagonal(score_gram(self.prepared.operator, Z)) / degrees for Z in loadings]
         close = float(np.sqrt(np.finfo(norms.dtype).eps))
-        if not np.allclose(resume.column_norms, norms, rtol=close, atol=0):
-            return False
-        for i, variance in enumerate(resume.variance):  # standardised data all have the same norms
-            own = np.diagonal(score_gram(operator, resume.components(i).toarray().T)) / self.prepared.moments.degrees
-            if not np.allclose(own, variance, rtol=close, atol=close * float(np.max(variance))):
-                return False
-        return True
+        noise = close * resume.variance.max(axis=1, keepdims=True)
+        same_norms = np.allclose(resume.column_norms, norms, rtol=close, atol=0)  # as all standardised data have
+        return same_norms and bool(np.isclose(own, resume.variance, rtol=close, atol=noise).all())
 
     def path(self, found: Mapping[int, Extraction]) -> SparsityPath:
         """The solutions with what they explain."""

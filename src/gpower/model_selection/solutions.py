@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, overload
+from typing import Self, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,14 +15,10 @@ from scipy.stats import chi2
 from gpower._arrays import Array
 from gpower.estimators import GPower
 from gpower.fitted import Named, PerAscent
-from gpower.frames import frame
+from gpower.frames import Frame, frame
 from gpower.persistence import flattened, jsonable, read_object, write_model
 from gpower.plotting import plot_tradeoff
-from gpower.plotting.looks import GivenAxes
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+from gpower.plotting.looks import GivenAxes, Panel
 
 #: What a file of a path holds as it is: in the header, and as arrays.
 IN_HEADER = ("kind", "n_samples", "complete")
@@ -258,7 +254,7 @@ class SparsityPath(Sequence[GPower]):
             "share_of_pca": np.repeat(self.share_of_pca, m),
         }
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """One row per point and component: γ, cardinality, variances, share of PCA's.
 
         Returns
@@ -267,7 +263,7 @@ class SparsityPath(Sequence[GPower]):
         """
         return frame(self.columns())
 
-    def plot(self, axes: GivenAxes = None) -> Axes:
+    def plot(self, axes: GivenAxes = None) -> Panel:
         """Variance against cardinality; see `gpower.plotting.plot_tradeoff`.
 
         Parameters

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -17,15 +17,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._arrays import Array, Seed
 from gpower.estimators import GPower
-from gpower.frames import frame
+from gpower.frames import Frame, frame
 from gpower.operators import Table
 from gpower.parameters import number, random_source, whole
 from gpower.plotting import plot_stability
 from gpower.plotting.looks import GivenAxes, Panels
 from gpower.preparation import read
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +65,7 @@ class Stability:
         used = self.frequency.sum(axis=1)
         return np.asarray(used**2 / ((2 * self.threshold - 1) * self.frequency.shape[1]))
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Frame:
         """One row per component and variable that was ever chosen, the most frequent first.
 
         Returns

@@ -10,7 +10,8 @@ from gpower._arrays import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: What is drawn on: several panels in an array, and what a user may give in place of a new figure.
+#: What is drawn on: a panel, several in an array, and what a user may give in place of a new figure.
+Panel: TypeAlias = "Axes"
 Panels: TypeAlias = Array
 GivenAxes: TypeAlias = "Axes | Sequence[Axes] | Panels | None"
 #: Keywords of matplotlib.
