@@ -5,50 +5,44 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from gpower.baselines import (
-    DSPCA,
-    SPCA,
-    Greedy,
-    RankOneSVD,
-    RotatedPCA,
-    ScikitLearnSparsePCA,
-    SCoTLASS,
-    Thresholding,
-)
+from gpower import baselines
+from gpower._arrays import Seed
+from gpower.baselines.base import Baseline
 from gpower.estimators import GPower
-from gpower.fitted import SparsePCAEstimator
-from gpower.frames import frame
+from gpower.fitted import Named
+from gpower.frames import Frame, frame
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators import Operator
-from gpower.parameters import one_of
+from gpower.parameters import Counts, one_of
+from gpower.plotting import plot_comparison
+from gpower.plotting.looks import GivenAxes, Panel
 from gpower.preparation import read
 
 __all__ = ["METHODS", "Comparison", "Entry", "compare"]
 
+Method = GPower | Baseline
 #: What each name of `compare` fits; all take `n_components` and `cardinality`.
-METHODS: dict[str, tuple[type[SparsePCAEstimator], dict[str, Any]]] = {
+METHODS: dict[str, tuple[type[Method], Named]] = {
     "gpower-l0": (GPower, {}),
     "gpower-l1": (GPower, {"penalty": "l1"}),
     "gpower-block-l0": (GPower, {"method": "block"}),
     "gpower-block-l1": (GPower, {"method": "block", "penalty": "l1"}),
-    "greedy": (Greedy, {}),
-    "greedy-approximate": (Greedy, {"search": "approximate"}),
-    "rsvd-l0": (RankOneSVD, {"penalty": "l0"}),
-    "rsvd-l1": (RankOneSVD, {"penalty": "l1"}),
-    "spca": (SPCA, {}),
-    "spca-thresholding": (SPCA, {"ridge": np.inf}),
-    "scotlass": (SCoTLASS, {}),
-    "dspca": (DSPCA, {"tol": 1e-3}),
-    "varimax": (RotatedPCA, {}),
-    "thresholding": (Thresholding, {}),
-    "scikit-learn": (ScikitLearnSparsePCA, {}),
+    "greedy": (baselines.Greedy, {}),
+    "greedy-approximate": (baselines.Greedy, {"search": "approximate"}),
+    "rsvd-l0": (baselines.RankOneSVD, {"penalty": "l0"}),
+    "rsvd-l1": (baselines.RankOneSVD, {"penalty": "l1"}),
+    "spca": (baselines.SPCA, {}),
+    "spca-thresholding": (baselines.SPCA, {"ridge": np.inf}),
+    "scotlass": (baselines.SCoTLASS, {}),
+    "dspca": (baselines.DSPCA, {"tol": 1e-3}),
+    "varimax": (baselines.RotatedPCA, {}),
+    "thresholding": (baselines.Thresholding, {}),
+    "scikit-learn": (baselines.ScikitLearnSparsePCA, {}),
 }
-REFERENCE = "pca"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +78,12 @@ class Entry:
     seconds: float = np.nan
     passes: float = np.nan
     note: str = ""
-    model: Any = None
+    model: Method | None = None
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Named:
         """The figures by name, as a row of a table."""
-        return {
-            "method": self.method,
-            "variance": self.variance,
-            "adjusted_variance": self.adjusted_variance,
-            "share_of_pca": self.share_of_pca,
-            "cardinality": "-".join(map(str, self.cardinality)),
-            "seconds": self.seconds,
-            "passes": self.passes,
-            "note": self.note,
-        }
+        figures = {field.name: vars(self)[field.name] for field in fields(self) if field.name != "model"}
+        return figures | {"cardinality": "-".join(map(str, self.cardinality))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,34 +123,32 @@ class Comparison:
         known = ", ".join(entry.method for entry in self.entries)
         raise KeyError(f"{method!r} was not compared; there are {known}.")
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """The figures as a pandas frame, one row per method."""
         return frame(self.columns()).set_index("method")
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[object]]:
         """The columns of `to_frame`, without pandas."""
         records = [entry.record() for entry in self.entries]
         return {name: [record[name] for record in records] for name in records[0]}
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: GivenAxes = None) -> Panel:
         """Draw the comparison; see `gpower.plotting.plot_comparison`."""
-        from importlib import import_module  # a door above this floor: it opens when it is used
-
-        return import_module("gpower.plotting").plot_comparison(self, axes)
+        return plot_comparison(self, axes)
 
 
 def compare(
-    X: Any,
+    X: object,
     *,
     n_components: int = 2,
-    cardinality: Any,
+    cardinality: Counts,
     methods: Sequence[str] | None = None,
     refit: bool = False,
     covariance: str | None = None,
     center: bool = True,
     scale: bool = False,
-    random_state: Any = None,
-    callback: Callable[[str], Any] | None = None,
+    random_state: Seed = None,
+    callback: Callable[[str], object] | None = None,
 ) -> Comparison:
     """Fit all methods to X with the same number of variables, and measure them alike.
 
@@ -200,25 +184,24 @@ def compare(
     (8, 6, 5)
     """
     names = _names(methods)
-    shared: dict[str, Any] = {"covariance": covariance, "center": center, "scale": scale}
-    asked = Thresholding(n_components, cardinality=cardinality, **shared)
+    reading: Named = {"covariance": covariance, "center": center, "scale": scale}
+    asked = baselines.Thresholding(n_components, cardinality=cardinality, **reading)
     table = read(asked, X)
     asked.recipe(table.shape)  # refuse once, not in every row
-    pca = Thresholding(n_components, cardinality=table.shape[1], **shared)
-    reference = _timed(REFERENCE, pca, X, None)
-    if reference.model is None:
-        raise ValueError(reference.note)
+    pca = _fitted("pca", baselines.Thresholding(n_components, cardinality=table.shape[1], **reading), X)
+    if pca.model is None:
+        raise ValueError(pca.note)
     operator = table.prepared(reduce=False).operator
-    entries = [_measured(reference, operator, np.nan)]
-    best = entries[0].adjusted_variance
+    entries = [_measured(pca, operator, None)]
     for name in names:
+        if callback is not None:
+            callback(name)
         kind, own = METHODS[name]
-        options = own | shared | {"n_components": n_components, "cardinality": cardinality}
-        if kind is not GPower:
-            options["refit"] = refit
+        further: Named = {} if kind is GPower else {"refit": refit}  # which means something else there
         if "random_state" in kind().get_params():
-            options["random_state"] = random_state
-        entries.append(_measured(_timed(name, kind(**options), X, callback), operator, best))
+            further["random_state"] = random_state
+        model = kind(n_components, cardinality=cardinality, **own, **reading, **further)
+        entries.append(_measured(_fitted(name, model, X), operator, entries[0].adjusted_variance))
     return Comparison(tuple(entries))
 
 
@@ -229,10 +212,8 @@ def _names(methods: Sequence[str] | None) -> list[str]:
     return list(METHODS) if methods is None else [one_of(name, "methods", tuple(METHODS)) for name in methods]
 
 
-def _timed(name: str, model: Any, X: Any, callback: Callable[[str], Any] | None) -> Entry:
-    """Fit a method; what it warns of, or why it refuses, becomes a note."""
-    if callback is not None:
-        callback(name)
+def _fitted(name: str, model: Method, X: object) -> Entry:
+    """A method fitted; what it warns of, or why it refuses, becomes a note."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
@@ -245,21 +226,22 @@ def _timed(name: str, model: Any, X: Any, callback: Callable[[str], Any] | None)
     return Entry(name, seconds=seconds, note=note, model=model)
 
 
-def _measured(entry: Entry, operator: Operator, pca: float) -> Entry:
-    """The entry with its variances, all by the same definition; `pca` NaN for PCA itself."""
-    if entry.model is None:
+def _measured(entry: Entry, operator: Operator, pca: float | None) -> Entry:
+    """The entry with its variances, all by the same definition; `pca` None for PCA itself."""
+    model, total = entry.model, operator.total_variance
+    if model is None:
         return entry
-    gram, total = score_gram(operator, entry.model.components_.T), operator.total_variance
-    adjusted = float(adjusted_variances(gram).sum() / total) if total > 0 else 0.0
-    reference = adjusted if np.isnan(pca) else pca
-    return Entry(
-        entry.method,
-        variance=float(np.trace(gram) / total) if total > 0 else 0.0,
+    gram = score_gram(operator, model.components_.T)
+    adjusted = _share(float(adjusted_variances(gram).sum()), total)
+    return replace(
+        entry,
+        variance=_share(float(np.trace(gram)), total),
         adjusted_variance=adjusted,
-        share_of_pca=adjusted / reference if reference > 0 else 0.0,
-        cardinality=tuple(int(k) for k in entry.model.cardinality_),
-        seconds=entry.seconds,
-        passes=np.nan if isinstance(entry.model, ScikitLearnSparsePCA) else float(entry.model.n_passes_),
-        note=entry.note,
-        model=entry.model,
+        share_of_pca=_share(adjusted, adjusted if pca is None else pca),
+        cardinality=tuple(int(k) for k in model.cardinality_),
+        passes=np.nan if isinstance(model, baselines.ScikitLearnSparsePCA) else float(model.n_passes_),
     )
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

@@ -12,7 +12,7 @@ from gpower.ascent import Callback
 from gpower.certificates import certifiable, certify_components
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to
-from gpower.fitted import SparsePCAEstimator, fitted_attributes
+from gpower.fitted import SparsePCAEstimator, fit_of
 from gpower.notices import log_fit, notices, tell
 from gpower.operators.running import RunningMoments
 from gpower.parameters import random_source
@@ -235,13 +235,13 @@ class GPower(SparsePCAEstimator):
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""
         found = extract_kept(prepared, random_source(self.random_state), self.get_params())
-        attributes, own_variance = fitted_attributes(prepared, found)
-        self.__dict__.update(attributes)
+        fit = fit_of(prepared, found)
+        self.__dict__.update(fit.attributes)
         if self.certify:
             self._prove(prepared)
         if self.verbose:
             log_fit(self)
-        tell([*notices(self, prepared.constant, own_variance), *((note, UserWarning) for note in found.notes)])
+        tell([*notices(self, prepared.constant, fit.own_variance), *((note, UserWarning) for note in found.notes)])
         return self
 
     def _prove(self, prepared: Prepared) -> None:

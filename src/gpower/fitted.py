@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,8 +17,11 @@ from gpower.devices import back_to, beside_all, is_foreign, on_host, taken
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
 from gpower.metrics import adjusted_variances, captured_variance, project, score_gram, share_inside
-from gpower.persistence import jsonable, read_model, write_model
+from gpower.persistence import flattened, jsonable, read_object, write_model
 from gpower.preparation import Prepared, read
+
+#: Parameters of an estimator, or its fitted attributes, by name.
+Named: TypeAlias = dict[str, Any]
 
 
 class PerAscent(np.ndarray):
@@ -33,13 +37,27 @@ class PerAscent(np.ndarray):
         return repr(np.asarray(self))
 
 
-def fitted_attributes(prepared: Prepared, found: Extraction) -> tuple[dict[str, Any], Array]:
-    """What a model stores of loadings found, in the units of the user, and the variance of each on its own."""
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a model stores of loadings found, in the units of the user."""
+
+    components: Array  # (n_components, n_features)
+    by_component: dict[str, Array]  # attributes with an entry per component or ascent
+    common: Named  # attributes of the data
+    own_variance: Array  # (n_components,), of each component on its own
+
+    @property
+    def attributes(self) -> Named:
+        """All of them by name."""
+        return {"components_": self.components} | self.by_component | self.common
+
+
+def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> Fit:
+    """What loadings explain; `in_order` adjusts variances in the order of the components, not of their variance."""
     operator, moments = prepared.operator, prepared.moments
     passes, gram = operator.passes, score_gram(operator, found.Z)
-    variances, total = adjusted_variances(gram), operator.total_variance
-    attributes = {
-        "components_": found.Z.T.copy(),
+    variances, total = adjusted_variances(gram, in_order=in_order), operator.total_variance
+    by_component = {
         "explained_variance_": variances / moments.degrees,
         "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
         "cardinality_": to_host(np.count_nonzero(found.Z, axis=0)),
@@ -48,17 +66,21 @@ def fitted_attributes(prepared: Prepared, found: Extraction) -> tuple[dict[str, 
         "optimality_gap_": found.gap,
         "n_iter_": found.n_iter.view(PerAscent),
         "converged_": found.converged,
+    }
+    common = {
         "n_passes_": passes,
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
     }
-    return attributes, np.diagonal(gram) / moments.degrees
+    return Fit(found.Z.T.copy(), by_component, common, np.diagonal(gram) / moments.degrees)
 
 
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
 
     components_: Array
+    cardinality_: Array
+    n_passes_: float
     mean_: Array
     scale_: Array
 
@@ -176,20 +198,11 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Conventionally ending in ``.npz``. Callbacks and random generators are not saved.
         """
         check_is_fitted(self)
-        fitted = self._fitted()
         params = {k: v for k, v in self.get_params(deep=False).items() if not callable(v)}
         params = {
             k: None if isinstance(v, (np.random.RandomState, np.random.Generator)) else v for k, v in params.items()
         }
-        tables = {
-            f"{k}:{column}": fitted[k][column] for k in fitted if isinstance(fitted[k], dict) for column in fitted[k]
-        }
-        arrays = {
-            name: on_host(value).astype(str) if on_host(value).dtype == object else on_host(value)
-            for name, value in (fitted | tables).items()
-            if not isinstance(value, dict)
-        }
-        write_model(path, {"class": type(self).__name__, "params": jsonable(params)}, arrays)
+        write_model(path, {"class": type(self).__name__, "params": jsonable(params)}, flattened(self._fitted()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -203,25 +216,16 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         The fitted estimator
         """
-        header, arrays = read_model(path)
-        if header["class"] != cls.__name__:
-            raise ValueError(f"{str(path)!r} holds a {header['class']}, not a {cls.__name__}; load it with that class.")
+        header, fitted = read_object(path, cls.__name__)
         model = cls(**header["params"])
-        fitted: dict[str, Any] = {}
-        for name, value in arrays.items():
-            table, _, column = name.rpartition(":")
-            place = fitted.setdefault(table, {}) if table else fitted
-            place[column] = (
-                value.item() if value.ndim == 0 else value.astype(object) if value.dtype.kind == "U" else value
-            )
         model._restore(fitted)
         return model
 
-    def _fitted(self) -> dict[str, Any]:
+    def _fitted(self) -> Named:
         """The fitted attributes by name."""
         return {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
 
-    def _restore(self, fitted: dict[str, Any]) -> None:
+    def _restore(self, fitted: Named) -> None:
         """Take on the attributes of a fitted model."""
         self.__dict__.update(fitted)
 

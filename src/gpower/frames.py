@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpower.extras import extra
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Frame: TypeAlias = "pd.DataFrame"
 
-def frame(columns: Mapping[str, object]) -> pd.DataFrame:
+
+def frame(columns: Mapping[str, object]) -> Frame:
     """A DataFrame of named columns, or what to install.
 
     Examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,6 +18,10 @@ from gpower.postprocess import AUTOMATIC, Refit
 from gpower.recipes import AsGiven, Bounded, Calibrated, Exact, Penalized, Recipe, Wish
 from gpower.starts import Given, Paper, Start
 from gpower.working_set import Settings
+
+#: What a user gives for all components, or for each of them.
+Counts = int | Sequence[int] | None
+Levels = float | Sequence[float] | None
 
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 FAMILIES: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}

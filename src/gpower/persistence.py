@@ -11,10 +11,13 @@ import os
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from gpower.devices import on_host
 
 FORMAT, VERSION = "gpower-model", 1
 
@@ -76,3 +79,28 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
             f"this one reads up to {VERSION}. Upgrade gpower to read it."
         )
     return header, arrays
+
+
+def read_object(path: str | os.PathLike[str], kind: str) -> tuple[Header, dict[str, Any]]:
+    """Header and values of what an object of the class `kind` wrote: the inverse of `flattened`, with plain numbers."""
+    header, arrays = read_model(path)
+    if header["class"] != kind:
+        raise ValueError(f"{str(path)!r} holds a {header['class']}, not a {kind}; load it with that class.")
+    values: dict[str, Any] = {}
+    for name, array in arrays.items():
+        table, _, column = name.rpartition(":")
+        place = values.setdefault(table, {}) if table else values
+        place[column] = array.item() if array.ndim == 0 else array.astype(object) if array.dtype.kind == "U" else array
+    return header, values
+
+
+def flattened(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Arrays by name, a table's as "table:column", and names as text: what needs no pickle."""
+    flat: dict[str, np.ndarray] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}:{column}": array for column, array in flattened(value).items()}
+        else:
+            array = on_host(value)
+            flat[name] = array.astype(str) if array.dtype == object else array
+    return flat

@@ -557,7 +557,7 @@ def _backward_by_definition(S, k):
 def test_both_directions_choose_as_they_are_defined(seed):
     S = random_covariance(8, seed)
     operator, _ = as_operator(S, covariance=True)
-    assert forward(operator, 8, full=True).order.tolist() == _greedy_by_definition(S, 8)
+    assert forward(operator, 8, full=True)[0].tolist() == _greedy_by_definition(S, 8)
     supports, variances = backward(operator, 8)
     for k in range(1, 9):
         assert supports[k - 1].tolist() == _backward_by_definition(S, k)
@@ -567,7 +567,7 @@ def test_both_directions_choose_as_they_are_defined(seed):
 def test_the_approximate_search_takes_the_variable_most_correlated_with_the_component():
     S = random_covariance(8, 3)
     operator, _ = as_operator(S, covariance=True)
-    order = forward(operator, 8, full=False).order
+    order, _ = forward(operator, 8, full=False)
     for k in range(1, 8):
         u = np.linalg.eigh(S[np.ix_(order[:k], order[:k])])[1][:, -1]
         rest = [j for j in range(8) if j not in order[:k]]

@@ -12,22 +12,11 @@
 =========================== ==================================================================
 """
 
-from gpower.baselines.dspca import DSPCA
-from gpower.baselines.greedy import Greedy
-from gpower.baselines.rank_one_svd import RankOneSVD
-from gpower.baselines.rotation import RotatedPCA
-from gpower.baselines.scikit_learn import ScikitLearnSparsePCA
-from gpower.baselines.scotlass import SCoTLASS
-from gpower.baselines.spca import SPCA
-from gpower.baselines.thresholding import Thresholding
-
-__all__ = [
-    "DSPCA",
-    "SPCA",
-    "Greedy",
-    "RankOneSVD",
-    "RotatedPCA",
-    "SCoTLASS",
-    "ScikitLearnSparsePCA",
-    "Thresholding",
-]
+from gpower.baselines.dspca import DSPCA as DSPCA
+from gpower.baselines.greedy import Greedy as Greedy
+from gpower.baselines.rank_one_svd import RankOneSVD as RankOneSVD
+from gpower.baselines.rotation import RotatedPCA as RotatedPCA
+from gpower.baselines.scikit_learn import ScikitLearnSparsePCA as ScikitLearnSparsePCA
+from gpower.baselines.scotlass import SCoTLASS as SCoTLASS
+from gpower.baselines.spca import SPCA as SPCA
+from gpower.baselines.thresholding import Thresholding as Thresholding

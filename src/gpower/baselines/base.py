@@ -11,37 +11,35 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gpower._arrays import Array, orient, reciprocal, unit_columns
+from gpower._arrays import Array, orient
 from gpower.ascent import AscentResult
 from gpower.deflation import deflate
 from gpower.estimators import GPower
 from gpower.extraction import Extraction
-from gpower.fitted import SparsePCAEstimator, fitted_attributes
+from gpower.fitted import SparsePCAEstimator, fit_of
 from gpower.formulations import Problem
-from gpower.metrics import adjusted_variances, score_gram
 from gpower.notices import notices, tell
 from gpower.operators import Operator
-from gpower.parameters import one_of, random_source, recipe_from
-from gpower.penalties import FixedSupport, top
+from gpower.parameters import Counts, one_of, random_source, recipe_from
+from gpower.penalties import Cardinality, FixedSupport
 from gpower.postprocess import refit
-from gpower.preparation import read
+from gpower.preparation import Prepared, read
 from gpower.recipes import Recipe
 
 #: Tall data of up to this many variables are replaced by their covariance.
 COVARIANCE_UP_TO = 2000
 #: Words that a baseline shares with GPower but that mean something else there.
 OWN_WORDS = ("refit", "n_init")
-#: What a user gives for all components, or for each of them.
-Counts = int | Sequence[int] | None
-Levels = float | Sequence[float] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Unit:
     """One component, or all of them at once: loadings (n_features, m), steps made, and what else is worth keeping.
 
-    `kept` are further fitted attributes by name, each with one row per component; `notes` sentences for the user.
+    `gap` is worked out when asked for, as it takes a product; `kept` are further fitted attributes by name, each with
+    one row per component; `notes` sentences for the user.
     """
 
     Z: Array
@@ -49,14 +47,14 @@ class Unit:
     converged: bool = True
     gamma: float = np.nan
     objective: float = np.nan
-    gap: float = np.nan
+    gap: Callable[[], float] = lambda: np.nan
     kept: Mapping[str, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, end: AscentResult, Z: Array, **more: Any) -> Unit:
-        """The loadings Z at the end of an ascent, whose gap is worked out here."""
-        return cls(Z, end.n_iter, end.converged, objective=end.value, gap=end.gap, **more)
+        """The loadings Z at the end of an ascent."""
+        return cls(Z, end.n_iter, end.converged, objective=end.value, gap=lambda: end.gap, **more)
 
     def size(self) -> int:
         """Number of non-zero loadings."""
@@ -65,29 +63,19 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What `fit` hands to a method.
+    """What `fit` hands to a method."""
 
-    Attributes
-    ----------
-    operator : Operator
-        The matrix A; for one component at a time less the earlier ones.
-    degrees : float
-        AᵀA over this is the covariance.
-    recipe : Recipe
-        The parameters that the method shares with `GPower`, checked.
-    wanted : list of int, or None
-        Number of variables of each component, where the user gave it.
-    rng : RandomState
-    earlier : ndarray of shape (n_features, j)
-        Components found before this one.
-    """
-
-    operator: Operator
-    degrees: float
-    recipe: Recipe
-    wanted: list[int] | None
+    operator: Operator  # the matrix A; for one component at a time less the earlier ones
+    degrees: float  # AᵀA over this is the covariance
+    recipe: Recipe  # the parameters that the method shares with `GPower`, checked
     rng: np.random.RandomState
-    earlier: Array
+    earlier: Array  # components found before this one, (n_features, j)
+
+    @property
+    def wanted(self) -> list[int] | None:
+        """Number of variables of each component, where the user gave it."""
+        wish = self.recipe.wish
+        return [int(k) for k in wish.levels] if wish.counts else None
 
     @property
     def m(self) -> int:
@@ -129,7 +117,7 @@ class Baseline(SparsePCAEstimator, ABC):
     #: Whether the covariance may not stand in for tall data.
     _needs_samples: ClassVar[bool] = False
 
-    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the components of X.
 
         Parameters
@@ -149,15 +137,12 @@ class Baseline(SparsePCAEstimator, ABC):
         self._check(table.shape)
         reduce = table.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
         prepared = table.prepared(sample_weight, [recipe], reduce=reduce)
-        operator, degrees = prepared.operator, prepared.moments.degrees
-        units = self._extract(self._task(operator, degrees, recipe))
+        units = self._extract(self._task(prepared))
         found = _joined(units)
-        Z = refitted(operator, found.Z) if self.refit else found.Z
-        attributes, own_variance = fitted_attributes(prepared, replace(found, Z=orient(Z)))
-        if self._in_order:
-            attributes |= _in_own_order(operator, attributes["components_"].T, degrees)
-        self.__dict__.update(attributes | _kept(units))
-        tell([*notices(self, prepared.constant, own_variance), *((note, UserWarning) for note in found.notes)])
+        Z = refitted(prepared.operator, found.Z) if self.refit else found.Z
+        fit = fit_of(prepared, replace(found, Z=orient(Z)), in_order=self._in_order)
+        self.__dict__.update(fit.attributes | _kept(units))
+        tell([*notices(self, prepared.constant, fit.own_variance), *((note, UserWarning) for note in found.notes)])
         return self
 
     def recipe(self, shape: tuple[int, int]) -> Recipe:
@@ -177,11 +162,10 @@ class Baseline(SparsePCAEstimator, ABC):
                 "keep one and leave the other None."
             )
 
-    def _task(self, operator: Operator, degrees: float, recipe: Recipe) -> Task:
+    def _task(self, prepared: Prepared) -> Task:
         """What there is to do, before the first component."""
-        rng = random_source(self.get_params().get("random_state"))
-        wanted = None if self.cardinality is None else [int(k) for k in recipe.wish.levels]
-        return Task(operator, degrees, recipe, wanted, rng, np.zeros((operator.shape[1], 0)))
+        rng, none = random_source(self.get_params().get("random_state")), np.zeros((prepared.operator.shape[1], 0))
+        return Task(prepared.operator, prepared.moments.degrees, prepared.recipe, rng, none)
 
     def _check(self, shape: tuple[int, int]) -> None:
         """Refuse parameters of the method's own."""
@@ -211,33 +195,20 @@ def refitted(operator: Operator, Z: Array) -> Array:
 
 def keep_largest(Z: Array, wanted: Sequence[int]) -> Array:
     """Unit columns with the kⱼ largest |loadings| of Z, the others zero."""
-    kept = np.zeros_like(Z)
-    for j, k in enumerate(wanted):
-        rows = top(np.abs(Z[:, j : j + 1]), k)[:, 0]
-        kept[rows, j] = Z[rows, j]
-    return unit_columns(kept)
+    return Cardinality(np.array(wanted)).loadings(Z)
 
 
 def _joined(units: list[Unit]) -> Extraction:
     """All units as the extraction that the estimators report."""
-    m = sum(unit.Z.shape[1] for unit in units)
-    gamma = np.array([unit.gamma for unit in units])
     return Extraction(
         Z=np.hstack([unit.Z for unit in units]),
-        gamma=gamma if gamma.size == m else np.full(m, np.nan),
+        gamma=np.repeat([unit.gamma for unit in units], [unit.Z.shape[1] for unit in units]),
         objective=np.array([unit.objective for unit in units]),
-        gap=np.array([unit.gap for unit in units]),
+        gap=np.array([unit.gap() for unit in units]),
         n_iter=np.array([max(unit.n_iter, 1) for unit in units]),
         converged=np.array([unit.converged for unit in units]),
         notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
     )
-
-
-def _in_own_order(operator: Operator, Z: Array, degrees: float) -> dict[str, Array]:
-    """Adjusted variances of the components in their own order, and as shares of the variance of the data."""
-    variances = adjusted_variances(score_gram(operator, Z), in_order=True) / degrees
-    share = reciprocal(np.array(operator.total_variance / degrees))
-    return {"explained_variance_": variances, "explained_variance_ratio_": variances * share}
 
 
 def _kept(units: list[Unit]) -> dict[str, Array]:

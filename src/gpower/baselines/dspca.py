@@ -26,12 +26,8 @@ class DSPCA(Baseline):
         Number of components.
     cardinality : int or sequence of int, optional
         k, of all components or one number each; by default a fifth of the variables.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
-    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
-        How a component is removed before the next.
+    covariance, center, scale, deflation
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol : float, default=1e-4

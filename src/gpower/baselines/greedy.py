@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpower._arrays import Array, first_largest
-from gpower.baselines.base import Baseline, Levels, Task, Unit, one_by_one
+from gpower.baselines.base import Baseline, Task, Unit, one_by_one
 from gpower.operators import Operator
-from gpower.parameters import one_of
+from gpower.parameters import Levels, one_of
 from gpower.postprocess import fill_unit
 
 #: Most variables of a backward pass, which factorises a matrix of all that are left at every step.
@@ -44,12 +44,8 @@ class Greedy(Baseline):
     backward : bool, default=False
         Also remove variables one at a time from the full set, and take for every number of variables the better of
         the two sets. For up to 1000 variables.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
-    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
-        How a component is removed before the next.
+    covariance, center, scale, deflation
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of all patterns anew, together. For one component nothing changes.
 
@@ -103,31 +99,24 @@ class Greedy(Baseline):
         operator, norms, j = task.operator, task.operator.column_norms, task.j
         gamma = np.nan if task.wanted else float(task.recipe.wish.levels[j]) * float(norms.max()) ** 2
         most = task.wanted[j] if task.wanted else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
-        path = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")
-        supports = [path.order[:k] for k in range(1, path.order.size + 1)]
-        variances = path.variances
+        order, variances = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")
+        supports = [order[:k] for k in range(1, order.size + 1)]
         if self.backward:
-            supports, variances = _better(supports, variances, *backward(operator, len(supports)))
+            others, values = backward(operator, len(supports))
+            supports = [b if y > x else a for a, b, x, y in zip(supports, others, variances, values, strict=True)]
+            variances = np.maximum(variances, values)
         k = len(supports) if task.wanted else int(np.argmax(variances - gamma * np.arange(1, len(supports) + 1))) + 1
         z, value = fill_unit(operator, np.sort(supports[k - 1]))
-        kept = {"order_": path.order[None], "path_variance_": variances[None] / task.degrees}
+        kept = {"order_": order[None], "path_variance_": variances[None] / task.degrees}
         objective = value if task.wanted else value - gamma * k
         return Unit(z[:, None], len(supports), True, gamma, objective, kept=kept)
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
-    """Variables in the order of their choice, and the variance of the component of the first 1, 2, … of them."""
+def forward(operator: Operator, most: int, *, full: bool) -> tuple[Array, Array]:
+    """Variables added one at a time, from the one of the largest variance on, and the variances of the sets so far.
 
-    order: Array
-    variances: Array
-
-
-def forward(operator: Operator, most: int, *, full: bool) -> Path:
-    """Add variables one at a time, from the one of the largest variance on: one pass per step.
-
-    `full` compares the largest eigenvalues of all enlarged sets; otherwise the variable most correlated with
-    the current component comes next, (aᵢᵀx)² being a lower bound of what it adds.
+    One pass per step. `full` compares the largest eigenvalues of all enlarged sets; otherwise the variable most
+    correlated with the current component comes next, (aᵢᵀx)² being a lower bound of what it adds.
     """
     squares = operator.column_norms.astype(np.float64) ** 2
     order, variances = [first_largest(squares)], [float(squares.max())]
@@ -143,7 +132,7 @@ def forward(operator: Operator, most: int, *, full: bool) -> Path:
         order.append(first_largest(values))
         S[k] = _row(operator, order[-1])
         variances.append(float(np.linalg.eigvalsh(S[: k + 1, order])[-1]))
-    return Path(np.array(order), np.array(variances))
+    return np.array(order), np.array(variances)
 
 
 def _row(operator: Operator, i: int) -> Array:
@@ -157,13 +146,7 @@ def bordered_eigenvalues(w: Array, squares: Array, d: Array) -> Array:
     Each is the root above max(w) of λ − d − Σᵢ cᵢ²/(λ − wᵢ), an increasing concave function: Newton's method from
     a lower bound rises to it. The bound is the eigenvalue of the 2 × 2 part of the largest w.
 
-    Parameters
-    ----------
-    w : ndarray of shape (k,)
-        Ascending.
-    squares : ndarray of shape (k, n)
-        cᵢ², a column for each candidate.
-    d : ndarray of shape (n,)
+    w is ascending, (k,); `squares` holds cᵢ², (k, n), and d, (n,), a corner for each candidate.
 
     Examples
     --------
@@ -221,9 +204,3 @@ def shrunk_eigenvalues(w: Array, U: Array) -> Array:
         above = np.sum(squares / distance, axis=1) > 0
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return np.asarray(0.5 * (low + high))
-
-
-def _better(supports: list[Array], variances: Array, others: list[Array], values: Array) -> tuple[list[Array], Array]:
-    """For every number of variables the set of the larger variance."""
-    chosen = [b if y > x else a for a, b, x, y in zip(supports, others, variances, values, strict=True)]
-    return chosen, np.maximum(variances, values)

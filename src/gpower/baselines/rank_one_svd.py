@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest, one_by_one
-from gpower.baselines.levels import End, bisected
+from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
+from gpower.baselines.levels import bisected
 from gpower.calibration import at_gamma
 from gpower.leading import leading_components
+from gpower.parameters import Levels
 from gpower.working_set import ascend
 
 
@@ -32,12 +33,8 @@ class RankOneSVD(Baseline):
         every step; with "l1" the smallest gamma that leaves no more is taken.
     gamma : float or sequence of float, optional
         Level as a fraction in [0, 1) of its largest useful value, as in `GPower`; default 0.1 (l1) or 0.01 (l0).
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
-    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
-        How a component is removed before the next; "projection" is the authors'.
+    covariance, center, scale, deflation
+        As in `gpower.GPower`; the authors deflate by projection.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol : float, default=1e-4
@@ -83,18 +80,17 @@ class RankOneSVD(Baseline):
         first, _ = leading_components(operator, 1)
         start = problem.feasible_set.point(operator.combine(first.astype(operator.dtype)))
 
-        def solve(gamma: float) -> End:
+        def solve(gamma: float) -> Unit:
             level = at_gamma(problem, np.array([gamma])) if np.isfinite(gamma) else problem
-            result = ascend(level, start, task.recipe.settings)
-            return End(gamma, result, level.loadings(result.point))
+            end = ascend(level, start, task.recipe.settings)
+            return Unit.of(end, level.loadings(end.point), gamma=gamma)
 
         largest = float(problem.penalty.gamma_max(norms, np.ones(1))[0])
         if not (wish.counts and np.isfinite(largest)):
-            end = solve(float(gamma[0]))
-            return Unit.of(end.result, end.Z, gamma=end.level)
+            return solve(float(gamma[0]))
         k = int(wish.levels[0])
-        end = bisected(solve, End.size, largest, 0.0, k, densest=True)
-        if end.size() == k:
-            return Unit.of(end.result, end.Z, gamma=end.level)
-        note = f"No gamma gives exactly {k} variables; of {end.size()} the largest loadings were kept."
-        return Unit.of(end.result, keep_largest(end.Z, [k]), gamma=end.level, notes=(note,))
+        unit = bisected(solve, Unit.size, largest, 0.0, k, densest=True)
+        if unit.size() == k:
+            return unit
+        note = f"No gamma gives exactly {k} variables; of {unit.size()} the largest loadings were kept."
+        return replace(unit, Z=keep_largest(unit.Z, [k]), notes=(note,))

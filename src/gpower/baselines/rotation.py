@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -43,10 +43,8 @@ class RotatedPCA(Baseline):
     normalization : {"unit", "variance", "whitened"}, default="unit"
         Length of the loading vectors while they are rotated: 1 keeps them orthogonal (both criteria then agree);
         √λ as in factor analysis; 1/√λ keeps the scores uncorrelated.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
+    covariance, center, scale
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the kept loadings anew, for the most variance.
     n_init : int, default=8
@@ -95,33 +93,26 @@ class RotatedPCA(Baseline):
 
     def _extract(self, task: Task) -> list[Unit]:
         V, variances = leading_components(task.operator, task.m)
-        used = np.flatnonzero(variances)  # beyond the rank there is nothing to rotate
-        if used.size == 0:
-            return [Unit(V, kept={"rotation_": np.eye(task.m)})]
-        lengths = (variances[used] / variances[0]) ** (LENGTHS[self.normalization] / 2)
-        best = self._rotation((V[:, used] * lengths).astype(np.float64), task)
-        R = np.eye(task.m)
-        R[np.ix_(used, used)] = best.point
-        Z = unit_columns((V[:, used] * lengths) @ best.point).astype(V.dtype)
+        R, rank = np.eye(task.m), int(np.count_nonzero(variances))  # beyond the rank there is nothing to rotate
+        if rank == 0:
+            return [Unit(V, kept={"rotation_": R})]
+        L = V[:, :rank] * (variances[:rank] / variances[0]) ** (LENGTHS[self.normalization] / 2)
+        best = self._rotation(L.astype(np.float64), task)
+        Z = unit_columns(L @ best.point).astype(V.dtype)
         order = np.argsort(-np.diagonal(score_gram(task.operator, Z)), kind="stable")
-        R[:, used] = R[:, used[order]]
-        Z = np.pad(Z[:, order], ((0, 0), (0, task.m - used.size)))
-        Z = truncated(Z, task.wanted, self.threshold or 0.0)
-        return [Unit.of(best, Z, kept={"rotation_": R})]
+        R[:rank, :rank] = best.point[:, order]
+        Z = np.pad(Z[:, order], ((0, 0), (0, task.m - rank)))
+        return [Unit.of(best, truncated(Z, task.wanted, self.threshold or 0.0), kept={"rotation_": R})]
 
     def _rotation(self, L: Array, task: Task) -> AscentResult:
         """The best end of an ascent from no rotation and from random ones."""
-        objective, m = Orthomax(L, CRITERIA[self.criterion]), L.shape[1]
+        objective, m, settings = Orthomax(L, CRITERIA[self.criterion]), L.shape[1], task.recipe.settings
         starts = [np.eye(m)] + [polar(task.rng.standard_normal((m, m))) for _ in range(self.n_init - 1 if m > 1 else 0)]
-        settings = task.recipe.settings
-        ends = (
-            maximize(objective, Stiefel(), R, tol=settings.tol, max_iter=settings.max_iter, acceleration=True)
-            for R in starts
-        )
+        ascend = partial(maximize, objective, Stiefel(), max_iter=settings.max_iter)
+        ends = [ascend(R, tol=settings.tol, acceleration=True) for R in starts]
         best = max(ends, key=lambda end: end.value)
         # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
-        at_rest = AtRest(objective.loadings, 0.0)
-        rested = maximize(objective, Stiefel(), best.point, tol=-1.0, max_iter=settings.max_iter, callback=at_rest)
+        rested = ascend(best.point, tol=-1.0, callback=AtRest(objective.loadings, 0.0))
         value = best.value - objective.omega / 2 * m
         return replace(best, last=replace(rested.last, n_iter=best.n_iter, value=value))
 

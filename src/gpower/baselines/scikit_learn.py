@@ -41,8 +41,8 @@ class ScikitLearnSparsePCA(Baseline):
         The penalty of scikit-learn, in the units of the data; default 1.
     covariance : None
         Only data: the method needs the samples.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
+    center, scale
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol, max_iter : float and int, default=1e-4, 1000

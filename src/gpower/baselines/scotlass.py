@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.optimize import linprog
 
 from gpower._arrays import Array, Seed, soft, unit_columns
-from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest, one_by_one
-from gpower.baselines.levels import End, bisected
+from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
+from gpower.baselines.levels import bisected
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
 from gpower.leading import leading_components
 from gpower.operators import Operator
-from gpower.parameters import number, per_unit, whole
+from gpower.parameters import Levels, number, per_unit, whole
 from gpower.penalties import L1Ball
 from gpower.starts import unit_starts
 from gpower.working_set import ascend
@@ -42,10 +42,8 @@ class SCoTLASS(Baseline):
         nearest pattern is cut to the largest loadings, which then are no longer quite orthogonal.
     t : float or sequence of float, optional
         The bound, from 1 (a single variable) to √n_features (ordinary PCA); by default half of √n_features.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
+    covariance, center, scale
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance; they leave the bound and orthogonality.
     n_init : int, default=4
@@ -102,21 +100,21 @@ class SCoTLASS(Baseline):
         starts = self._starts(task, rest.operator)
         first, earlier = starts[0], rest.earlier
 
-        def solve(s: float) -> End:
+        def solve(s: float) -> Unit:
             problem = Problem(task.operator, OrthogonalL1Ball(s, earlier), np.ones(1, task.operator.dtype))
             ends = [ascend(problem, start, task.recipe.settings) for start in starts]
             best = max(ends, key=lambda end: end.value)
             starts[:] = [best.point, first]  # for the next bound
-            return End(s, best, problem.loadings(best.point))
+            return Unit.of(best, problem.loadings(best.point), kept={"t_": np.sqrt([s])})
 
         if task.wanted is None:
-            end = solve(t**2)
-            return Unit.of(end.result, orthogonalized(end.Z, earlier), kept={"t_": np.sqrt([end.level])})
+            unit = solve(t**2)
+            return replace(unit, Z=orthogonalized(unit.Z, earlier))
         k = task.wanted[rest.j]
-        end = bisected(solve, End.size, 1.0, float(k), k, most=BISECTIONS, densest=True)
-        Z = orthogonalized(end.Z, earlier) if end.size() == k else keep_largest(end.Z, [k])
+        unit = bisected(solve, Unit.size, 1.0, float(k), k, most=BISECTIONS, densest=True)
+        Z = orthogonalized(unit.Z, earlier) if unit.size() == k else keep_largest(unit.Z, [k])
         lengthened = np.sum(np.abs(Z), dtype=np.float64)  # a little, by making it orthogonal
-        return Unit.of(end.result, Z, kept={"t_": np.maximum(np.sqrt([end.level]), lengthened)})
+        return replace(unit, Z=Z, kept={"t_": np.maximum(unit.kept["t_"], lengthened)})
 
     def _starts(self, task: Task, rest: Operator) -> list[Point]:
         """The first principal component of what is left, and its most promising columns."""

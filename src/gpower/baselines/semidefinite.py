@@ -31,39 +31,20 @@ FEW = 8
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """Where the method stopped.
+    """Where the method stopped, and whether value and bound met within the tolerance."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, n)
-        Positive semidefinite of trace one; near a matrix with Σ|Xᵢⱼ| ≤ k.
-    value, upper : float
-        ⟨S, X⟩, and the proven bound: no component of k variables has a larger variance than `upper`.
-    n_iter : int
-    converged : bool
-        Whether value and bound met within the tolerance.
-    """
-
-    X: Array
-    value: float
-    upper: float
+    X: Array  # (n, n), positive semidefinite of trace one; near a matrix with Σ|Xᵢⱼ| ≤ k
+    value: float  # ⟨S, X⟩
+    upper: float  # no component of k variables has a larger variance
     n_iter: int
     converged: bool
 
 
 def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relaxation:
-    """Solve the relaxation for a symmetric S.
+    """The relaxation for a symmetric S (n, n) and k variables, by at most `max_iter` eigendecompositions.
 
-    Parameters
-    ----------
-    S : ndarray of shape (n, n)
-    k : int
-        Number of variables.
-    tol : float
-        Stop once bound and value differ by no more than this, relatively, and X is within ten times as much of the
-        ℓ1 ball.
-    max_iter : int
-        Most steps, each an eigendecomposition.
+    It stops once bound and value differ by no more than `tol`, relatively, and X is within ten times as much of the
+    ℓ1 ball.
 
     Examples
     --------
@@ -78,18 +59,18 @@ def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relax
     S, zero = S / scale, np.zeros_like(S)
     state = _State(zero, zero, zero, step=float(k))  # entries of X are of the order of 1/k
     upper = dual_bound(S, zero, k)
+    converged = False
     for n_iter in range(1, max_iter + 1):
         state = _step(S, k, state)
         if n_iter % BALANCE == 0:
             state = _balanced(state)
         if n_iter % CHECK == 0:
             upper = min(upper, dual_bound(S, state.step * state.U, k))
-            value = float(np.sum(S * state.X))
             nearly_feasible = state.primal <= FEASIBLE * tol * float(np.linalg.norm(state.X))
-            if abs(upper - value) <= tol * upper and nearly_feasible:
-                return Relaxation(state.X, value * scale, upper * scale, n_iter, True)
-    value = float(np.sum(S * state.X))
-    return Relaxation(state.X, value * scale, upper * scale, max_iter, False)
+            converged = abs(upper - float(np.sum(S * state.X))) <= tol * upper and nearly_feasible
+        if converged:
+            break
+    return Relaxation(state.X, float(np.sum(S * state.X)) * scale, upper * scale, n_iter, converged)
 
 
 def dual_bound(S: Array, W: Array, k: int) -> float:
@@ -134,11 +115,8 @@ def _step(S: Array, k: int, state: _State) -> _State:
 
 def _balanced(state: _State) -> _State:
     """A step size that keeps both residuals of the same order."""
-    factor = 1.0
-    if state.primal > UNEVEN * state.dual:
-        factor = CHANGE
-    elif state.dual > UNEVEN * state.primal:
-        factor = 1 / CHANGE
+    grow, shrink = state.primal > UNEVEN * state.dual, state.dual > UNEVEN * state.primal
+    factor = CHANGE if grow else 1 / CHANGE if shrink else 1.0
     return replace(state, U=state.U / factor, step=state.step * factor)
 
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 
 from gpower._arrays import Array, polar, soft, unit_columns
-from gpower.baselines.base import Baseline, Levels, Task, Unit, keep_largest
+from gpower.baselines.base import Baseline, Task, Unit, keep_largest
 from gpower.baselines.elastic_net import elastic_net, elastic_net_of_size
 from gpower.leading import leading_components
 from gpower.operators import Operator
-from gpower.parameters import number, per_unit
-from gpower.penalties import top
+from gpower.parameters import Levels, is_a, number, per_unit
 
 #: Most variables of a finite ridge, which forms the covariance of all of them.
 GRAM_UP_TO = 5000
 #: Default weight, as a share of the one at which the first regression selects nothing.
 DEFAULT_SHARE = 0.1
-
-#: From axes α, (n, m), to coefficients β, (n, m), and the ℓ1 weights they stand for, (m,).
-Regression = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -44,10 +40,8 @@ class SPCA(Baseline):
     cardinality : int or sequence of int, optional
         Number of variables, of all components or one number each, instead of `l1`: each regression stops
         where one more would enter.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
+    covariance, center, scale
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol, max_iter : float and int, default=1e-3, 1000
@@ -92,10 +86,9 @@ class SPCA(Baseline):
     _explains_short = True
 
     def _check(self, shape: tuple[int, int]) -> None:
-        if self.l1 is not None:
-            for weight in per_unit(self.l1, "l1", self.n_components):
-                number(weight, "l1", 0.0)
-        if isinstance(self.ridge, bool) or not isinstance(self.ridge, Real) or not self.ridge > 0:
+        for weight in [] if self.l1 is None else per_unit(self.l1, "l1", self.n_components):
+            number(weight, "l1", 0.0)
+        if not is_a(self.ridge, Real) or not self.ridge > 0:
             raise ValueError(f"ridge={self.ridge!r}: a positive number is needed, or numpy.inf for soft thresholding.")
         if np.isfinite(self.ridge) and shape[1] > GRAM_UP_TO:
             raise ValueError(
@@ -104,49 +97,31 @@ class SPCA(Baseline):
             )
 
     def _extract(self, task: Task) -> list[Unit]:
-        operator = task.operator
-        axes, _ = leading_components(operator, task.m)
-        axes = axes.astype(np.float64)
-        regression, product = self._regression(task, axes)
+        axes = leading_components(task.operator, task.m)[0].astype(np.float64)
+        times_covariance, gram = self._covariance(task)
+        weights = self._weights(times_covariance(axes))
+        wanted: Sequence[int | None] = task.wanted or [None] * task.m
         Z, converged, n_iter = np.zeros_like(axes), False, 0
         while not converged and n_iter < self.max_iter:
             n_iter += 1
-            coefficients, weights = regression(axes)
+            targets = times_covariance(axes).T
+            solved = [_regression(gram, *one) for one in zip(targets, weights, wanted, strict=True)]
+            coefficients = np.column_stack([beta for beta, _ in solved])
             before, Z = Z, unit_columns(coefficients)
-            axes = polar(product(coefficients)) if coefficients.any() else axes
+            axes = polar(times_covariance(coefficients)) if coefficients.any() else axes
             converged = bool(np.max(np.abs(Z - before)) <= self.tol)
         if task.wanted is not None and np.any(np.count_nonzero(Z, axis=0) > task.wanted):
             Z = keep_largest(Z, task.wanted)  # variables that enter a regression together
-        return [Unit(Z.astype(operator.dtype), n_iter, converged, kept={"l1_": weights}, notes=self._short(Z, task))]
+        kept = {"l1_": np.array([weight for _, weight in solved])}
+        return [Unit(Z.astype(task.operator.dtype), n_iter, converged, kept=kept, notes=tuple(_short(Z, wanted)))]
 
-    def _short(self, Z: Array, task: Task) -> tuple[str, ...]:
-        """Why a component has fewer variables than asked for, where one has."""
-        counts = np.count_nonzero(Z, axis=0)
-        short = np.flatnonzero((counts > 0) & (counts < np.asarray(task.wanted or 0)))
-        return tuple(
-            f"components_[{j}]: the path of its regression ended at {counts[j]} variables, not {task.wanted[j]}; with "
-            "no more samples than that, a larger ridge lets more of them in."
-            for j in short
-            if task.wanted is not None
-        )
-
-    def _regression(self, task: Task, axes: Array) -> tuple[Regression, Callable[[Array], Array]]:
-        """The regression step, and the product with Σ, which is formed for a finite ridge only."""
-        operator, gram = task.operator, None
-        if np.isfinite(self.ridge):
-            S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees
-            gram = S + self.ridge * np.eye(S.shape[0])
-
-        def product(B: Array) -> Array:
-            return _covariances(operator, B) / task.degrees if gram is None else np.asarray(S @ B)
-
-        weights = self._weights(product(axes))
-
-        def regression(axes: Array) -> tuple[Array, Array]:
-            steps = [self._solve(c, gram, j, task, weights) for j, c in enumerate(product(axes).T)]
-            return np.column_stack([step[0] for step in steps]), np.array([step[1] for step in steps])
-
-        return regression, product
+    def _covariance(self, task: Task) -> tuple[Callable[[Array], Array], Array | None]:
+        """The product with Σ, and Σ + ridge·I, which are formed for a finite ridge only."""
+        operator = task.operator
+        if not np.isfinite(self.ridge):
+            return lambda B: _covariances(operator, B) / task.degrees, None
+        S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees
+        return lambda B: np.asarray(S @ B), S + self.ridge * np.eye(S.shape[0])
 
     def _weights(self, targets: Array) -> Array:
         """ℓ1 weights, one per component; the default is a share of the one that selects nothing of Σα."""
@@ -154,16 +129,15 @@ class SPCA(Baseline):
             return DEFAULT_SHARE * 2 * np.max(np.abs(targets), axis=0)
         return np.array(per_unit(self.l1, "l1", targets.shape[1]), float)
 
-    def _solve(self, c: Array, gram: Array | None, j: int, task: Task, weights: Array) -> tuple[Array, float]:
-        """The coefficients of component j and their ℓ1 weight, from Σαⱼ."""
-        if not c.any():
-            return np.zeros_like(c), 0.0
-        if gram is None:
-            level = weights[j] / 2 if task.wanted is None else _next_largest(np.abs(c), task.wanted[j])
-            return soft(c, level), 2 * level
-        if task.wanted is None:
-            return elastic_net(gram, c, weights[j]), float(weights[j])
-        return elastic_net_of_size(gram, c, task.wanted[j])
+
+def _regression(gram: Array | None, c: Array, weight: float, wanted: int | None) -> tuple[Array, float]:
+    """The coefficients of a component and their ℓ1 weight, from c = Σα; without a Gram matrix by thresholding."""
+    if not c.any():
+        return np.zeros_like(c), 0.0
+    if gram is None:
+        level = weight / 2 if wanted is None else _next_largest(np.abs(c), wanted)
+        return soft(c, level), 2 * level
+    return (elastic_net(gram, c, weight), weight) if wanted is None else elastic_net_of_size(gram, c, wanted)
 
 
 def _covariances(operator: Operator, B: Array) -> Array:
@@ -175,6 +149,15 @@ def _next_largest(values: Array, k: int) -> float:
     """The (k + 1)-th largest value, which soft thresholding must reach to leave k; zero if there is none."""
     if k >= values.size:
         return 0.0
-    rest = np.delete(values, top(values[:, None], k)[:, 0])
-    largest = float(rest.max())
+    largest = float(np.partition(values, -k - 1)[-k - 1])
     return largest if largest < values.max() else float(np.nextafter(largest, 0))
+
+
+def _short(Z: Array, wanted: Sequence[int | None]) -> Iterator[str]:
+    """Why a component has fewer variables than asked for, where one has."""
+    for j, (count, k) in enumerate(zip(np.count_nonzero(Z, axis=0), wanted, strict=True)):
+        if k is not None and 0 < count < k:
+            yield (
+                f"components_[{j}]: the path of its regression ended at {count} variables, not {k}; with "
+                "no more samples than that, a larger ridge lets more of them in."
+            )

@@ -29,10 +29,8 @@ class Thresholding(Baseline):
     threshold : float, optional
         Keep loadings of at least this absolute value instead; by default 1/√n_features, what each would have
         were all equal.
-    covariance : {None, "precomputed"}
-        X is a covariance or correlation matrix.
-    center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations.
+    covariance, center, scale
+        As in `gpower.GPower`.
     refit : bool, default=False
         Choose the kept loadings anew, for the most variance.
 

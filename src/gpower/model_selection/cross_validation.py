@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, Self
@@ -14,16 +14,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from gpower._arrays import Array
+from gpower._arrays import Array, Seed
 from gpower.continuation import sweep
 from gpower.deflation import deflate
 from gpower.estimators import GPower
-from gpower.fitted import SparsePCAEstimator
+from gpower.fitted import Named, SparsePCAEstimator
 from gpower.leading import leading_components
 from gpower.metrics import share_inside, total_variance
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.operators import Operator
-from gpower.parameters import is_a, one_of, random_source, recipe_from
+from gpower.parameters import Counts, is_a, one_of, random_source, recipe_from
 from gpower.penalties import Penalty
 from gpower.preparation import Input, read
 
@@ -78,7 +78,7 @@ class GPowerCV(SparsePCAEstimator):
 
     n_components: int = 2
     _: KW_ONLY
-    cardinalities: Any = None
+    cardinalities: Iterable[int] | None = None
     cv: Any = 5
     rule: str = "best"
     search: str = "sequential"
@@ -95,9 +95,9 @@ class GPowerCV(SparsePCAEstimator):
     polish: bool = GPower.polish
     tol: float = GPower.tol
     max_iter: int = GPower.max_iter
-    random_state: Any = GPower.random_state
+    random_state: Seed = GPower.random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Choose the numbers of variables, then fit to all samples.
 
         Parameters
@@ -116,29 +116,27 @@ class GPowerCV(SparsePCAEstimator):
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
         table = read(self, X).in_memory("Cross-validation takes samples out of a table in memory").finite()
         grid = checked_cardinalities(self.cardinalities, table.shape[1])
-        recipe = recipe_from(self._model().get_params() | {"cardinality": int(grid[0])}, table.shape)
+        recipe = recipe_from(self._model(int(grid[0])).get_params(), table.shape)
         folds = _folds(self, table, y, grid)
-        rounds = len(recipe.mu) if self.search == "sequential" else 1
-        results, chosen = _Scores(), []
-        for j in range(rounds):
+        components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
+        scores, chosen = [], []
+        for _ in components:
             found = Parallel(n_jobs=self.n_jobs)(delayed(fold.scores)(table) for fold in folds)
-            scores = np.array([score for score, _ in found])  # (n_splits, n_points)
-            best = chosen_point(scores, self.rule)
-            results.add(j if self.search == "sequential" else -1, grid, scores)
+            scores.append(np.array([score for score, _ in found]))  # (n_splits, n_points)
+            best = chosen_point(scores[-1], self.rule)
             chosen.append(int(grid[best]))
             folds = [fold.after(Z[best]) for fold, (_, Z) in zip(folds, found, strict=True)]
-        self.cv_results_ = results.as_dict()
+        self.cv_results_ = _results(components, grid, scores)
         self.n_splits_ = len(folds)
-        self.best_params_: dict[str, Any] = {"cardinality": chosen if self.search == "sequential" else chosen[0]}
+        self.best_params_: dict[str, Counts] = {"cardinality": chosen if self.search == "sequential" else chosen[0]}
         self.best_estimator_ = self._model(**self.best_params_).fit(X)
         return self
 
-    def _model(self, **chosen: Any) -> GPower:
-        """GPower with the parameters that are shared, and others."""
+    def _model(self, cardinality: Counts = None) -> GPower:
+        """GPower with the parameters that are shared, and a number of variables."""
         theirs = GPower().get_params()
-        return GPower(
-            **{name: value for name, value in self.get_params(deep=False).items() if name in theirs}, **chosen
-        )
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name in theirs}
+        return GPower(**shared, cardinality=cardinality)
 
     def __getattr__(self, name: str) -> Any:
         """What is fitted and not this object's own is the best estimator's."""
@@ -148,17 +146,17 @@ class GPowerCV(SparsePCAEstimator):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before asking for {name}.")
         return getattr(self.best_estimator_, name)
 
-    def _fitted(self) -> dict[str, Any]:
+    def _fitted(self) -> Named:
         """Its own and the best estimator's."""
         own = super()._fitted()
         return own.pop("best_estimator_")._fitted() | own
 
-    def _restore(self, fitted: dict[str, Any]) -> None:
+    def _restore(self, fitted: Named) -> None:
         """What a file holds, the best estimator's part to that one."""
-        own = ("cv_results_", "best_params_", "n_splits_")
-        self.__dict__.update({name: fitted.pop(name) for name in own})
-        self.__dict__.update({name: fitted[name] for name in ("n_features_in_", "feature_names_in_") if name in fitted})
-        self.best_estimator_ = self._model(cardinality=np.asarray(self.best_params_["cardinality"]).tolist())
+        own = {name: fitted.pop(name) for name in ("cv_results_", "best_params_", "n_splits_")}
+        shared = {name: fitted[name] for name in ("n_features_in_", "feature_names_in_") if name in fitted}
+        self.__dict__.update(own | shared)
+        self.best_estimator_ = self._model(np.asarray(self.best_params_["cardinality"]).tolist())
         self.best_estimator_._restore(fitted)
 
 
@@ -180,7 +178,7 @@ def chosen_point(scores: Array, rule: str) -> int:
     return int(np.argmax(mean >= mean[best] - error))
 
 
-def _folds(model: GPowerCV, table: Input, y: Any, grid: Array) -> list[_Fold]:
+def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]:
     """What each fold needs to score the first component."""
     cv, p = model.cv, table.shape[0]
     if is_a(cv, Integral):
@@ -190,10 +188,8 @@ def _folds(model: GPowerCV, table: Input, y: Any, grid: Array) -> list[_Fold]:
     each = model._model()
     if model.search == "sequential":
         each.set_params(n_components=1)
-    return [
-        _Fold(each, grid, np.asarray(train), np.asarray(test), model.n_components)
-        for train, test in check_cv(cv, y).split(np.empty((p, 1)), y)
-    ]
+    splits = check_cv(cv, y).split(np.empty((p, 1)), y)
+    return [_Fold(each, grid, np.asarray(train), np.asarray(test), model.n_components) for train, test in splits]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +203,7 @@ class _Fold:
     total: int  # components in all
     chosen: tuple[Array, ...] = ()  # loadings of the components before, (n_features, 1) each
 
-    def after(self, Z: Any) -> _Fold:
+    def after(self, Z: sp.csc_array) -> _Fold:
         """The fold of the next component."""
         return replace(self, chosen=(*self.chosen, np.asarray(Z.toarray())))
 
@@ -220,13 +216,12 @@ class _Fold:
         for Z in self.chosen:
             operator = deflate(operator, Z[:, 0], self.model.deflation)
         found = dict(sweep(operator, recipes, random_source(self.model.random_state)))
-        held_out, mean, scale = table.X[self.test], moments.mean, moments.scale
-        total = total_variance(held_out, mean, scale)
-        spans = (
-            np.hstack([*self.chosen, found[i].Z, self._to_come(operator, found[i].Z)]) for i in range(len(recipes))
-        )
-        scores = np.array([share_inside(held_out, Z, mean, scale, total) for Z in spans])
-        return scores, [sp.csc_array(found[i].Z) for i in range(len(recipes))]
+        solutions = [found[i].Z for i in range(len(recipes))]
+        held_out = table.X[self.test]
+        total = total_variance(held_out, moments.mean, moments.scale)
+        spans = (np.hstack([*self.chosen, Z, self._to_come(operator, Z)]) for Z in solutions)
+        scores = np.array([share_inside(held_out, span, moments.mean, moments.scale, total) for span in spans])
+        return scores, [sp.csc_array(Z) for Z in solutions]
 
     def _to_come(self, operator: Operator, Z: Array) -> Array:
         """Ordinary components in place of those still to be chosen, (n_features, count)."""
@@ -236,30 +231,16 @@ class _Fold:
         return leading_components(deflate(operator, Z[:, 0], self.model.deflation), count)[0]
 
 
-class _Scores:
-    """The table of scores, as scikit-learn lays it out."""
-
-    def __init__(self) -> None:
-        self.components: list[Array] = []
-        self.cardinalities: list[Array] = []
-        self.scores: list[Array] = []
-
-    def add(self, component: int, grid: Array, scores: Array) -> None:
-        """The scores (n_splits, n_points) of one component."""
-        self.components.append(np.full(grid.size, component))
-        self.cardinalities.append(grid)
-        self.scores.append(scores)
-
-    def as_dict(self) -> dict[str, Array]:
-        """All rows, one column each."""
-        scores = np.hstack(self.scores)
-        ranks = [rankdata(-table.mean(axis=0), method="min").astype(np.int32) for table in self.scores]
-        splits: Sequence[Array] = list(scores)
-        return {
-            "param_component": np.concatenate(self.components),
-            "param_cardinality": np.concatenate(self.cardinalities),
-            **{f"split{i}_test_score": row for i, row in enumerate(splits)},
-            "mean_test_score": scores.mean(axis=0),
-            "std_test_score": scores.std(axis=0),
-            "rank_test_score": np.concatenate(ranks),
-        }
+def _results(components: Sequence[int], grid: Array, scores: Sequence[Array]) -> dict[str, Array]:
+    """The scores (n_splits, n_points) of each component as columns, in scikit-learn's layout."""
+    rows = np.hstack(scores)
+    return {
+        "param_component": np.repeat(components, grid.size),
+        "param_cardinality": np.tile(grid, len(components)),
+        **{f"split{i}_test_score": row for i, row in enumerate(rows)},
+        "mean_test_score": rows.mean(axis=0),
+        "std_test_score": rows.std(axis=0),
+        "rank_test_score": np.hstack([rankdata(-table.mean(axis=0), method="min") for table in scores]).astype(
+            np.int32
+        ),
+    }

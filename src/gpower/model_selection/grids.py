@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from gpower._arrays import Array
+from gpower.parameters import is_a
 
 
 def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
@@ -34,34 +35,30 @@ def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
     return np.unique(np.geomspace(1, n_features, n_points).round().astype(int))
 
 
-def checked_cardinalities(cardinalities: Any, n_features: int) -> Array:
+def checked_cardinalities(cardinalities: object, n_features: int) -> Array:
     """The grid of a user, ascending, each number once; the default grid for None."""
     if cardinalities is None:
         return cardinality_grid(n_features)
-    values = _listed(cardinalities, "cardinalities")
-    for k in values:
-        if not isinstance(k, Integral) or isinstance(k, bool) or not 1 <= int(k) <= n_features:
-            raise ValueError(
-                f"cardinalities holds {k!r}: each is a whole number of variables between 1 and n_features={n_features}."
-            )
+    kind = f"a whole number of variables between 1 and n_features={n_features}"
+    values = _checked(cardinalities, "cardinalities", lambda k: is_a(k, Integral) and 1 <= k <= n_features, kind)
     return np.unique(np.array(values, int))
 
 
-def checked_gammas(gammas: Any) -> Array:
+def checked_gammas(gammas: object) -> Array:
     """The grid of a user, descending, each number once."""
-    values = _listed(gammas, "gammas")
-    for gamma in values:
-        if not isinstance(gamma, Real) or isinstance(gamma, bool) or not 0 <= float(gamma) < 1:
-            raise ValueError(
-                f"gammas holds {gamma!r}: each is a fraction, from 0 to below 1, of the largest useful penalty."
-            )
+    kind = "a fraction, from 0 to below 1, of the largest useful penalty"
+    values = _checked(gammas, "gammas", lambda gamma: is_a(gamma, Real) and 0 <= gamma < 1, kind)
     return np.unique(np.array(values, float))[::-1]
 
 
-def _listed(values: Any, name: str) -> list[Any]:
+def _checked(values: object, name: str, fits: Callable[[Any], bool], kind: str) -> list[object]:
+    """The values of a grid, if there are any and each fits."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ValueError(f"{name}={values!r}: a sequence of numbers is needed, such as {name}=[5, 10, 20].")
     listed = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not listed:
         raise ValueError(f"{name} is empty; give at least one number, or None for the default grid.")
+    for value in listed:
+        if not fits(value):
+            raise ValueError(f"{name} holds {value!r}: each is {kind}.")
     return listed

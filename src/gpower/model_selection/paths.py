@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
 from gpower.continuation import sweep
 from gpower.estimators import GPower
 from gpower.extraction import ROTATION_NOTE, Extraction
-from gpower.fitted import fitted_attributes
+from gpower.fitted import fit_of
 from gpower.leading import leading_components
 from gpower.metrics import score_gram
 from gpower.model_selection.grids import checked_cardinalities, checked_gammas
@@ -22,32 +23,25 @@ from gpower.model_selection.solutions import SparsityPath
 from gpower.notices import notices, tell
 from gpower.parameters import random_source, recipe_from
 from gpower.persistence import jsonable
-from gpower.preparation import Prepared, read
+from gpower.preparation import Input, Prepared, read
 
-#: Fitted attributes with a row per point in a path; the others are common to all points, or derived.
-PER_POINT = (
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "cardinality_",
-    "gamma_",
-    "objective_",
-    "optimality_gap_",
-    "n_iter_",
-    "converged_",
-)
+#: Parameters in which two paths of the same problem may differ.
+IDLE = ("cardinality", "gamma", "callback", "verbose", "random_state", "n_init", "init")
+#: Called with the steps done and their total.
+Progress = Callable[[int, int], object]
 
 
 def sparsity_path(
-    X: Any,
+    X: object,
     *,
     n_components: int = 1,
-    cardinalities: Any = None,
-    gammas: Any = None,
+    cardinalities: Iterable[int] | None = None,
+    gammas: Iterable[float] | None = None,
     penalty: str = "l0",
     method: str = "deflation",
     resume: SparsityPath | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-    sample_weight: Any = None,
+    progress: Progress | None = None,
+    sample_weight: ArrayLike | None = None,
     **options: Any,
 ) -> SparsityPath:
     """Sparse components for every number of variables of a grid, each begun at its neighbours.
@@ -102,22 +96,17 @@ def sparsity_path(
     table, kind = read(template, X).filled(), "cardinality" if gammas is None else "gamma"
     grid = checked_cardinalities(cardinalities, table.shape[1]) if gammas is None else checked_gammas(gammas)
     recipes = [recipe_from(template.get_params() | {kind: value.item()}, table.shape) for value in grid]
-    prepared = table.prepared(sample_weight, recipes)
-    known = {} if resume is None else _known(resume, template, kind, grid, prepared)
-    walk = sweep(prepared.operator, recipes, random_source(template.random_state), known)
+    asked = _Asked(template, kind, grid, table, table.prepared(sample_weight, recipes))
+    known = {} if resume is None else asked.known(resume)
+    walk = sweep(asked.prepared.operator, recipes, random_source(template.random_state), known)
     found, complete = _walked(walk, 2 * len(grid) - 1, progress)
-    points = sorted(found)
-    path = _assembled(template, kind, grid[points], prepared, [found[i] for i in points], table.shape[0])
-    tell(_notices(path, prepared.constant, found.values()))
-    if complete:
-        return path
-    reached = f"Interrupted: {len(points)} of {len(grid)} points were reached"
-    tell([(f"{reached}; they are kept, and resume goes on from there.", UserWarning)])
-    return replace(path, complete=False)
+    path = replace(asked.path(found), complete=complete)
+    tell(asked.notices(path, found.values()))
+    return path
 
 
 def _walked(
-    walk: Iterator[tuple[int, Extraction]], total: int, progress: Callable[[int, int], Any] | None
+    walk: Iterator[tuple[int, Extraction]], total: int, progress: Progress | None
 ) -> tuple[dict[int, Extraction], bool]:
     """The last solution of each point, and whether the walk came to its end."""
     found: dict[int, Extraction] = {}
@@ -133,99 +122,100 @@ def _walked(
     return found, True
 
 
-def _known(
-    resume: SparsityPath, template: GPower, kind: str, grid: Array, prepared: Prepared
-) -> Mapping[int, Extraction]:
-    """Solutions of an earlier path at points of this grid."""
-    names = vars(template).get("feature_names_in_")
-    other = [name for name, value in _varying(template).items() if jsonable(value) != jsonable(resume.params[name])]
-    if resume.kind != kind or resume.n_features != template.n_features_in_ or other:
-        what = f"{', '.join(other)} differ" if other else "it is of another grid or other data"
-        raise ValueError(f"resume: this path cannot go on where that one stopped; {what}.")
-    if names is not None and resume.feature_names is not None and list(names) != list(resume.feature_names):
-        raise ValueError("resume: that path is of data with other variables' names.")
-    _check_same_data(resume, prepared)
-    known = {}
-    for i, value in enumerate(grid):
-        for at in np.flatnonzero(resume.grid == value):
-            rest = {name: resume.fitted[f"{name}_"][at] for name in ("gamma", "objective", "n_iter", "converged")}
-            Z = resume.components(int(at)).toarray().T
-            known[i] = Extraction(Z=Z, gap=resume.fitted["optimality_gap_"][at], **rest)
-    return known
+def _solution(path: SparsityPath, i: int) -> Extraction:
+    """The loadings of point i and how they were found."""
+    found = {name: path.fitted[f"{name}_"][i] for name in ("gamma", "objective", "n_iter", "converged")}
+    return Extraction(Z=path.components(i).toarray().T, gap=path.fitted["optimality_gap_"][i], **found)
 
 
-def _check_same_data(resume: SparsityPath, prepared: Prepared) -> None:
-    """Refuse solutions that explain something else on these data than where they were found."""
-    operator, norms = prepared.operator, prepared.reach
-    close = float(np.sqrt(np.finfo(norms.dtype).eps))
-    same = np.allclose(resume.column_norms, norms, rtol=close, atol=0)
-    for i, variance in enumerate(resume.variance):  # standardised data all have the same norms
-        own = np.diagonal(score_gram(operator, resume.components(i).toarray().T)) / prepared.moments.degrees
-        same = same and np.allclose(own, variance, rtol=close, atol=close * float(np.max(variance)))
-    if not same:
-        raise ValueError("resume: that path is of other data; begin a new one, without resume.")
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A path that was asked for: the model but for what varies, the values of that, and the data."""
 
+    template: GPower
+    kind: str
+    grid: Array
+    table: Input
+    prepared: Prepared
 
-def _notices(path: SparsityPath, constant: Array, found: Iterable[Extraction]) -> Iterator[tuple[str, type[Warning]]]:
-    """Sentences about a path, each with its category."""
-    if constant.size:  # said as of a single fit, where it comes first
-        yield next(notices(path[0], constant, path.variance[0]))
-    empty = np.any(path.cardinality == 0, axis=1)
-    if empty.any():
-        yield (
-            f"{np.count_nonzero(empty)} of {len(path)} points have a component without active variables, all zero. "
-            "The data have no variance left for it, or gamma is too large: ask for fewer components or a smaller one.",
-            ConvergenceWarning,
+    def known(self, resume: SparsityPath) -> dict[int, Extraction]:
+        """Solutions of an earlier path at points of this grid."""
+        mine, theirs = (
+            {name: jsonable(value) for name, value in params.items() if name not in IDLE}
+            for params in (self.template.get_params(), resume.params)
         )
-    short = ~np.all(path.fitted["converged_"], axis=1)
-    if short.any():
-        yield (
-            f"{np.count_nonzero(short)} of {len(path)} points: the ascent stopped before it converged "
-            f"(max_iter={path.params['max_iter']}, tol={path.params['tol']:g}); raise max_iter.",
-            ConvergenceWarning,
+        other = [name for name, value in mine.items() if value != theirs[name]]
+        if resume.kind != self.kind or resume.n_features != self.table.shape[1] or other:
+            what = f"{', '.join(other)} differ" if other else "it is of another grid or other data"
+            raise ValueError(f"resume: this path cannot go on where that one stopped; {what}.")
+        names, before = self.table.names, resume.feature_names
+        if names is not None and before is not None and list(names) != list(before):
+            raise ValueError("resume: that path is of data with other variables' names.")
+        if not self._explain_alike(resume):
+            raise ValueError("resume: that path is of other data; begin a new one, without resume.")
+        return {
+            i: _solution(resume, int(at))
+            for i, value in enumerate(self.grid)
+            for at in np.flatnonzero(resume.grid == value)
+        }
+
+    def _explain_alike(self, resume: SparsityPath) -> bool:
+        """Whether solutions found earlier explain on these data what they did there."""
+        norms, degrees = self.prepared.reach, self.prepared.moments.degrees
+        loadings = (resume.components(i).toarray().T for i in range(len(resume)))
+        own = [np.diagonal(score_gram(self.prepared.operator, Z)) / degrees for Z in loadings]
+        close = float(np.sqrt(np.finfo(norms.dtype).eps))
+        noise = close * resume.variance.max(axis=1, keepdims=True)
+        same_norms = np.allclose(resume.column_norms, norms, rtol=close, atol=0)  # as all standardised data have
+        return same_norms and bool(np.isclose(own, resume.variance, rtol=close, atol=noise).all())
+
+    def path(self, found: Mapping[int, Extraction]) -> SparsityPath:
+        """The solutions with what they explain."""
+        operator, m, points = self.prepared.operator, self.template.n_components, sorted(found)
+        fits = [fit_of(self.prepared, found[i]) for i in points]
+        pca, total = leading_components(operator, m)[1], operator.total_variance
+        names = {} if self.table.names is None else {"feature_names_in_": self.table.names}
+        return SparsityPath(
+            params={name: value for name, value in self.template.get_params().items() if self._lasts(name, value)},
+            kind=self.kind,
+            grid=self.grid[points],
+            loadings=sp.vstack([sp.csr_array(fit.components) for fit in fits], format="csr"),
+            fitted={name: np.array([fit.by_component[name] for fit in fits]) for name in fits[0].by_component},
+            variance=np.array([fit.own_variance for fit in fits]),
+            pca_variance_ratio=pca / total if total > 0 else np.zeros(m),
+            column_norms=self.prepared.reach,
+            common=fits[0].common | names,
+            n_samples=self.table.shape[0],
         )
-    # At the dense end a block with equal weights is PCA: every default grid has it, so that it says nothing new.
-    for note in dict.fromkeys(note for solution in found for note in solution.notes if note != ROTATION_NOTE):
-        yield f"At some points: {note}", UserWarning
 
+    def _lasts(self, name: str, value: object) -> bool:
+        """Whether a parameter is the same at all points, and of use after the fit."""
+        generator = isinstance(value, np.random.RandomState | np.random.Generator)
+        return name not in (self.kind, "callback") and not generator
 
-def _varying(template: GPower) -> dict[str, Any]:
-    """Parameters that must agree for two paths to be of the same problem."""
-    idle = ("cardinality", "gamma", "callback", "verbose", "random_state", "n_init", "init")
-    return {name: value for name, value in template.get_params().items() if name not in idle}
-
-
-def _assembled(
-    template: GPower,
-    kind: str,
-    grid: Array,
-    prepared: Prepared,
-    found: list[Extraction],
-    n_samples: int,
-) -> SparsityPath:
-    """The solutions with what they explain."""
-    operator = prepared.operator
-    passes = operator.passes
-    stored = [fitted_attributes(prepared, solution) for solution in found]
-    m, total = template.n_components, operator.total_variance
-    pca = leading_components(operator, m)[1]
-    first = stored[0][0]
-    common: dict[str, Any] = {"mean_": first["mean_"], "scale_": first["scale_"], "n_passes_": passes}
-    common |= {name: value for name, value in vars(template).items() if name == "feature_names_in_"}
-    params = {
-        name: value
-        for name, value in template.get_params().items()
-        if name not in (kind, "callback") and not isinstance(value, np.random.RandomState | np.random.Generator)
-    }
-    return SparsityPath(
-        params=params,
-        kind=kind,
-        grid=grid,
-        loadings=sp.vstack([sp.csr_array(solution.Z.T) for solution in found], format="csr"),
-        fitted={name: np.array([np.asarray(attributes[name]) for attributes, _ in stored]) for name in PER_POINT},
-        variance=np.array([own for _, own in stored]),
-        pca_variance_ratio=pca / total if total > 0 else np.zeros(m),
-        column_norms=prepared.reach,
-        common=common,
-        n_samples=n_samples,
-    )
+    def notices(self, path: SparsityPath, found: Iterable[Extraction]) -> Iterator[tuple[str, type[Warning]]]:
+        """Sentences about the path, each with its category."""
+        constant = self.prepared.constant
+        if constant.size:  # said as of a single fit, where it comes first
+            yield next(notices(path[0], constant, path.variance[0]))
+        empty = np.any(path.cardinality == 0, axis=1)
+        if empty.any():
+            yield (
+                f"{np.count_nonzero(empty)} of {len(path)} points have a component without active variables, all zero. "
+                "The data have no variance left for it, or gamma is too large: ask for fewer components or a smaller "
+                "one.",
+                ConvergenceWarning,
+            )
+        short = ~np.all(path.fitted["converged_"], axis=1)
+        if short.any():
+            yield (
+                f"{np.count_nonzero(short)} of {len(path)} points: the ascent stopped before it converged "
+                f"(max_iter={path.params['max_iter']}, tol={path.params['tol']:g}); raise max_iter.",
+                ConvergenceWarning,
+            )
+        # At the dense end a block with equal weights is PCA: every default grid has it, so that it says nothing new.
+        for note in dict.fromkeys(note for solution in found for note in solution.notes if note != ROTATION_NOTE):
+            yield f"At some points: {note}", UserWarning
+        if not path.complete:
+            reached = f"Interrupted: {len(path)} of {len(self.grid)} points were reached"
+            yield f"{reached}; they are kept, and resume goes on from there.", UserWarning

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self, overload
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from gpower._arrays import Array
 from gpower.estimators import GPower
-from gpower.fitted import PerAscent
-from gpower.frames import frame
-from gpower.persistence import jsonable, read_model, write_model
+from gpower.fitted import Named, PerAscent
+from gpower.frames import Frame, frame
+from gpower.persistence import flattened, jsonable, read_object, write_model
+from gpower.plotting import plot_tradeoff
+from gpower.plotting.looks import GivenAxes, Panel
+
+#: What a file of a path holds as it is: in the header, and as arrays.
+IN_HEADER = ("kind", "n_samples", "complete")
+AS_ARRAYS = ("grid", "variance", "pca_variance_ratio", "column_norms", "fitted", "common")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +57,7 @@ class SparsityPath(Sequence[GPower]):
         False where the computation was interrupted.
     """
 
-    params: dict[str, Any]
+    params: Named
     kind: str
     grid: Array
     loadings: sp.csr_array
@@ -58,7 +65,7 @@ class SparsityPath(Sequence[GPower]):
     variance: Array
     pca_variance_ratio: Array
     column_norms: Array
-    common: dict[str, Any]
+    common: Named
     n_samples: int
     complete: bool = True
 
@@ -126,28 +133,25 @@ class SparsityPath(Sequence[GPower]):
         m, i = self.n_components, range(len(self))[i]
         return self.loadings[i * m : (i + 1) * m]
 
-    def __getitem__(self, i: Any) -> Any:
+    @overload
+    def __getitem__(self, i: int) -> GPower: ...
+    @overload
+    def __getitem__(self, i: slice) -> SparsityPath: ...
+    def __getitem__(self, i: int | slice) -> GPower | SparsityPath:
         """The fitted model of a point, or the path of a slice."""
         if isinstance(i, slice):
-            return self._points(np.arange(len(self))[i])
+            return self._points(np.sort(np.arange(len(self))[i]))
         return self._model(range(len(self))[i])
-
-    def __iter__(self) -> Iterator[GPower]:
-        return (self._model(i) for i in range(len(self)))
 
     def _points(self, points: Array) -> SparsityPath:
         if len(points) == 0:
             raise ValueError("The slice holds no point of the path; a path has at least one.")
-        points, m = np.sort(points), self.n_components
-        rows = (points[:, None] * m + np.arange(m)).ravel()
+        loadings = sp.vstack([self.components(i) for i in points], format="csr")
         fitted = {name: values[points] for name, values in self.fitted.items()}
-        return replace(
-            self, grid=self.grid[points], loadings=self.loadings[rows], fitted=fitted, variance=self.variance[points]
-        )
+        return replace(self, grid=self.grid[points], loadings=loadings, fitted=fitted, variance=self.variance[points])
 
     def _model(self, i: int) -> GPower:
-        wish = self.grid[i].item()
-        model = GPower(**self.params, **{self.kind: wish})
+        model = GPower(**self.params, **{self.kind: self.grid[i].item()})
         attributes = {name: values[i] for name, values in self.fitted.items()} | self.common
         attributes["n_iter_"] = attributes["n_iter_"].view(PerAscent)
         attributes["components_"] = self.components(i).toarray()
@@ -178,16 +182,16 @@ class SparsityPath(Sequence[GPower]):
         >>> path.at(cardinality=5).cardinality_
         array([5])
         """
-        if (cardinality is None) == (gamma is None):
-            raise ValueError("at() takes one of cardinality and gamma.")
-        if gamma is not None and self.kind != "gamma":
-            raise ValueError("This path runs over cardinalities; use at(cardinality=...).")
-        if gamma is not None:
-            name, wanted, values = "gamma", float(gamma), self.grid
+        if cardinality is not None and gamma is None:
+            name, wanted = "cardinality", float(cardinality)
+        elif gamma is not None and cardinality is None:
+            name, wanted = "gamma", float(gamma)
         else:
-            name, wanted = "cardinality", float(cardinality or 0)
-            alike = np.ptp(self.cardinality, axis=1) == 0
-            values = self.grid if self.kind == "cardinality" else np.where(alike, self.cardinality[:, 0], np.nan)
+            raise ValueError("at() takes one of cardinality and gamma.")
+        if name == "gamma" and self.kind != "gamma":
+            raise ValueError("This path runs over cardinalities; use at(cardinality=...).")
+        alike = np.ptp(self.cardinality, axis=1) == 0
+        values = self.grid if name == self.kind else np.where(alike, self.cardinality[:, 0], np.nan)
         hits = np.flatnonzero(np.isclose(values, wanted, rtol=1e-12, atol=0))
         if hits.size == 0:
             seen = np.unique(values[np.isfinite(values)])
@@ -196,7 +200,7 @@ class SparsityPath(Sequence[GPower]):
             raise ValueError(f"No point of the path has {name}={wanted:g}; the nearest are {near}.")
         return self._model(int(hits[-1]))
 
-    def cardinality_bound(self, gamma: Any) -> Array:
+    def cardinality_bound(self, gamma: ArrayLike) -> Array:
         """The most variables that the first component can have at absolute γ: those with ‖aᵢ‖ > γ (ℓ0: ‖aᵢ‖² > γ).
 
         In a block ‖aᵢ‖ is weighted by the first μ.
@@ -214,7 +218,7 @@ class SparsityPath(Sequence[GPower]):
         norms = norms if self.penalty == "l1" else norms**2
         return np.asarray(norms.size - np.searchsorted(norms, level, side="right"))
 
-    def expected_cardinality_bound(self, gamma: Any) -> Array:
+    def expected_cardinality_bound(self, gamma: ArrayLike) -> Array:
         """Expectation of that bound, n·P(χ²_d > γ²/σ²) (ℓ0: γ/σ²), were the data Gaussian noise of their mean variance.
 
         d is the number of samples, less one if centred.
@@ -250,7 +254,7 @@ class SparsityPath(Sequence[GPower]):
             "share_of_pca": np.repeat(self.share_of_pca, m),
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """One row per point and component: γ, cardinality, variances, share of PCA's.
 
         Returns
@@ -259,7 +263,7 @@ class SparsityPath(Sequence[GPower]):
         """
         return frame(self.columns())
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: GivenAxes = None) -> Panel:
         """Variance against cardinality; see `gpower.plotting.plot_tradeoff`.
 
         Parameters
@@ -270,9 +274,7 @@ class SparsityPath(Sequence[GPower]):
         -------
         matplotlib Axes
         """
-        from importlib import import_module  # a door above this floor: it opens when it is used
-
-        return import_module("gpower.plotting").plot_tradeoff(self, axes=axes)
+        return plot_tradeoff(self, axes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the path to a file that needs no pickle to read.
@@ -281,26 +283,13 @@ class SparsityPath(Sequence[GPower]):
         ----------
         path : str or path
         """
-        header = {
-            "class": type(self).__name__,
-            "params": jsonable(self.params),
-            "kind": self.kind,
-            "n_samples": self.n_samples,
-            "complete": self.complete,
+        own, csr = vars(self), self.loadings
+        header = {"class": type(self).__name__, "params": jsonable(self.params)} | {
+            name: own[name] for name in IN_HEADER
         }
-        names = {"feature_names_in_": self.feature_names.astype(str)} if self.feature_names is not None else {}
-        arrays = {
-            "grid": self.grid,
-            "variance": self.variance,
-            "pca_variance_ratio": self.pca_variance_ratio,
-            "column_norms": self.column_norms,
-            "data": self.loadings.data,
-            "indices": self.loadings.indices,
-            "indptr": self.loadings.indptr,
-            **{f"fitted:{name}": values for name, values in self.fitted.items()},
-            **{f"common:{name}": np.asarray(value) for name, value in (self.common | names).items()},
-        }
-        write_model(path, header, arrays)
+        stored = {name: own[name] for name in AS_ARRAYS}
+        stored |= {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr}
+        write_model(path, header, flattened(stored))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -314,28 +303,11 @@ class SparsityPath(Sequence[GPower]):
         -------
         SparsityPath
         """
-        header, arrays = read_model(path)
-        if header["class"] != cls.__name__:
-            raise ValueError(f"{str(path)!r} holds a {header['class']}, not a {cls.__name__}; load it with that class.")
-        groups = {
-            prefix: {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-            for prefix in ("fitted:", "common:")
-        }
-        common: dict[str, Any] = groups["common:"]
-        common["n_passes_"] = float(common["n_passes_"])
-        if "feature_names_in_" in common:
-            common["feature_names_in_"] = common["feature_names_in_"].astype(object)
-        shape = (arrays["indptr"].size - 1, arrays["column_norms"].size)
+        header, stored = read_object(path, cls.__name__)
+        shape = (stored["indptr"].size - 1, stored["column_norms"].size)
         return cls(
             params=header["params"],
-            kind=header["kind"],
-            grid=arrays["grid"],
-            loadings=sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape),
-            fitted=groups["fitted:"],
-            variance=arrays["variance"],
-            pca_variance_ratio=arrays["pca_variance_ratio"],
-            column_norms=arrays["column_norms"],
-            common=common,
-            n_samples=header["n_samples"],
-            complete=header["complete"],
+            loadings=sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), shape=shape),
+            **{name: header[name] for name in IN_HEADER},
+            **{name: stored[name] for name in AS_ARRAYS},
         )

@@ -15,10 +15,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from gpower._arrays import Array
+from gpower._arrays import Array, Seed
 from gpower.estimators import GPower
-from gpower.frames import frame
+from gpower.frames import Frame, frame
+from gpower.operators import Table
 from gpower.parameters import number, random_source, whole
+from gpower.plotting import plot_stability
+from gpower.plotting.looks import GivenAxes, Panels
 from gpower.preparation import read
 
 
@@ -62,21 +65,20 @@ class Stability:
         used = self.frequency.sum(axis=1)
         return np.asarray(used**2 / ((2 * self.threshold - 1) * self.frequency.shape[1]))
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """One row per component and variable that was ever chosen, the most frequent first.
 
         Returns
         -------
         pandas.DataFrame
         """
-        names = self.feature_names
         orders = [np.argsort(-row, kind="stable")[: np.count_nonzero(row)] for row in self.frequency]
         component = np.repeat(np.arange(len(orders)), [order.size for order in orders])
         variable = np.concatenate(orders)
         return frame(
             {
                 "component": component,
-                "variable": variable if names is None else np.asarray(names)[variable],
+                "variable": variable if self.feature_names is None else np.asarray(self.feature_names)[variable],
                 "frequency": self.frequency[component, variable],
                 "sign": self.sign[component, variable],
                 "loading": self.model.components_[component, variable],
@@ -84,7 +86,7 @@ class Stability:
             }
         )
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: GivenAxes = None) -> Panels:
         """Frequencies, the largest first, with the threshold; see `gpower.plotting.plot_stability`.
 
         Parameters
@@ -95,20 +97,18 @@ class Stability:
         -------
         ndarray of matplotlib Axes
         """
-        from importlib import import_module  # a door above this floor: it opens when it is used
-
-        return import_module("gpower.plotting").plot_stability(self, axes=axes)
+        return plot_stability(self, axes=axes)
 
 
 def stability(
-    X: Any,
+    X: object,
     model: GPower | None = None,
     *,
     n_subsamples: int = 100,
     fraction: float = 0.5,
     threshold: float = 0.8,
     n_jobs: int | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
     **options: Any,
 ) -> Stability:
     """Selection frequency of every variable when the model is fitted to random parts of the samples.
@@ -163,12 +163,11 @@ def stability(
         raise ValueError(f"fraction={fraction!r} of {total} samples are {size}; a part needs at least 2: raise it.")
     rng = random_source(random_state)
     parts = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
-    fits = Parallel(n_jobs=n_jobs)(delayed(_signs)(model, table.X[part], reference.components_) for part in parts)
-    signs = np.stack(fits)  # (n_subsamples, n_components, n_features)
-    chosen = np.abs(signs).sum(axis=0)
+    signs = Parallel(n_jobs=n_jobs)(delayed(_signs)(model, table.X[part], reference.components_) for part in parts)
+    chosen = np.abs(signs).sum(axis=0)  # of (n_subsamples, n_components, n_features)
     return Stability(
         frequency=chosen / n_subsamples,
-        sign=signs.sum(axis=0) / np.maximum(chosen, 1),
+        sign=np.sum(signs, axis=0) / np.maximum(chosen, 1),
         threshold=float(threshold),
         model=reference,
         n_subsamples=n_subsamples,
@@ -176,7 +175,7 @@ def stability(
     )
 
 
-def _signs(model: GPower, X: Any, reference: Array) -> Array:
+def _signs(model: GPower, X: Table, reference: Array) -> Array:
     """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
     with warnings.catch_warnings():  # a part of the samples may well leave a column constant
         warnings.simplefilter("ignore", UserWarning)
