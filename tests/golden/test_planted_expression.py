@@ -1,8 +1,9 @@
 """The bundled expression table is what its generator makes."""
 
 import numpy as np
+from tests.planted import planted_components
 
-from gpower.datasets import load_planted_expression, planted_components
+from gpower.datasets import load_planted_expression
 
 MODULES = {"GROWTH": (8, 3.0), "IMMUNE": (6, 2.2), "STRESS": (5, 1.6)}  # name: (genes, sd of the factor)
 

@@ -1,16 +1,11 @@
-"""The bundled tables and the synthetic problems, those of the benchmarks among them."""
+"""The bundled tables and the synthetic problems, those of the benchmarks and of other tests among them."""
 
 import numpy as np
 import pytest
 from benchmarks.datasets import factor_model
+from tests.planted import planted_components
 
-from gpower.datasets import (
-    expression_cohort,
-    gaussian,
-    load_pitprops,
-    load_planted_expression,
-    planted_components,
-)
+from gpower.datasets import expression_cohort, gaussian, load_pitprops, load_planted_expression
 
 
 class TestPitprops:
@@ -74,14 +69,6 @@ class TestPlantedComponents:
     def test_repeats_from_its_seed(self):
         first, again = (planted_components(5, 6, [2], [3], random_state=7).X for _ in range(2))
         np.testing.assert_array_equal(first, again)
-
-    def test_too_many_variables(self):
-        with pytest.raises(ValueError, match="7 planted variables do not fit into n_features=6"):
-            planted_components(5, 6, [4, 3], [1, 1])
-
-    def test_one_strength_each(self):
-        with pytest.raises(ValueError, match="cardinality has 2 entries and sds has 1"):
-            planted_components(5, 6, [2, 2], [1])
 
 
 def test_gaussian_repeats_and_is_standard():

@@ -11,7 +11,7 @@ from scipy import sparse
 from gpower._arrays import Array
 from gpower.datasets.delimited import listed
 from gpower.datasets.readers import TEXT, suffix_of
-from gpower.datasets.table import Table
+from gpower.datasets.table import Names, Table
 
 __all__ = ["as_flag", "hints"]
 
@@ -101,31 +101,30 @@ def hints(
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
 
-def _are_integers(values: Array) -> bool:
-    return bool(np.all(values == np.round(values)))
+def _are_numbering(values: Array) -> bool:
+    """Whether the values are distinct integers."""
+    return bool(np.all(values == np.round(values))) and len(np.unique(values)) == len(values)
 
 
-def _are_measurements(names: tuple[str, ...]) -> bool:
-    """Whether names of rows are numbers other than distinct whole ones."""
+def _are_measurements(names: Names) -> bool:
+    """Whether names of rows are numbers that do not number them."""
     try:
-        numbers = np.array(list(map(float, names)))
+        return not _are_numbering(np.array(names, float))
     except ValueError:
         return False
-    return not _are_integers(numbers) or len(np.unique(numbers)) < len(numbers)
 
 
 def _are_row_names(X: Array, heading: str) -> bool:
-    """Whether the first column numbers the rows: distinct integers, under a telling heading or beside decimals."""
-    n_rows, n_columns = X.shape
-    first = X[:, 0]
-    if n_rows < 2 or n_columns < 2 or not _are_integers(first) or len(np.unique(first)) < n_rows:
+    """Whether the first column numbers the rows, under a telling heading or beside decimals."""
+    if min(X.shape) < 2 or not _are_numbering(X[:, 0]):
         return False
-    return bool(_LIKE_NAMES.fullmatch(heading)) or (n_rows >= _FEW and not _are_integers(X[:, 1:]))
+    beside_decimals = len(X) >= _FEW and np.any(X[:, 1:] != np.round(X[:, 1:]))
+    return bool(beside_decimals or _LIKE_NAMES.fullmatch(heading))
 
 
 def _are_column_names(first: Array, rest: Array) -> bool:
-    """Whether the first row numbers the columns: distinct integers above decimals, or far from all below them."""
-    if min(rest.shape) < 2 or not _are_integers(first) or len(np.unique(first)) < len(first):
+    """Whether the first row numbers the columns, and grows above decimals or is far from all below it."""
+    if min(rest.shape) < 2 or not _are_numbering(first):
         return False
     mostly_decimals = np.mean(rest != np.round(rest)) > 0.5
     return bool((mostly_decimals and np.all(np.diff(first) > 0)) or np.abs(first).min() > 2 * np.abs(rest).max())

@@ -31,17 +31,7 @@ __all__ = ["TEXT", "read_table", "suffix_of"]
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIBLE = (*TEXT, ".mtx")
-_SUFFIXES = (*TEXT, ".parquet", ".npy", ".npz", ".mtx")
 _SERIES = "series matrix of GEO"  # a text file, recognised by what is in it
-
-# Which kinds of file an option means something to; the others refuse it.
-_UNDERSTOOD = {
-    "index_col": (*TEXT, ".parquet"),
-    "drop": (*TEXT, ".parquet", _SERIES),
-    "header": TEXT,
-    "key": (".npz",),
-    "transpose": _SUFFIXES,
-}
 
 # What an .npz archive may call the names of its variables and of its samples, most telling first.
 _FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
@@ -129,11 +119,12 @@ def read_table(
     """
     path = Path(path)
     kind = _kind(path)
+    read, understood = _READERS[kind]
     whole = complete and platform is None  # of several probes of a gene some may be missing
     file = TableFile(path, index_col, header, transpose, key, drop, whole)
-    _refuse_unused(file, kind)
+    _refuse_unused(file, kind if kind == _SERIES else f"{kind} file", understood)
     try:
-        table = _READERS[kind](file)
+        table = read(file)
     except StoreError as error:
         raise TableError(path, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")) from error
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
@@ -165,21 +156,26 @@ def _kind(path: Path) -> str:
     """What `path` is, once it is known to be a file with something in it: its suffix, or a series matrix."""
     suffix = suffix_of(path)
     require_file(path)
-    if suffix not in _SUFFIXES:
-        known = ", ".join([*_SUFFIXES, *(f"{known}.gz" for known in _COMPRESSIBLE)])
+    if suffix not in _READERS:
+        known = [*(kind for kind in _READERS if kind != _SERIES), *(f"{kind}.gz" for kind in _COMPRESSIBLE)]
         advice = "; save its sheet as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
-        raise TableError(path, f"the suffix {suffix!r} is not one of {known}{advice}")
+        raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(known)}{advice}")
     if path.stat().st_size == 0:
         raise TableError(path, "the file is empty")
     return _SERIES if suffix in TEXT and is_series_matrix(path) else suffix
 
 
-def _refuse_unused(file: TableFile, kind: str) -> None:
+def _refuse_unused(file: TableFile, what: str, understood: Sequence[str]) -> None:
     """Refuse an option that this kind of file would ignore."""
-    what = kind if kind == _SERIES else f"{kind} file"
-    given = {"drop": file.drop or None, "transpose": file.transpose or None}
-    for option, value in (vars(file) | given).items():
-        if value is not None and kind not in _UNDERSTOOD.get(option, (kind,)):
+    given = {
+        "index_col": file.index_col,
+        "header": file.header,
+        "key": file.key,
+        "drop": file.drop or None,
+        "transpose": file.transpose or None,
+    }
+    for option, value in given.items():
+        if value is not None and option not in understood:
             raise TableError(file.path, f"{{{option}}} has no meaning for a {what}; leave it out", **{option: value})
 
 
@@ -316,11 +312,12 @@ def _first_line(error: BaseException) -> str:
     return text[0].rstrip(".") if text else type(error).__name__
 
 
-_READERS: dict[str, Callable[[TableFile], Table]] = {
-    **dict.fromkeys(TEXT, read_delimited),
-    _SERIES: read_series_matrix,
-    ".parquet": _read_parquet,
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".mtx": _read_matrix_market,
+# What reads each kind of file, and the options that mean something to it.
+_READERS: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
+    **dict.fromkeys(TEXT, (read_delimited, ("index_col", "header", "drop", "transpose"))),
+    ".parquet": (_read_parquet, ("index_col", "drop", "transpose")),
+    ".npy": (_read_npy, ("transpose",)),
+    ".npz": (_read_npz, ("key", "transpose")),
+    ".mtx": (_read_matrix_market, ("transpose",)),
+    _SERIES: (read_series_matrix, ("drop",)),
 }

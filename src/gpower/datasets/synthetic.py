@@ -1,6 +1,5 @@
-"""Problems whose answer is known: Gaussian noise, sparse components planted in it, expression with active gene sets."""
+"""Data that are made up: Gaussian noise, and expression of which it is known which gene sets are active."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.utils import check_random_state
 from gpower._arrays import Seed
 from gpower.datasets.table import Names
 
-__all__ = ["ExpressionCohort", "PlantedComponents", "expression_cohort", "gaussian", "planted_components"]
+__all__ = ["ExpressionCohort", "expression_cohort", "gaussian"]
 
 _FOLLOWING = 0.7  # share of an active set's genes that follow its factor; in real sets, too, not all do
 
@@ -37,89 +36,6 @@ def gaussian(n_samples: int, n_features: int, *, random_state: Seed = None) -> N
     """
     rng = check_random_state(random_state)
     return np.asarray(rng.standard_normal((n_samples, n_features)))
-
-
-@dataclass(frozen=True)
-class PlantedComponents:
-    """Data X = F Vᵀ + noise with orthonormal sparse loadings V, and what was planted.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        The data.
-    components : ndarray of shape (n_components, n_features)
-        Vᵀ: unit rows with disjoint supports, so they are orthogonal.
-    supports : tuple of ndarray
-        The variables of each component, in increasing order.
-
-    Examples
-    --------
-    >>> from gpower.datasets import planted_components
-    >>> planted = planted_components(20, 10, [3, 2], [5.0, 3.0], random_state=0)
-    >>> [len(support) for support in planted.supports]
-    [3, 2]
-    """
-
-    X: NDArray[np.float64]
-    components: NDArray[np.float64]
-    supports: tuple[NDArray[np.intp], ...]
-
-
-def planted_components(
-    n_samples: int,
-    n_features: int,
-    cardinality: Sequence[int],
-    sds: Sequence[float],
-    *,
-    random_state: Seed = None,
-) -> PlantedComponents:
-    """Sparse orthogonal components of given strengths in unit noise.
-
-    The loadings of a component are of similar size and random sign, on variables chosen at random.
-
-    Parameters
-    ----------
-    n_samples, n_features : int
-        The shape of the data.
-    cardinality : sequence of int
-        Number of variables of each component; no variable is in two of them.
-    sds : sequence of float
-        Standard deviation of each component's factor; the noise has 1.
-    random_state : int, RandomState or None
-        Where the numbers come from.
-
-    Returns
-    -------
-    PlantedComponents
-        Data, loadings and supports.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower.datasets import planted_components
-    >>> planted = planted_components(200, 30, [4, 4], [8.0, 4.0], random_state=0)
-    >>> bool(np.allclose(planted.components @ planted.components.T, np.eye(2)))
-    True
-    """
-    if len(cardinality) != len(sds):
-        raise ValueError(f"cardinality has {len(cardinality)} entries and sds has {len(sds)}; give one each.")
-    if sum(cardinality) > n_features:
-        raise ValueError(f"{sum(cardinality)} planted variables do not fit into n_features={n_features}; plant fewer.")
-    rng = check_random_state(random_state)
-    chosen = rng.permutation(n_features)[: sum(cardinality)]
-    supports = tuple(np.sort(part) for part in np.split(chosen, np.cumsum(cardinality)[:-1]))
-    components = np.zeros((len(sds), n_features))
-    for row, support in zip(components, supports, strict=True):
-        loadings = _similar_loadings(rng, support.size)
-        row[support] = loadings / np.linalg.norm(loadings)
-    factors = rng.standard_normal((n_samples, len(sds))) * np.asarray(sds)
-    X = factors @ components + rng.standard_normal((n_samples, n_features))
-    return PlantedComponents(X, components, supports)
-
-
-def _similar_loadings(rng: np.random.RandomState, size: int) -> NDArray[np.float64]:
-    """Loadings of similar size and random sign."""
-    return rng.uniform(0.7, 1.3, size) * rng.choice((-1.0, 1.0), size)
 
 
 @dataclass(frozen=True)
@@ -226,7 +142,7 @@ def expression_cohort(
     loadings = np.zeros((n_active, n_genes))
     for row, chosen in zip(loadings, members, strict=False):
         following = chosen[: max(1, round(_FOLLOWING * chosen.size))]
-        row[following] = _similar_loadings(rng, following.size)
+        row[following] = rng.uniform(0.7, 1.3, following.size) * rng.choice((-1.0, 1.0), following.size)
     loadings += leak * rng.standard_normal(loadings.shape)
     factors = rng.standard_normal((n_samples, n_active)) * (strength * np.linspace(1, 0.5, n_active))
     X = factors @ loadings + rng.standard_normal((n_samples, n_genes))
