@@ -247,25 +247,21 @@ def _read_npz(file: TableFile) -> Table:
 
 def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> Array:
     """The array called `key`, or X, or the only two-dimensional one."""
-    if key is not None:
-        if key not in arrays:
-            raise TableError(path, f"there is no array {key!r}; there are {', '.join(arrays) or 'none'}")
-        return arrays[key]
-    tables = [name for name, array in arrays.items() if array.ndim == 2]
-    if "X" in tables:
-        return arrays["X"]
-    if len(tables) != 1:
-        found = f"{len(tables)} tables ({', '.join(tables)})" if tables else "no table"
-        raise TableError(path, f"the archive holds {found}; call one of them X, or choose one by its key")
-    return arrays[tables[0]]
+    if key is None:
+        tables = [name for name, array in arrays.items() if array.ndim == 2]
+        if "X" not in tables and len(tables) != 1:
+            found = f"{len(tables)} tables ({', '.join(tables)})" if tables else "no table"
+            raise TableError(path, f"the archive holds {found}; call one of them X, or choose one by its key")
+        key = "X" if "X" in tables else tables[0]
+    if key not in arrays:
+        raise TableError(path, f"there is no array {key!r}; there are {', '.join(arrays) or 'none'}")
+    return arrays[key]
 
 
 def _names(arrays: Mapping[str, Array], keys: Names, length: int) -> Names | None:
     """The first array under one of `keys` that is a list of `length` names."""
-    for key in keys:
-        if key in arrays and arrays[key].shape == (length,):
-            return tuple(str(name) for name in arrays[key])
-    return None
+    fitting = (arrays[key] for key in keys if key in arrays and arrays[key].shape == (length,))
+    return next((tuple(map(str, names)) for names in fitting), None)
 
 
 def _read_parquet(file: TableFile) -> Table:
