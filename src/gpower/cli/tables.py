@@ -104,6 +104,7 @@ def _load(path: Path, reading: Values, options: Values) -> Loaded:
     from gpower.datasets import TableError, read_table
     from gpower.datasets.errors import MissingCell
     from gpower.datasets.hints import hints
+    from gpower.datasets.table import TableFile
     from gpower.operators.sources import is_store
 
     covariance = options["covariance"] is not None
@@ -116,8 +117,8 @@ def _load(path: Path, reading: Values, options: Values) -> Loaded:
         raise TableError(
             path, f"{error.reason}, or have such cells estimated with --missing impute", **error.options
         ) from None
-    layout = {name: reading[name] for name in ("index_col", "header", "transpose")}
-    doubts = tuple(f"{hint}." for hint in hints(path, table, **layout, covariance=covariance))
+    file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
+    doubts = tuple(f"{hint}." for hint in hints(file, table, covariance=covariance))
     return Loaded(table, path, covariance, reading["key"], doubts=doubts)
 
 

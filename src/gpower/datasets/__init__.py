@@ -1,6 +1,6 @@
 """Data: small bundled tables, synthetic problems with a known answer, and readers of users' files.
 
-What each module offers is the list `__all__` in it, and written nowhere else.
+A module with a list `__all__` offers what is in it; of the others, what users need is named here.
 """
 
 from gpower.datasets.bundled import *

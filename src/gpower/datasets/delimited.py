@@ -17,10 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from gpower.datasets.errors import MissingCell, TableError
-from gpower.datasets.table import Names, Table, TableFile
+from gpower.datasets.table import Table, TableFile
 from gpower.datasets.text import Row, open_text
-
-__all__ = ["listed", "read_delimited", "read_rows", "unique_names"]
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
@@ -141,7 +139,9 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
         if layout.names_at is not None:
             names.append(cells[layout.names_at].strip())
         values.extend(layout.numbers(line, cells))
-    return Table(np.frombuffer(values).reshape(-1, len(layout.kept)), layout.columns, tuple(names) or None)
+    X = np.frombuffer(values).reshape(-1, len(layout.kept))
+    columns = tuple(layout.headings[j] or f"column {j + 1}" for j in layout.kept) if has_header else None
+    return Table(X, columns, tuple(names) or None)
 
 
 def _is_header(cells: Sequence[str]) -> bool:
@@ -157,9 +157,8 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 def _are_consecutive(cells: Sequence[str]) -> bool:
     """Whether the cells are integers that count upwards, as numbered columns or years do."""
-    if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
-        return False
-    return all(int(after) == int(before) + 1 for before, after in pairwise(cells))
+    numbered = len(cells) > 1 and all(map(str.isdecimal, cells))
+    return numbered and all(int(after) == int(before) + 1 for before, after in pairwise(cells))
 
 
 def _is_number(cell: str) -> bool:
@@ -194,11 +193,6 @@ class _Layout:
     names_at: int | None
     kept: tuple[int, ...]
     text: tuple[int, ...]
-
-    @property
-    def columns(self) -> Names | None:
-        """The names of the columns that hold numbers."""
-        return tuple(self.headings[j] or f"column {j + 1}" for j in self.kept) if self.headings else None
 
     def option(self, j: int) -> int | str:
         """How an option calls a column: by its heading, unless that could mean something else."""

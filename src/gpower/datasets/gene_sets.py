@@ -7,8 +7,6 @@ from pathlib import Path
 from gpower.datasets.errors import TableError
 from gpower.datasets.text import open_text, tabbed_rows
 
-__all__ = ["GeneSets", "read_gmt"]
-
 GeneSets = Mapping[str, Iterable[str]]  # name of the set → its genes
 
 

@@ -12,8 +12,6 @@ from gpower.datasets.errors import TableError
 from gpower.datasets.table import Table, TableFile
 from gpower.datasets.text import Row, open_text, tabbed_rows
 
-__all__ = ["is_series_matrix", "read_series_matrix"]
-
 _BEGIN, _END = "!series_matrix_table_begin", "!series_matrix_table_end"
 _REMARKS = ("!series_", "!sample_")
 # GEO keeps what was submitted, intensities or their logarithms, and does not say which. The rule is that of its own

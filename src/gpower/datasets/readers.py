@@ -27,8 +27,6 @@ from gpower.operators.parquet import open_parquet
 from gpower.operators.sources import npy_array
 from gpower.operators.streamed import StoreError, read_block
 
-__all__ = ["TEXT", "read_table", "suffix_of"]
-
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIBLE = (*TEXT, ".mtx")
 _SERIES = "series matrix of GEO"  # a text file, recognised by what is in it

@@ -12,8 +12,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Columns", "Matrix", "Names", "Table", "TableFile"]
-
 Matrix: TypeAlias = Any  # ndarray or scipy.sparse matrix: SciPy's classes have no types
 Names = tuple[str, ...]
 Columns = Sequence[int | str]  # by position from 0, or by heading

@@ -11,8 +11,6 @@ from typing import BinaryIO, TextIO, cast
 
 from gpower.datasets.errors import TableError
 
-__all__ = ["Row", "open_text", "require_file", "tabbed_rows"]
-
 Row = tuple[int, list[str]]  # (line number, cells)
 
 # What a file that only claims to be text begins with, and what to do about it.
