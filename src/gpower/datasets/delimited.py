@@ -124,11 +124,12 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     >>> read_rows(TableFile(Path("made-up")), iter([(7, ["", "s1"]), (8, ["TP53", "1.5"])]))
     Table(X=array([[1.5]]), feature_names=('s1',), sample_names=('TP53',))
     """
-    first = [(line, [cell.strip() for cell in cells]) for line, cells in islice(rows, _LOOKAHEAD)]
+    first = list(islice(rows, _LOOKAHEAD))
     if not first:
         raise TableError(file.path, "the file holds only blank lines and comments")
-    has_header = _is_header(first[0][1]) if file.header is None else file.header
-    headings = first.pop(0)[1] if has_header else []
+    top = [cell.strip() for cell in first[0][1]]
+    has_header = _is_header(top) if file.header is None else file.header
+    headings, first = (top, first[1:]) if has_header else ([], first)
     if not first:
         raise TableError(file.path, "the file has a header and no samples below it")
     layout = _layout(file, headings, first)
@@ -175,7 +176,7 @@ def _is_missing(cell: str) -> bool:
 
 def _is_word(cell: str) -> bool:
     # A number with a decimal comma or thousands separators is a mistake to report, no heading and no sample's name.
-    odd = _DECIMAL_COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
+    odd = _DECIMAL_COMMA.fullmatch(cell.strip()) or _THOUSANDS.fullmatch(cell.strip())
     return not (_is_number(cell) or _is_missing(cell) or odd)
 
 
@@ -212,19 +213,21 @@ class _Layout:
         return [self._number(line, j, cell.strip()) for j, cell in zip(self.kept, cells, strict=True)]
 
     def _number(self, line: int, j: int, cell: str) -> float:
-        heading = f" ({self.headings[j]!r})" if self.headings and self.headings[j] else ""
-        place, belongs = f"line {line}, column {j + 1}{heading}", "where a number belongs"
         if not (_is_missing(cell) or _is_number(cell)):
-            reason = f"{place} holds {cell!r} {belongs}{self._advice(j, cell)}"
+            reason = f"{self._place(line, j)} holds {cell!r} where a number belongs{self._advice(j, cell)}"
             drop = [self.option(column) for column in self.text]
             raise TableError(self.file.path, reason, index_col=self.option(j), drop=drop)
         number = math.nan if _is_missing(cell) else float(cell)
         if self.file.complete and not math.isfinite(number):
             what = f"holds {cell!r}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
-            error = MissingCell if math.isnan(number) else TableError
-            raise error(self.file.path, f"{place} {what} {belongs}; {advice}", drop=[self.option(j)])
+            reason = f"{self._place(line, j)} {what} where a number belongs; {advice}"
+            raise (MissingCell if math.isnan(number) else TableError)(self.file.path, reason, drop=[self.option(j)])
         return number
+
+    def _place(self, line: int, j: int) -> str:
+        heading = self.headings[j] if self.headings else ""
+        return f"line {line}, column {j + 1}" + (f" ({heading!r})" if heading else "")
 
     def _advice(self, j: int, cell: str) -> str:
         """What to do about a cell of text."""
