@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
-from benchmarks.datasets import expression, factor_model
+from benchmarks.datasets import expression, factor_data
 from gpower import Certificate, GPower, best_subset, certify
 from gpower.certificates.certificate import Clock
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
@@ -130,7 +130,7 @@ def public(path: Path) -> None:
 
 def wide() -> None:
     head("Factor model, 200 samples × 20,000 variables, k = 20", "scale", "gap %", "bound", "s", "peak memory, GB")
-    X = factor_model(200, 20_000)
+    X = factor_data(200, 20_000)
     for scale in (False, True):
         model = GPower(1, cardinality=20, scale=scale).fit(X)
         c = certify(model, X, max_time=50)[0]

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gpower import datasets
-
 #: Sizes of the paper's three timing tables: fixed aspect ratio, fixed n_samples, and m = 5.
 TABLE_RATIO = ((100, 1000), (250, 2500), (500, 5000), (750, 7500), (1000, 10000))
 TABLE_WIDTH = ((500, 1000), (500, 2000), (500, 4000), (500, 8000), (500, 16000))
@@ -32,9 +30,50 @@ def gaussian(n_samples: int, n_features: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n_samples, n_features))
 
 
-def factor_model(n_samples: int, n_features: int, seed: int = 0, **options: Any) -> np.ndarray:
-    """Expression-like data: log-normal column deviations, factors of decaying strength on overlapping groups."""
-    return datasets.factor_model(n_samples, n_features, random_state=np.random.default_rng(seed), **options).X
+@dataclass(frozen=True)
+class FactorModel:
+    """Expression-like data: factors on overlapping groups of variables, each variable with its own scale and level.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        The data.
+    loadings : ndarray of shape (n_factors, n_features)
+        What a unit of each factor adds to the variables, before they are scaled; 0 outside the factor's group.
+    scales : ndarray of shape (n_features,)
+        The standard deviation of each variable's noise.
+    """
+
+    X: np.ndarray
+    loadings: np.ndarray
+    scales: np.ndarray
+
+
+def factor_model(
+    n_samples: int, n_features: int, seed: int = 0, *, n_factors: int = 20, share: float = 0.04, spread: float = 0.5
+) -> FactorModel:
+    """Factors of decaying strength on overlapping groups of variables whose variances differ, as in expression data.
+
+    Factor k moves a random `share` of the variables with strength 2/√k beside unit noise, so that a variable may
+    follow several of them; then every variable gets its own scale, log-normal of deviation `spread`, and its own level.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is {share}; give the share of the variables that a factor moves, from 0 to 1.")
+    rng = np.random.default_rng(seed)
+    strengths = 2 / np.sqrt(np.arange(1, n_factors + 1))
+    members = rng.random((n_factors, n_features)) < share
+    loadings = strengths[:, None] * (members * rng.normal(1, 0.3, members.shape) * rng.choice([-1, 1], members.shape))
+    X = rng.standard_normal((n_samples, n_factors)) @ loadings
+    X += rng.standard_normal(X.shape)
+    scales = np.exp(rng.normal(-1, spread, n_features))
+    X *= scales
+    X += rng.normal(8, 2, n_features)
+    return FactorModel(X, loadings, scales)
+
+
+def factor_data(n_samples: int, n_features: int, **options: Any) -> np.ndarray:
+    """The data of a factor model."""
+    return factor_model(n_samples, n_features, **options).X
 
 
 def sparse_topics(n_samples: int, n_features: int, density: float = 0.01, seed: int = 0) -> sp.csr_array:
@@ -68,6 +107,6 @@ def gaussian_dataset(shape: tuple[int, int], seed: int = 0) -> Dataset:
     return Dataset(name, partial(gaussian, *shape, seed))
 
 
-FACTOR = Dataset("factor model 295x13319", partial(factor_model, 295, 13319))
-TALL = Dataset("tall factor model 20000x500", partial(factor_model, 20000, 500, n_factors=8, share=0.2, spread=0.2))
+FACTOR = Dataset("factor model 295x13319", partial(factor_data, 295, 13319))
+TALL = Dataset("tall factor model 20000x500", partial(factor_data, 20000, 500, n_factors=8, share=0.2, spread=0.2))
 SPARSE = Dataset("sparse 20000x20000 1%", partial(sparse_topics, 20000, 20000))

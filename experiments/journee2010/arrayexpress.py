@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes
 from gpower.datasets.delimited import listed, read_rows
+from gpower.datasets.table import TableFile
 from gpower.datasets.text import Row, open_text, tabbed_rows
 
 __all__ = ["read_arrayexpress"]
@@ -63,7 +64,7 @@ def read_arrayexpress(
         rows = tabbed_rows(text)
         samples, kinds, probe_kind = _headings(path, rows)
         kept = _kept(path, rows, samples, _columns(path, kinds, value))
-        table = read_rows(path, kept, index_col=0, header=True).transposed()
+        table = read_rows(TableFile(path, index_col=0, header=True), kept).transposed()
     if design is None:
         return table
     probe_column = probe_column or ("Reporter Name" if "reporter" in probe_kind.lower() else "Composite Element Name")

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpower.datasets import Table, TableError, collapse_probes
 from gpower.datasets.delimited import listed, read_rows
+from gpower.datasets.table import TableFile
 from gpower.datasets.text import Row, tabbed_rows
 
 __all__ = ["read_nki"]
@@ -76,7 +77,8 @@ def _read(path: Path, text: str) -> tuple[Table, dict[str, str]]:
         seen = f"line {line} begins with {listed(headings[:2])}" if line else "it has fewer than two lines"
         raise TableError(path, f"this is no table of the 295 tumours: {seen} in place of Substance, Gene")
     genes = dict[str, str]()
-    table = read_rows(path, _log_ratios(path, rows, samples, columns, genes), index_col=0, header=True)
+    log_ratios = _log_ratios(path, rows, samples, columns, genes)
+    table = read_rows(TableFile(path, index_col=0, header=True), log_ratios)
     return table.transposed(), genes
 
 

@@ -3,6 +3,8 @@
 import io
 import sys
 
+from gpower.extras import extra
+
 __all__ = ["main"]
 
 
@@ -15,12 +17,12 @@ def main() -> None:
     >>> main()  # doctest: +SKIP
     """
     try:
-        from gpower.cli import app
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
-            raise
-        sys.stderr.write('error: the command line needs typer and rich: pip install "gpower[cli]"\n')
-        raise SystemExit(1) from None
+        for package in ("typer", "rich"):
+            extra(package, "cli", "the command line needs", "typer and rich")
+    except ImportError as error:
+        sys.exit(f"error: {error}".rstrip("."))
+    from gpower.cli import app
+
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name that the terminal's encoding lacks is no reason to lose the answer.

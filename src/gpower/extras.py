@@ -4,7 +4,7 @@ from importlib import import_module
 from types import ModuleType
 
 
-def extra(module: str, name: str, need: str) -> ModuleType:
+def extra(module: str, name: str, need: str, packages: str = "") -> ModuleType:
     """A module of an optional package, or what to install.
 
     Parameters
@@ -15,6 +15,8 @@ def extra(module: str, name: str, need: str) -> ModuleType:
         The extra of this package that brings it.
     need : str
         How the sentence begins that says what it is needed for.
+    packages : str, optional
+        What the sentence asks for, where that is more than the package of the module.
 
     Examples
     --------
@@ -26,5 +28,5 @@ def extra(module: str, name: str, need: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError:
-        package = module.partition(".")[0]
-        raise ImportError(f'{need} {package}: pip install "gpower[{name}]".') from None
+        packages = packages or module.partition(".")[0]
+        raise ImportError(f'{need} {packages}: pip install "gpower[{name}]".') from None

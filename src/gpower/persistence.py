@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from gpower.devices import on_host
 
@@ -43,14 +44,13 @@ def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, 
             raise
 
 
-def jsonable(value: Any) -> Any:
+def jsonable(value: object) -> Any:
     """Parameters as JSON holds them; of an object that it does not hold, its kind."""
-    if isinstance(value, dict):
-        return {k: jsonable(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [jsonable(v) for v in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if value is None or isinstance(value, str | int | float) else type(value).__name__
+    return json.loads(json.dumps(value, default=_plain))
+
+
+def _plain(value: object) -> object:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else type(value).__name__
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:
@@ -59,14 +59,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
     try:
-        with source.open("rb") as handle:
-            archive = np.load(handle, allow_pickle=False)
-            if not hasattr(archive, "files") or "header" not in archive.files:
-                raise ModelFileError(f"{str(source)!r} is not a gpower model; write one with model.save(path).")
-            header = json.loads(bytes(archive["header"]).decode())
-            arrays = {name: archive[name] for name in archive.files if name != "header"}
-    except ModelFileError:
-        raise
+        with source.open("rb") as handle, NpzFile(handle) as archive:
+            arrays = dict(archive)
+        header = json.loads(arrays.pop("header").tobytes())
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, zlib.error):
         raise ModelFileError(
             f"{str(source)!r} is truncated or not a gpower model; write one with model.save(path)."

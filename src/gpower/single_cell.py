@@ -112,13 +112,14 @@ def _matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
     """The matrix to work on."""
     if layer is not None and obsm is not None:
         raise ValueError("layer and obsm both name a matrix; give one of them.")
-    places: dict[str, tuple[str | None, Any]] = {"layer": (layer, adata.layers), "obsm": (obsm, adata.obsm)}
-    for name, (key, held) in places.items():
-        if key is not None and key not in held:
-            raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in held if k is not None]}.")
-    if layer is None and obsm is None and adata.X is None:
-        raise ValueError("adata.X is None; name a matrix with layer or obsm.")
-    return adata.obsm[obsm] if obsm is not None else adata.layers[layer] if layer is not None else adata.X
+    if layer is None and obsm is None:
+        if adata.X is None:
+            raise ValueError("adata.X is None; name a matrix with layer or obsm.")
+        return adata.X
+    name, key, held = ("obsm", obsm, adata.obsm) if layer is None else ("layer", layer, adata.layers)
+    if key not in held:
+        raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in held if k is not None]}.")
+    return held[key]
 
 
 def _genes(adata: AnnData, mask_var: object) -> Array | None:
@@ -152,7 +153,7 @@ def _loadings(model: GPower, n_genes: int, genes: Array | None) -> Array:
 
 def _facts(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
     """What was asked for and what the components explain, under scanpy's kind of keys."""
-    asked = {name: getattr(model, name) for name in ("cardinality", "gamma")}
+    asked = {"cardinality": model.cardinality, "gamma": model.gamma}
     given = origin | {name: None if value is None else np.asarray(value) for name, value in asked.items()}
     params = {"zero_center": bool(model.center), "n_comps": int(model.n_components), "penalty": model.penalty}
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpower import GPower
-from gpower.datasets import load_planted_expression, write_gmt
+from gpower.datasets import load_planted_expression
 from gpower.enrichment import enrich
 
 typer = pytest.importorskip("typer")
@@ -21,6 +21,10 @@ TABLE = load_planted_expression()
 @pytest.fixture(scope="module")
 def model():
     return GPower(3, cardinality=(8, 6, 5)).fit(TABLE.X)
+
+
+def write_gmt(path, gene_sets):
+    path.write_text("".join("\t".join([name, "made up", *genes]) + "\n" for name, genes in gene_sets.items()))
 
 
 @pytest.fixture

@@ -24,10 +24,11 @@ from experiments.journee2010.methods import (
 from experiments.journee2010.several_spectrum import with_spectrum
 from experiments.journee2010.study import Study
 from experiments.journee2010.sweeps import curve, sweep
+from tests.planted import planted_components
 
 from gpower import GPower
 from gpower.baselines import RankOneSVD
-from gpower.datasets import gaussian, planted_components
+from gpower.datasets import gaussian
 
 PAPER = {"solver": "direct", "init": "paper", "n_init": 1, "tol": 1e-4, "acceleration": False, "center": False}
 LEVELS = (0.02, 0.05, 0.08, 0.11, 0.14, 0.18, 0.22, 0.27, 0.33, 0.4, 0.5, 0.6, 0.75, 0.9)

@@ -253,6 +253,12 @@ def test_three_factors_give_the_ideal_supports_except_by_thresholding(model):
         np.testing.assert_allclose(model.explained_variance_, [1201, 1161], rtol=1e-3)
 
 
+def test_three_factors_give_the_ideal_supports():
+    model = GPower(2, cardinality=4, covariance="precomputed").fit(three_factors())
+    assert [np.flatnonzero(row).tolist() for row in model.components_] == [[4, 5, 6, 7], [0, 1, 2, 3]]
+    assert model.objective_[0] == pytest.approx(1201.0)
+
+
 # Thresholding
 
 

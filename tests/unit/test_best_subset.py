@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.planted import planted_components
 
 from gpower import best_subset, certify
 from gpower.certificates import subset
 from gpower.certificates.rows import RowDual
-from gpower.datasets import gaussian, load_pitprops, planted_components
+from gpower.datasets import gaussian, load_pitprops
 
 PITPROPS = load_pitprops().correlation
 #: Exhaustive search, in agreement with the published optima (Berk and Bertsimas 2019, Li and Xie 2025).

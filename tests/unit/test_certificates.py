@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from tests.planted import planted_components
 
 from gpower import Certificate, GPower, certify
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
 from gpower.certificates.door import checked_operator
 from gpower.certificates.rows import RowDual, RowProblem, first_rows, minimize_rows
-from gpower.datasets import gaussian, load_pitprops, load_planted_expression, planted_components
+from gpower.datasets import gaussian, load_pitprops, load_planted_expression
 from gpower.deflation import deflate
 from gpower.operators import as_operator
 

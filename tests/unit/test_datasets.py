@@ -1,19 +1,11 @@
-"""The bundled tables and the synthetic problems."""
+"""The bundled tables and the synthetic problems, those of the benchmarks and of other tests among them."""
 
 import numpy as np
 import pytest
+from benchmarks.datasets import factor_model
+from tests.planted import planted_components
 
-from gpower import GPower
-from gpower.datasets import (
-    expression_cohort,
-    factor_model,
-    gaussian,
-    load_pitprops,
-    load_planted_expression,
-    planted_components,
-    planted_expression,
-    zou_hastie_tibshirani,
-)
+from gpower.datasets import expression_cohort, gaussian, load_pitprops, load_planted_expression
 
 
 class TestPitprops:
@@ -37,14 +29,9 @@ class TestPitprops:
 
 
 class TestPlantedExpression:
-    def test_bundled_table_is_what_the_generator_makes(self):
-        bundled = load_planted_expression()
-        X, genes = planted_expression()
-        np.testing.assert_array_equal(bundled.X, X)
-        assert bundled.feature_names == genes
-
     def test_modules_are_genes_of_the_table(self):
         bundled = load_planted_expression()
+        assert tuple(bundled.modules) == bundled.active == ("GROWTH", "IMMUNE", "STRESS")
         assert [len(genes) for genes in bundled.modules.values()] == [8, 6, 5]
         assert {gene for genes in bundled.modules.values() for gene in genes} < set(bundled.feature_names)
         assert len(set(bundled.feature_names)) == 150
@@ -83,14 +70,6 @@ class TestPlantedComponents:
         first, again = (planted_components(5, 6, [2], [3], random_state=7).X for _ in range(2))
         np.testing.assert_array_equal(first, again)
 
-    def test_too_many_variables(self):
-        with pytest.raises(ValueError, match="7 planted variables do not fit into n_features=6"):
-            planted_components(5, 6, [4, 3], [1, 1])
-
-    def test_one_strength_each(self):
-        with pytest.raises(ValueError, match="cardinality has 2 entries and sds has 1"):
-            planted_components(5, 6, [2, 2], [1])
-
 
 def test_gaussian_repeats_and_is_standard():
     X = gaussian(300, 200, random_state=0)
@@ -102,53 +81,27 @@ def test_gaussian_repeats_and_is_standard():
 
 class TestFactorModel:
     def test_variances_are_those_of_the_model(self):
-        model = factor_model(20_000, 30, n_factors=4, share=0.3, random_state=0)
+        model = factor_model(20_000, 30, n_factors=4, share=0.3)
         expected = model.scales**2 * (1 + np.sum(model.loadings**2, axis=0))
         np.testing.assert_allclose(np.var(model.X, axis=0), expected, rtol=0.06)
 
     def test_factors_move_their_share_and_weaken(self):
-        model = factor_model(5, 20_000, n_factors=4, share=0.1, random_state=0)
+        model = factor_model(5, 20_000, n_factors=4, share=0.1)
         np.testing.assert_allclose(np.mean(model.loadings != 0, axis=1), 0.1, atol=0.01)
         sizes = [np.abs(row[row != 0]).mean() for row in model.loadings]
         np.testing.assert_allclose(sizes, 2 / np.sqrt([1, 2, 3, 4]), rtol=0.05)
 
     def test_same_scale_without_spread(self):
-        np.testing.assert_array_equal(factor_model(5, 6, spread=0, random_state=0).scales, np.exp(-1))
+        np.testing.assert_array_equal(factor_model(5, 6, spread=0).scales, np.exp(-1))
 
-    def test_repeats_from_seed_and_generator(self):
-        for seed in (lambda: 3, lambda: np.random.RandomState(3), lambda: np.random.default_rng(3)):
-            first, again = (factor_model(5, 6, random_state=seed()).X for _ in range(2))
-            np.testing.assert_array_equal(first, again)
+    def test_repeats_from_its_seed(self):
+        first, again, other = (factor_model(5, 6, seed).X for seed in (3, 3, 4))
+        np.testing.assert_array_equal(first, again)
+        assert np.all(first != other)
 
     def test_share(self):
         with pytest.raises(ValueError, match="share is 4; give the share of the variables"):
             factor_model(5, 6, share=4)
-
-
-class TestZouHastieTibshirani:
-    def test_exact_covariance(self):
-        S = zou_hastie_tibshirani().covariance
-        # Typed out: var V3 = 0.09·290 + 0.925²·300 + 1, cov(V1, V3) = −0.3·290, cov(V2, V3) = 0.925·300.
-        assert S[0, 0] == 291
-        assert S[0, 1] == 290
-        assert S[4, 4] == 301
-        assert S[0, 4] == 0
-        assert S[8, 8] == pytest.approx(0.09 * 290 + 0.925**2 * 300 + 2)
-        assert S[8, 9] == pytest.approx(0.09 * 290 + 0.925**2 * 300 + 1)
-        assert S[0, 8] == pytest.approx(-87)
-        assert S[4, 9] == pytest.approx(277.5)
-        assert zou_hastie_tibshirani().X is None
-
-    def test_best_component_of_four(self):
-        example = zou_hastie_tibshirani()
-        model = GPower(2, cardinality=4, covariance="precomputed").fit(example.covariance)
-        assert [tuple(np.flatnonzero(row)) for row in model.components_] == list(example.supports)
-        assert model.objective_[0] == pytest.approx(1201.0)
-
-    def test_samples_have_that_covariance(self):
-        example = zou_hastie_tibshirani(50_000, random_state=0)
-        assert example.X.shape == (50_000, 10)
-        np.testing.assert_allclose(np.cov(example.X, rowvar=False), example.covariance, atol=8)
 
 
 class TestExpressionCohort:

@@ -1,10 +1,10 @@
-"""The reader and the writer of GMT files."""
+"""The reader of GMT files."""
 
 import gzip
 
 import pytest
 
-from gpower.datasets import TableError, read_gmt, write_gmt
+from gpower.datasets import TableError, read_gmt
 
 
 @pytest.fixture
@@ -62,17 +62,3 @@ def test_what_is_no_text(gmt, tmp_path):
     cut.write_bytes(gzip.compress(b"A\td\tX\n")[:-9])
     with pytest.raises(TableError, match="the file cannot be read"):
         read_gmt(cut)
-
-
-def test_written_sets_are_read_again(tmp_path):
-    sets = {"A": ("X", "Y"), "B": ("Z",)}
-    write_gmt(tmp_path / "mine.gmt", sets, description="made up")
-    assert read_gmt(tmp_path / "mine.gmt") == sets
-    assert (tmp_path / "mine.gmt").read_text().splitlines()[0] == "A\tmade up\tX\tY"
-
-
-@pytest.mark.parametrize("sets", [{"A\tB": ["X"]}, {"A": []}, {"": ["X"]}, {"A": ["X\nY"]}])
-def test_sets_that_gmt_cannot_hold(tmp_path, sets):
-    with pytest.raises(ValueError, match="cannot be written as GMT"):
-        write_gmt(tmp_path / "mine.gmt", sets)
-    assert not (tmp_path / "mine.gmt").exists()

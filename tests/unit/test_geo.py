@@ -8,6 +8,7 @@ import pytest
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes, read_table
 from gpower.datasets.errors import MissingCell
 from gpower.datasets.hints import as_flag, hints
+from gpower.datasets.table import TableFile
 
 SERIES = """!Series_title\t"Made-up tumours"
 !Series_platform_id\t"GPL0"
@@ -75,7 +76,9 @@ class TestGeo:
         path = write("s.txt", SERIES.replace("\t7\t8\t9", "\t1024\t0.5\t4096"))
         series = read_table(path)
         np.testing.assert_array_equal(series.X[:, 0], [10, 0, 12])
-        assert list(hints(path, series)) == ["the values are intensities; their logarithms to base 2 were taken"]
+        assert list(hints(TableFile(path), series)) == [
+            "the values are intensities; their logarithms to base 2 were taken"
+        ]
 
     def test_probes_without_a_value_are_left_out(self, write):
         series = read_table(write("s.txt", SERIES.replace("\t1\t1\t2", "\t\tnull\tNA")))

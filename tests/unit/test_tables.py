@@ -12,6 +12,7 @@ from gpower import GPower
 from gpower.datasets import Table, TableError, read_table
 from gpower.datasets.errors import MissingCell
 from gpower.datasets.hints import hints
+from gpower.datasets.table import TableFile
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
 FEATURES = ("a", "b", "c")
@@ -560,9 +561,8 @@ class TestHints:
 
     X = np.random.RandomState(0).standard_normal((8, 4))
 
-    def said(self, path, **options):
-        reading = {name: options[name] for name in options if name != "covariance"}
-        return list(hints(path, read_table(path, **reading), **options))
+    def said(self, path, covariance=False, **reading):
+        return list(hints(TableFile(path, **reading), read_table(path, **reading), covariance=covariance))
 
     def test_names_of_several_variables_are_pointed_out(self, write):
         path = write("t.csv", "gene,BRCA1,TP53,BRCA1,TP53,BRCA1\na,1.5,2,3,4,5\nb,6,7,8,9,0.5\n")
@@ -651,5 +651,5 @@ def test_a_second_column_of_identifiers_is_pointed_out(tmp_path):
     path.write_text("Gene,Entrez,p1,p2\n" + genes)
     for transpose in (False, True):
         table = read_table(path, transpose=transpose)
-        (hint,) = hints(path, table, transpose=transpose)
+        (hint,) = hints(TableFile(path, transpose=transpose), table)
         assert hint == "column 'Entrez' looks like numbers of the rows, no measurement; if so, add --drop Entrez"

@@ -88,6 +88,7 @@ def _read(path: Path, reading: Values, covariance: bool, complete: bool) -> Load
     from gpower.datasets import TableError, read_table
     from gpower.datasets.errors import MissingCell
     from gpower.datasets.hints import hints
+    from gpower.datasets.table import TableFile
 
     given = {name: value for name, value in reading.items() if value is not None}
     try:
@@ -95,8 +96,8 @@ def _read(path: Path, reading: Values, covariance: bool, complete: bool) -> Load
     except MissingCell as error:
         reason = f"{error.reason}, or have such cells estimated with --missing impute"
         raise TableError(path, reason, **error.options) from None
-    layout = {name: reading[name] for name in ("index_col", "header", "transpose")}
-    doubts = tuple(f"{hint}." for hint in hints(path, table, **layout, covariance=covariance))
+    file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
+    doubts = tuple(f"{hint}." for hint in hints(file, table, covariance=covariance))
     return Loaded(table, path, covariance, reading["key"], doubts=doubts)
 
 

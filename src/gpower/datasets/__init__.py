@@ -1,13 +1,11 @@
 """Data: small bundled tables, synthetic problems with a known answer, and readers of users' files.
 
-What each module offers is the list `__all__` in it, and written nowhere else.
+A module with a list `__all__` offers what is in it; of the others, what users need is named here.
 """
 
 from gpower.datasets.bundled import *
 from gpower.datasets.errors import TableError as TableError
-from gpower.datasets.expression import *
 from gpower.datasets.gene_sets import read_gmt as read_gmt
-from gpower.datasets.gene_sets import write_gmt as write_gmt
 from gpower.datasets.probes import *
 from gpower.datasets.readers import read_table as read_table
 from gpower.datasets.synthetic import *

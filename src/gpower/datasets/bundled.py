@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower.datasets.readers import read_table
-from gpower.datasets.table import Table
+from gpower.datasets.synthetic import ExpressionCohort
+from gpower.datasets.table import Names, Table
 
-__all__ = ["Pitprops", "PlantedExpression", "load_pitprops", "load_planted_expression"]
+__all__ = ["Pitprops", "load_pitprops", "load_planted_expression"]
 
 
 @dataclass(frozen=True)
@@ -33,49 +34,8 @@ class Pitprops:
     """
 
     correlation: NDArray[np.float64]
-    feature_names: tuple[str, ...]
+    feature_names: Names
     n_samples: int
-
-
-@dataclass(frozen=True)
-class PlantedExpression:
-    """A small expression table with the modules planted in it.
-
-    Attributes
-    ----------
-    X : ndarray of shape (60, 150)
-        Log expression, samples × genes.
-    feature_names, sample_names : tuple of str
-        Genes and samples.
-    modules : dict of str to tuple of str
-        The genes of each planted module, strongest module first.
-
-    Examples
-    --------
-    >>> from gpower.datasets import load_planted_expression
-    >>> list(load_planted_expression().modules)
-    ['GROWTH', 'IMMUNE', 'STRESS']
-    """
-
-    X: NDArray[np.float64]
-    feature_names: tuple[str, ...]
-    sample_names: tuple[str, ...]
-    modules: dict[str, tuple[str, ...]]
-
-    @property
-    def gene_sets(self) -> dict[str, tuple[str, ...]]:
-        """Gene sets to try enrichment on: the planted modules, and the other genes in sets of ten, QUIET_1, ….
-
-        Examples
-        --------
-        >>> from gpower.datasets import load_planted_expression
-        >>> len(load_planted_expression().gene_sets)
-        17
-        """
-        planted = {gene for genes in self.modules.values() for gene in genes}
-        others = [gene for gene in self.feature_names if gene not in planted]
-        quiet = {f"QUIET_{i // 10 + 1}": tuple(others[i : i + 10]) for i in range(0, len(others), 10)}
-        return self.modules | quiet
 
 
 def load_pitprops() -> Pitprops:
@@ -104,33 +64,32 @@ def load_pitprops() -> Pitprops:
     return Pitprops(table.X, table.feature_names or (), n_samples=180)
 
 
-def load_planted_expression() -> PlantedExpression:
+def load_planted_expression() -> ExpressionCohort:
     """A made-up expression table, 60 samples × 150 genes, with three modules of genes that vary together.
+
+    Eight growth, six immune and five stress genes follow one factor each; the other genes are noise, in sets of ten.
 
     Returns
     -------
-    PlantedExpression
-        Table, names and the planted modules of 8, 6 and 5 genes.
-
-    See Also
-    --------
-    gpower.datasets.planted_expression : The generator that made the table.
+    ExpressionCohort
+        The active sets are the planted modules, strongest first.
 
     Examples
     --------
     >>> from gpower.datasets import load_planted_expression
     >>> expression = load_planted_expression()
-    >>> expression.X.shape
-    (60, 150)
+    >>> expression.X.shape, len(expression.gene_sets)
+    ((60, 150), 17)
     >>> {module: len(genes) for module, genes in expression.modules.items()}
     {'GROWTH': 8, 'IMMUNE': 6, 'STRESS': 5}
     """
     table = _read("planted_expression.csv")
     genes = table.feature_names or ()
-    modules = {
-        module: tuple(gene for gene in genes if gene.startswith(module)) for module in ("GROWTH", "IMMUNE", "STRESS")
-    }
-    return PlantedExpression(table.X, genes, table.sample_names or (), modules)
+    active = ("GROWTH", "IMMUNE", "STRESS")
+    sets = {module: tuple(gene for gene in genes if gene.startswith(module)) for module in active}
+    others = [gene for gene in genes if not gene.startswith(active)]
+    sets |= {f"QUIET_{i // 10 + 1}": tuple(others[i : i + 10]) for i in range(0, len(others), 10)}
+    return ExpressionCohort(table.X, genes, table.sample_names or (), sets, active)
 
 
 def _read(name: str) -> Table:

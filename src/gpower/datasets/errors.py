@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["MissingCell", "TableError"]
-
 
 def _as_argument(option: str, value: object) -> str:
     return f"{option}={value!r}"

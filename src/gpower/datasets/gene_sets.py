@@ -7,8 +7,6 @@ from pathlib import Path
 from gpower.datasets.errors import TableError
 from gpower.datasets.text import open_text, tabbed_rows
 
-__all__ = ["GeneSets", "read_gmt", "write_gmt"]
-
 GeneSets = Mapping[str, Iterable[str]]  # name of the set → its genes
 
 
@@ -67,34 +65,3 @@ def _parsed(path: Path, line: int, cells: list[str]) -> tuple[str, tuple[str, ..
         lacking = "no name" if not cells[0] else f"the set {cells[0]!r} has no genes"
         raise TableError(path, f"line {line}: {lacking}; a gene set is a name, a description and its genes")
     return cells[0], genes
-
-
-def write_gmt(path: str | PathLike[str], gene_sets: GeneSets, *, description: str = "") -> None:
-    """Write gene sets as a GMT file, which `read_gmt` and other enrichment programs read.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    gene_sets : mapping of str to iterable of str
-        The genes of each set.
-    description : str, optional
-        The second cell of every line.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from gpower.datasets import read_gmt, write_gmt
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "mine.gmt")
-    ...     write_gmt(path, {"MINE": ["TP53", "MDM2"]})
-    ...     read_gmt(path)
-    {'MINE': ('TP53', 'MDM2')}
-    """
-    rows = [[name, description, *genes] for name, genes in gene_sets.items()]
-    for row in rows:
-        if any("\t" in cell or "\n" in cell for cell in row) or not row[0] or len(row) < 3:
-            raise ValueError(
-                f"The set {row[0]!r} cannot be written as GMT: it needs a name, genes, and no tabs in them."
-            )
-    Path(path).write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gpower.datasets.delimited import Columns, read_rows
+from gpower.datasets.delimited import read_rows
 from gpower.datasets.errors import TableError
-from gpower.datasets.table import Table
+from gpower.datasets.table import Table, TableFile
 from gpower.datasets.text import Row, open_text, tabbed_rows
-
-__all__ = ["is_series_matrix", "read_series_matrix"]
 
 _BEGIN, _END = "!series_matrix_table_begin", "!series_matrix_table_end"
 _REMARKS = ("!series_", "!sample_")
@@ -39,47 +37,28 @@ def is_series_matrix(path: Path) -> bool:
     return first.lower().startswith(_REMARKS)
 
 
-def read_series_matrix(path: Path, *, drop: Columns = (), complete: bool = False) -> Table:
-    r"""The table of a series matrix, samples × probes.
+def read_series_matrix(file: TableFile) -> Table:
+    r"""The table of a series matrix, samples (by accession, GSM…) × probes; what the file drops are samples.
 
     Intensities become logarithms to base 2, those below 1 counted as 1. Probes without a single value are left out.
-
-    Parameters
-    ----------
-    path : Path
-        The file, gzipped where its name ends in ``.gz``.
-    drop : sequence of int or str, optional
-        Samples to leave out.
-    complete : bool, default False
-        Refuse a missing or infinite number.
-
-    Returns
-    -------
-    Table
-        Samples by accession (GSM…); a missing value is NaN.
-
-    Raises
-    ------
-    TableError
-        The file is cut off, holds no values, or has a cell that is no number; the line is named.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> from gpower.datasets.geo import read_series_matrix
+    >>> from gpower.datasets.table import TableFile
     >>> lines = ['!Series_title\t"Made up"', '!Sample_title\t"first"\t"second"', "!series_matrix_table_begin",
     ...          '"ID_REF"\t"GSM1"\t"GSM2"', '"1_at"\t7.5\t8.25', '"2_at"\t3\tnull', "!series_matrix_table_end"]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "GSE0_series_matrix.txt")
     ...     _ = path.write_text("\n".join(lines))
-    ...     read_series_matrix(path)
+    ...     read_series_matrix(TableFile(path))
     Table(X=array([[7.5 , 3.  ],
            [8.25,  nan]]), feature_names=('1_at', '2_at'), sample_names=('GSM1', 'GSM2'))
     """
-    with open_text(path, errors="replace") as text:
-        rows = tabbed_rows(text)
-        lines = _table(path, _first_line(path, rows), rows)
-        table = read_rows(path, lines, index_col=0, header=True, drop=drop, complete=complete).transposed()
+    with open_text(file.path, errors="replace") as text:
+        rows = _between_marks(file.path, tabbed_rows(text))
+        table = read_rows(replace(file, index_col=0, header=True), rows).transposed()
     return _on_log_scale(_measured(table))
 
 
@@ -101,20 +80,16 @@ def _on_log_scale(table: Table) -> Table:
     return replace(table, X=np.log2(np.maximum(table.X, 1)), notes=(*table.notes, note))
 
 
-def _first_line(path: Path, rows: Iterator[Row]) -> int:
-    """The line where the table begins, once `rows` has come there."""
-    line = 0
+def _between_marks(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows of the table; a mark that is missing means that the file is cut off."""
+    line, width, count = 0, 0, 0
     for line, cells in rows:
         if cells[0] == _BEGIN:
-            return line
+            break
         if any(cells) and not cells[0].startswith("!"):
             raise TableError(path, f"this is not a series matrix of GEO: line {line} comes before the line {_BEGIN}")
-    raise TableError(path, f"the file ends with line {line} and without {_BEGIN}: it is cut off; get it again")
-
-
-def _table(path: Path, start: int, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows between the two marks; the second one missing means that the file is cut off."""
-    line, width, count = start, 0, 0
+    else:
+        raise TableError(path, f"the file ends with line {line} and without {_BEGIN}: it is cut off; get it again")
     for line, cells in rows:
         if cells[0] == _END:
             break

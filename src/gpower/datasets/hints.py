@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -11,9 +10,7 @@ from scipy import sparse
 from gpower._arrays import Array
 from gpower.datasets.delimited import listed
 from gpower.datasets.readers import TEXT, suffix_of
-from gpower.datasets.table import Table
-
-__all__ = ["as_flag", "hints"]
+from gpower.datasets.table import Names, Table, TableFile
 
 _FEW = 5  # rows in which distinct integers may well be chance
 _MANY = 1000  # rows that are looked at
@@ -40,30 +37,10 @@ def as_flag(option: str, value: object) -> str:
     return f"--{flag} {shlex.quote(text)}"
 
 
-def hints(
-    path: Path,
-    table: Table,
-    *,
-    index_col: int | str | None = None,
-    header: bool | None = None,
-    transpose: bool = False,
-    covariance: bool = False,
-) -> Iterator[str]:
-    """What the reader noted, names that were read as numbers, correlations read as samples, and what helps.
+def hints(file: TableFile, table: Table, *, covariance: bool = False) -> Iterator[str]:
+    """What the reader of a file noted, names that were read as numbers, correlations read as samples, and what helps.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    table : Table
-        What was read from it.
-    index_col, header, transpose, covariance
-        The options it is used with.
-
-    Yields
-    ------
-    str
-        A sentence without its full stop.
+    Each is a sentence without its full stop.
 
     Examples
     --------
@@ -71,61 +48,61 @@ def hints(
     >>> import numpy as np
     >>> from gpower.datasets import Table
     >>> from gpower.datasets.hints import hints
+    >>> from gpower.datasets.table import TableFile
     >>> table = Table(np.array([[672, 0.1], [675, 0.7]]), ("entrez", "s1"))
-    >>> list(hints(Path("genes.csv"), table))
+    >>> list(hints(TableFile(Path("genes.csv")), table))
     ["column 1 ('entrez') looks like row names; if it is, add --index-col entrez"]
     """
     X, columns, rows = table.X, table.feature_names, table.sample_names
     yield from table.notes
     if sparse.issparse(X):
         return
-    if transpose:  # back to how the file lies
+    if file.transpose:  # back to how the file lies
         X, columns, rows = X.T, rows, columns
-    suffix = suffix_of(path)
-    if suffix in (*TEXT, ".parquet") and index_col is None and columns and _are_row_names(X[:_MANY], columns[0]):
+    suffix, unnamed = suffix_of(file.path), file.index_col is None
+    if suffix in (*TEXT, ".parquet") and unnamed and columns and _are_row_names(X[:_MANY], columns[0]):
         name = columns[0]
         flag = as_flag("index_col", 0 if name.isdecimal() else name)
         if rows is None:
             yield f"column 1 ({name!r}) looks like row names; if it is, add {flag}"
         else:
             yield f"column {name!r} looks like numbers of the rows, no measurement; if so, add {as_flag('drop', name)}"
-    if suffix in TEXT and index_col is None and rows and _are_measurements(rows):
+    if suffix in TEXT and unnamed and rows and _are_measurements(rows):
         yield (
             f"the first cell of each line was taken for its name, and these are numbers ({listed(rows)}); if they are "
             "measurements, the lines have a cell more than the header: write thousands without a separator"
         )
-    if suffix in TEXT and header is None and columns is None and _are_column_names(X[0], X[1:_MANY]):
+    if suffix in TEXT and file.header is None and columns is None and _are_column_names(X[0], X[1:_MANY]):
         shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
     if not covariance and (kind := _matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
 
-def _are_integers(values: Array) -> bool:
-    return bool(np.all(values == np.round(values)))
+def _are_numbering(values: Array) -> bool:
+    """Whether the values are distinct integers."""
+    return bool(np.all(values == np.round(values))) and len(np.unique(values)) == len(values)
 
 
-def _are_measurements(names: tuple[str, ...]) -> bool:
-    """Whether names of rows are numbers other than distinct whole ones."""
+def _are_measurements(names: Names) -> bool:
+    """Whether names of rows are numbers that do not number them."""
     try:
-        numbers = np.array(list(map(float, names)))
+        return not _are_numbering(np.array(names, float))
     except ValueError:
         return False
-    return not _are_integers(numbers) or len(np.unique(numbers)) < len(numbers)
 
 
 def _are_row_names(X: Array, heading: str) -> bool:
-    """Whether the first column numbers the rows: distinct integers, under a telling heading or beside decimals."""
-    n_rows, n_columns = X.shape
-    first = X[:, 0]
-    if n_rows < 2 or n_columns < 2 or not _are_integers(first) or len(np.unique(first)) < n_rows:
+    """Whether the first column numbers the rows, under a telling heading or beside decimals."""
+    if min(X.shape) < 2 or not _are_numbering(X[:, 0]):
         return False
-    return bool(_LIKE_NAMES.fullmatch(heading)) or (n_rows >= _FEW and not _are_integers(X[:, 1:]))
+    beside_decimals = len(X) >= _FEW and np.any(X[:, 1:] != np.round(X[:, 1:]))
+    return bool(beside_decimals or _LIKE_NAMES.fullmatch(heading))
 
 
 def _are_column_names(first: Array, rest: Array) -> bool:
-    """Whether the first row numbers the columns: distinct integers above decimals, or far from all below them."""
-    if min(rest.shape) < 2 or not _are_integers(first) or len(np.unique(first)) < len(first):
+    """Whether the first row numbers the columns, and grows above decimals or is far from all below it."""
+    if min(rest.shape) < 2 or not _are_numbering(first):
         return False
     mostly_decimals = np.mean(rest != np.round(rest)) > 0.5
     return bool((mostly_decimals and np.all(np.diff(first) > 0)) or np.abs(first).min() > 2 * np.abs(rest).max())

@@ -65,13 +65,12 @@ def read_probe_genes(
     path = Path(path)
     genes = dict[str, str]()
     with open_text(path, errors="replace") as text:
-        rows = enumerate(csv.reader(text), 1) if ".csv" in map(str.lower, path.suffixes) else tabbed_rows(text)
+        lines = enumerate(csv.reader(text), 1) if ".csv" in map(str.lower, path.suffixes) else tabbed_rows(text)
+        rows = ((line, cells) for line, cells in lines if any(cells) and not _is_remark(cells[0]))
         probe_at, gene_at = _header(path, rows, probe_column, gene_column)
         for line, cells in rows:
-            if cells and cells[0].lower() == _END:
+            if cells[0].lower() == _END:
                 break
-            if not any(cells) or cells[0].startswith(_REMARK):
-                continue
             if len(cells) <= probe_at or not cells[probe_at]:
                 raise TableError(path, f"line {line} has no probe in column {probe_at + 1}; the file seems cut off")
             gene = cells[gene_at] if len(cells) > gene_at else ""  # empty cells at the end are often not written
@@ -82,19 +81,22 @@ def read_probe_genes(
     return genes
 
 
+def _is_remark(cell: str) -> bool:
+    return cell.startswith(_REMARK) and cell.lower() != _END
+
+
 def _header(path: Path, rows: Iterator[Row], probe_column: str | None, gene_column: str | None) -> tuple[int, int]:
     """Where the two columns are, once `rows` has come to the line of headings."""
     probes = (probe_column.casefold(),) if probe_column else _PROBES
     genes = (gene_column.casefold(),) if gene_column else _GENES
-    nearest: Row | None = None
+    nearest, headings = 0, list[str]()  # the longest line with one of the two
     for line, cells in rows:
-        if any(cells) and not cells[0].startswith(_REMARK):
-            probe_at, gene_at = _find(cells, probes, bool(probe_column)), _find(cells, genes, bool(gene_column))
-            if probe_at is not None and gene_at is not None:
-                return probe_at, gene_at
-            if (probe_at is not None or gene_at is not None) and (nearest is None or len(cells) > len(nearest[1])):
-                nearest = line, cells
-    seen = f"; line {nearest[0]} has the headings {listed(nearest[1])}" if nearest else ""
+        probe_at, gene_at = _find(cells, probes, bool(probe_column)), _find(cells, genes, bool(gene_column))
+        if probe_at is not None and gene_at is not None:
+            return probe_at, gene_at
+        if (probe_at is not None or gene_at is not None) and len(cells) > len(headings):
+            nearest, headings = line, cells
+    seen = f"; line {nearest} has the headings {listed(headings)}" if nearest else ""
     advice = "call them ID and Gene symbol, or name them to read_probe_genes"
     raise TableError(path, f"no line has a heading of probes and one of genes{seen}; {advice}")
 

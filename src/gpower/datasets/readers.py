@@ -7,7 +7,7 @@ Market files need nothing beyond the core; Parquet needs pyarrow, the ``io`` ext
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -17,30 +17,19 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from gpower._arrays import Array
-from gpower.datasets.delimited import Columns, listed, read_delimited, unique_names
+from gpower.datasets.delimited import listed, read_delimited, unique_names
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.geo import is_series_matrix, read_series_matrix
 from gpower.datasets.probes import collapse_probes, read_probe_genes
-from gpower.datasets.table import Matrix, Names, Table
+from gpower.datasets.table import Columns, Names, Table, TableFile
+from gpower.datasets.text import require_file
 from gpower.operators.parquet import open_parquet
 from gpower.operators.sources import npy_array
 from gpower.operators.streamed import StoreError, read_block
 
-__all__ = ["TEXT", "read_table", "suffix_of"]
-
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIBLE = (*TEXT, ".mtx")
-_SUFFIXES = (*TEXT, ".parquet", ".npy", ".npz", ".mtx")
-_SERIES = "series matrix"  # a text file, recognised by what is in it
-
-# Which kinds of file an option means something to; the others refuse it.
-_READERS = {
-    "index_col": (*TEXT, ".parquet"),
-    "drop": (*TEXT, ".parquet", _SERIES),
-    "header": TEXT,
-    "key": (".npz",),
-    "transpose": _SUFFIXES,
-}
+_SERIES = "series matrix of GEO"  # a text file, recognised by what is in it
 
 # What an .npz archive may call the names of its variables and of its samples, most telling first.
 _FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
@@ -128,20 +117,12 @@ def read_table(
     """
     path = Path(path)
     kind = _kind(path)
-    options = {"index_col": index_col, "header": header, "key": key, "drop": drop or None}
-    _refuse_unused(path, kind, options | {"transpose": transpose or None})
+    read, understood = _READERS[kind]
     whole = complete and platform is None  # of several probes of a gene some may be missing
+    file = TableFile(path, index_col, header, transpose, key, drop, whole)
+    _refuse_unused(file, kind if kind == _SERIES else f"{kind} file", understood)
     try:
-        if kind == _SERIES:
-            table = read_series_matrix(path, drop=drop, complete=whole)
-        elif kind in TEXT:
-            table = read_delimited(path, index_col=index_col, header=header, drop=drop, complete=whole)
-        elif kind == ".parquet":
-            table = _read_parquet(path, index_col, drop, whole)
-        elif kind == ".npz":
-            table = _read_npz(path, key, transpose)
-        else:
-            table = Table(npy_array(path) if kind == ".npy" else _read_matrix_market(path))
+        table = read(file)
     except StoreError as error:
         raise TableError(path, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")) from error
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
@@ -172,27 +153,28 @@ def suffix_of(path: Path) -> str:
 def _kind(path: Path) -> str:
     """What `path` is, once it is known to be a file with something in it: its suffix, or a series matrix."""
     suffix = suffix_of(path)
-    if path.is_dir():
-        raise TableError(path, "this is a folder; a table is one file")
-    if not path.exists():
-        raise TableError(path, "there is no such file")
-    if suffix not in _SUFFIXES:
-        known = ", ".join([*_SUFFIXES, *(f"{known}.gz" for known in _COMPRESSIBLE)])
+    require_file(path)
+    if suffix not in _READERS:
+        known = [*(kind for kind in _READERS if kind != _SERIES), *(f"{kind}.gz" for kind in _COMPRESSIBLE)]
         advice = "; save its sheet as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
-        raise TableError(path, f"the suffix {suffix!r} is not one of {known}{advice}")
+        raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(known)}{advice}")
     if path.stat().st_size == 0:
         raise TableError(path, "the file is empty")
     return _SERIES if suffix in TEXT and is_series_matrix(path) else suffix
 
 
-def _refuse_unused(path: Path, kind: str, options: Mapping[str, object]) -> None:
+def _refuse_unused(file: TableFile, what: str, understood: Sequence[str]) -> None:
     """Refuse an option that this kind of file would ignore."""
-    for option, value in options.items():
-        if value is not None and kind not in _READERS[option]:
-            reason = (
-                f"{{{option}}} has no meaning for a {kind}{' file' if kind != _SERIES else ' of GEO'}; leave it out"
-            )
-            raise TableError(path, reason, **{option: value})
+    given = {
+        "index_col": file.index_col,
+        "header": file.header,
+        "key": file.key,
+        "drop": file.drop or None,
+        "transpose": file.transpose or None,
+    }
+    for option, value in given.items():
+        if value is not None and option not in understood:
+            raise TableError(file.path, f"{{{option}}} has no meaning for a {what}; leave it out", **{option: value})
 
 
 def _checked(path: Path, table: Table) -> Table:
@@ -229,30 +211,33 @@ def _refuse_missing(path: Path, table: Table, advice: str) -> None:
         raise (MissingCell if np.isnan(value) else TableError)(path, f"{where}; {advice}", drop=[column])
 
 
-def _read_matrix_market(path: Path) -> Matrix:
+def _read_npy(file: TableFile) -> Table:
+    return Table(npy_array(file.path))
+
+
+def _read_matrix_market(file: TableFile) -> Table:
     try:
-        return scipy_io.mmread(path, spmatrix=False)
+        return Table(scipy_io.mmread(file.path, spmatrix=False))
     except (ValueError, OverflowError) as error:
-        raise TableError(path, f"this is not a whole Matrix Market file: {_first_line(error)}") from error
+        raise TableError(file.path, f"this is not a whole Matrix Market file: {_first_line(error)}") from error
 
 
-def _read_npz(path: Path, key: str | None, transpose: bool) -> Table:
+def _read_npz(file: TableFile) -> Table:
+    path, any_array = file.path, file.key is None
     if not zipfile.is_zipfile(path):
         raise TableError(path, "this is not an .npz archive, or it is truncated")
     try:
         with np.load(path, allow_pickle=False) as archive:
-            if "format" in archive and "shape" in archive and key is None:
+            if any_array and {"format", "shape"} <= set(archive.files):
                 X = sparse.load_npz(path)
-                return Table(X.T if transpose else X)
-            if {"header", "components_"} <= set(archive.files) and key is None:
-                raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
-            arrays = {name: archive[name] for name in archive.files}
-    except TableError:
-        raise
+                return Table(X.T if file.transpose else X)
+            arrays = dict(archive)
     except ValueError as error:
         raise TableError(path, f"the archive holds something other than numbers: {_first_line(error)}") from error
-    X = _choose_array(path, arrays, key)
-    X = X.T if transpose and X.ndim == 2 else X
+    if any_array and {"header", "components_"} <= set(arrays):
+        raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
+    X = _choose_array(path, arrays, file.key)
+    X = X.T if file.transpose and X.ndim == 2 else X
     # In an archive the names say themselves whether they are variables or samples, however the array lies.
     n_samples, n_features = X.shape if X.ndim == 2 else (0, 0)
     return Table(X, _names(arrays, _FEATURE_KEYS, n_features), _names(arrays, _SAMPLE_KEYS, n_samples))
@@ -260,44 +245,41 @@ def _read_npz(path: Path, key: str | None, transpose: bool) -> Table:
 
 def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> Array:
     """The array called `key`, or X, or the only two-dimensional one."""
-    if key is not None:
-        if key not in arrays:
-            raise TableError(path, f"there is no array {key!r}; there are {', '.join(arrays) or 'none'}")
-        return arrays[key]
-    tables = [name for name, array in arrays.items() if array.ndim == 2]
-    if "X" in tables:
-        return arrays["X"]
-    if len(tables) != 1:
-        found = f"{len(tables)} tables ({', '.join(tables)})" if tables else "no table"
-        raise TableError(path, f"the archive holds {found}; call one of them X, or choose one by its key")
-    return arrays[tables[0]]
+    if key is None:
+        tables = [name for name, array in arrays.items() if array.ndim == 2]
+        if "X" not in tables and len(tables) != 1:
+            found = f"{len(tables)} tables ({', '.join(tables)})" if tables else "no table"
+            raise TableError(path, f"the archive holds {found}; call one of them X, or choose one by its key")
+        key = "X" if "X" in tables else tables[0]
+    if key not in arrays:
+        raise TableError(path, f"there is no array {key!r}; there are {', '.join(arrays) or 'none'}")
+    return arrays[key]
 
 
 def _names(arrays: Mapping[str, Array], keys: Names, length: int) -> Names | None:
     """The first array under one of `keys` that is a list of `length` names."""
-    for key in keys:
-        if key in arrays and arrays[key].shape == (length,):
-            return tuple(str(name) for name in arrays[key])
-    return None
+    fitting = (arrays[key] for key in keys if key in arrays and arrays[key].shape == (length,))
+    return next((tuple(map(str, names)) for names in fitting), None)
 
 
-def _read_parquet(path: Path, index_col: int | str | None, drop: Columns, complete: bool) -> Table:
-    file = open_parquet(path)
-    dropped = [_heading(path, file.columns, "drop", column) for column in drop]
-    named = file.index if index_col is None else [_heading(path, file.columns, "index_col", index_col)]
-    columns = [name for name in file.columns if name not in (*dropped, *named)]
-    if not named and len(columns) > 1 and not file.holds_numbers(columns[0]):
+def _read_parquet(file: TableFile) -> Table:
+    path, parquet = file.path, open_parquet(file.path)
+    dropped = [_heading(path, parquet.columns, "drop", column) for column in file.drop]
+    named = parquet.index
+    if file.index_col is not None:
+        named = [_heading(path, parquet.columns, "index_col", file.index_col)]
+    columns = [name for name in parquet.columns if name not in (*dropped, *named)]
+    if not named and len(columns) > 1 and not parquet.holds_numbers(columns[0]):
         named, columns = columns[:1], columns[1:]  # a leading column of text, where nothing else names the rows
-    text = [name for name in columns if not file.holds_numbers(name)]
-    source = file.source(columns)
+    source = parquet.source(columns)
+    text = [name for name in columns if not parquet.holds_numbers(name)]
     if text:
-        value = file.values(text[0])[0] if source.shape[0] else file.types[text[0]]
+        value = parquet.values(text[0])[0] if source.shape[0] else parquet.types[text[0]]
         where = f"row 1, column {text[0]!r} holds {value!r} where a number belongs"
         raise TableError(path, f"{where}; leave columns of text out with {{drop}}", drop=text)
-    table = Table(
-        read_block(source, 0, source.shape[0]), source.names, _row_names([file.values(name) for name in named])
-    )
-    if complete:
+    rows = _row_names([parquet.values(name) for name in named])
+    table = Table(read_block(source, 0, source.shape[0]), source.names, rows)
+    if file.complete:
         _refuse_missing(path, table, "fill it in, or leave out the row, or the column with {drop}")
     return table
 
@@ -322,3 +304,14 @@ def _first_line(error: BaseException) -> str:
     """What an exception says, on one line and without a full stop."""
     text = str(error).strip().splitlines()
     return text[0].rstrip(".") if text else type(error).__name__
+
+
+# What reads each kind of file, and the options that mean something to it.
+_READERS: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
+    **dict.fromkeys(TEXT, (read_delimited, ("index_col", "header", "drop", "transpose"))),
+    ".parquet": (_read_parquet, ("index_col", "drop", "transpose")),
+    ".npy": (_read_npy, ("transpose",)),
+    ".npz": (_read_npz, ("key", "transpose")),
+    ".mtx": (_read_matrix_market, ("transpose",)),
+    _SERIES: (read_series_matrix, ("drop",)),
+}

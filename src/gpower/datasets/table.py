@@ -1,8 +1,10 @@
-"""What every reader gives back: numbers, names, and what was done to them."""
+"""What every reader is given, a file and how to read it, and gives back: numbers, names, and what was done to them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -10,10 +12,22 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Matrix", "Names", "Table"]
-
 Matrix: TypeAlias = Any  # ndarray or scipy.sparse matrix: SciPy's classes have no types
 Names = tuple[str, ...]
+Columns = Sequence[int | str]  # by position from 0, or by heading
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file, with the options of `read_table` that say how its table lies."""
+
+    path: Path
+    index_col: int | str | None = None
+    header: bool | None = None
+    transpose: bool = False
+    key: str | None = None
+    drop: Columns = ()
+    complete: bool = False
 
 
 @dataclass(frozen=True)

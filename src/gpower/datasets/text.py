@@ -11,8 +11,6 @@ from typing import BinaryIO, TextIO, cast
 
 from gpower.datasets.errors import TableError
 
-__all__ = ["Row", "open_text", "tabbed_rows"]
-
 Row = tuple[int, list[str]]  # (line number, cells)
 
 # What a file that only claims to be text begins with, and what to do about it.
@@ -51,10 +49,7 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
     ...         print([line.strip() for line in lines])
     ['a', 'b']
     """
-    if path.is_dir():
-        raise TableError(path, "this is a folder, not a file")
-    if not path.exists():
-        raise TableError(path, "there is no such file")
+    require_file(path)
     try:
         with _opened(path) as file:
             start = file.read(8)
@@ -73,7 +68,15 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
         raise TableError(path, f"the file cannot be read: {str(error).rstrip('.')}") from error
 
 
-def tabbed_rows(lines: Iterator[str], start: int = 1) -> Iterator[Row]:
+def require_file(path: Path) -> None:
+    """Refuse a folder, and what is not there."""
+    if path.is_dir():
+        raise TableError(path, "this is a folder; a table is one file")
+    if not path.exists():
+        raise TableError(path, "there is no such file")
+
+
+def tabbed_rows(lines: Iterator[str]) -> Iterator[Row]:
     r"""The cells of tab-separated lines with their line numbers, quotes around cells taken off.
 
     A quote inside a cell stays: gene titles have 3' and 5" ends.
@@ -84,7 +87,7 @@ def tabbed_rows(lines: Iterator[str], start: int = 1) -> Iterator[Row]:
     >>> list(tabbed_rows(iter(['"ID"\t"s1"\n', "TP53\t1.5\t\n"])))
     [(1, ['ID', 's1']), (2, ['TP53', '1.5', ''])]
     """
-    for number, line in enumerate(lines, start):
+    for number, line in enumerate(lines, 1):
         yield number, [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
 
 
