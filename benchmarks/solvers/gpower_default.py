@@ -18,6 +18,7 @@ def estimator(problem: Problem, **options: Any) -> GPower:
         penalty=problem.penalty,
         gamma=problem.gamma,
         method=problem.method,
+        deflation="projection",  # as the paper, and so as the translation beside it
         tol=1e-4,
         random_state=0,
         **options,

@@ -232,7 +232,8 @@ class LibraryMethod:
     def solve(self, A: np.ndarray, level: float, m: int = 1) -> Outcome:
         """Loadings at the same γ as a `PowerMethod`."""
         gamma = level if self.penalty == "l1" else level**2
-        model = GPower(m, penalty=self.penalty, gamma=gamma, method=self.method, tol=PAPER.tol, center=False)
+        papers = {"deflation": "projection", "tol": PAPER.tol, "center": False}
+        model = GPower(m, penalty=self.penalty, gamma=gamma, method=self.method, **papers)
         with quiet():
             seconds = timed(lambda: model.fit(A))[1]
         return _outcome(model, {"whole": seconds})

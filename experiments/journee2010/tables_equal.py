@@ -25,7 +25,7 @@ from gpower.operators import as_operator
 
 CARDINALITIES = (50, 200)
 #: One start, the paper's, and no polish: what GPower does by default is more, and better.
-START: dict[str, Any] = {"init": "paper", "n_init": 1, "polish": False}
+START: dict[str, Any] = {"init": "paper", "n_init": 1, "polish": False, "deflation": "projection"}
 ESTIMATORS: dict[str, SparsePCAEstimator] = {
     published.GPOWER_L1: GPower(M, penalty="l1", **START),
     published.GPOWER_L0: GPower(M, **START),
@@ -34,7 +34,7 @@ ESTIMATORS: dict[str, SparsePCAEstimator] = {
     published.SPCA: SPCA(M, ridge=np.inf),
     published.RSVD_L1: RankOneSVD(M),
     published.RSVD_L0: RankOneSVD(M, penalty="l0"),
-    f"{published.GPOWER_L0}, Schur deflation": GPower(M, deflation="schur", **START),
+    f"{published.GPOWER_L0}, Schur deflation": GPower(M, **START | {"deflation": "schur"}),
     f"{published.RSVD_L0}, Schur deflation": RankOneSVD(M, penalty="l0", deflation="schur"),
 }
 

@@ -62,8 +62,10 @@ class GPower(SparsePCAEstimator):
         sum of norms, the sum of squares, or the better of both by adjusted variance. None: as read off.
     polish : bool, default=True
         Exchange variables while that helps; single units with exact cardinality.
-    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
-        How a component is removed before the next: the paper's rule, or one for correlated components.
+    deflation : {"projection", "orthogonalized", "schur"}, default="schur"
+        How a component is removed before the next. "schur" takes everything from the data that is correlated with the
+        component's scores, so that later components look elsewhere; "projection", the paper's rule, takes what lies
+        along its loadings, "orthogonalized" along the loadings of all so far. A block removes nothing.
     l1_bound : float or sequence of float, optional
         s ≥ 1 of the constraint ‖z‖₁ ≤ √s, instead of a penalty.
     regularization : float, default=0.0
@@ -155,7 +157,7 @@ class GPower(SparsePCAEstimator):
     solver: str = "auto"
     refit: str | None = "auto"
     polish: bool = True
-    deflation: str = "projection"
+    deflation: str = "schur"
     l1_bound: Any = None
     regularization: float = 0.0
     acceleration: bool = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -83,6 +83,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_passes_: float
     mean_: Array
     scale_: Array
+    #: Parameter that may be too large for any variable to be active.
+    _sparsity_word: ClassVar[str | None] = "gamma"
+    #: Whether the class itself says why a component has fewer variables than asked for.
+    _explains_short: ClassVar[bool] = False
 
     @property
     def _n_features_out(self) -> int:

@@ -21,8 +21,6 @@ _BETWEEN = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
 logger = logging.getLogger("gpower")
 #: A component that adds less than this share of its own variance repeats the others.
 REPEATED = 0.1
-#: Where to look for components that do not repeat each other.
-_OTHER_PLACES: dict[str | None, str] = {"deflation": 'deflation="schur" or method="block"', "unit": 'deflation="schur"'}
 
 
 def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
@@ -38,11 +36,11 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
         Variance of each component on its own, in the units of `explained_variance_`.
     """
     if constant.size:
-        names = getattr(model, "feature_names_in_", None)
+        names = vars(model).get("feature_names_in_")
         shown = ", ".join(name_of(j, names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
         yield f"{constant.size} column(s) do not vary and get no loading: {shown}.", UserWarning
     if np.any(model.cardinality_ == 0):
-        word = getattr(model, "_sparsity_word", "gamma")
+        word = model._sparsity_word
         reason = f", or {word} is too large. Ask for fewer components or a smaller {word}." if word else "."
         yield (
             f"{_rows(model.cardinality_ == 0)}: no active variable, all zero. The data have no variance left for it"
@@ -51,7 +49,8 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
         )
     if not np.all(model.converged_):
         joint = model.converged_.size < len(model.components_)
-        which = "The block" if _method(model) == "block" else "The components" if joint else _rows(~model.converged_)
+        block = model.get_params(deep=False).get("method") == "block"
+        which = "The block" if block else "The components" if joint else _rows(~model.converged_)
         measured = np.all(np.isfinite(model.optimality_gap_))
         yield (
             f"{which}: the ascent stopped before it converged (max_iter={model.max_iter}, tol={model.tol:g}); "
@@ -64,7 +63,8 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
 
 def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
     """Components with fewer variables than asked for, and components that repeat others."""
-    at_most = getattr(model, "positive", False) or getattr(model, "_explains_short", False)
+    params = model.get_params(deep=False)
+    at_most = params.get("positive", False) or model._explains_short
     wanted = 0 if model.cardinality is None or at_most else np.asarray(model.cardinality)
     short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
     if np.any(short):
@@ -75,17 +75,13 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type
         )
     repeats = (own_variance > 0) & (model.explained_variance_ < REPEATED * own_variance)
     if np.any(repeats):
-        advice = _OTHER_PLACES.get(_method(model), "fewer components")
+        elsewhere = params.get("deflation", "schur") != "schur" or params.get("method") == "block"
+        advice = 'deflation="schur"' if elsewhere else "fewer components, or more variables in each"
         yield (
             f"{_rows(repeats)}: nearly all of the variance is that of other components, "
             f"whose variables it is correlated with. To look elsewhere, try {advice}.",
             UserWarning,
         )
-
-
-def _method(model: Any) -> str | None:
-    """How the components of GPower, or of a baseline that deflates, come about; None for other baselines."""
-    return getattr(model, "method", "unit" if hasattr(model, "deflation") else None)
 
 
 def _rows(mask: Array) -> str:

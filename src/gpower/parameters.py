@@ -84,8 +84,6 @@ def _check_combinations(params: Mapping[str, Any], block: bool, m: int, shape: t
             f'variance="l1" needs the samples and one unit at a time, so it excludes {other}; '
             'use method="deflation" on the data.'
         )
-    if block and params["deflation"] != "projection":
-        raise ValueError('A block finds all components at once and deflates nothing; leave deflation="projection".')
     if params["covariance"] is not None and params["scale"]:
         raise ValueError(
             "scale=True cannot act on a precomputed covariance, which is taken as it is; "

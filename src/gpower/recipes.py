@@ -264,7 +264,7 @@ class Recipe:
     start: Start | None = None
     refit: Refit = AUTOMATIC
     polish: bool = True
-    deflation: str = "projection"
+    deflation: str = "schur"
     regularization: float = 0.0
     settings: Settings = field(default_factory=Settings)
 

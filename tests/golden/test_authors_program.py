@@ -101,6 +101,7 @@ def test_the_estimator_run_literally_gives_the_same_loadings(case):
         method="block" if case["block"] else "deflation",
         mu=np.broadcast_to(case["mu"], (case["m"],)) if case["block"] else None,
         center=False,
+        deflation="projection",
         solver="direct",
         init=each(case, "x0"),
         n_init=1,

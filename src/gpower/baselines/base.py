@@ -108,12 +108,9 @@ class Baseline(SparsePCAEstimator, ABC):
     scale: bool = False
     refit: bool = False
 
-    #: Parameter that may be too large for any variable to be active; it excludes a cardinality.
-    _sparsity_word: ClassVar[str | None] = None
+    _sparsity_word: ClassVar[str | None] = None  # of a method that has one, it excludes a cardinality
     #: Whether adjusted variances take the components in their own order, not by decreasing variance.
     _in_order: ClassVar[bool] = False
-    #: Whether the class itself says why a component has fewer variables than asked for.
-    _explains_short: ClassVar[bool] = False
     #: Whether the covariance may not stand in for tall data.
     _needs_samples: ClassVar[bool] = False
 

@@ -53,7 +53,7 @@ def certify(
     max_time : float, default=10.0
         Seconds for each component. The cheapest bounds are computed in any case.
     deflation : {None, "projection", "orthogonalized", "schur"}
-        How a component is removed before the next; by default as the model did, else by projection.
+        How a component is removed before the next; by default as the model did, else by Schur's rule.
     sample_weight : array-like of shape (n_samples,), optional
         As in the fit.
 
@@ -96,7 +96,7 @@ def certifiable(model: object) -> dict[str, Any]:
     penalty, method, gamma = _said(model, "penalty", "method", "gamma_")
     if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None:
         gamma = None
-    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "projection"}
+    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur"}
 
 
 def _reading(model: object, covariance: str | None) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def certify_components(
     *,
     cardinality: Any = None,
     gamma: Any = None,
-    deflation: str = "projection",
+    deflation: str = "schur",
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> list[Certificate]:

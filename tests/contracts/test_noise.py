@@ -1,0 +1,102 @@
+"""What is only rounding is neither a start, nor a step, nor a direction to remove."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from gpower import GPower, GPowerCV, certify, sparsity_path
+from gpower.deflation import deflate
+from gpower.operators import as_operator
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # components without variance are announced, as they should be
+]
+
+TABLES = {
+    "low rank": lambda rng: rng.standard_normal((12, 3)) @ rng.standard_normal((3, 8)),
+    "duplicated": lambda rng: np.repeat(rng.standard_normal((12, 4)), 2, axis=1),
+    "nearly duplicated": lambda rng: (
+        np.repeat(rng.standard_normal((12, 4)), 2, axis=1) + 1e-9 * rng.standard_normal((12, 8))
+    ),
+    "far from zero": lambda rng: 1e6 + rng.standard_normal((12, 8)),
+    "Gaussian": lambda rng: rng.standard_normal((12, 8)),
+    "few samples": lambda rng: rng.standard_normal((5, 8)),
+}
+WISHES = [{"cardinality": 2}, {"gamma": 0.1}, {"gamma": 0.1, "penalty": "l1"}, {"cardinality": 2, "positive": True}]
+METHODS = [{"deflation": "schur"}, {"deflation": "projection"}, {"deflation": "orthogonalized"}, {"method": "block"}]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("wish", WISHES, ids=str)
+@pytest.mark.parametrize("name", TABLES)
+def test_every_method_bears_every_kind_of_data(name, wish, method):
+    for seed in range(3):
+        X = TABLES[name](np.random.default_rng(seed))
+        A = X - X.mean(axis=0)
+        for m in (2, 5):
+            of_data = GPower(m, **wish, **method).fit(X)
+            of_covariance = GPower(m, covariance="precomputed", **wish, **method).fit(A.T @ A)
+            for model in (of_data, of_covariance):
+                assert np.all(np.isfinite(model.components_))
+                assert np.all(model.explained_variance_ratio_.sum() <= 1 + 1e-9)
+
+
+def left_of(A, earlier):
+    """The matrix less everything correlated with the scores of earlier components, by an explicit basis."""
+    scores = A @ np.transpose(earlier)
+    U, s, _ = np.linalg.svd(scores, full_matrices=False)
+    U = U[:, s > 1e-9 * s[0]]
+    return A - U @ (U.T @ A)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_certificate_after_a_repeated_component_is_not_below_the_truth(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 4))
+    if seed % 3 == 0:
+        X[:, 3] = X[:, 0]
+    A = X - X.mean(axis=0)
+    first = np.array([0.6, 0.8, 0, 0])
+    Z = np.array([first, first, [0, 0, 1.0, 0]])
+    proofs = certify(Z, X, deflation="schur")
+    for proof, earlier in ((proofs[1], [first]), (proofs[2], [first, first])):
+        left = left_of(A, earlier)
+        k = proof.cardinality
+        truth = max(np.linalg.norm(left[:, list(P)], 2) ** 2 for P in combinations(range(4), k))
+        assert proof.upper_bound >= truth * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("as_covariance", [False, True])
+def test_a_component_that_is_gone_is_not_removed_again(as_covariance):
+    X = np.random.default_rng(43).standard_normal((20, 4))
+    A = X - X.mean(axis=0)
+    z = np.array([0.6, 0.8, 0, 0])
+    operator = as_operator(A.T @ A, covariance=True)[0] if as_covariance else as_operator(X)[0]
+    once = deflate(operator, z, "schur")
+    twice = deflate(once, z, "schur")
+    np.testing.assert_allclose(twice.gram(np.arange(4)), once.gram(np.arange(4)), atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_path_of_many_components_does_not_begin_at_rounding(seed):
+    shape = (12, 6) if seed % 2 else (30, 10)
+    path = sparsity_path(np.random.default_rng(seed).standard_normal(shape), n_components=4, deflation="schur")
+    assert np.all(np.isfinite(path.explained_variance_ratio))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nor_does_cross_validation(seed):
+    X = np.random.default_rng(seed).standard_normal((12, 5))
+    model = GPowerCV(4, search="joint", deflation="schur", cardinalities=[1, 2, 3, 5], cv=3).fit(X)
+    assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_block_with_more_units_than_the_rank(seed):
+    rng = np.random.default_rng(seed)
+    model = GPower(5, method="block", cardinality=2).fit(rng.standard_normal((5, 5)))
+    assert np.all(np.isfinite(model.components_))
+    B = rng.standard_normal((3, 7))
+    nearly = GPower(5, method="block", cardinality=2, covariance="precomputed").fit(B.T @ B + 1e-13 * np.eye(7))
+    assert np.all(np.isfinite(nearly.components_))
