@@ -19,7 +19,7 @@ MAX_BISECTIONS, NARROW = 48, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Calibrated:
+class Level:
     """The problem at some γ, its solution, and how many variables of each unit are active there."""
 
     problem: Problem
@@ -32,7 +32,7 @@ class Calibrated:
         return to_host(np.count_nonzero(self.problem.loadings(self.result.point), axis=0))
 
 
-def calibrate(problem: Problem, largest: Array, wanted: Array, start: Point, settings: Settings) -> Calibrated:
+def calibrate(problem: Problem, largest: Array, wanted: Array, start: Point, settings: Settings) -> Level:
     """Find γ in [0, largest) with exactly `wanted` active variables per unit.
 
     Where the active set jumps over the wanted number, the smallest set above it is returned, or where the units of a
@@ -50,7 +50,7 @@ def calibrate(problem: Problem, largest: Array, wanted: Array, start: Point, set
     """
     low, high = np.zeros_like(largest), largest.copy()
     gamma, here = 0.5 * largest, start
-    best: Calibrated | None = None
+    best: Level | None = None
     for _ in range(MAX_BISECTIONS):
         tried = _solve(at_gamma(problem, gamma), gamma, here, start, settings)
         here, active = tried.result.point, tried.active
@@ -86,7 +86,7 @@ def _miss(active: Array, wanted: Array) -> tuple[int, int]:
     return int(np.maximum(wanted - active, 0).sum()), int(np.maximum(active - wanted, 0).sum())
 
 
-def _solve(problem: Problem, gamma: Array, here: Point, start: Point, settings: Settings) -> Calibrated:
+def _solve(problem: Problem, gamma: Array, here: Point, start: Point, settings: Settings) -> Level:
     """Ascend from the last solution, or from the first start where that has nothing active any more."""
     values, _ = problem.penalty.evaluate(here.C)
-    return Calibrated(problem, gamma, ascend(problem, here if np.all(values > 0) else start, settings))
+    return Level(problem, gamma, ascend(problem, here if np.all(values > 0) else start, settings))

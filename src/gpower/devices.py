@@ -25,7 +25,7 @@ def is_foreign(X: Foreign) -> bool:
     return is_device(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
 
 
-def taken(X: Foreign) -> Foreign:
+def as_native(X: Foreign) -> Foreign:
     """The same numbers, in the same memory, as a NumPy array or as one of CuPy on its device."""
     if not is_foreign(X) or is_device(X):
         return X
@@ -62,7 +62,7 @@ def to_device(X: Foreign, device: str) -> Array:
 
 def on_host(X: Foreign) -> Array:
     """A copy of the numbers on the host, whatever the kind of array; not for the data matrix."""
-    return to_host(taken(X))
+    return to_host(as_native(X))
 
 
 def beside_all(X: Foreign, *arrays: Foreign) -> Foreign:

@@ -15,7 +15,7 @@ from gpower.devices import back_to
 from gpower.fitted import SparsePCAEstimator, fit_of
 from gpower.notices import log_fit, notices, tell
 from gpower.operators.running import RunningMoments
-from gpower.parameters import random_source
+from gpower.parameters import parameters_of, random_source
 from gpower.penalties import Penalty
 from gpower.preparation import Prepared, read
 
@@ -236,7 +236,7 @@ class GPower(SparsePCAEstimator):
 
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""
-        found = extract_kept(prepared, random_source(self.random_state), self.get_params())
+        found = extract_kept(prepared, random_source(self.random_state), parameters_of(self))
         fit = fit_of(prepared, found)
         self.__dict__.update(fit.attributes)
         if self.certify:

@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from gpower._arrays import Array, is_device, to_host
-from gpower.devices import back_to, beside_all, is_foreign, on_host, taken
+from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
 from gpower.metrics import adjusted_variances, captured_variance, project, score_gram, share_inside
+from gpower.parameters import parameters_of
 from gpower.persistence import flattened, jsonable, read_object, write_model
 from gpower.preparation import Prepared, read
 
@@ -105,7 +106,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         -------
         ndarray of shape (n_samples, n_components)
         """
-        native = self._checked(X)
+        native = self._read_samples(X)
         return back_to(X)(project(native, *self._fitted_like(native)))
 
     def _fitted_like(self, X: Any) -> tuple[Array, Array, Array]:
@@ -113,10 +114,10 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         fitted = (self.components_, self.mean_, self.scale_)
         if all(isinstance(values, np.ndarray) for values in fitted) and not is_device(X):
             return self.components_.T, self.mean_, self.scale_
-        components, mean, scale = (taken(v) if is_device(X) else on_host(v) for v in fitted)
+        components, mean, scale = (as_native(v) if is_device(X) else on_host(v) for v in fitted)
         return beside_all(X, components.T, mean, scale)
 
-    def _checked(self, X: Any) -> Any:
+    def _read_samples(self, X: Any) -> Any:
         check_is_fitted(self)
         table = read(self, X, reset=False)
         X, impute = table.X, table.reading.missing == "impute" and not sp.issparse(table.X)
@@ -158,8 +159,8 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             New data; with ``covariance="precomputed"`` a covariance matrix.
         y : ignored
         """
-        X = self._checked(X)
-        if self.get_params(deep=False).get("covariance") != "precomputed":
+        X = self._read_samples(X)
+        if parameters_of(self).get("covariance") != "precomputed":
             return share_inside(X, *self._fitted_like(X))
         Z, total = self.components_.T.astype(np.float64), float(np.trace(X))
         return captured_variance(Z.T @ (X @ Z), Z) / total if total > 0 else 0.0
@@ -236,6 +237,6 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.get_params(deep=False).get("missing") == "impute"
+        tags.input_tags.allow_nan = parameters_of(self).get("missing") == "impute"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from gpower._arrays import Array, is_device
-from gpower.devices import taken
+from gpower.devices import as_native
 from gpower.operators import container_of, recognised
 
 
@@ -17,7 +17,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
-    X = taken(X)
+    X = as_native(X)
     if is_device(X):
         return _counted(estimator, _on_device(X), reset)
     elsewhere = recognised(X, None if memory_limit is None else bytes_of(memory_limit))

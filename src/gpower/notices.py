@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
 from gpower.inputs import name_of
+from gpower.parameters import parameters_of
 
 #: Code that stands between a person and a fit: ours, and scikit-learn's, which calls it.
 _BETWEEN = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
@@ -49,7 +50,7 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
         )
     if not np.all(model.converged_):
         joint = model.converged_.size < len(model.components_)
-        block = model.get_params(deep=False).get("method") == "block"
+        block = parameters_of(model).get("method") == "block"
         which = "The block" if block else "The components" if joint else _rows(~model.converged_)
         measured = np.all(np.isfinite(model.optimality_gap_))
         yield (
@@ -63,7 +64,7 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
 
 def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
     """Components with fewer variables than asked for, and components that repeat others."""
-    params = model.get_params(deep=False)
+    params = parameters_of(model)
     at_most = params.get("positive", False) or model._explains_short
     wanted = 0 if model.cardinality is None or at_most else np.asarray(model.cardinality)
     short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)

@@ -19,7 +19,7 @@ from gpower.imputation import impute
 from gpower.inputs import check_finite, check_range, check_table
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
-from gpower.parameters import check_covariance, check_weights, one_of, recipe_from, whole
+from gpower.parameters import check_covariance, check_weights, one_of, parameters_of, recipe_from, whole
 from gpower.recipes import Recipe
 
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
@@ -252,6 +252,6 @@ class Input:
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool = True) -> Input:
     """What `fit` or `transform` of an estimator was given, which learns or checks the number and names of variables."""
-    params = estimator.get_params(deep=False)
+    params = parameters_of(estimator)
     X = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))
     return Input(X, Reading.of(params), vars(estimator).get("feature_names_in_"), params)

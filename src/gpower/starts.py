@@ -30,8 +30,9 @@ FINALISTS = 5
 RACE_TOL, HEAT = 1e-4, 4
 #: Columns that the race on a remote matrix is run on: so many, or so many times the cardinality.
 RACE_COLUMNS, RACE_TIMES = 2000, 10
-#: Norms that differ by less, relatively, tie.
-TIED = 1e-6
+#: Norms that differ by less, relatively, do not tell which column to begin at: of standardised data less a component
+#: those of most columns differ by a thousandth.
+TIED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +168,10 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
     problem, norms, rng = ground.problem, ground.norms, ground.rng
     wanted = max(RACE_COLUMNS, RACE_TIMES * problem.penalty.most)
     wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
-    kept = top(norms[:, None], wanted)[:, 0]
-    left_out = norms.copy()
-    left_out[kept] = 0
-    if largest(left_out) >= (1 - TIED) * largest(norms):
-        kept = column_order(problem.operator, norms, wanted, rng, REMOTE_PROBES)
+    tied = _all_tie(norms, wanted)
+    kept = (
+        column_order(problem.operator, norms, wanted, rng, REMOTE_PROBES) if tied else top(norms[:, None], wanted)[:, 0]
+    )
     kept = np.sort(to_host(kept))
     part = problem.among(kept)
     finalists = race(part, unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng), ground.callback)
@@ -198,20 +198,30 @@ def auto_starts(operator: Operator) -> int:
 def column_order(
     operator: Operator, norms: Array, count: int, rng: np.random.RandomState, n_probes: int = PROBES
 ) -> Array:
-    """Indices of the `count` most promising columns: by norm, ties by an estimate of ‖Aᵀaᵢ‖.
+    """Indices of the `count` most promising columns: by norm, ties by an estimate of ‖Aᵀaᵢ‖, or by that alone.
 
-    `norms` are those of the variance in use. The row norms of AᵀA are estimated by its product with a few random
-    signs, two passes at most.
+    `norms` are those of the variance in use. Where they do not tell these columns from the others, as on standardised
+    data and what deflation leaves of them, the estimate decides: two passes.
     """
     if count == 1 and int(np.count_nonzero(norms >= norms.max() * (1 - 1e-6))) == 1:
         return np.array([first_largest(norms)])
-    rounded = np.round(norms.astype(np.float64) / max(largest(norms), float(np.finfo(norms.dtype).tiny)), 6)
-    if np.unique(rounded).size < norms.size:
+    tiny = float(np.finfo(norms.dtype).tiny)
+    score = np.round(norms.astype(np.float64) / max(largest(norms), tiny), 6)
+    if np.unique(score).size < norms.size or (count > 1 and _all_tie(norms, count)):
         probes = beside(norms, rng.choice([-1.0, 1.0], size=(norms.size, n_probes)).astype(operator.dtype))
-        secondary = np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
-        rounded += 4e-7 * secondary / max(largest(secondary), float(np.finfo(norms.dtype).tiny))  # decides ties alone
-    order = to_host(np.argsort(-rounded, kind="stable")[:count])
+        sketched = np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
+        score = 4e-7 * sketched / max(largest(sketched), tiny) + (0 if _all_tie(norms, count) else score)
+    order = to_host(np.argsort(-score, kind="stable")[:count])
     return order[to_host(rows_of(norms, order)) > 0]
+
+
+def _all_tie(norms: Array, count: int) -> bool:
+    """Whether even the largest norm that `count` columns leave out is about as large as any."""
+    if count >= norms.size:
+        return False
+    left_out = norms.copy()
+    left_out[top(norms[:, None], count)[:, 0]] = 0
+    return largest(left_out) >= (1 - TIED) * largest(norms)
 
 
 def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.RandomState) -> Point:

@@ -30,7 +30,15 @@ from gpower import GPower
 from gpower.baselines import RankOneSVD
 from gpower.datasets import gaussian
 
-PAPER = {"solver": "direct", "init": "paper", "n_init": 1, "tol": 1e-4, "acceleration": False, "center": False}
+PAPER = {
+    "deflation": "projection",
+    "solver": "direct",
+    "init": "paper",
+    "n_init": 1,
+    "tol": 1e-4,
+    "acceleration": False,
+    "center": False,
+}
 LEVELS = (0.02, 0.05, 0.08, 0.11, 0.14, 0.18, 0.22, 0.27, 0.33, 0.4, 0.5, 0.6, 0.75, 0.9)
 
 

@@ -118,7 +118,8 @@ def test_a_component_is_scored_together_with_those_before_and_ordinary_ones_to_c
         scores = model.cv_results_[f"split{j}_test_score"]
         for i, k in enumerate(grid):
             Z = GPower(1, cardinality=k, n_init=12).fit(X[train]).components_.T
-            rest = np.linalg.svd(A - A @ Z @ Z.T)[2][:1].T
+            x = A @ Z / np.linalg.norm(A @ Z)
+            rest = np.linalg.svd(A - x @ (x.T @ A))[2][:1].T
             np.testing.assert_allclose(scores[first][i], inside(B, np.hstack([Z, rest])), rtol=1e-6)
             both = GPower(2, cardinality=[chosen[0], k], n_init=12).fit(X[train]).components_.T
             np.testing.assert_allclose(scores[second][i], inside(B, both), rtol=1e-6)

@@ -50,7 +50,6 @@ BAD_PARAMETERS = [
     ({"max_iter": 0}, "max_iter=0"),
     ({"regularization": -1.0}, "regularization=-1.0"),
     ({"positive": "yes"}, "positive='yes' is not known"),
-    ({"method": "block", "deflation": "schur"}, "A block finds all components at once and deflates nothing"),
     ({"covariance": "precomputed", "scale": True}, "pass the correlation matrix instead"),
     ({"covariance": np.eye(6)}, "is not known; use one of None, 'precomputed'"),
 ]
