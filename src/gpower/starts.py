@@ -163,15 +163,17 @@ def _distinct_best(penalty: Penalty, C: Array, most: int) -> list[int]:
 def _best_of_largest(ground: Ground, count: int) -> Point:
     """The best of many starts where reads are dear: they race on the columns of largest norm, gathered once.
 
-    Where those norms tie with the ones left out, as on standardised data, a sketch says which columns to take.
+    Where those norms tie with the ones left out, as on standardised data and what deflation leaves of them, a sketch
+    says which columns to take.
     """
     problem, norms, rng = ground.problem, ground.norms, ground.rng
     wanted = max(RACE_COLUMNS, RACE_TIMES * problem.penalty.most)
     wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
-    tied = _all_tie(norms, wanted)
-    kept = (
-        column_order(problem.operator, norms, wanted, rng, REMOTE_PROBES) if tied else top(norms[:, None], wanted)[:, 0]
-    )
+    kept = top(norms[:, None], wanted)[:, 0]
+    left_out = norms.copy()
+    left_out[kept] = 0
+    if largest(left_out) >= (1 - TIED) * largest(norms):
+        kept = top(shared_variance(problem.operator, norms, rng, REMOTE_PROBES)[:, None], wanted)[:, 0]
     kept = np.sort(to_host(kept))
     part = problem.among(kept)
     finalists = race(part, unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng), ground.callback)
@@ -195,33 +197,26 @@ def auto_starts(operator: Operator) -> int:
     return int(min(n, max(FEWEST, WORK / (p * n))))
 
 
-def column_order(
-    operator: Operator, norms: Array, count: int, rng: np.random.RandomState, n_probes: int = PROBES
-) -> Array:
-    """Indices of the `count` most promising columns: by norm, ties by an estimate of ‖Aᵀaᵢ‖, or by that alone.
+def column_order(operator: Operator, norms: Array, count: int, rng: np.random.RandomState) -> Array:
+    """Indices of the `count` most promising columns: by norm, ties by an estimate of ‖Aᵀaᵢ‖.
 
-    `norms` are those of the variance in use. Where they do not tell these columns from the others, as on standardised
-    data and what deflation leaves of them, the estimate decides: two passes.
+    `norms` are those of the variance in use.
     """
     if count == 1 and int(np.count_nonzero(norms >= norms.max() * (1 - 1e-6))) == 1:
         return np.array([first_largest(norms)])
     tiny = float(np.finfo(norms.dtype).tiny)
     score = np.round(norms.astype(np.float64) / max(largest(norms), tiny), 6)
-    if np.unique(score).size < norms.size or (count > 1 and _all_tie(norms, count)):
-        probes = beside(norms, rng.choice([-1.0, 1.0], size=(norms.size, n_probes)).astype(operator.dtype))
-        sketched = np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
-        score = 4e-7 * sketched / max(largest(sketched), tiny) + (0 if _all_tie(norms, count) else score)
+    if np.unique(score).size < norms.size:
+        shared = shared_variance(operator, norms, rng, PROBES)
+        score += 4e-7 * shared / max(largest(shared), tiny)  # decides ties alone
     order = to_host(np.argsort(-score, kind="stable")[:count])
     return order[to_host(rows_of(norms, order)) > 0]
 
 
-def _all_tie(norms: Array, count: int) -> bool:
-    """Whether even the largest norm that `count` columns leave out is about as large as any."""
-    if count >= norms.size:
-        return False
-    left_out = norms.copy()
-    left_out[top(norms[:, None], count)[:, 0]] = 0
-    return largest(left_out) >= (1 - TIED) * largest(norms)
+def shared_variance(operator: Operator, norms: Array, rng: np.random.RandomState, n_probes: int) -> Array:
+    """‖Aᵀaᵢ‖² of every column, (n,), estimated by the product of AᵀA with a few random signs: two passes."""
+    probes = beside(norms, rng.choice([-1.0, 1.0], size=(norms.size, n_probes)).astype(operator.dtype))
+    return np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
 
 
 def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.RandomState) -> Point:
