@@ -61,9 +61,16 @@ class Deflated(Wrapper):
         """Norms of the deflated columns."""
         return self.norms
 
+    @cached_property
+    def _gone(self) -> Array | None:
+        """Mask of the columns of which only rounding is left, which must not pass for data; None if there are none."""
+        gone = self.norms == 0
+        return gone if gone.any() else None
+
     def correlate(self, X: Array) -> Array:
         """AᵀX − Z(YᵀX)."""
-        return self.base.correlate(X) - self.Z @ (self.D.T @ X)
+        C = self.base.correlate(X) - self.Z @ (self.D.T @ X)
+        return C if self._gone is None else np.where(self._gone[:, None], 0, C)
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """A T − Y(ZᵀT)."""
@@ -74,6 +81,8 @@ class Deflated(Wrapper):
         A = self.base.columns(idx)
         for j in range(0, len(idx), BLOCK):  # in place, a few columns at a time: A may be much of the matrix
             A[:, j : j + BLOCK] -= self.Y @ rows_of(self.Z, idx[j : j + BLOCK]).T
+        if self._gone is not None:
+            A *= ~rows_of(self._gone, idx)
         return A
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
@@ -98,7 +107,8 @@ class Deflated(Wrapper):
             return to_host(self.container.held(A).cross(A))
         Z = self.Z[idx]
         cross = self._correlations[idx] @ Z.T
-        return self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
+        G = self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
+        return G if self._gone is None else G * ~self._gone[idx] * ~self._gone[idx][:, None]
 
     @cached_property
     def _correlations(self) -> Array:

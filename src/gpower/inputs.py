@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from gpower._arrays import Array, is_device
 from gpower.devices import as_native
 from gpower.operators import container_of, recognised
+from gpower.operators.blocks import as_block
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
@@ -25,7 +26,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
         return _counted(estimator, elsewhere, reset)
     _check_container(X)
     try:
-        return validate_data(
+        found = validate_data(
             estimator,
             X,
             reset=reset,
@@ -37,6 +38,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
         if "could not convert string to float" in str(error):
             raise ValueError(f"X holds text where numbers belong ({error}); keep the numeric columns only.") from None
         raise
+    return as_block(found, found.dtype)  # an entry stored in parts counts as their sum
 
 
 def _on_device(X: Any) -> Any:

@@ -4,8 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_wine
 
-from gpower import GPower
+from gpower import GPower, GPowerCV
 from gpower.metrics import adjusted_variances
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -147,3 +149,26 @@ def test_a_start_given_as_a_list_is_a_start():
     np.testing.assert_array_equal(listed.components_, GPower(2, gamma=0.1, init=start).fit(X).components_)
     with pytest.raises(ValueError, match="a precomputed covariance does not have"):
         GPower(2, covariance="precomputed", init=[[1.0, 0.0]] * 6).fit(np.cov(X.T))
+
+
+@pytest.mark.parametrize("deflation", ["schur", "projection"])
+def test_exactly_so_many_variables_in_single_precision(deflation):
+    """A column that the first component leaves nothing of but rounding takes no other's place."""
+    X = load_wine().data
+    for dtype in (np.float64, np.float32):
+        model = GPower(2, cardinality=3, deflation=deflation).fit(X.astype(dtype))
+        assert model.cardinality_.tolist() == [3, 3]
+
+
+def test_entries_stored_in_parts_count_as_their_sum_wherever_samples_are_read():
+    rows, columns = np.array([0, 0, 0, 1, 2, 2, 3]), np.array([0, 0, 1, 2, 1, 2, 0])
+    parts = sp.csr_array((np.array([1.0, 1, 2, 3, 1, 5, 4]), columns, np.array([0, 3, 4, 6, 7])), shape=(4, 3))
+    assert not parts.has_canonical_format
+    whole = np.zeros((4, 3))
+    np.add.at(whole, (rows, columns), [1.0, 1, 2, 3, 1, 5, 4])
+    model = GPower(1, cardinality=2).fit(whole)
+    assert model.score(parts) == pytest.approx(model.score(whole), rel=1e-12)
+    np.testing.assert_allclose(model.transform(parts), model.transform(whole), atol=1e-12)
+    by_parts, by_whole = (GPowerCV(1, cardinalities=[1, 2], cv=2).fit(X) for X in (parts, whole))
+    np.testing.assert_allclose(by_parts.cv_results_["mean_test_score"], by_whole.cv_results_["mean_test_score"])
+    assert parts.nnz == 7
