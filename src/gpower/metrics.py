@@ -115,7 +115,7 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
 
 
 def cumulative_variance(X: Array, Z: Array) -> Array:
-    """Running total of the adjusted variance over the columns of Z.
+    """Variance that the first j columns of Z explain together, for every j.
 
     Examples
     --------
@@ -123,7 +123,8 @@ def cumulative_variance(X: Array, Z: Array) -> Array:
     >>> cumulative_variance(np.diag([2.0, 1.0]), np.eye(2))
     array([4., 5.])
     """
-    return np.cumsum(adjusted_variance(X, Z))
+    Y = np.asarray(X @ Z, np.float64)
+    return np.cumsum(adjusted_variances(Y.T @ Y, in_order=True))
 
 
 def share_of_pca(X: Array, Z: Array) -> float:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_wine
 
 from gpower import GPower, GPowerCV
-from gpower.metrics import adjusted_variances
+from gpower.metrics import adjusted_variances, cumulative_variance
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -172,3 +172,18 @@ def test_entries_stored_in_parts_count_as_their_sum_wherever_samples_are_read():
     by_parts, by_whole = (GPowerCV(1, cardinalities=[1, 2], cv=2).fit(X) for X in (parts, whole))
     np.testing.assert_allclose(by_parts.cv_results_["mean_test_score"], by_whole.cv_results_["mean_test_score"])
     assert parts.nnz == 7
+
+
+def test_the_running_total_is_what_the_first_components_explain():
+    """Whatever their order: the variance of X inside the span of the first scores."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 6)) * [1, 5, 2, 1, 3, 1]
+    X -= X.mean(axis=0)
+    Z = rng.standard_normal((6, 3)) * [[0], [1], [1], [0], [1], [0]]
+    Z = Z[:, np.argsort(np.linalg.norm(X @ Z, axis=0))] / np.linalg.norm(Z, axis=0)
+    for j, total in enumerate(cumulative_variance(X, Z), 1):
+        own, before = X @ Z[:, :j], X @ Z[:, : j - 1]
+        Q = np.linalg.qr(before)[0] if j > 1 else np.zeros((30, 0))
+        last = own[:, -1] - Q @ (Q.T @ own[:, -1])
+        previous = 0.0 if j == 1 else cumulative_variance(X, Z[:, : j - 1])[-1]
+        assert total - previous == pytest.approx(last @ last)
