@@ -35,8 +35,9 @@ class GPower(SparsePCAEstimator):
         Exactly that many non-zero loadings, for all components or one each. With ``penalty="l0"`` the
         constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active.
     penalty : {"l0", "l1"} or Penalty, default="l0"
-        Penalty on the number of loadings, or on their absolute sum; or one of your own, see `gpower.penalties.Penalty`.
-        Its level is that of the object, or the `cardinality` or `gamma` that it is asked for.
+        Penalty on the number of loadings, or on their absolute sum. An object of a class derived from
+        `gpower.penalties.Penalty` is a sparsity of your own; its level is its own, or the `cardinality` or `gamma` that
+        it is asked for.
     gamma : float or sequence of float, optional
         Penalty as a fraction in [0, 1) of its largest useful value; default 0.01 (l0) or 0.1 (l1).
     method : {"deflation", "block"}, default="deflation"

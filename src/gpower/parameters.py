@@ -106,6 +106,11 @@ def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
     """What is sparse, and how much, one level per unit."""
     word = params["penalty"]
     own = isinstance(word, Penalty)
+    if not own and not isinstance(word, str):
+        raise ValueError(
+            f"penalty={reprlib.repr(word)} is not known; use one of 'l0', 'l1', or an object of a class derived from "
+            "gpower.penalties.Penalty."
+        )
     family = word if own else FAMILIES[one_of(word, "penalty", tuple(FAMILIES))]
     samples = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "samples": samples}

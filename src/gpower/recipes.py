@@ -228,7 +228,11 @@ class Bounded(Wish):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AsGiven(Wish):
-    """A penalty of the user's own, at the level it has."""
+    """A penalty of the user's own, at the level it has; nothing is known of it, so that many starts are made."""
+
+    def n_starts(self, operator: Operator, block: bool) -> int:
+        """As many as for an exact cardinality."""
+        return BLOCK_STARTS if block else auto_starts(operator)
 
     def penalty(self, gamma: Array) -> Penalty:
         """As it is."""
