@@ -178,7 +178,7 @@ def maximize(
             momentum, target = Momentum(step), step
             new_value, new_gradient = objective.value_and_gradient(target)
         growth, previous = new_value - value, value
-        if not growth >= -FALL * abs(previous):
+        if not growth >= -FALL * abs(previous) and not growth >= -feasible_set.noise:
             raise ValueError(_fallen(n_iter, previous, new_value))
         point, value, gradient = target, new_value, new_gradient
         history.append(max(value, history[-1]))  # a plain step falls by rounding only

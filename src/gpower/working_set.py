@@ -77,6 +77,11 @@ class Rounds(FeasibleSet):
         """Reads of the matrix so far."""
         return self.whole.passes
 
+    @property
+    def noise(self) -> float:
+        """As of the data's set."""
+        return self.whole.noise
+
     def argmax_linear(self, g: Array) -> Point:
         """As on the data's set."""
         return self.whole.argmax_linear(g)

@@ -100,3 +100,13 @@ def test_a_block_with_more_units_than_the_rank(seed):
     B = rng.standard_normal((3, 7))
     nearly = GPower(5, method="block", cardinality=2, covariance="precomputed").fit(B.T @ B + 1e-13 * np.eye(7))
     assert np.all(np.isfinite(nearly.components_))
+
+
+@pytest.mark.parametrize("deflation", ["schur", "projection", "orthogonalized"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("offset", [0, 1e5, 1e6])
+def test_a_penalty_driven_to_where_nothing_is_left_ends_quietly(offset, seed, deflation):
+    """Of duplicated columns none can be left out: γ is raised until the objective is rounding."""
+    X = np.random.default_rng(seed).standard_normal((11, 2))[:, [0, 1] * 4] + offset
+    model = GPower(1, cardinality=2, penalty="l1", deflation=deflation).fit(X)
+    assert model.cardinality_.tolist() == [2]

@@ -21,6 +21,11 @@ class FeasibleSet(ABC):
         """Reads of the data so far; NaN for a set that holds none."""
         return float("nan")
 
+    @property
+    def noise(self) -> float:
+        """How far rounding alone may lower an objective on this set; zero where nothing is known of that."""
+        return 0.0
+
     @abstractmethod
     def argmax_linear(self, g: Any) -> Any:
         """A y in the set with the largest ⟨g, y⟩; the same one for the same g."""

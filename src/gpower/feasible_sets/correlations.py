@@ -55,6 +55,11 @@ class CorrelationSet(FeasibleSet):
         """Reads of the matrix so far."""
         return self.operator.passes
 
+    @property
+    def noise(self) -> float:
+        """Objectives are squares of correlations, which are known to the rounding of a column."""
+        return (self.operator.noise * float(np.max(self.mu))) ** 2
+
     @cached_property
     def _unweighted(self) -> bool:
         return bool(np.all(self.mu == 1))
