@@ -116,7 +116,8 @@ def _matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
         if adata.X is None:
             raise ValueError("adata.X is None; name a matrix with layer or obsm.")
         return adata.X
-    name, key, held = ("obsm", obsm, adata.obsm) if layer is None else ("layer", layer, adata.layers)
+    name, key = ("obsm", obsm) if layer is None else ("layer", layer)
+    held: Any = adata.obsm if layer is None else adata.layers
     if key not in held:
         raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in held if k is not None]}.")
     return held[key]
