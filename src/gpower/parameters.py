@@ -112,6 +112,8 @@ def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
             "gpower.penalties.Penalty."
         )
     family = word if own else FAMILIES[one_of(word, "penalty", tuple(FAMILIES))]
+    if own:
+        _check_contract(family, (n, m if params["method"] == "block" else 1))
     samples = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "samples": samples}
     if params["cardinality"] is not None:
@@ -128,6 +130,20 @@ def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
     levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
     family.at_gamma(np.zeros(m))
     return Penalized(family=family, levels=levels, **common)
+
+
+def _check_contract(penalty: Penalty, shape: tuple[int, int]) -> None:
+    """Refuse a penalty of the user's own that does not keep its contract on correlations of a shape (n, m)."""
+    name = f"{type(penalty).__name__}.evaluate"
+    try:
+        values, gradient = penalty.evaluate(np.ones(shape))
+    except Exception as error:
+        raise ValueError(f"{name} cannot be used on correlations of shape {shape}: {error}") from error
+    if np.shape(values) != shape[1:] or np.shape(gradient) != shape:
+        raise ValueError(
+            f"{name} gives arrays of shape {np.shape(values)} and {np.shape(gradient)} for correlations of shape "
+            f"{shape}; a value per unit, {shape[1:]}, and the gradient, {shape}, are needed."
+        )
 
 
 def _cardinalities(cardinality: Any, m: int, n: int) -> tuple[int, ...]:

@@ -115,3 +115,20 @@ class TestRefused:
     def test_a_penalty_without_a_value(self):
         with pytest.raises(TypeError, match="abstract"):
             Penalty()
+
+    def test_what_does_not_keep_the_contract(self):
+        class Three(Penalty):
+            def evaluate(self, C):
+                return np.zeros(3), C
+
+        class One(Penalty):
+            def evaluate(self, C):
+                return C
+
+        X, labels = table(0)
+        with pytest.raises(ValueError, match=r"Three.evaluate gives arrays of shape \(3,\) and \(18, 1\)"):
+            GPower(1, penalty=Three()).fit(X)
+        with pytest.raises(ValueError, match=r"One.evaluate cannot be used on correlations of shape \(18, 1\)"):
+            GPower(1, penalty=One()).fit(X)
+        with pytest.raises(ValueError, match=r"WholeGroups.evaluate cannot be used on correlations of shape \(18, 1\)"):
+            GPower(1, penalty=WholeGroups(labels[:5])).fit(X)
