@@ -152,9 +152,9 @@ def test_the_table_of_results():
 def test_as_many_jobs_as_one_likes_give_the_same_answer():
     X = small()
     one, two = (GPowerCV(2, cardinalities=[1, 3, 6], cv=3, n_init=2, n_jobs=jobs).fit(X) for jobs in (None, 2))
-    np.testing.assert_allclose(one.components_, two.components_, rtol=1e-13)
-    for name, values in one.cv_results_.items():  # but for the last digit, which hangs on where an array lies in memory
-        np.testing.assert_allclose(values, two.cv_results_[name], rtol=1e-13)
+    np.testing.assert_array_equal(one.components_, two.components_)
+    for name, values in one.cv_results_.items():
+        np.testing.assert_array_equal(values, two.cv_results_[name])
 
 
 def test_sparse_data_give_the_same_answer():
