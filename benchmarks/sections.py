@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.datasets import gaussian, sparse_topics
+from benchmarks.price import price
 from benchmarks.problems import FIVE, L0, L1, Problem
 from benchmarks.report import Log, at_least, at_most, print_table
 from benchmarks.rulers import peak_memory, quiet, repeat_times, timed
@@ -175,4 +176,5 @@ SECTIONS: dict[str, Callable[[Run], None]] = {
     "seeds": seeds,
     "quality": quality,
     "memory": memory,
+    "price": price,
 }

@@ -32,7 +32,7 @@ from gpower.starts import paper_start
 from gpower.working_set import Settings, ascend
 
 #: The paper's iteration: on the whole matrix, stopped at a relative growth of 1e-4.
-PAPER = Settings(solver="direct", tol=1e-4, max_iter=1000, acceleration=False)
+PAPER = Settings(rounds=False, tol=1e-4, max_iter=1000, acceleration=False)
 PHASES = ("initialisation", "pattern", "fill")
 
 

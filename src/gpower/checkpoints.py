@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gpower.extraction import Extraction, extract_components
+from gpower.extraction import Extraction
 from gpower.operators import Moments
 from gpower.persistence import jsonable, read_model, write_model
 from gpower.preparation import Prepared
+from gpower.shared_rounds import Standing, extract_components
 
 #: Relative difference of means and norms up to which two matrices are taken for the same.
 SAME = 1e-8
@@ -34,8 +35,8 @@ def extract_kept(prepared: Prepared, rng: np.random.RandomState, params: Mapping
             'checkpoint keeps components that are found one after the other; method="block" finds all at once.'
         )
     kept = Checkpoint.of(prepared, params)
-    known = kept.load(rng) if params["resume"] else []
-    return extract_components(operator, recipe, rng, known, partial(kept.save, rng=rng))
+    standing = kept.load(rng) if params["resume"] else None
+    return extract_components(operator, recipe, rng, standing, partial(kept.save, rng=rng))
 
 
 @dataclass(frozen=True)
@@ -64,31 +65,37 @@ class Checkpoint:
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_word).encode())
         return cls(Path(params["checkpoint"]), digest.hexdigest(), prepared.moments)
 
-    def save(self, units: Sequence[Extraction], rng: np.random.RandomState) -> None:
-        """Write the components found so far, and where the generator of random starts is; whole or not at all."""
-        arrays = {f"{i}:{name}": getattr(unit, name) for i, unit in enumerate(units) for name in _ARRAYS}
+    def save(self, standing: Standing, rng: np.random.RandomState) -> None:
+        """Write how far the components are, and where the generator of random starts is; whole or not at all."""
+        arrays = {f"{i}:{name}": getattr(unit, name) for i, unit in enumerate(standing.units) for name in _ARRAYS}
+        arrays |= {f"{i}:end": unit.end for i, unit in enumerate(standing.units) if unit.end is not None}
         _, keys, position, has_gauss, cached = rng.get_state(legacy=True)
         header = {
             "class": "Checkpoint",
             "fingerprint": self.fingerprint,
-            "notes": [list(unit.notes) for unit in units],
+            "notes": [list(unit.notes) for unit in standing.units],
+            "settled": standing.settled,
             "generator": [int(position), int(has_gauss), float(cached)],
         }
-        of_data = {"mean": np.asarray(self.moments.mean), "norms": np.asarray(self.moments.norms)}
+        of_data = {
+            "mean": np.asarray(self.moments.mean),
+            "norms": np.asarray(self.moments.norms),
+            "columns": standing.columns,
+        }
         try:
             write_model(self.path, header, arrays | of_data | {"generator": np.asarray(keys)})
         except OSError as error:
             reason = error.strerror or str(error)
             before = f" What was found before is still in {str(self.path)!r}." if self.path.exists() else ""
             raise OSError(
-                f"The checkpoint {str(self.path)!r} could not be written: {reason}. The fit stops here, after "
-                f"component {len(units)}.{before}"
+                f"The checkpoint {str(self.path)!r} could not be written: {reason}. The fit stops here, with "
+                f"{standing.settled} component(s) found.{before}"
             ) from error
 
-    def load(self, rng: np.random.RandomState) -> list[Extraction]:
-        """The components of an earlier fit of the same problem; the generator goes on where it was. None yet: empty."""
+    def load(self, rng: np.random.RandomState) -> Standing | None:
+        """How far an earlier fit of the same problem was; the generator goes on where it was. None yet: nothing."""
         if not self.path.exists():
-            return []
+            return None
         header, arrays = read_model(self.path)
         if header.get("class") != "Checkpoint":
             raise ValueError(f"{str(self.path)!r} is not a checkpoint; give another path.")
@@ -99,10 +106,13 @@ class Checkpoint:
             )
         position, has_gauss, cached = header["generator"]
         rng.set_state(("MT19937", arrays.pop("generator"), position, has_gauss, cached))
-        return [
-            Extraction(**{name: arrays[f"{i}:{name}"] for name in _ARRAYS}, notes=tuple(notes))
+        units = [
+            Extraction(
+                **{name: arrays[f"{i}:{name}"] for name in _ARRAYS}, notes=tuple(notes), end=arrays.get(f"{i}:end")
+            )
             for i, notes in enumerate(header["notes"])
         ]
+        return Standing(tuple(units), header["settled"], arrays["columns"])
 
     def _same_data(self, mean: np.ndarray, norms: np.ndarray) -> bool:
         """Whether means and norms are those of this fit's data, up to rounding."""

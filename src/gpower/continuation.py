@@ -13,10 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpower.extraction import Extraction, extract_components
+from gpower.extraction import Extraction
 from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators.base import Operator
 from gpower.recipes import POLISH_ALL, Recipe
+from gpower.shared_rounds import extract_components
 
 #: Points that get starts of their own where n_init="auto" makes them costly; the others begin at their neighbours.
 ANCHORS = 5

@@ -250,8 +250,10 @@ class Schur(Rule):
                 square = float(basis[:, j] @ G @ basis[:, j])
                 basis[:, j] *= square**-0.5 if square > least else 0.0
         removed = np.cumsum((C @ beside(C, Q.astype(C.dtype))) ** 2, axis=1)
-        left = operator.column_norms[:, None] ** 2 - np.hstack([0 * removed[:, :1], removed[:, :-1]])
-        return C @ beside(C, X.astype(C.dtype)), np.sqrt(np.maximum(left, 0))
+        squares = operator.column_norms[:, None] ** 2
+        left = squares - np.hstack([0 * removed[:, :1], removed[:, :-1]])
+        left = np.where(left > 32 * operator.precision * squares, left, 0)  # as in `remove`
+        return C @ beside(C, X.astype(C.dtype)), np.sqrt(left)
 
 
 #: The rules by the words of the estimator.
@@ -259,7 +261,7 @@ RULES: dict[str, Rule] = {"projection": Projection(), "orthogonalized": Orthogon
 
 
 def _orthogonal(z: Array, Z: Array) -> Array:
-    """z, (n, 1), less its part in the span of the orthonormal columns of Z, of unit length; zero if that is all of it."""
+    """z, (n, 1), less its part in the span of the orthonormal columns of Z, of unit length; zero if nothing is left."""
     for _ in range(2):  # twice is enough
         z = z - Z @ (Z.T @ z)
     length = float(np.sqrt(np.sum(z * z)))

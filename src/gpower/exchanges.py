@@ -22,8 +22,8 @@ POWER_STEPS = 6
 SWAP_WORK = 5e8
 #: A support of more variables than this may make many exchanges at once.
 LARGE_SUPPORT = 16
-#: Variables outside a support that the swap polish considers.
-SWAP_CANDIDATES = 384
+#: Variables outside a support that the swap polish considers, and how few of a large one: a look costs k² times these.
+SWAP_CANDIDATES, LEAST_CANDIDATES, SWAP_LOOK = 384, 96, 8192
 #: Turns of polish and ascent; where reads are dear, fewer.
 TURNS, REMOTE_TURNS = 5, 2
 #: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits.
@@ -60,7 +60,8 @@ def _swapped(problem: Problem, point: Point, z: Array) -> Array:
     support = to_host(np.flatnonzero(z))
     if support.size == 0:
         return support
-    count = min(SWAP_CANDIDATES + support.size, z.size)
+    outside = min(SWAP_CANDIDATES, max(LEAST_CANDIDATES, SWAP_LOOK // support.size))
+    count = min(outside + support.size, z.size)
     candidates = np.union1d(support, to_host(top(np.abs(point.C), count)[:, 0]))
     S = problem.operator.gram(candidates).astype(np.float64)
     return np.asarray(candidates[swap_polish(S, np.searchsorted(candidates, support))])

@@ -27,7 +27,8 @@ ROTATION_NOTE = (
 class Extraction:
     """Loadings and how they were found.
 
-    `Z` is (n_features, m); `gamma` has one entry per unit, the others one per ascent (one for a block);
+    `Z` is (n_features, m), and so is `end`, the loadings read off where the ascents ended, where a refit has
+    changed them. `gamma` has one entry per unit, the others one per ascent (one for a block);
     `notes` are sentences the user should see.
     """
 
@@ -38,6 +39,24 @@ class Extraction:
     n_iter: Array
     converged: Array
     notes: tuple[str, ...] = ()
+    end: Array | None = None
+
+    @classmethod
+    def given(cls, Z: Array, gamma: Array) -> Extraction:
+        """Loadings that no ascent has found."""
+        return cls(Z, gamma, np.zeros(1), np.zeros(1), np.zeros(1, int), np.ones(1, bool))
+
+    def among(self, idx: Array, part: Operator) -> Extraction:
+        """Its loadings on the columns `idx` alone, of which `part` is made; outside there are none."""
+        return self._with(lambda Z: part.own(rows_of(Z, idx)))
+
+    def embedded(self, idx: Array, operator: Operator) -> Extraction:
+        """Loadings on the columns `idx` of an operator as loadings on all of them."""
+        like = operator.column_norms
+        return self._with(lambda Z: embedded(Z, idx, like.size, like))
+
+    def _with(self, change: Callable[[Array], Array]) -> Extraction:
+        return replace(self, Z=change(self.Z), end=None if self.end is None else change(self.end))
 
     @classmethod
     def joined(cls, units: Sequence[Extraction]) -> Extraction:
@@ -50,19 +69,17 @@ class Extraction:
         )
 
 
-def extract_components(
+def extract_in_turn(
     operator: Operator,
     recipe: Recipe,
     rng: np.random.RandomState,
     known: Sequence[Extraction] = (),
     completed: Callable[[Sequence[Extraction]], object] | None = None,
-) -> Extraction:
-    """All components: a block at once, or one after the other from the deflated matrix.
+) -> list[Extraction]:
+    """One component after the other, each from what the ones before it leave of the matrix.
 
     `known` are components found earlier; `completed` is told of all found so far after each.
     """
-    if recipe.block:
-        return extract(operator, recipe, rng)
     units: list[Extraction] = list(known)
     for j in range(len(recipe.mu)):
         gathering = operator.gathering()  # the columns of this component, dropped with it
@@ -72,14 +89,14 @@ def extract_components(
                 completed(units)
         if j + 1 < len(recipe.mu):  # a resumed fit has gathered nothing: with checkpoints nothing gathered is used
             operator = recipe.deflation.remove(operator if completed else gathering, units[j].Z[:, 0])
-    return Extraction.joined(units)
+    return units
 
 
 def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:
     """One component of a matrix already deflated, or a block of them."""
     operator = operator.gathering()
     wish, mu, n = recipe.wish, np.asarray(recipe.mu), operator.shape[1]
-    if wish.is_ordinary(n) and recipe.settings.solver != "direct" and operator.column_norms.any():
+    if wish.is_ordinary(n) and recipe.settings.rounds is not False and operator.column_norms.any():
         return _ordinary(operator, recipe)
     norms = wish.samples.reach(operator)
     gamma = wish.gamma(norms, mu)
@@ -92,7 +109,8 @@ def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> E
         norms, recipe = rows_of(norms, kept), recipe.among(kept)
     found = wish.solve(Ground(problem, norms, rng, recipe.settings.callback), gamma, recipe)
     Z = orient(found.Z)
-    return _as_extraction(replace(found, Z=Z if kept.size == n else embedded(Z, kept, n)))
+    unit = _as_extraction(found, Z)
+    return unit if kept.size == n else unit.embedded(kept, operator)
 
 
 def _screened(problem: Problem, norms: Array) -> tuple[Problem, Array]:
@@ -104,17 +122,16 @@ def _screened(problem: Problem, norms: Array) -> tuple[Problem, Array]:
     return problem.among(kept), kept
 
 
-def _as_extraction(found: Solution) -> Extraction:
-    """Arrays of length one for the one ascent."""
+def _as_extraction(found: Solution, Z: Array) -> Extraction:
+    """Arrays of length one for the one ascent; Z are its loadings with their signs fixed."""
     end = found.result
     value, gap, n_iter, converged = (np.array([figure]) for figure in (found.value, end.gap, end.n_iter, end.converged))
-    return Extraction(found.Z, found.gamma, value, gap, n_iter, converged, found.notes)
+    return Extraction(Z, found.gamma, value, gap, n_iter, converged, found.notes, found.end)
 
 
 def _nothing(operator: Operator, gamma: Array) -> Extraction:
     """Zero loadings, found without an ascent."""
-    Z = np.zeros_like(operator.column_norms, shape=(operator.shape[1], gamma.size))
-    return Extraction(Z, gamma, np.zeros(1), np.zeros(1), np.zeros(1, int), np.ones(1, bool))
+    return Extraction.given(np.zeros_like(operator.column_norms, shape=(operator.shape[1], gamma.size)), gamma)
 
 
 def _ordinary(operator: Operator, recipe: Recipe) -> Extraction:

@@ -25,6 +25,7 @@ Levels = float | Sequence[float] | None
 
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 FAMILIES: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
+SOLVERS = {"auto": None, "rounds": True, "direct": False}
 REFITS = {"auto": AUTOMATIC, "norms": Refit((1,)), "variance": Refit((2,)), None: Refit(())}
 
 
@@ -59,7 +60,7 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
         deflation=RULES[params["deflation"]],
         regularization=number(params["regularization"], "regularization", 0.0),
         settings=Settings(
-            solver=one_of(params["solver"], "solver", ("auto", "rounds", "direct")),
+            rounds=SOLVERS[one_of(params["solver"], "solver", tuple(SOLVERS))],
             tol=number(params["tol"], "tol", 0.0),
             max_iter=whole(params["max_iter"], "max_iter", 1),
             acceleration=bool(params["acceleration"]),

@@ -20,10 +20,8 @@ from gpower.inputs import check_finite, check_range, check_table
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_covariance, check_weights, one_of, parameters_of, recipe_from, whole
-from gpower.recipes import Recipe
+from gpower.recipes import GRAM_READS, Recipe
 
-#: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data.
-GRAM_READS = 8
 #: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
 MOST_GRAM = 4096
 
@@ -218,7 +216,7 @@ class Input:
 
     def _pays(self, recipes: Sequence[Recipe]) -> bool:
         """Whether the covariance of tall data serves the recipes, and costs less than the reads that they will make."""
-        n, reads = self.shape[1], sum(recipe.reads() for recipe in recipes)
+        n, reads = self.shape[1], sum(recipe.reads(self.shape[1]) for recipe in recipes)
         few = n <= GRAM_READS * reads or (self.container.is_remote and n <= MOST_GRAM)
         return few and not any(recipe.needs_samples for recipe in recipes)
 

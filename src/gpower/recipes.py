@@ -33,7 +33,7 @@ from gpower.operators.base import Operator
 from gpower.penalties import Cardinality, L1Ball, NonNegative, Penalty
 from gpower.postprocess import AUTOMATIC, Refit, refit
 from gpower.starts import Ground, Near, Promising, Start, auto_starts
-from gpower.working_set import Settings, ascend
+from gpower.working_set import GROWTH, Settings, ascend, is_large
 
 #: Above this cardinality only the best finalist of a race is polished.
 POLISH_ALL = 64
@@ -41,6 +41,13 @@ POLISH_ALL = 64
 BLOCK_STARTS = 4
 #: Reads of the matrix that a unit takes, roughly: an ascent from one start; many starts, or many γ.
 READS, MANY_READS = 10, 100
+#: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data with one column.
+GRAM_READS = 8
+#: The same for all units in shared rounds, beside one for each: four products with some fifty columns at once, which
+#: cost an eighth of as many reads.
+SHARED_READS = 20
+#: Columns that units may share, as a share of all, before they are no longer sparse enough for it.
+WIDEST = 0.5
 
 CUT_NOTE = (
     "No gamma was found with exactly the wanted number of active variables; the nearest active set was cut to its "
@@ -57,6 +64,7 @@ class Solution:
     value: float
     result: AscentResult
     notes: tuple[str, ...] = ()
+    end: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,6 +90,8 @@ class Wish(ABC):
 
     #: Whether the levels are numbers of variables, so that solutions of one level compare by the variance they explain.
     counts = False
+    #: Whether γ is found on the way.
+    seeks_gamma = False
 
     def unit(self, j: int) -> Self:
         """The wish of unit j alone."""
@@ -95,10 +105,13 @@ class Wish(ABC):
     def penalty(self, gamma: Array) -> Penalty:
         """The penalty at its level, signs free; γ is absolute and of the type of the data."""
 
+    def penalty_of(self, gamma: Array) -> Penalty:
+        """The penalty at its level, signs as wished for."""
+        return NonNegative(self.penalty(gamma)) if self.positive else self.penalty(gamma)
+
     def problem(self, operator: Operator, norms: Array, mu: Array, regularization: float = 0.0) -> Problem:
         """The problem on a matrix whose columns reach these `norms`."""
-        penalty = self.penalty(self.gamma(norms, mu).astype(operator.dtype))
-        penalty = NonNegative(penalty) if self.positive else penalty
+        penalty = self.penalty_of(self.gamma(norms, mu).astype(operator.dtype))
         return Problem(operator, penalty, mu.astype(operator.dtype), self.samples.on(operator), regularization)
 
     def is_ordinary(self, n: int) -> bool:
@@ -127,7 +140,7 @@ class Wish(ABC):
         results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
         best = max(results, key=lambda result: result.value)
         Z = refit(problem, best.point, recipe.refit, tol=recipe.settings.tol, max_iter=recipe.settings.max_iter)
-        return Solution(Z, gamma, best.value, best)
+        return Solution(Z, gamma, best.value, best, end=problem.loadings(best.point))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -185,7 +198,7 @@ class Exact(Wish):
 class Calibrated(Wish):
     """So many variables by way of a penalty, whose γ is sought."""
 
-    counts = True
+    counts = seeks_gamma = True
 
     def gamma(self, norms: Array, mu: Array) -> Array:
         """None yet: zero."""
@@ -208,12 +221,12 @@ class Calibrated(Wish):
         largest = problem.penalty.gamma_max(ground.norms, problem.mu)
         found = calibrate(problem, largest, wanted, recipe.starts(ground)[0], recipe.settings)
         result, point = found.result, found.result.point
-        Z = refit(found.problem, point, recipe.refit)
+        Z, end = refit(found.problem, point, recipe.refit), found.problem.loadings(point)
         if np.all(found.active == wanted):
-            return Solution(Z, found.gamma, result.value, result)
+            return Solution(Z, found.gamma, result.value, result, end=end)
         how = recipe.refit if recipe.refit.powers else AUTOMATIC
         Z = refit(found.problem, point, how, cut_or_filled(Z, point.C, wanted))
-        return Solution(Z, found.gamma, result.value, result, (CUT_NOTE,))
+        return Solution(Z, found.gamma, result.value, result, (CUT_NOTE,), end)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -278,9 +291,36 @@ class Recipe:
         """Whether the covariance of the data does not do."""
         return not self.wish.samples.by_gram or (self.start is not None and self.start.in_samples)
 
-    def reads(self) -> int:
-        """How often this recipe is expected to read the matrix, roughly."""
+    @property
+    def near(self) -> Array | None:
+        """Loadings to begin at, (n_features, m), where there are any."""
+        return None if self.start is None else self.start.loadings
+
+    def shares(self, operator: Operator) -> bool:
+        """Whether all units are looked for in shared rounds: on a matrix that is large, or costly to read."""
+        free = self.start is None or (self.near is not None and not self.wish.seeks_gamma)
+        return (
+            free and operator.has_samples and self._can_share(operator.shape[1]) and is_large(operator, self.settings)
+        )
+
+    def _can_share(self, n: int) -> bool:
+        """Whether the units, of n variables, are sparse, and many or worth many starts."""
+        many = len(self.mu) > 1 or (self.n_init is None and self.wish.is_costly(self.block))
+        return many and not self.block and self.wish.samples.by_gram and not self.wish.is_ordinary(n)
+
+    def reads(self, n: int) -> int:
+        """How often this recipe is expected to read a matrix of n variables with one column, roughly."""
+        if self._can_share(n) and self.wish.counts and GROWTH * sum(self.wish.levels) <= WIDEST * n:
+            return SHARED_READS + len(self.mu)
+        return self.reads_in_turn()
+
+    def reads_in_turn(self) -> int:
+        """The same where the units are found one after the other."""
         return len(self.mu) * self.wish.reads()
+
+    def is_worth_gram(self, n: int, reads: int) -> bool:
+        """Whether the covariance of n variables serves as well as the samples, and costs less than so many reads."""
+        return n <= GRAM_READS * reads and not self.needs_samples
 
     def unit(self, j: int) -> Recipe:
         """The recipe of component j on its own."""
@@ -293,7 +333,8 @@ class Recipe:
 
     def among(self, idx: Array) -> Recipe:
         """The recipe on the columns `idx` alone."""
-        return self if self.start is None else replace(self, start=self.start.among(idx))
+        wish = replace(self.wish, family=self.wish.family.restrict(idx))
+        return replace(self, wish=wish, start=self.start and self.start.among(idx))
 
     def starts(self, ground: Ground) -> list[Point]:
         """Where to begin: as was said, else at the most promising columns."""

@@ -8,7 +8,7 @@ pivoted QR, so that every unit starts active; the paper's completion by an arbit
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ FINALISTS = 5
 #: Precision of a race, and the steps of a heat.
 RACE_TOL, HEAT = 1e-4, 4
 #: Columns that the race on a remote matrix is run on: so many, or so many times the cardinality.
-RACE_COLUMNS, RACE_TIMES = 2000, 10
+RACE_COLUMNS, RACE_TIMES = 1000, 10
 #: Norms that differ by less, relatively, do not tell which column to begin at: of standardised data less a component
 #: those of most columns differ by a thousandth.
 TIED = 0.01
@@ -50,6 +50,11 @@ class Start(ABC):
 
     #: Whether it is a point of the sample space, which a covariance does not have.
     in_samples = False
+
+    @property
+    def loadings(self) -> Array | None:
+        """Loadings to begin at, (n_features, m), where it knows any."""
+        return None
 
     @abstractmethod
     def points(self, ground: Ground) -> list[Point]:
@@ -88,6 +93,11 @@ class Near(Start):
     Z: Array
     otherwise: Start | None = None
 
+    @property
+    def loadings(self) -> Array:
+        """Z."""
+        return self.Z
+
     def unit(self, j: int) -> Near:
         """Column j."""
         return Near(self.Z[:, j : j + 1], self.otherwise and self.otherwise.unit(j))
@@ -99,7 +109,7 @@ class Near(Start):
     def points(self, ground: Ground) -> list[Point]:
         """The point of these loadings."""
         problem, operator = ground.problem, ground.problem.operator
-        Y = operator.combine(self.Z.astype(operator.dtype))
+        Y = operator.combine(operator.own(self.Z.astype(operator.dtype)))
         lengths = np.sqrt(np.maximum(operator.squared_norms(Y, own_correlations(operator, Y)), 0))
         if np.all(lengths > operator.noise):  # else the rest of a component that was removed points anywhere
             point = problem.feasible_set.point(Y)
@@ -129,8 +139,30 @@ class Promising(Start):
         if problem.mu.size > 1:
             return [block_start(problem), *(random_block_start(problem, rng) for _ in range(self.count - 1))]
         if problem.operator.is_remote and self.count > 1:
-            return [_best_of_largest(ground, self.count)]
+            return Largest(self.count).points(ground)
         return race(problem, unit_starts(problem, ground.norms, self.count, rng), ground.callback)
+
+
+@dataclass(frozen=True, eq=False)
+class Largest(Start):
+    """The best of `count` starts of one unit, raced on the columns of largest norm alone.
+
+    What of the squared norms is `noise`, (n,), where that is known, does not count: no other column shares it.
+    """
+
+    count: int
+    noise: Array | None = None
+
+    def among(self, idx: Array) -> Largest:
+        """Entries `idx`."""
+        return self if self.noise is None else Largest(self.count, self.noise[idx])
+
+    def points(self, ground: Ground) -> list[Point]:
+        """That one."""
+        norms = ground.norms
+        if self.noise is not None:
+            norms = np.sqrt(np.maximum(norms**2 - self.noise, 0)).astype(norms.dtype)
+        return [_best_of_largest(replace(ground, norms=norms), self.count)]
 
 
 def race(problem: Problem, starts: Point, callback: Callback | None = None) -> list[Point]:

@@ -22,6 +22,7 @@ from gpower._arrays import Array, rows_of, to_host
 from gpower.ascent import AscentResult, AscentState, Callback, maximize
 from gpower.feasible_sets import Correlations, CorrelationSet, FeasibleSet, Point
 from gpower.formulations import OnCorrelations, Problem
+from gpower.operators.base import Operator
 from gpower.penalties import Penalty, top
 
 #: Matrices of up to this many entries are ascended directly: there the rounds' overhead is the whole time.
@@ -39,9 +40,12 @@ CUT_STEPS, CUT_RISE = 8, 1.2
 
 @dataclass(frozen=True)
 class Settings:
-    """How to ascend: `solver`, `tol`, `max_iter`, `acceleration`, `callback` of the estimator."""
+    """How to ascend: `tol`, `max_iter`, `acceleration`, `callback` of the estimator, and whether by rounds.
 
-    solver: str = "auto"
+    `rounds` is None where the size of the matrix decides.
+    """
+
+    rounds: bool | None = None
     tol: float = 1e-6
     max_iter: int = 1000
     acceleration: bool = True
@@ -153,21 +157,24 @@ def working_set(penalty: Penalty, C: Array, T: Array) -> Array:
     return np.sort(to_host(top(score[:, None], size)[:, 0]))
 
 
-def uses_rounds(problem: Problem, solver: str) -> bool:
-    """Whether the rounds solve this problem; "auto" takes them when the matrix is not small.
+def is_large(operator: Operator, settings: Settings) -> bool:
+    """Whether a matrix is worth rounds, where nothing is said."""
+    p, n = operator.shape
+    return p * n > SMALL if settings.rounds is None else settings.rounds
+
+
+def uses_rounds(problem: Problem, settings: Settings) -> bool:
+    """Whether the rounds solve this problem, by default when the matrix is not small.
 
     A regularised objective needs the samples of every iterate, and the cube has no Gram matrix to ascend on:
     both are ascended directly.
     """
-    if problem.regularization or not problem.samples.by_gram:
-        return False
-    p, n = problem.operator.shape
-    return solver == "rounds" or (solver == "auto" and p * n > SMALL)
+    return not problem.regularization and problem.samples.by_gram and is_large(problem.operator, settings)
 
 
 def ascend(problem: Problem, start: Correlations | Point, settings: Settings) -> AscentResult:
     """Solve a problem from a start, by rounds or by the ascent on the whole matrix."""
-    rounds = uses_rounds(problem, settings.solver)
+    rounds = uses_rounds(problem, settings)
     return maximize(
         problem.objective,
         Rounds(problem, settings) if rounds else problem.feasible_set,

@@ -17,7 +17,7 @@ from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegat
 from gpower.working_set import EndPoint, Rounds, Settings, ascend, uses_rounds, working_set
 
 P, N = 20, 100
-TIGHT = Settings(solver="rounds", tol=1e-14, max_iter=5000)
+TIGHT = Settings(rounds=True, tol=1e-14, max_iter=5000)
 
 
 def table(seed=0, duplicates=False):

@@ -210,10 +210,10 @@ path = {str(path)!r}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import gpower.checkpoints as checkpoints
 save = checkpoints.Checkpoint.save
-def limited(self, units, rng):
-    if len(units) == 3:
+def limited(self, standing, rng):
+    if len(standing.units) == 3:
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
-    save(self, units, rng)
+    save(self, standing, rng)
 checkpoints.Checkpoint.save = limited
 try:
     GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path).fit({str(data)!r})
@@ -222,13 +222,13 @@ except OSError as error:
 """
         told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
         assert f"The checkpoint {str(path)!r} could not be written: File too large." in told
-        assert f"after component 3. What was found before is still in {str(path)!r}." in told
+        assert f"with 3 component(s) found. What was found before is still in {str(path)!r}." in told
         assert sorted(os.listdir(tmp_path)) == ["fit.npz", "two.npz", "x.npy"]
         found = model(path, resume=True).fit(data)
         np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
 
     def test_a_folder_that_is_not_there(self, tmp_path):
-        with pytest.raises(OSError, match=r"could not be written: No such file or directory.*after component 1"):
+        with pytest.raises(OSError, match=r"could not be written: No such file or directory.*1 component"):
             model(tmp_path / "nowhere" / "fit.npz").fit(X)
 
     def test_a_model_is_no_checkpoint(self, tmp_path):
