@@ -186,7 +186,9 @@ class GPower(SparsePCAEstimator):
             `mean_`, `scale_` and scores are of its kind.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights; a weight of two counts a sample twice.
+            Non-negative weights that say how reliable each sample is; only their ratios matter. Variances are divided
+            by Σw − Σw²/Σw, which is n_samples − 1 for weights of one: counts as weights give the components of repeated
+            rows, and variances larger by (Σw − 1)/(Σw − Σw²/Σw).
 
         Returns
         -------

@@ -285,4 +285,11 @@ def check_weights(weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
         raise ValueError(f"sample_weight has shape {w.shape}, but there are n_samples={n_samples}.")
     if not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
         raise ValueError("sample_weight must be finite, non-negative and not all zero.")
-    return w.astype(dtype)
+    w, most = w.astype(dtype), float(np.sqrt(np.finfo(dtype).max))
+    total = float(np.sum(w, dtype=np.float64))
+    if not 1 / most < total < most:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, out of the range of {np.dtype(dtype).name}; multiply the weights by a "
+            "constant, which changes nothing else."
+        )
+    return w

@@ -142,8 +142,9 @@ def test_scaling_and_weights_of_the_fit_are_those_of_the_certificate():
     model = GPower(1, cardinality=3, scale=True).fit(X, sample_weight=weight)
     certificate = certify(model, X, sample_weight=weight)[0]
     assert certificate.value == pytest.approx(model.objective_[0])
-    repeated = np.repeat(X, weight, axis=0)
-    A = (repeated - repeated.mean(axis=0)) / repeated.std(axis=0, ddof=1)
+    D = X - weight @ X / weight.sum()
+    spread = np.sqrt(weight @ D**2 / (weight.sum() - weight @ weight / weight.sum()))
+    A = np.sqrt(weight)[:, None] * D / spread
     assert certificate.upper_bound >= brute_force(A.T @ A, 3) * (1 - 1e-9)
 
 
