@@ -15,7 +15,7 @@ from gpower.baselines.base import Baseline
 from gpower.estimators import GPower
 from gpower.fitted import Named
 from gpower.frames import Frame, frame
-from gpower.metrics import adjusted_variances, score_gram
+from gpower.metrics import Scores
 from gpower.operators import Operator
 from gpower.parameters import Counts, one_of
 from gpower.plotting import plot_comparison
@@ -231,11 +231,11 @@ def _measured(entry: Entry, operator: Operator, pca: float | None) -> Entry:
     model, total = entry.model, operator.total_variance
     if model is None:
         return entry
-    gram = score_gram(operator, model.components_.T)
-    adjusted = _share(float(adjusted_variances(gram).sum()), total)
+    scores = Scores.of(operator, model.components_.T)
+    adjusted = _share(float(scores.adjusted().sum()), total)
     return replace(
         entry,
-        variance=_share(float(np.trace(gram)), total),
+        variance=_share(float(scores.variances.sum()), total),
         adjusted_variance=adjusted,
         share_of_pca=_share(adjusted, adjusted if pca is None else pca),
         cardinality=tuple(int(k) for k in model.cardinality_),

@@ -16,7 +16,7 @@ from gpower._arrays import Array, is_device, to_host
 from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
-from gpower.metrics import adjusted_variances, captured_variance, project, score_gram, share_inside
+from gpower.metrics import Scores, captured_variance, project, share_inside
 from gpower.parameters import parameters_of
 from gpower.persistence import flattened, jsonable, read_object, write_model
 from gpower.preparation import Prepared, read
@@ -56,8 +56,8 @@ class Fit:
 def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> Fit:
     """What loadings explain; `in_order` adjusts variances in the order of the components, not of their variance."""
     operator, moments = prepared.operator, prepared.moments
-    passes, gram = operator.passes, score_gram(operator, found.Z)
-    variances, total = adjusted_variances(gram, in_order=in_order), operator.total_variance
+    passes, scores = operator.passes, Scores.of(operator, found.Z)
+    variances, total = scores.adjusted(in_order=in_order), operator.total_variance
     by_component = {
         "explained_variance_": variances / moments.degrees,
         "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
@@ -73,7 +73,7 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
     }
-    return Fit(found.Z.T.copy(), by_component, common, np.diagonal(gram) / moments.degrees)
+    return Fit(found.Z.T.copy(), by_component, common, scores.variances / moments.degrees)
 
 
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

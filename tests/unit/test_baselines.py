@@ -33,7 +33,7 @@ from gpower.baselines.rotation import Orthomax
 from gpower.baselines.scotlass import OrthogonalL1Ball
 from gpower.baselines.semidefinite import dual_bound, l1_projection, relax, spectraplex_projection
 from gpower.datasets import gaussian, load_pitprops
-from gpower.metrics import adjusted_variances
+from gpower.metrics import Scores
 from gpower.operators import as_operator
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -102,7 +102,15 @@ def copy_of(model, **params):
         Greedy(),
         DSPCA(),
         ScikitLearnSparsePCA(),
-    ]
+    ],
+    expected_failed_checks=lambda model: (
+        {
+            f"check_sample_weight_equivalence_on_{kind}_data": "the ridge is compared with variances, of another divisor"
+            for kind in ("dense", "sparse")
+        }
+        if isinstance(model, SPCA) and np.isfinite(model.ridge)
+        else {}
+    ),
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_checks(estimator, check):
@@ -475,7 +483,7 @@ def test_variances_in_order_are_those_of_gram_schmidt():
     Y[:, 1] = Y[:, 0]
     R = np.linalg.qr(Y[:, [0, 2, 3]], mode="r")
     expected = np.insert(np.diagonal(R) ** 2, 1, 0)
-    np.testing.assert_allclose(adjusted_variances(Y.T @ Y, in_order=True), expected, atol=1e-10)
+    np.testing.assert_allclose(Scores.of_data(Y, np.eye(4)).adjusted(in_order=True), expected, atol=1e-10)
 
 
 def test_a_large_ridge_tends_to_soft_thresholding():

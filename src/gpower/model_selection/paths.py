@@ -17,7 +17,7 @@ from gpower.estimators import GPower
 from gpower.extraction import ROTATION_NOTE, Extraction
 from gpower.fitted import fit_of
 from gpower.leading import leading_components
-from gpower.metrics import score_gram
+from gpower.metrics import Scores
 from gpower.model_selection.grids import checked_cardinalities, checked_gammas
 from gpower.model_selection.solutions import SparsityPath
 from gpower.notices import notices, tell
@@ -163,7 +163,7 @@ class _Asked:
         """Whether solutions found earlier explain on these data what they did there."""
         norms, degrees = self.prepared.reach, self.prepared.moments.degrees
         loadings = (resume.components(i).toarray().T for i in range(len(resume)))
-        own = [np.diagonal(score_gram(self.prepared.operator, Z)) / degrees for Z in loadings]
+        own = [Scores.of(self.prepared.operator, Z).variances / degrees for Z in loadings]
         close = float(np.sqrt(np.finfo(norms.dtype).eps))
         noise = close * resume.variance.max(axis=1, keepdims=True)
         same_norms = np.allclose(resume.column_norms, norms, rtol=close, atol=0)  # as all standardised data have

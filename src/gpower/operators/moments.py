@@ -31,7 +31,7 @@ def degrees_of(weight: Array | None, n_samples: int) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> degrees_of(None, 5), degrees_of(np.full(5, 0.2), 5) / 0.2
+    >>> degrees_of(None, 5), degrees_of(np.full(5, 0.25), 5) / 0.25
     (4.0, 4.0)
     """
     if weight is None:
