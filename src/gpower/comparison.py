@@ -12,6 +12,7 @@ import numpy as np
 from gpower import baselines
 from gpower._arrays import Seed
 from gpower.baselines.base import Baseline
+from gpower.cautions import Doubt
 from gpower.estimators import GPower
 from gpower.fitted import Named
 from gpower.frames import Frame, frame
@@ -222,7 +223,8 @@ def _fitted(name: str, model: Method, X: object) -> Entry:
         except ValueError as error:
             return Entry(name, note=" ".join(str(error).split()))
         seconds = time.perf_counter() - start
-    note = " ".join(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+    told = (" ".join(str(each.message).split()) for each in caught if not issubclass(each.category, Doubt))
+    note = " ".join(dict.fromkeys(told))  # doubts about the data were told once, before
     return Entry(name, seconds=seconds, note=note, model=model)
 
 

@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from gpower._arrays import Array, is_device, to_host
 from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
+from gpower.frames import unique_names
 from gpower.imputation import fill_from
+from gpower.inputs import plain
 from gpower.metrics import Scores, captured_variance, project, share_inside
 from gpower.parameters import parameters_of
 from gpower.persistence import flattened, jsonable, read_object, write_model
@@ -72,6 +74,7 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "n_passes_": passes,
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
+        "notes_": np.array(prepared.notes, dtype=object),
     }
     return Fit(found.Z.T.copy(), by_component, common, scores.variances / moments.degrees)
 
@@ -84,6 +87,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_passes_: float
     mean_: Array
     scale_: Array
+    notes_: Array
     #: Parameter that may be too large for any variable to be active.
     _sparsity_word: ClassVar[str | None] = "gamma"
     #: Whether the class itself says why a component has fewer variables than asked for.
@@ -137,7 +141,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        scores = check_array(on_host(X) if is_foreign(X) else X, dtype=(np.float64, np.float32))
+        scores = check_array(on_host(X) if is_foreign(X) else plain(X), dtype=(np.float64, np.float32))
         if scores.shape[1] != self._n_features_out:
             raise ValueError(
                 f"The scores have {scores.shape[1]} columns, but there are {self._n_features_out} components."
@@ -171,7 +175,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Parameters
         ----------
         feature_names : sequence of str, optional
-            Names of all variables; by default those of the fitted frame, or x0, x1, ….
+            Names of all variables; by default those of the fitted frame, or x0, x1, …. A repeated one gets .1, .2, ….
 
         Returns
         -------
@@ -182,17 +186,13 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:
             names = [f"x{j}" for j in range(self.components_.shape[1])]
-        if len(set(map(str, names))) < len(names):
-            raise ValueError(
-                "feature_names repeats a name, so loadings by name would drop variables; make them unique."
-            )
         if len(names) != self.components_.shape[1]:
             raise ValueError(
                 f"feature_names has {len(names)} entries, but there are {self.components_.shape[1]} variables."
             )
-        rows = on_host(self.components_)
+        rows, names = on_host(self.components_), unique_names([str(name) for name in names])
         orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
-        return [{str(names[j]): float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
+        return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that needs no pickle to read.

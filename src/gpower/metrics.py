@@ -52,8 +52,8 @@ class Scores:
     Attributes
     ----------
     root : ndarray of shape (r, m)
-        R with RᵀR = (A Z)ᵀ(A Z), in float64; where there are samples, that of a QR factorisation, which keeps the digits
-        that products lose.
+        R with RᵀR = (A Z)ᵀ(A Z), in float64; where there are samples, that of a QR factorisation, which keeps
+        the digits that products lose.
     noise : ndarray of shape (m,)
         Norm below which what is left of a score is rounding.
 

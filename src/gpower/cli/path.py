@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, counted, noted
+from gpower.cli.console import answering, counted, note, noted
 from gpower.cli.flags import flags_of
 from gpower.cli.options import GPOWER, READING, Values
 from gpower.cli.tables import load
@@ -47,6 +47,7 @@ def path(
         loaded = load(data, reading, options, answer.err)
         with noted(answer.err), counted(answer.err, "walking the path") as tell:
             found = sparsity_path(loaded.table.labelled(), **options, resume=earlier, progress=tell)
+        note(answer.err, found.common["notes_"])
         print_path(answer.console, found, loaded.title)
         if output is not None or not found.complete:
             found.save(folder / _FILE)

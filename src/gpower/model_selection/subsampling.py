@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._arrays import Array, Seed
+from gpower.cautions import GPowerWarning
 from gpower.estimators import GPower
 from gpower.frames import Frame, frame
 from gpower.operators import Table
@@ -178,8 +178,7 @@ def stability(
 def _signs(model: GPower, X: Table, reference: Array) -> Array:
     """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
     with warnings.catch_warnings():  # a part of the samples may well leave a column constant
-        warnings.simplefilter("ignore", UserWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", GPowerWarning)
         W = clone(model).fit(X).components_
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))
