@@ -111,6 +111,10 @@ class Comparison:
 
     entries: tuple[Entry, ...]
 
+    def __repr__(self) -> str:
+        shares = (f"{entry.method} {100 * entry.adjusted_variance:.1f} %" for entry in self.entries if entry.model)
+        return f"<Comparison: {', '.join(shares)} of the variance>"
+
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from gpower._arrays import Array, is_device, to_host
 from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
-from gpower.frames import unique_names
+from gpower.frames import Frame, frame, unique_names
 from gpower.imputation import fill_from
 from gpower.inputs import plain
 from gpower.metrics import Scores, captured_variance, project, share_inside
@@ -79,6 +83,69 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
     return Fit(found.Z.T.copy(), by_component, common, scores.variances / moments.degrees)
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A model that finds components, out of whatever a user holds it in, and the pipeline that ends with it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from gpower import GPower
+    >>> pipeline = make_pipeline(StandardScaler(), GPower(1, cardinality=2))
+    >>> pipeline = pipeline.fit(np.random.default_rng(0).standard_normal((20, 4)))
+    >>> Held.of(pipeline).model.n_components_
+    1
+    """
+
+    model: Any
+    pipeline: Pipeline | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> Held:
+        """The model itself or, of a pipeline, its last step that finds components, with the names that it was given."""
+        if not isinstance(model, Pipeline):
+            return cls(model)
+        at = [j for j, (_, step) in enumerate(model.steps) if isinstance(step, SparsePCAEstimator)]
+        if not at:
+            steps = ", ".join(type(step).__name__ for _, step in model.steps)
+            raise TypeError(f"The pipeline has no step of this package, only {steps}; pass a fitted GPower.")
+        whole = model[: at[-1] + 1]
+        inner = copy(whole[-1])
+        if hasattr(inner, "components_") and not hasattr(inner, "feature_names_in_"):
+            inner.feature_names_in_ = _names_through(whole[:-1], inner.n_features_in_)
+        return cls(inner, whole)
+
+    @classmethod
+    def fitted(cls, model: Any) -> Held:
+        """The same, if it has components."""
+        held = cls.of(model)
+        if isinstance(held.model, BaseEstimator):
+            check_is_fitted(held.model)
+        if not hasattr(held.model, "components_"):
+            raise TypeError(
+                f"{reprlib.repr(model)} is no fitted model; pass one, such as GPower(2, cardinality=5).fit(X)."
+            )
+        return held
+
+    def seen(self, X: Any) -> Any:
+        """Data as the model itself sees them."""
+        return X if self.pipeline is None or len(self.pipeline) == 1 else self.pipeline[:-1].transform(X)
+
+    def scores(self, X: Any) -> Array:
+        """Scores of samples."""
+        return np.asarray((self.model if self.pipeline is None else self.pipeline).transform(X))
+
+
+def _names_through(before: Pipeline, n_features: int) -> Array:
+    """Names of variables after the steps of a pipeline, or x0, x1, … where a step does not tell."""
+    try:
+        return np.asarray(before.get_feature_names_out(), dtype=object)
+    except (AttributeError, NotFittedError, ValueError):
+        return np.array([f"x{j}" for j in range(n_features)], dtype=object)
+
+
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
 
@@ -96,6 +163,11 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components found."""
+        return self._n_features_out
 
     def transform(self, X: Any) -> Array:
         """Scores ``(X − mean_)/scale_ @ components_.T``.
@@ -182,6 +254,12 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         list of dict
             One per component: name → loading, non-zero ones only.
         """
+        names, rows = self._variable_names(feature_names), on_host(self.components_)
+        orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
+        return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
+
+    def _variable_names(self, feature_names: Sequence[str] | None) -> list[str]:
+        """A name of its own for every variable: the given ones, those of the fitted frame, or x0, x1, …."""
         check_is_fitted(self)
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:
@@ -190,9 +268,36 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise ValueError(
                 f"feature_names has {len(names)} entries, but there are {self.components_.shape[1]} variables."
             )
-        rows, names = on_host(self.components_), unique_names([str(name) for name in names])
-        orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
-        return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
+        return unique_names([str(name) for name in names])
+
+    def loadings_frame(self, feature_names: Sequence[str] | None = None, *, all_variables: bool = False) -> Frame:
+        """The loadings as a pandas frame, variables × components, named as the scores are.
+
+        Parameters
+        ----------
+        feature_names : sequence of str, optional
+            As in `loadings`.
+        all_variables : bool, default=False
+            Also those that no component uses.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Examples
+        --------
+        >>> from gpower import GPower
+        >>> from gpower.datasets import load_pitprops
+        >>> pitprops = load_pitprops()
+        >>> model = GPower(2, cardinality=3, covariance="precomputed").fit(pitprops.correlation)
+        >>> model.loadings_frame(pitprops.feature_names).shape
+        (6, 2)
+        """
+        names = self._variable_names(feature_names)
+        rows = on_host(self.components_)
+        kept = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
+        columns = dict(zip(self.get_feature_names_out(), rows[:, kept], strict=True))
+        return frame(columns, [names[j] for j in kept])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that needs no pickle to read.

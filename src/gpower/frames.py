@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 Frame: TypeAlias = "pd.DataFrame"
 
 
-def frame(columns: Mapping[str, object]) -> Frame:
-    """A DataFrame of named columns, or what to install.
+def frame(columns: Mapping[str, object], index: Sequence[str] | None = None) -> Frame:
+    """A DataFrame of named columns, its rows named if names are given, or what to install.
 
     Examples
     --------
     >>> frame({"variable": ["a", "b"], "loading": [0.6, 0.8]}).shape
     (2, 2)
     """
-    return extra("pandas", "io", "Results as a frame need").DataFrame(dict(columns))
+    return extra("pandas", "io", "Results as a frame need").DataFrame(dict(columns), index)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

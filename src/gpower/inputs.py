@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from gpower._arrays import Array, is_device
@@ -109,6 +110,11 @@ def _counted(estimator: Any, X: Any, reset: bool) -> Any:
 
 def _check_container(X: Any) -> None:
     """Refuse what is near a matrix but none: an AnnData object, a lazy frame, a frame with text columns."""
+    if isinstance(X, BaseEstimator):
+        raise TypeError(
+            f"X is a {type(X).__name__}, not data; pass the table and, of a Pipeline, what the steps before this one "
+            "make of it: pipeline[:-1].transform(X)."
+        )
     if hasattr(X, "obs") and hasattr(X, "var") and hasattr(X, "X"):
         raise TypeError("X is an AnnData object; pass its matrix, adata.X, and adata.var_names to loadings().")
     if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
