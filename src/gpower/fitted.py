@@ -113,7 +113,7 @@ class Held:
             raise TypeError(f"The pipeline has no step of this package, only {steps}; pass a fitted GPower.")
         whole = model[: at[-1] + 1]
         inner = copy(whole[-1])
-        if hasattr(inner, "components_") and not hasattr(inner, "feature_names_in_"):
+        if len(whole) > 1 and hasattr(inner, "components_") and not hasattr(inner, "feature_names_in_"):
             inner.feature_names_in_ = _names_through(whole[:-1], inner.n_features_in_)
         return cls(inner, whole)
 

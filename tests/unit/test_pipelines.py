@@ -88,6 +88,12 @@ def test_a_search_in_a_pipeline_is_drawn():
     assert plot_cv(model).get_legend() is not None
 
 
+def test_a_pipeline_of_one_step_fitted_without_names_has_none():
+    model = make_pipeline(GPower(1, cardinality=2)).fit(X)
+    assert not hasattr(Held.of(model).model, "feature_names_in_")
+    assert set(Held.of(model).model.loadings_frame().index) < {f"x{j}" for j in range(8)}
+
+
 def test_steps_without_names_leave_numbers():
     model = make_pipeline(FunctionTransformer(np.abs), GPower(1, cardinality=2)).fit(X)
     assert Held.of(model).model.feature_names_in_.tolist() == [f"x{j}" for j in range(8)]
