@@ -3,6 +3,7 @@
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -286,6 +287,10 @@ def test_scanpy_goes_on_from_the_components(tmp_path):
     assert adata.obsp["connectivities"].shape == (P, P)
     axes = sc.pl.embedding(adata, basis="spca", show=False)
     assert axes.collections
+    sc.pl.ranking(adata, "varm", "sPCs", indices=[0, 1], n_points=5, show=False)
+    adata.obs["group"] = pd.Categorical(np.where(np.arange(P) % 2, "a", "b"))
+    genes = {f"component {j + 1}": list(adata.var_names[adata.varm["sPCs"][:, j] != 0]) for j in range(2)}
+    assert sc.pl.dotplot(adata, genes, groupby="group", show=False)
 
 
 @pytest.mark.filterwarnings("ignore")
