@@ -15,17 +15,19 @@ MOST_VARIABLES = 3000
 def matrix_kind(X: Array, same_names: bool = False) -> str:
     """What a symmetric table with a diagonal of ones, or with the same names on both sides, is; or "".
 
+    The identity, which holds no correlations, is nobody's.
+
     Examples
     --------
     >>> import numpy as np
-    >>> matrix_kind(np.eye(3)), matrix_kind(np.ones((3, 4)))
+    >>> matrix_kind(np.eye(3) + 0.5 * (1 - np.eye(3))), matrix_kind(np.ones((3, 4)))
     ('correlation', '')
     """
     n_rows, n_columns = X.shape
     if n_rows != n_columns or n_rows < 3:
         return ""
     diagonal = np.diag(X)
-    ones = np.allclose(diagonal, 1)
+    ones = np.allclose(diagonal, 1) and np.count_nonzero(X) > n_rows
     # The first row spares most square tables the comparison of everything.
     if not (ones or (same_names and np.all(diagonal > 0))) or not np.allclose(X[0], X[:, 0]) or not np.allclose(X, X.T):
         return ""

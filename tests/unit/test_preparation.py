@@ -88,8 +88,8 @@ def test_a_warning_points_at_the_line_that_asked_for_the_fit():
         (lambda: make_pipeline(clone(model)).fit(flat), "No column varies"),
         (lambda: sparsity_path(flat, cardinalities=[2]), "No column varies"),
         (lambda: GPower(2, missing="impute").fit(holes), "The filling of"),
-        (lambda: model.fit(np.eye(4)), "looks like a correlation matrix"),
-        (lambda: certify(np.eye(4)[:1], np.eye(4)), "looks like a correlation matrix"),
+        (lambda: model.fit(np.corrcoef(X.T)), "looks like a correlation matrix"),
+        (lambda: certify(np.eye(8)[:1], np.corrcoef(X.T)), "looks like a correlation matrix"),
     ):
         with pytest.warns(GPowerWarning, match=words) as caught:
             fit()
