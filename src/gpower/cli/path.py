@@ -12,7 +12,7 @@ from gpower.cli.tables import load
 from gpower.report import print_path, say, write_columns
 
 _FILE = "path.npz"
-_FURTHER = ("positive", "covariance", "center", "scale", "missing", "n_init", "deflation", "random_state")
+_FURTHER = ("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state")
 _OPTIONS = flags_of("gpower", "sparsity_path", like=GPOWER) | {name: GPOWER[name] for name in _FURTHER}
 
 

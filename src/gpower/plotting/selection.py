@@ -30,7 +30,7 @@ def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Panel:
     Parameters
     ----------
     cv : GPowerCV
-        A fitted one, or a pipeline that has one.
+        A fitted one, or a pipeline that has one: anything with `cv_results_`, `n_splits_` and `cardinality_`.
     axes : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -48,7 +48,7 @@ def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Panel:
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
     ['component 1: 8 chosen']
     """
-    cv = Held.fitted(cv).model
+    cv = Held.of(cv).model
     results = cv.cv_results_
     component = np.asarray(results["param_component"])
     panel = one_panel(axes)
