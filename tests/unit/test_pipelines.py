@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from gpower import GPower, GPowerCV, certify, compare, sparsity_path, stability
 from gpower.baselines import Greedy
 from gpower.datasets import expression_cohort, load_pitprops
-from gpower.fitted import Held
+from gpower.held import Held
 from gpower.plotting import plot_cv, plot_loadings, plot_scores, plot_support
 
 rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from gpower.certificates.door import checked_components, checked_operator, loadi
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.certificates.wide import covering_eigenvalue, whole_eigenvalue
 from gpower.deflation import RULES, deflate
-from gpower.fitted import Held
+from gpower.held import Held
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, per_unit
 

@@ -20,8 +20,8 @@ from sklearn.utils.validation import _num_samples
 from gpower._arrays import Array, Seed
 from gpower.cautions import GPowerWarning
 from gpower.estimators import GPower
-from gpower.fitted import Held
 from gpower.frames import Frame, frame
+from gpower.held import Held
 from gpower.operators import Table
 from gpower.parameters import number, random_source, whole
 from gpower.plotting import plot_stability

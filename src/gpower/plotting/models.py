@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpower._arrays import Array
 from gpower.devices import on_host
-from gpower.fitted import Held
+from gpower.held import Held
 from gpower.plotting.bars import bar_panels, by_size
 from gpower.plotting.canvas import entitle, one_panel, say, tidy
 from gpower.plotting.looks import BLUE, SMALL, VERMILION, GivenAxes, Panel, Panels, look, variable_names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpower.fitted import Held
+from gpower.held import Held
 from gpower.plotting.bars import bar_panels
 from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy
 from gpower.plotting.looks import BLUE, CURVE, SMALL, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
