@@ -19,7 +19,7 @@ from benchmarks.rulers import quiet
 from experiments.journee2010 import published
 from gpower import GPower
 from gpower.baselines import SPCA, Greedy
-from gpower.deflation import deflate
+from gpower.deflation import RULES
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
 from gpower.leading import leading_components
@@ -136,7 +136,7 @@ class PowerMethod:
             operator, _ = as_operator(A, center=False, reduce=False)
         for _ in range(1 if self.block else m):
             with clock("initialisation"):
-                operator = deflate(operator, Z[-1][:, 0]) if Z else operator
+                operator = RULES["projection"].remove(operator, Z[-1][:, 0]) if Z else operator
                 problem, start = self._problem(operator, level, m if self.block else 1)
             with clock("pattern"):
                 result = ascend(problem, start, PAPER)

@@ -17,19 +17,19 @@ the samples: what is left is uncorrelated with the earlier scores. All keep Aᵀ
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array, rows_of, to_host
+from gpower._arrays import Array, beside, reciprocal, rows_of, to_host
 from gpower.operators.base import Operator, PassCounter, Restriction, Wrapper
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import DataMatrix, Gathering
 
 #: Columns deflated at once, and entries of columns whose norms are taken at once.
 BLOCK, BLOCK_ENTRIES = 256, 1 << 20
-RULES = ("projection", "orthogonalized", "schur")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,49 +137,144 @@ class Deflated(Wrapper):
         return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
 
 
-def deflate(operator: Operator, z: Array, rule: str = "projection") -> Operator:
-    """The operator with the component of unit loadings z, (n_features,), removed by `rule`.
+#: What a component takes with it: y in sample space, z, and the squared column norms that are left, with their noise.
+Change = tuple[Array, Array, Array, float]
 
-    A zero z changes nothing.
-    """
-    if not np.any(z):
-        return operator
-    base, Y, D, Z = operator.parts()
-    z = z.astype(operator.dtype)[:, None]
-    if rule == "orthogonalized":
-        for _ in range(2):  # twice is enough
-            z = z - Z @ (Z.T @ z)
-        length = float(np.sqrt(np.sum(z * z)))
-        if length <= 1e3 * np.finfo(z.dtype).eps:
+
+class Rule(ABC):
+    """How a component is removed before the next is looked for."""
+
+    def remove(self, operator: Operator, z: Array) -> Operator:
+        """The operator with the component of unit loadings z, (n_features,), removed; a zero z changes nothing."""
+        change = self._change(operator, z.astype(operator.dtype)[:, None]) if np.any(z) else None
+        if change is None:
             return operator
-        z = z / length
-    y = operator.combine(z)  # (p, 1)
-    if rule == "schur":
+        base, Y, D, Z = operator.parts()
+        y, t, squares, noise = change
+        whole = base.column_norms.astype(np.float64) ** 2
+        norms = np.sqrt(np.where(squares > noise * whole, squares, 0.0)).astype(operator.dtype)
+        Y, D, Z = np.hstack([Y, y]), np.hstack([D, base.dual(y)]), np.hstack([Z, t])
+        return Deflated(base, Y, D, Z, norms, counter=operator.counter)
+
+    @abstractmethod
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        """What removing z, (n_features, 1), changes; None where nothing but rounding would be removed."""
+
+    @abstractmethod
+    def seen(self, operator: Operator, Z: Array, ends: Array) -> tuple[Array, Array]:
+        """What m units see of the whole matrix, each of what the units before it leave, with one product.
+
+        Parameters
+        ----------
+        operator : Operator
+            Nothing removed yet.
+        Z : ndarray of shape (n_features, m)
+            Loadings that are removed, in this order.
+        ends : ndarray of shape (n_features, m)
+            Loadings whose scores are the directions at which the units look.
+
+        Returns
+        -------
+        correlations : ndarray of shape (n_features, m)
+            A_jᵀx_j, where A_j is what the loadings before j leave and x_j the unit vector along A_j·ends_j.
+        norms : ndarray of shape (n_features, m)
+            Of the columns of A_j, at least outside the loadings.
+        """
+
+
+class Projection(Rule):
+    """Nothing is left along z."""
+
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        y = operator.combine(z)
+        return y, z, *_squares_without(operator, y, z)
+
+    def seen(self, operator: Operator, Z: Array, ends: Array) -> tuple[Array, Array]:
+        """A_j = A P₁…P_{j−1} with P = I − zzᵀ."""
+        U, V = self._removed(Z), ends.copy()
+        m = U.shape[1]
+        for i in range(m - 2, -1, -1):
+            V[:, i + 1 :] -= U[:, [i]] @ (U[:, [i]].T @ V[:, i + 1 :])
+        Y = operator.combine(V)
+        C = operator.correlate(Y)
+        C = C * beside(C, reciprocal(np.sqrt(np.maximum(operator.squared_norms(Y, C), 0))))
+        for i in range(m - 1):
+            C[:, i + 1 :] -= U[:, [i]] @ (U[:, [i]].T @ C[:, i + 1 :])
+        return C, np.repeat(operator.column_norms[:, None], m, axis=1)
+
+    def _removed(self, Z: Array) -> Array:
+        """The directions that are removed."""
+        return Z
+
+
+class Orthogonalized(Projection):
+    """Nothing is left in the span of all z."""
+
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        z = _orthogonal(z, operator.parts()[3])
+        return super()._change(operator, z) if z.any() else None
+
+    def _removed(self, Z: Array) -> Array:
+        U = Z.copy()
+        for j in range(1, U.shape[1]):
+            U[:, j : j + 1] = _orthogonal(U[:, j : j + 1], U[:, :j])
+        return U
+
+
+class Schur(Rule):
+    """Nothing is left that is correlated with A z."""
+
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        y = operator.combine(z)
         c = operator.correlate(y)
         norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
         if norm <= operator.noise:  # the earlier components explain it: what is left points anywhere
-            return operator
-        y, z = y / norm, c / norm
-    d = base.dual(y)
-    norms = _deflated_norms(operator, y, z, rule)
-    Y, D, Z = np.hstack([Y, y]), np.hstack([D, d]), np.hstack([Z, z])
-    return Deflated(base, Y, D, Z, norms, counter=operator.counter)
+            return None
+        t = c / norm  # the removed part of column i is tᵢ long and orthogonal to the rest
+        before = operator.column_norms.astype(np.float64) ** 2
+        return y / norm, t, before - t[:, 0].astype(np.float64) ** 2, 32 * operator.precision
+
+    def seen(self, operator: Operator, Z: Array, ends: Array) -> tuple[Array, Array]:
+        """A_j is A less its part along the scores before j, whose orthonormal basis is made of inner products alone."""
+        m = Z.shape[1]
+        T = Z if ends is Z else np.hstack([Z, ends])
+        Y = operator.combine(T)
+        C = operator.correlate(Y)
+        G, least = np.asarray(operator.inner(Y, Y, C), np.float64), operator.noise**2
+        Q, X = np.zeros((T.shape[1], m)), np.zeros((T.shape[1], m))  # coefficients over Y
+        for j in range(m):
+            for basis, of in ((X, T.shape[1] - m + j), (Q, j)):
+                basis[of, j] = 1.0
+                for _ in range(2):
+                    basis[:, j] -= Q[:, :j] @ (Q[:, :j].T @ (G @ basis[:, j]))
+                square = float(basis[:, j] @ G @ basis[:, j])
+                basis[:, j] *= square**-0.5 if square > least else 0.0
+        removed = np.cumsum((C @ beside(C, Q.astype(C.dtype))) ** 2, axis=1)
+        left = operator.column_norms[:, None] ** 2 - np.hstack([0 * removed[:, :1], removed[:, :-1]])
+        return C @ beside(C, X.astype(C.dtype)), np.sqrt(np.maximum(left, 0))
 
 
-def _deflated_norms(operator: Operator, y: Array, z: Array, rule: str) -> Array:
-    """Norms of A − y zᵀ; only columns with z ≠ 0 change. What rounding alone leaves of a column is zero."""
+#: The rules by the words of the estimator.
+RULES: dict[str, Rule] = {"projection": Projection(), "orthogonalized": Orthogonalized(), "schur": Schur()}
+
+
+def _orthogonal(z: Array, Z: Array) -> Array:
+    """z, (n, 1), less its part in the span of the orthonormal columns of Z, of unit length; zero if that is all of it."""
+    for _ in range(2):  # twice is enough
+        z = z - Z @ (Z.T @ z)
+    length = float(np.sqrt(np.sum(z * z)))
+    return z / length if length > 1e3 * np.finfo(z.dtype).eps else 0 * z
+
+
+def _squares_without(operator: Operator, y: Array, z: Array) -> tuple[Array, float]:
+    """Squared norms of A − y zᵀ, of which only columns with z ≠ 0 change, and the share of them that is rounding."""
     before = operator.column_norms.astype(np.float64) ** 2
-    whole = operator.parts()[0].column_norms.astype(np.float64) ** 2
     eps, t = operator.precision, z[:, 0].astype(np.float64)
     idx = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
-    if rule == "schur":  # the removed part of column i is zᵢ long and orthogonal to the rest
-        after, noise = before - t**2, 32 * eps
-    elif operator.has_samples and 0 < idx.size <= t.size // 4 and not operator.is_remote:
-        after, noise = before.copy(), (128 * eps) ** 2
+    if operator.has_samples and 0 < idx.size <= t.size // 4 and not operator.is_remote:
         few = max(8, min(BLOCK, BLOCK_ENTRIES // operator.shape[0]))
         for part in np.array_split(idx, idx.size // few + 1):
-            after[part] = np.sum((operator.columns(part) - y @ z[part].T).astype(np.float64) ** 2, axis=0)
-    else:
-        c = operator.correlate(y)
-        after, noise = before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]), 32 * eps
-    return np.sqrt(np.where(after > noise * whole, after, 0.0)).astype(operator.dtype)
+            before[part] = np.sum((operator.columns(part) - y @ z[part].T).astype(np.float64) ** 2, axis=0)
+        return before, (128 * eps) ** 2
+    c = operator.correlate(y)
+    return before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]), 32 * eps

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpower._arrays import Array, embedded, largest, orient, rows_of, to_host
-from gpower.deflation import deflate
 from gpower.formulations import Problem
 from gpower.leading import leading_components
 from gpower.operators.base import Operator
@@ -72,7 +71,7 @@ def extract_components(
             if completed is not None:
                 completed(units)
         if j + 1 < len(recipe.mu):  # a resumed fit has gathered nothing: with checkpoints nothing gathered is used
-            operator = deflate(operator if completed else gathering, units[j].Z[:, 0], recipe.deflation)
+            operator = recipe.deflation.remove(operator if completed else gathering, units[j].Z[:, 0])
     return Extraction.joined(units)
 
 

@@ -38,7 +38,7 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
     one_of(params["method"], "method", ("deflation", "block"))
     one_of(params["variance"], "variance", ("l2", "l1"))
     one_of(params["covariance"], "covariance", (None, "precomputed"))
-    one_of(params["deflation"], "deflation", RULES)
+    one_of(params["deflation"], "deflation", tuple(RULES))
     one_of(params["psd"], "psd", ("lift", "error"))
     one_of(params["accumulation"], "accumulation", (None, "float64"))
     for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume"):
@@ -57,7 +57,7 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
         start=_start(params["init"], shape[0], m),
         refit=REFITS[one_of(params["refit"], "refit", tuple(REFITS))],
         polish=bool(params["polish"]),
-        deflation=params["deflation"],
+        deflation=RULES[params["deflation"]],
         regularization=number(params["regularization"], "regularization", 0.0),
         settings=Settings(
             solver=one_of(params["solver"], "solver", ("auto", "rounds", "direct")),

@@ -25,6 +25,7 @@ import numpy as np
 from gpower._arrays import Array
 from gpower.ascent import AscentResult
 from gpower.calibration import calibrate, cut_or_filled
+from gpower.deflation import Rule, Schur
 from gpower.exchanges import polished
 from gpower.feasible_sets import Point, SampleSet, Stiefel
 from gpower.formulations import Problem
@@ -268,7 +269,7 @@ class Recipe:
     start: Start | None = None
     refit: Refit = AUTOMATIC
     polish: bool = True
-    deflation: str = "schur"
+    deflation: Rule = field(default_factory=Schur)
     regularization: float = 0.0
     settings: Settings = field(default_factory=Settings)
 

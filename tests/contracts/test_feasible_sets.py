@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpower._arrays import polar
-from gpower.deflation import deflate
+from gpower.deflation import RULES
 from gpower.feasible_sets import (
     Ball,
     CorrelationSet,
@@ -298,7 +298,7 @@ def data(kind="centred"):
         return Data(Covariance(A.T @ A), A, A)
     z = unit_columns(np.random.default_rng(13).standard_normal((N, 1)))
     base = data("centred" if kind == "deflated" else "covariance")
-    return Data(deflate(base.operator, z[:, 0]), A - A @ z @ z.T, base.frame)
+    return Data(RULES["projection"].remove(base.operator, z[:, 0]), A - A @ z @ z.T, base.frame)
 
 
 MU = {1: np.array([1.7]), M: np.array([1.5, 1.0, 0.4])}

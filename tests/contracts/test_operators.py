@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower.deflation import RULES, deflate
+from gpower.deflation import RULES
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.operators.base import Operator
 from gpower.operators.distributed import DaskMatrix
@@ -125,7 +125,7 @@ def deflated(case, rule, count):
         z = np.zeros(N)
         z[rng.permutation(N)[:number_of_loadings]] = rng.standard_normal(number_of_loadings)
         z /= np.linalg.norm(z)
-        operator = deflate(operator, z, rule)
+        operator = RULES[rule].remove(operator, z)
         if rule == "orthogonalized":
             z = z - earlier @ (earlier.T @ z)
             z /= np.linalg.norm(z)
@@ -356,7 +356,7 @@ def test_products_change_none_of_their_inputs(case):
     restriction = case.operator.restrict(idx)
     restriction.lift(restriction.inner.combine(vectors(case, len(idx))))
     case.operator.take(idx).correlate(vectors(case, case.operator.take(idx).shape[0]))
-    deflate(case.operator, T[:, 0] / np.linalg.norm(T[:, 0])).correlate(X)
+    RULES["projection"].remove(case.operator, T[:, 0] / np.linalg.norm(T[:, 0])).correlate(X)
     for array, copy in zip((T, X, C, idx), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
     np.testing.assert_array_equal(case.operator.column_norms, norms)
@@ -367,7 +367,7 @@ def test_a_deflated_matrix_has_nothing_left_of_the_component(rule):
     case = BASES["dense C"]()
     z = np.random.default_rng(3).standard_normal(N)
     z /= np.linalg.norm(z)
-    left = deflate(case.operator, z, rule)
+    left = RULES[rule].remove(case.operator, z)
     assert np.max(np.abs(left.combine(z[:, None]))) <= 1e-12 * np.linalg.norm(case.A)
 
 
@@ -375,15 +375,15 @@ def test_a_deflated_matrix_has_nothing_left_of_the_component(rule):
 @pytest.mark.parametrize("base", ["dense C", "covariance"])
 def test_removing_a_zero_component_changes_nothing(base, rule):
     operator = BASES[base]().operator
-    assert deflate(operator, np.zeros(N), rule) is operator
+    assert RULES[rule].remove(operator, np.zeros(N)) is operator
 
 
 @pytest.mark.parametrize("base", ["dense C", "covariance"])
 def test_removing_a_component_twice_leaves_the_orthogonalized_matrix_as_it_is(base):
     case = BASES[base]()
     z = np.eye(N)[:, 6]
-    once = deflate(case.operator, z, "orthogonalized")
-    assert deflate(once, z, "orthogonalized") is once
+    once = RULES["orthogonalized"].remove(case.operator, z)
+    assert RULES["orthogonalized"].remove(once, z) is once
 
 
 # --- columns gathered once ------------------------------------------------------------------------------------------
@@ -504,8 +504,8 @@ KINDS = pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matr
 @pytest.mark.usefixtures("never_densified")
 def test_a_sparse_matrix_is_never_made_dense(kind, reduce):
     operator, _ = as_operator(kind(sparse_table()), scale=True, sample_weight=weights(), reduce=reduce)
-    for rule in RULES:
-        left = deflate(deflate(operator, np.eye(N)[:, 1], rule), np.full(N, N**-0.5), rule)
+    for rule in RULES.values():
+        left = rule.remove(rule.remove(operator, np.eye(N)[:, 1]), np.full(N, N**-0.5))
         for A in (operator, left):
             A.correlate(A.combine(np.ones((N, 2))))
             A.restrict(MANY).inner.correlate(A.restrict(MANY).inner.columns(np.arange(3)))
@@ -772,7 +772,9 @@ def test_sums_in_double_round_once(container, deflated):
     if deflated:
         z = rng.standard_normal(40)
         z /= np.linalg.norm(z)
-        exact, plain, double = (deflate(operator, z.astype(operator.dtype)) for operator in (exact, plain, double))
+        exact, plain, double = (
+            RULES["projection"].remove(operator, z.astype(operator.dtype)) for operator in (exact, plain, double)
+        )
     x = exact.columns(np.array([3])).astype(np.float32)
     T = rng.standard_normal((40, 2)).astype(np.float32)
     idx = np.arange(0, 40, 3)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import gpower.working_set
-from gpower.deflation import deflate
+from gpower.deflation import RULES
 from gpower.feasible_sets import Correlations, Cube, Point, Spheres, Stiefel, fresh_directions
 from gpower.formulations import Problem
 from gpower.operators import Covariance, DataMatrix, as_operator
@@ -46,7 +46,7 @@ def wide(kind, seed=0):
     if kind == "deflated":
         z = np.zeros(N)
         z[[2, 9, 40]] = [0.6, 0.48, 0.64]
-        return deflate(operator, z), A - np.outer(A @ z, z), np.eye(P)
+        return RULES["projection"].remove(operator, z), A - np.outer(A @ z, z), np.eye(P)
     return operator, A, np.eye(P)
 
 

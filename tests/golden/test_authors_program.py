@@ -12,7 +12,7 @@ import pytest
 
 from gpower import GPower, maximize
 from gpower._arrays import orient
-from gpower.deflation import deflate
+from gpower.deflation import RULES
 from gpower.formulations import Problem
 from gpower.operators import as_operator
 from gpower.penalties import L0, L1
@@ -48,7 +48,11 @@ def ascents(case):
             int(steps[j]),
             slice(j, j + 1),
         )
-        operator = deflate(operator, Z[:, j]) if case["penalty"] == "l1" else program_deflation(case, operator, j)
+        operator = (
+            RULES["projection"].remove(operator, Z[:, j])
+            if case["penalty"] == "l1"
+            else program_deflation(case, operator, j)
+        )
 
 
 def program_deflation(case, operator, j):

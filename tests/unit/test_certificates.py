@@ -16,7 +16,7 @@ from gpower.certificates.certificate import Clock
 from gpower.certificates.door import checked_operator
 from gpower.certificates.rows import RowDual, RowProblem, first_rows, minimize_rows
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression
-from gpower.deflation import deflate
+from gpower.deflation import RULES
 from gpower.operators import as_operator
 
 PITPROPS = load_pitprops().correlation
@@ -66,7 +66,7 @@ def test_each_component_is_certified_on_the_matrix_that_it_came_from():
 def test_the_model_s_own_deflation_is_used(rule):
     model = GPower(2, cardinality=4, covariance="precomputed", deflation=rule).fit(PITPROPS)
     operator = as_operator(PITPROPS, covariance=True)[0]
-    left = deflate(operator, model.components_[0], rule).gram(np.arange(13))
+    left = RULES[rule].remove(operator, model.components_[0]).gram(np.arange(13))
     certificate = certify(model, PITPROPS)[1]
     assert certificate.value == pytest.approx(model.components_[1] @ left @ model.components_[1])
     assert certificate.upper_bound >= brute_force(left, 4) * (1 - 1e-12)

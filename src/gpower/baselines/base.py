@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from gpower._arrays import Array, orient
 from gpower.ascent import AscentResult
 from gpower.cautions import GPowerWarning, tell
-from gpower.deflation import deflate
+from gpower.deflation import RULES
 from gpower.estimators import GPower
 from gpower.extraction import Extraction
 from gpower.fitted import SparsePCAEstimator, fit_of
@@ -90,7 +90,7 @@ class Task:
 
     def after(self, unit: Unit, rule: str) -> Task:
         """The task of the next component, this one being removed."""
-        operator = deflate(self.operator, unit.Z[:, 0], rule) if self.j + 1 < self.m else self.operator
+        operator = RULES[rule].remove(self.operator, unit.Z[:, 0]) if self.j + 1 < self.m else self.operator
         return replace(self, operator=operator, earlier=np.hstack([self.earlier, unit.Z]))
 
 

@@ -14,7 +14,7 @@ from gpower.certificates.certificate import Certificate, Clock
 from gpower.certificates.door import checked_components, checked_operator, loadings_of
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.certificates.wide import covering_eigenvalue, whole_eigenvalue
-from gpower.deflation import RULES, deflate
+from gpower.deflation import RULES
 from gpower.held import Held
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, per_unit
@@ -79,7 +79,7 @@ def certify(
     loadings, asked = loadings_of(model), certifiable(model)
     operator = checked_operator(X, **_reading(model, covariance), sample_weight=sample_weight)
     Z = checked_components(loadings, operator.shape[1])
-    asked["deflation"] = one_of(asked["deflation"] if deflation is None else deflation, "deflation", RULES)
+    asked["deflation"] = one_of(asked["deflation"] if deflation is None else deflation, "deflation", tuple(RULES))
     return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
 
 
@@ -150,7 +150,7 @@ def certify_components(
         inner, k = clock.part(max_time), max(int(cards[j] or 0), int(np.count_nonzero(z)), 1)
         found.append(_certified(Standing.of(operator, z, k, tol), gammas[j], inner))
         if j + 1 < m:
-            operator = deflate(operator, Z[:, j], deflation)
+            operator = RULES[deflation].remove(operator, Z[:, j])
     return found
 
 

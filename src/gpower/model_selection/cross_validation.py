@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._arrays import Array, Seed
 from gpower.continuation import sweep
-from gpower.deflation import deflate
+from gpower.deflation import RULES
 from gpower.estimators import GPower
 from gpower.fitted import Named, SparsePCAEstimator
 from gpower.leading import leading_components
@@ -214,7 +214,7 @@ class _Fold:
         prepared = seen.prepared(None, recipes)
         operator, moments = prepared.operator, prepared.moments
         for Z in self.chosen:
-            operator = deflate(operator, Z[:, 0], self.model.deflation)
+            operator = RULES[self.model.deflation].remove(operator, Z[:, 0])
         found = dict(sweep(operator, recipes, random_source(self.model.random_state)))
         solutions = [found[i].Z for i in range(len(recipes))]
         held_out = table.X[self.test]
@@ -228,7 +228,7 @@ class _Fold:
         count = self.total - len(self.chosen) - Z.shape[1]
         if count == 0:
             return Z[:, :0]
-        return leading_components(deflate(operator, Z[:, 0], self.model.deflation), count)[0]
+        return leading_components(RULES[self.model.deflation].remove(operator, Z[:, 0]), count)[0]
 
 
 def _results(components: Sequence[int], grid: Array, scores: Sequence[Array]) -> dict[str, Array]:
