@@ -37,7 +37,7 @@ def sparse_factors(
 
 
 def sparse_counts(shape: tuple[int, int], density: float, *, count: int = 30, size: int = 30, seed: int = 0) -> Any:
-    """CSR counts, such as of genes in cells: `count` programmes of `size` genes, each strong in a twentieth of the rows."""
+    """CSR counts, as of genes in cells: `count` programmes of `size` genes, each strong in a twentieth of the rows."""
     rng = np.random.default_rng(seed)
     X = sp.random(*shape, density, format="coo", random_state=rng, data_rvs=lambda k: 1.0 + rng.poisson(1.0, k))
     programme = np.full(shape[1], -1)

@@ -12,7 +12,7 @@ from experiments.journee2010.methods import SINGLE as TIMED
 from experiments.journee2010.study import Row, Study
 from gpower.datasets import gaussian
 from gpower.leading import leading_components
-from gpower.metrics import adjusted_variances, score_gram
+from gpower.metrics import Scores
 from gpower.operators import Operator, as_operator
 
 #: γ/γ_max (ℓ1) and √(γ/γ_max) (ℓ0) of a sweep: close together where the cardinality changes quickly.
@@ -59,7 +59,7 @@ def measured(operator: Operator, found: Outcome, pca: float) -> Row:
     """Cardinality, variance relative to PCA as found, without fill and after post-processing, and cost."""
 
     def share(Z: np.ndarray) -> float:
-        return float(adjusted_variances(score_gram(operator, Z)).sum()) / pca
+        return float(Scores.of(operator, Z).adjusted().sum()) / pca
 
     shares = {"variance": share(found.Z), "unfilled": share(found.unfilled)}
     shares["postprocessed"] = share(fill(operator, found.Z))

@@ -20,7 +20,7 @@ from gpower import GPower
 from gpower.baselines import SPCA, RankOneSVD
 from gpower.fitted import SparsePCAEstimator
 from gpower.leading import leading_components
-from gpower.metrics import adjusted_variances, score_gram
+from gpower.metrics import Scores
 from gpower.operators import as_operator
 
 CARDINALITIES = (50, 200)
@@ -62,7 +62,7 @@ def _compared(study: Study, name: str, k: int) -> list[Row]:
             seconds = timed(lambda model=model: model.fit(found.A))[1]
         Z = model.components_.T
         shares = {
-            kind: float(adjusted_variances(score_gram(operator, loadings)).sum() / variances.sum())
+            kind: float(Scores.of(operator, loadings).adjusted().sum() / variances.sum())
             for kind, loadings in (("variance", Z), ("postprocessed", fill(operator, Z)))
         }
         overlap = {"correlation": mean_correlation(found.A @ Z), "genes": int(np.count_nonzero(Z.any(axis=1)))}

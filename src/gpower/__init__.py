@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.ascent import AscentResult as AscentResult
     from gpower.ascent import maximize as maximize
+    from gpower.cautions import GPowerWarning as GPowerWarning
     from gpower.certificates import Certificate as Certificate
     from gpower.certificates import best_subset as best_subset
     from gpower.certificates import certify as certify
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
 # Names load with their first use, so that the command line answers --help without scikit-learn.
 _HOMES = {
     "gpower.ascent": ("AscentResult", "maximize"),
+    "gpower.cautions": ("GPowerWarning",),
     "gpower.certificates": ("Certificate", "best_subset", "certify"),
     "gpower.comparison": ("Comparison", "compare"),
     "gpower.estimators": ("GPower",),

@@ -12,10 +12,11 @@ import numpy as np
 from gpower import baselines
 from gpower._arrays import Seed
 from gpower.baselines.base import Baseline
+from gpower.cautions import Doubt
 from gpower.estimators import GPower
 from gpower.fitted import Named
 from gpower.frames import Frame, frame
-from gpower.metrics import adjusted_variances, score_gram
+from gpower.metrics import Scores
 from gpower.operators import Operator
 from gpower.parameters import Counts, one_of
 from gpower.plotting import plot_comparison
@@ -109,6 +110,10 @@ class Comparison:
     """
 
     entries: tuple[Entry, ...]
+
+    def __repr__(self) -> str:
+        shares = (f"{entry.method} {100 * entry.adjusted_variance:.1f} %" for entry in self.entries if entry.model)
+        return f"<Comparison: {', '.join(shares)} of the variance>"
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -222,7 +227,8 @@ def _fitted(name: str, model: Method, X: object) -> Entry:
         except ValueError as error:
             return Entry(name, note=" ".join(str(error).split()))
         seconds = time.perf_counter() - start
-    note = " ".join(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+    told = (" ".join(str(each.message).split()) for each in caught if not issubclass(each.category, Doubt))
+    note = " ".join(dict.fromkeys(told))  # doubts about the data were told once, before
     return Entry(name, seconds=seconds, note=note, model=model)
 
 
@@ -231,11 +237,11 @@ def _measured(entry: Entry, operator: Operator, pca: float | None) -> Entry:
     model, total = entry.model, operator.total_variance
     if model is None:
         return entry
-    gram = score_gram(operator, model.components_.T)
-    adjusted = _share(float(adjusted_variances(gram).sum()), total)
+    scores = Scores.of(operator, model.components_.T)
+    adjusted = _share(float(scores.adjusted().sum()), total)
     return replace(
         entry,
-        variance=_share(float(np.trace(gram)), total),
+        variance=_share(float(scores.variances.sum()), total),
         adjusted_variance=adjusted,
         share_of_pca=_share(adjusted, adjusted if pca is None else pca),
         cardinality=tuple(int(k) for k in model.cardinality_),

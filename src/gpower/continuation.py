@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpower.extraction import Extraction
-from gpower.metrics import adjusted_variances, score_gram
+from gpower.metrics import Scores
 from gpower.operators.base import Operator
 from gpower.recipes import POLISH_ALL, Recipe
 from gpower.shared_rounds import extract_components
@@ -94,5 +94,5 @@ def anchors(recipes: Sequence[Recipe]) -> list[int]:
 def value_of(operator: Operator, recipe: Recipe, found: Extraction) -> float:
     """What solutions of one point are compared by: adjusted variance at equal cardinality, the objective at equal γ."""
     if recipe.wish.counts and recipe.wish.samples.by_gram:
-        return float(adjusted_variances(score_gram(operator, found.Z)).sum())
+        return float(Scores.of(operator, found.Z).adjusted().sum())
     return float(found.objective.sum())

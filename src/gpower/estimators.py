@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from gpower.ascent import Callback
+from gpower.cautions import GPowerWarning, tell
 from gpower.certificates import certifiable, certify_components
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to
 from gpower.fitted import SparsePCAEstimator, fit_of
-from gpower.notices import log_fit, notices, tell
+from gpower.notices import log_fit, notices
 from gpower.operators.running import RunningMoments
 from gpower.parameters import parameters_of, random_source
 from gpower.penalties import Penalty
@@ -50,8 +51,12 @@ class GPower(SparsePCAEstimator):
         Non-negative loadings; a component then has at most `cardinality` of them.
     covariance : {None, "precomputed"}
         X is a covariance or correlation matrix; nothing is centred or divided.
+    psd : {"lift", "error"}, default="lift"
+        Lift eigenvalues of a precomputed covariance below zero, with a note, or refuse them. Those that rounding to the
+        digits seen does not explain are refused anyway.
     center, scale : bool, default=True, False
-        Subtract means; divide by standard deviations. Never changes or copies X.
+        Subtract means; divide by standard deviations, whose divisor is that of `explained_variance_`: n_samples − 1, as
+        pandas has it (scikit-learn's StandardScaler divides by n_samples). Never changes or copies X.
     n_init : int or "auto", default="auto"
         Number of starts, the best objective kept; "auto" takes many for a cardinality and one for gamma.
     init : {None, "paper"} or ndarray of shape (n_samples, n_components)
@@ -119,6 +124,8 @@ class GPower(SparsePCAEstimator):
         With ``certify=True``: what no component of as many variables can exceed, in the units of ‖A z‖² as `objective_`
         of an exact cardinality, on the matrix less the components before; and the share of it that was found.
     mean_, scale_ : ndarray of shape (n_features,)
+    notes_ : ndarray of str
+        What is worth knowing and no reason to worry: columns that do not vary, eigenvalues that were lifted.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X has names.
@@ -151,6 +158,7 @@ class GPower(SparsePCAEstimator):
     variance: str = "l2"
     positive: bool = False
     covariance: str | None = None
+    psd: str = "lift"
     center: bool = True
     scale: bool = False
     n_init: int | str = "auto"
@@ -186,7 +194,9 @@ class GPower(SparsePCAEstimator):
             `mean_`, `scale_` and scores are of its kind.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights; a weight of two counts a sample twice.
+            Non-negative weights that say how reliable each sample is; only their ratios matter. Variances are divided
+            by Σw − Σw²/Σw, which is n_samples − 1 for weights of one: counts as weights give the components of repeated
+            rows, and variances larger by (Σw − 1)/(Σw − Σw²/Σw).
 
         Returns
         -------
@@ -244,12 +254,12 @@ class GPower(SparsePCAEstimator):
             self._prove(prepared)
         if self.verbose:
             log_fit(self)
-        tell([*notices(self, prepared.constant, fit.own_variance), *((note, UserWarning) for note in found.notes)])
+        tell([*notices(self, prepared.varies, fit.own_variance), *((note, GPowerWarning) for note in found.notes)])
         return self
 
     def _prove(self, prepared: Prepared) -> None:
         """Keep what can be proven of every component, on what the earlier ones leave."""
-        count, varies = len(self.components_), prepared.moments.norms.any()  # if nothing does, nothing is to be proven
+        count, varies = len(self.components_), prepared.varies  # if nothing does, nothing is to be proven
         Z = self.components_.T.astype(np.float64)
         proofs = certify_components(prepared.in_double(), Z, **certifiable(self)) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)

@@ -15,8 +15,10 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from gpower._arrays import Array, is_device, to_host
 from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
+from gpower.frames import Frame, frame, unique_names
 from gpower.imputation import fill_from
-from gpower.metrics import adjusted_variances, captured_variance, project, score_gram, share_inside
+from gpower.inputs import plain
+from gpower.metrics import Scores, captured_variance, project, share_inside
 from gpower.parameters import parameters_of
 from gpower.persistence import flattened, jsonable, read_object, write_model
 from gpower.preparation import Prepared, read
@@ -56,8 +58,8 @@ class Fit:
 def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> Fit:
     """What loadings explain; `in_order` adjusts variances in the order of the components, not of their variance."""
     operator, moments = prepared.operator, prepared.moments
-    passes, gram = operator.passes, score_gram(operator, found.Z)
-    variances, total = adjusted_variances(gram, in_order=in_order), operator.total_variance
+    passes, scores = operator.passes, Scores.of(operator, found.Z)
+    variances, total = scores.adjusted(in_order=in_order), operator.total_variance
     by_component = {
         "explained_variance_": variances / moments.degrees,
         "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
@@ -72,8 +74,9 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "n_passes_": passes,
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
+        "notes_": np.array(prepared.notes, dtype=object),
     }
-    return Fit(found.Z.T.copy(), by_component, common, np.diagonal(gram) / moments.degrees)
+    return Fit(found.Z.T.copy(), by_component, common, scores.variances / moments.degrees)
 
 
 class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -84,6 +87,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_passes_: float
     mean_: Array
     scale_: Array
+    notes_: Array
     #: Parameter that may be too large for any variable to be active.
     _sparsity_word: ClassVar[str | None] = "gamma"
     #: Whether the class itself says why a component has fewer variables than asked for.
@@ -92,6 +96,11 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components found."""
+        return self._n_features_out
 
     def transform(self, X: Any) -> Array:
         """Scores ``(X − mean_)/scale_ @ components_.T``.
@@ -137,7 +146,7 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        scores = check_array(on_host(X) if is_foreign(X) else X, dtype=(np.float64, np.float32))
+        scores = check_array(on_host(X) if is_foreign(X) else plain(X), dtype=(np.float64, np.float32))
         if scores.shape[1] != self._n_features_out:
             raise ValueError(
                 f"The scores have {scores.shape[1]} columns, but there are {self._n_features_out} components."
@@ -171,28 +180,57 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Parameters
         ----------
         feature_names : sequence of str, optional
-            Names of all variables; by default those of the fitted frame, or x0, x1, ….
+            Names of all variables; by default those of the fitted frame, or x0, x1, …. A repeated one gets .1, .2, ….
 
         Returns
         -------
         list of dict
             One per component: name → loading, non-zero ones only.
         """
+        names, rows = self._variable_names(feature_names), on_host(self.components_)
+        orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
+        return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
+
+    def _variable_names(self, feature_names: Sequence[str] | None) -> list[str]:
+        """A name of its own for every variable: the given ones, those of the fitted frame, or x0, x1, …."""
         check_is_fitted(self)
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:
             names = [f"x{j}" for j in range(self.components_.shape[1])]
-        if len(set(map(str, names))) < len(names):
-            raise ValueError(
-                "feature_names repeats a name, so loadings by name would drop variables; make them unique."
-            )
         if len(names) != self.components_.shape[1]:
             raise ValueError(
                 f"feature_names has {len(names)} entries, but there are {self.components_.shape[1]} variables."
             )
+        return unique_names([str(name) for name in names])
+
+    def loadings_frame(self, feature_names: Sequence[str] | None = None, *, all_variables: bool = False) -> Frame:
+        """The loadings as a pandas frame, variables × components, named as the scores are.
+
+        Parameters
+        ----------
+        feature_names : sequence of str, optional
+            As in `loadings`.
+        all_variables : bool, default=False
+            Also those that no component uses.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Examples
+        --------
+        >>> from gpower import GPower
+        >>> from gpower.datasets import load_pitprops
+        >>> pitprops = load_pitprops()
+        >>> model = GPower(2, cardinality=3, covariance="precomputed").fit(pitprops.correlation)
+        >>> model.loadings_frame(pitprops.feature_names).shape
+        (6, 2)
+        """
+        names = self._variable_names(feature_names)
         rows = on_host(self.components_)
-        orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
-        return [{str(names[j]): float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
+        kept = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
+        columns = dict(zip(self.get_feature_names_out(), rows[:, kept], strict=True))
+        return frame(columns, [names[j] for j in kept])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that needs no pickle to read.

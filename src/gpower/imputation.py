@@ -9,13 +9,13 @@ raise the misfit is taken back, and a plain one follows.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
+from gpower.cautions import NotConverged, warn
 from gpower.leading import leading_components
 from gpower.operators import as_operator
 
@@ -51,7 +51,9 @@ class Imputed:
     converged: bool
 
 
-def impute(X: Array, rank: int, *, center: bool = True, scale: bool = False) -> Imputed:
+def impute(
+    X: Array, rank: int, *, center: bool = True, scale: bool = False, names: Sequence[str] | Array | None = None
+) -> Imputed:
     """Fill NaN entries by a model of means and `rank` components.
 
     Parameters
@@ -63,10 +65,12 @@ def impute(X: Array, rank: int, *, center: bool = True, scale: bool = False) -> 
         Whether the model has means; if not, holes begin at zero.
     scale : bool
         Measure every variable in its standard deviation, so that none counts for its unit.
+    names : sequence of str, optional
+        Of the variables, for messages.
 
     Warns
     -----
-    ConvergenceWarning
+    NotConverged
         The steps ran out first: there are many holes for so large a rank.
 
     Examples
@@ -80,7 +84,7 @@ def impute(X: Array, rank: int, *, center: bool = True, scale: bool = False) -> 
     6.0
     """
     holes = np.isnan(X)
-    _check_observed(holes, "Column", 0)
+    _check_observed(holes, "Column", 0, names)
     _check_observed(holes, "Row", 1)
     deviation = np.nanstd(X, axis=0, dtype=np.float64) if scale else np.ones(X.shape[1])
     unit = np.where(deviation > 0, deviation, 1.0).astype(X.dtype)
@@ -91,12 +95,11 @@ def impute(X: Array, rank: int, *, center: bool = True, scale: bool = False) -> 
     V = leading_components(as_operator(filled, center=center)[0], min(rank, *X.shape))[0]  # (n_features, rank)
     misfit, converged = _fill(filled, holes, mean, V, center)
     if not converged:
-        warnings.warn(
+        warn(
             f"The filling of {rows.size} missing entries still changed after {MAX_STEPS} steps; a model of rank "
             f"{rank} may be too much for what was observed. Ask for fewer components, or drop variables and samples "
             "with many holes.",
-            ConvergenceWarning,
-            stacklevel=2,
+            NotConverged,
         )
     table = X.copy()
     table[rows, columns] = filled[rows, columns] * unit[columns]
@@ -129,14 +132,13 @@ def _fill(filled: Array, holes: Array, mean: Array, V: Array, center: bool) -> t
     return misfit, False
 
 
-def _check_observed(holes: Array, what: str, axis: int) -> None:
+def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | Array | None = None) -> None:
     """Every variable and every sample needs a value to go by."""
-    empty = holes.all(axis=axis)
-    if empty.any():
-        raise ValueError(
-            f"{what} {int(np.argmax(empty))} (counted from 0) has no observed value, so nothing says how to fill it. "
-            "Drop it."
-        )
+    empty = np.flatnonzero(holes.all(axis=axis))
+    if empty.size:
+        which = f"{empty[0]} (counted from 0)" if names is None else repr(str(names[empty[0]]))
+        others = f", nor have {empty.size - 1} more" if empty.size > 1 else ""
+        raise ValueError(f"{what} {which} has no observed value{others}, so nothing says how to fill it. Drop it.")
 
 
 def _refitted(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Array, Array]:

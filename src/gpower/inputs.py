@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from gpower._arrays import Array, is_device
 from gpower.devices import as_native
+from gpower.frames import unique_names
 from gpower.operators import container_of, recognised
 from gpower.operators.blocks import as_block
 
@@ -18,7 +20,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
-    X = as_native(X)
+    X = as_native(plain(X))
     if is_device(X):
         return _counted(estimator, _on_device(X), reset)
     elsewhere = recognised(X, None if memory_limit is None else bytes_of(memory_limit))
@@ -34,11 +36,29 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         if "could not convert string to float" in str(error):
             raise ValueError(f"X holds text where numbers belong ({error}); keep the numeric columns only.") from None
+        if "float() argument" in str(error) or "Cannot cast" in str(error):
+            raise TypeError(f"X is no table of numbers ({error}); give samples × variables.") from None
         raise
     return as_block(found, found.dtype)  # an entry stored in parts counts as their sum
+
+
+def plain(X: Any) -> Any:
+    """X with NaN where an array is masked, and with different names for columns of a frame that have the same."""
+    if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+        X = np.ma.array(X)
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X if X.dtype.kind == "f" else X.astype(np.float64), np.nan)
+    if isinstance(X, np.ndarray | list | tuple) and np.asarray(X).dtype.kind in "mM":
+        raise ValueError(
+            f"X holds dates or durations ({np.asarray(X).dtype}), not numbers; leave them out, or count their days."
+        )
+    columns = getattr(X, "columns", None) if hasattr(X, "set_axis") else None
+    if columns is None or columns.is_unique:
+        return X
+    return X.set_axis(unique_names([str(name) for name in columns]), axis=1)
 
 
 def _on_device(X: Any) -> Any:
@@ -90,6 +110,11 @@ def _counted(estimator: Any, X: Any, reset: bool) -> Any:
 
 def _check_container(X: Any) -> None:
     """Refuse what is near a matrix but none: an AnnData object, a lazy frame, a frame with text columns."""
+    if isinstance(X, BaseEstimator):
+        raise TypeError(
+            f"X is a {type(X).__name__}, not data; pass the table and, of a Pipeline, what the steps before this one "
+            "make of it: pipeline[:-1].transform(X)."
+        )
     if hasattr(X, "obs") and hasattr(X, "var") and hasattr(X, "X"):
         raise TypeError("X is an AnnData object; pass its matrix, adata.X, and adata.var_names to loadings().")
     if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):

@@ -8,10 +8,17 @@ are taken by decreasing variance of their scores.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from functools import cached_property
 
-from gpower._arrays import Array, is_device, to_host
-from gpower.operators import Operator, Table, container_of
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._arrays import Array, reciprocal, to_host
+from gpower.operators import DataMatrix, Operator, Table, container_of
+
+#: Rows of scores that are factorised at once.
+ROWS = 4096
 
 
 def project(X: Table, Z: Array, mean: Array, scale: Array) -> Array:
@@ -34,53 +41,83 @@ def total_variance(X: Table, mean: Array, scale: Array) -> float:
 def share_inside(X: Table, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
     """Share of the variance of X about `mean` inside the span of Z, between 0 and 1."""
     total = total_variance(X, mean, scale) if total is None else total
-    return captured_variance(_products(project(X, Z, mean, scale)), Z) / total if total > 0 else 0.0
+    R = _triangle(project(X, Z, mean, scale))
+    return captured_variance(R.T @ R, Z) / total if total > 0 else 0.0
 
 
-def score_gram(operator: Operator, Z: Array) -> Array:
-    """(A Z)ᵀ(A Z), (m, m) in float64."""
-    Y = operator.combine(Z.astype(operator.dtype))
-    if operator.has_samples:
-        return _products(Y)
-    return np.asarray(operator.inner(Y, Y, operator.correlate(Y)), np.float64)
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores A Z up to a rotation of the samples, on which no variance depends.
 
-
-def _products(scores: Array) -> Array:
-    """Sums of squares and products of scores, in float64."""
-    scores = scores.astype(np.float64) if is_device(scores) else np.asarray(scores, np.float64)
-    return to_host(scores.T @ scores)
-
-
-def adjusted_variances(gram: Array, dependent: float = 1e-12, *, in_order: bool = False) -> Array:
-    """Adjusted variance of each component, (m,), from the Gram matrix of the scores.
-
-    Components are taken by decreasing variance or, with `in_order`, as they stand. What is left of one below
-    `dependent` times the largest variance is rounding, and counts as nothing.
+    Attributes
+    ----------
+    root : ndarray of shape (r, m)
+        R with RᵀR = (A Z)ᵀ(A Z), in float64; where there are samples, that of a QR factorisation, which keeps
+        the digits that products lose.
+    noise : ndarray of shape (m,)
+        Norm below which what is left of a score is rounding.
 
     Examples
     --------
-    Two identical components explain no more than one.
+    The order counts where components are correlated. Two identical components explain no more than one.
 
     >>> import numpy as np
-    >>> adjusted_variances(np.array([[4.0, 4.0], [4.0, 4.0]]))
-    array([4., 0.])
-
-    The order counts where components are correlated.
-
-    >>> gram = np.array([[1.0, 1.0], [1.0, 5.0]])
-    >>> adjusted_variances(gram), adjusted_variances(gram, in_order=True)
-    (array([0.8, 5. ]), array([1., 4.]))
+    >>> scores = Scores.of_data(np.array([[1.0, 1.0], [0.0, 2.0]]), np.eye(2))
+    >>> scores.variances, scores.adjusted(), scores.adjusted(in_order=True)
+    (array([1., 5.]), array([0.8, 5. ]), array([1., 4.]))
     """
-    own = np.diagonal(gram)
-    largest = float(own.max(initial=0))
-    key = np.zeros(own.size) if in_order or largest <= 0 else -np.round(own / largest, 10)
-    order = np.argsort(key, kind="stable")
-    left, adjusted = gram.astype(np.float64), np.zeros(own.size)
-    for j in order:  # Cholesky elimination; a score that the earlier ones span is not eliminated with
-        if left[j, j] > dependent * largest:
-            adjusted[j] = left[j, j]
-            left = left - np.outer(left[:, j], left[j] / left[j, j])
-    return adjusted
+
+    root: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, operator: Operator, Z: Array) -> Scores:
+        """Those of loadings Z, (n_features, m)."""
+        Y = operator.combine(Z.astype(operator.dtype))
+        root = _triangle(Y) if operator.has_samples else _square_root(operator.inner(Y, Y, operator.correlate(Y)))
+        return cls(root, operator.rounding * to_host(np.abs(Z).T @ operator.column_norms))
+
+    @classmethod
+    def of_data(cls, X: Array, Z: Array) -> Scores:
+        """Those of centred data in memory."""
+        table = container_of((sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64))
+        norms = table.deviation_norms(np.zeros(table.shape[1]))
+        return cls.of(DataMatrix(table, norms), np.asarray(Z, np.float64))
+
+    @cached_property
+    def variances(self) -> Array:
+        """‖A z‖² of each component on its own, (m,)."""
+        return np.asarray(np.sum(self.root**2, axis=0))
+
+    def adjusted(self, *, in_order: bool = False) -> Array:
+        """Adjusted variance of each component, (m,): by decreasing variance or, with `in_order`, as they stand."""
+        own, left = self.variances, self.root.copy()
+        key = np.zeros(own.size) if in_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)
+        adjusted = np.zeros(own.size)
+        for j in np.argsort(key, kind="stable"):
+            length = float(np.linalg.norm(left[:, j]))
+            if length > self.noise[j]:  # else the earlier ones span it: what is left points anywhere
+                adjusted[j] = length**2
+                q = left[:, j] / length
+                left -= np.outer(q, q @ left)
+        return adjusted
+
+
+def _triangle(Y: Array) -> Array:
+    """R of the QR factorisation of scores, from those of their blocks."""
+    Y = to_host(Y)
+    rows = range(0, max(Y.shape[0], 1), ROWS)
+    parts = [np.asarray(np.linalg.qr(Y[i : i + ROWS].astype(np.float64), mode="r")) for i in rows]
+    return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))
+
+
+def _square_root(gram: Array) -> Array:
+    """R with RᵀR = gram, each column to the digits of its own length."""
+    gram = np.asarray(gram, np.float64)
+    lengths = np.sqrt(np.maximum(np.diagonal(gram), 0))
+    unit = reciprocal(lengths)
+    w, V = np.linalg.eigh(unit[:, None] * gram * unit)
+    return np.asarray(np.sqrt(np.maximum(w, 0))[:, None] * V.T * lengths)
 
 
 def captured_variance(gram: Array, Z: Array) -> float:
@@ -98,8 +135,7 @@ def explained_variance(X: Array, Z: Array) -> Array:
     >>> explained_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0], [0.0]]))
     array([2.])
     """
-    Y = np.asarray(X @ Z)
-    return np.asarray(np.sum(Y * Y, axis=0))
+    return Scores.of_data(X, Z).variances
 
 
 def adjusted_variance(X: Array, Z: Array) -> Array:
@@ -111,7 +147,7 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
     >>> adjusted_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 0.0]]))
     array([2., 0.])
     """
-    return adjusted_variances(_products(X @ Z))
+    return Scores.of_data(X, Z).adjusted()
 
 
 def cumulative_variance(X: Array, Z: Array) -> Array:
@@ -123,8 +159,7 @@ def cumulative_variance(X: Array, Z: Array) -> Array:
     >>> cumulative_variance(np.diag([2.0, 1.0]), np.eye(2))
     array([4., 5.])
     """
-    Y = np.asarray(X @ Z, np.float64)
-    return np.cumsum(adjusted_variances(Y.T @ Y, in_order=True))
+    return np.cumsum(Scores.of_data(X, Z).adjusted(in_order=True))
 
 
 def share_of_pca(X: Array, Z: Array) -> float:

@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 import logging
-import sys
-import warnings
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import sklearn
-from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
-from gpower.inputs import name_of
+from gpower.cautions import Caution, GPowerWarning, NotConverged
 from gpower.parameters import parameters_of
 
-#: Code that stands between a person and a fit: ours, and scikit-learn's, which calls it.
-_BETWEEN = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
 logger = logging.getLogger("gpower")
 #: A component that adds less than this share of its own variance repeats the others.
 REPEATED = 0.1
 
 
-def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
+def notices(model: Any, varies: bool, own_variance: Array) -> Iterator[Caution]:
     """Sentences about a fitted model, each with its category.
 
     Parameters
     ----------
     model : GPower or a baseline
         Fitted. A class with another penalty than gamma names it, or None, in `_sparsity_word`.
-    constant : ndarray of int
-        Columns that do not vary.
+    varies : bool
+        Whether any column does.
     own_variance : ndarray of shape (n_components,)
         Variance of each component on its own, in the units of `explained_variance_`.
     """
-    if constant.size:
-        names = vars(model).get("feature_names_in_")
-        shown = ", ".join(name_of(j, names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
-        yield f"{constant.size} column(s) do not vary and get no loading: {shown}.", UserWarning
-    if np.any(model.cardinality_ == 0):
+    if not varies:
+        yield "No column varies: there is nothing to explain, and all loadings are zero.", NotConverged
+    elif np.any(model.cardinality_ == 0):
         word = model._sparsity_word
         reason = f", or {word} is too large. Ask for fewer components or a smaller {word}." if word else "."
         yield (
             f"{_rows(model.cardinality_ == 0)}: no active variable, all zero. The data have no variance left for it"
             f"{reason}",
-            ConvergenceWarning,
+            NotConverged,
         )
     if not np.all(model.converged_):
         joint = model.converged_.size < len(model.components_)
@@ -57,12 +48,12 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
             f"{which}: the ascent stopped before it converged (max_iter={model.max_iter}, tol={model.tol:g}); "
             "raise max_iter"
             + (", or see optimality_gap_ for how far it was from a stationary point." if measured else "."),
-            ConvergenceWarning,
+            NotConverged,
         )
     yield from _about_sparsity(model, own_variance)
 
 
-def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
+def _about_sparsity(model: Any, own_variance: Array) -> Iterator[Caution]:
     """Components with fewer variables than asked for, and components that repeat others."""
     params = parameters_of(model)
     at_most = params.get("positive", False) or model._explains_short
@@ -72,7 +63,7 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type
         yield (
             f"{_rows(short)}: fewer variables than asked for explain as much; "
             "the others are uncorrelated with them and would get a zero loading.",
-            UserWarning,
+            GPowerWarning,
         )
     repeats = (own_variance > 0) & (model.explained_variance_ < REPEATED * own_variance)
     if np.any(repeats):
@@ -81,22 +72,13 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type
         yield (
             f"{_rows(repeats)}: nearly all of the variance is that of other components, "
             f"whose variables it is correlated with. To look elsewhere, try {advice}.",
-            UserWarning,
+            GPowerWarning,
         )
 
 
 def _rows(mask: Array) -> str:
     """The components of a mask as a user would index them."""
     return ", ".join(f"components_[{j}]" for j in np.flatnonzero(mask))
-
-
-def tell(messages: Iterable[tuple[str, type[Warning]]]) -> None:
-    """Warn, pointing at the line outside this package that asked for the fit."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
-        level, frame = level + 1, frame.f_back
-    for message, category in messages:
-        warnings.warn(message, category, stacklevel=level + 1)
 
 
 def log_fit(model: Any) -> None:
@@ -111,3 +93,5 @@ def log_fit(model: Any) -> None:
         100 * model.explained_variance_ratio_.sum(),
         model.n_passes_,
     )
+    for note in model.notes_:
+        logger.info("%s", note)

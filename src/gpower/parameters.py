@@ -40,6 +40,7 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
     one_of(params["variance"], "variance", ("l2", "l1"))
     one_of(params["covariance"], "covariance", (None, "precomputed"))
     one_of(params["deflation"], "deflation", tuple(RULES))
+    one_of(params["psd"], "psd", ("lift", "error"))
     one_of(params["accumulation"], "accumulation", (None, "float64"))
     for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume"):
         one_of(params[name], name, (True, False))
@@ -151,9 +152,14 @@ def _cardinalities(cardinality: Any, m: int, n: int) -> tuple[int, ...]:
     """A number of variables for every unit."""
     levels = per_unit(cardinality, "cardinality", m)
     if not all(is_a(k, Integral) and 1 <= int(k) <= n for k in levels):
+        remedy = "one number for all components, or one each"
+        if isinstance(cardinality, str):
+            remedy = "GPowerCV chooses it by cross-validation, and sparsity_path shows what each number explains"
+        elif is_a(cardinality, Real) and cardinality == round(cardinality):
+            remedy = f"write cardinality={round(cardinality)}"
         raise ValueError(
             f"cardinality={cardinality!r}: a component uses between 1 and n_features={n} variables, "
-            "as a whole number; one number for all components, or one each."
+            f"as a whole number; {remedy}."
         )
     return tuple(int(k) for k in levels)
 
@@ -246,36 +252,12 @@ def number(value: Any, name: str, least: float) -> float:
     return float(value)
 
 
-def check_covariance(S: Array) -> Array:
-    """S, symmetrised, if it is a covariance: square, symmetric and positive semidefinite."""
-    if S.shape[0] != S.shape[1]:
-        raise ValueError(
-            f'covariance="precomputed" needs a square matrix of variables × variables, got shape {S.shape}; '
-            "for data of samples × variables leave covariance=None."
-        )
-    largest = float(np.max(np.abs(S), initial=0))
-    tolerance = 1e3 * np.finfo(S.dtype).eps * S.shape[0] * largest
-    difference = np.abs(S - S.T)
-    i, j = np.unravel_index(int(np.argmax(difference)), S.shape)
-    if difference[i, j] > max(tolerance, 1e-8 * largest):
-        raise ValueError(
-            f"The covariance is not symmetric: entry ({i}, {j}) is {S[i, j]:.6g} and ({j}, {i}) is {S[j, i]:.6g}."
-        )
-    smallest = float(np.linalg.eigvalsh(S)[0]) if S.shape[0] <= 3000 else float(np.min(np.diagonal(S)))
-    if smallest < -max(tolerance, 1e-8 * largest):
-        raise ValueError(
-            f"The covariance is not positive semidefinite: its smallest eigenvalue is {smallest:.6g}. A covariance of "
-            "real data has none below zero; pairwise deletion of missing values is a common cause."
-        )
-    return S
-
-
 def check_weights(weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
     """Non-negative sample weights, or None."""
     if weight is None:
         return None
     try:
-        w = np.asarray(weight, np.float64)
+        w = np.ma.filled(np.ma.asarray(weight).astype(np.float64), np.nan)
     except (TypeError, ValueError):
         raise ValueError(
             f"sample_weight={reprlib.repr(weight)} does not hold numbers; give one non-negative number per sample."
@@ -286,4 +268,11 @@ def check_weights(weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
         raise ValueError(f"sample_weight has shape {w.shape}, but there are n_samples={n_samples}.")
     if not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
         raise ValueError("sample_weight must be finite, non-negative and not all zero.")
-    return w.astype(dtype)
+    w, most = w.astype(dtype), float(np.sqrt(np.finfo(dtype).max))
+    total = float(np.sum(w, dtype=np.float64))
+    if not 1 / most < total < most:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, out of the range of {np.dtype(dtype).name}; multiply the weights by a "
+            "constant, which changes nothing else."
+        )
+    return w

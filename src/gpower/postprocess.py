@@ -13,7 +13,7 @@ from gpower.ascent import AscentState, maximize
 from gpower.feasible_sets import Correlations, Point
 from gpower.formulations import Problem
 from gpower.leading import leading_components
-from gpower.metrics import adjusted_variances, score_gram
+from gpower.metrics import Scores
 from gpower.operators.base import Operator
 from gpower.penalties import FixedSupport
 
@@ -126,4 +126,4 @@ def refit(
     filled = [fill_pattern(problem, pattern, point, power, tol, max_iter) for power in powers]
     if len(filled) == 1:
         return filled[0]
-    return max(filled, key=lambda Z: float(adjusted_variances(score_gram(problem.operator, Z)).sum()))
+    return max(filled, key=lambda Z: float(Scores.of(problem.operator, Z).adjusted().sum()))

@@ -15,11 +15,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpower._arrays import Array, is_device, to_host
+from gpower.cautions import Doubt, warn
 from gpower.imputation import impute
-from gpower.inputs import check_finite, check_range, check_table
+from gpower.inputs import check_finite, check_range, check_table, name_of
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
-from gpower.parameters import check_covariance, check_weights, one_of, parameters_of, recipe_from, whole
+from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
+from gpower.precomputed import check_covariance, matrix_kind
 from gpower.recipes import GRAM_READS, Recipe
 
 #: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
@@ -32,6 +34,7 @@ class Reading:
 
     n_components: int = 1
     covariance: str | None = None
+    psd: str = "lift"
     variance: str = "l2"
     center: bool = True
     scale: bool = False
@@ -59,12 +62,18 @@ class Prepared:
         One, or one per point of a grid.
     again : callable, optional
         Makes the operator anew in float64, from the data rather than from what single precision left of them.
+    names : ndarray of str or None
+        Of the variables.
+    remarks : tuple of str
+        What was done to the data that the user did not ask for.
     """
 
     operator: Operator
     moments: Moments
     recipes: tuple[Recipe, ...] = ()
     again: Callable[[], Operator] | None = None
+    names: Array | None = None
+    remarks: tuple[str, ...] = ()
 
     def in_double(self) -> Operator:
         """The operator in float64, as proofs need it."""
@@ -84,6 +93,20 @@ class Prepared:
     def constant(self) -> Array:
         """Indices of the columns that do not vary."""
         return to_host(np.flatnonzero(self.moments.norms == 0))
+
+    @property
+    def varies(self) -> bool:
+        """Whether any column does."""
+        return bool(self.moments.norms.any())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing of the data, a sentence each."""
+        constant = self.constant
+        if not constant.size:
+            return self.remarks
+        shown = ", ".join(name_of(j, self.names) for j in constant[:3]) + (", …" if constant.size > 3 else "")
+        return (*self.remarks, f"{constant.size} column(s) do not vary and get no loading: {shown}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +178,8 @@ class Input:
         if not np.isnan(np.sum(self.X)):
             return self
         rank = whole(reading.n_components, "n_components", 1)
-        return replace(self, X=impute(self.X, rank, center=bool(reading.center), scale=bool(reading.scale)).X)
+        standard = {"center": bool(reading.center), "scale": bool(reading.scale)}
+        return replace(self, X=impute(self.X, rank, **standard, names=self.names).X)
 
     def _check_device(self) -> None:
         """Refuse what is not done on a device."""
@@ -182,13 +206,18 @@ class Input:
         precomputed = self.reading.covariance == "precomputed"
         if self.shape[0] == 1 and self.reading.center and not precomputed:
             raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
-        table = replace(self, X=self._covariance(sample_weight)) if precomputed else self
+        table, remarks = self._covariance(sample_weight) if precomputed else (self, ())
         weight = check_weights(sample_weight, self.shape[0], self.X.dtype)
         operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
         check_finite(table.X, self.names, moments.norms)
         check_range(moments.norms, self.names, operator.dtype)
         return Prepared(
-            operator, moments, tuple(recipes), lambda: table.in_double()._operator(weight, True, moments)[0]
+            operator,
+            moments,
+            tuple(recipes),
+            lambda: table.in_double()._operator(weight, True, moments)[0],
+            names=self.names,
+            remarks=remarks,
         )
 
     def _operator(self, weight: Array | None, reduce: bool, moments: Moments | None = None) -> tuple[Operator, Moments]:
@@ -206,13 +235,14 @@ class Input:
                 moments=moments,
             )
 
-    def _covariance(self, sample_weight: Any) -> Array:
-        """X, if it is a covariance."""
+    def _covariance(self, sample_weight: Any) -> tuple[Input, tuple[str, ...]]:
+        """The same, if it is a covariance, and what was done to it."""
         stored = self.container.is_sparse or bool(self.container.whereabouts)
         if stored or sample_weight is not None:
             what = "a dense matrix in memory" if stored else "no sample_weight"
             raise ValueError(f'covariance="precomputed" takes {what}.')
-        return check_covariance(self.finite().X)
+        S, remarks = check_covariance(self.finite().X, self.reading.psd)
+        return replace(self, X=S), remarks
 
     def _pays(self, recipes: Sequence[Recipe]) -> bool:
         """Whether the covariance of tall data serves the recipes, and costs less than the reads that they will make."""
@@ -226,7 +256,8 @@ class Input:
         seen = batch if earlier is None else earlier.merged(batch)
         standard = (bool(self.reading.center), bool(self.reading.scale))
         recipe = recipe_from(self.params, (n, n))
-        return seen, Prepared(*seen.operator(*standard), (recipe,), lambda: seen.in_double().operator(*standard)[0])
+        found, moments = seen.operator(*standard)
+        return seen, Prepared(found, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0], self.names)
 
     def _running(self, sample_weight: Any) -> RunningMoments:
         """Moments of a batch of samples, once it is known to hold numbers throughout."""
@@ -251,5 +282,11 @@ class Input:
 def read(estimator: BaseEstimator, X: Any, *, reset: bool = True) -> Input:
     """What `fit` or `transform` of an estimator was given, which learns or checks the number and names of variables."""
     params = parameters_of(estimator)
-    X = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))
-    return Input(X, Reading.of(params), vars(estimator).get("feature_names_in_"), params)
+    table = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))
+    reading, names = Reading.of(params), vars(estimator).get("feature_names_in_")
+    if reset and reading.covariance is None and isinstance(table, np.ndarray):
+        rows = getattr(X, "index", None)
+        kind = matrix_kind(table, rows is not None and names is not None and list(rows) == list(names))
+        if kind:
+            warn(f'The table looks like a {kind} matrix; if it is, add covariance="precomputed".', Doubt)
+    return Input(table, reading, names, params)

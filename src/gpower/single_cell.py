@@ -20,12 +20,30 @@ if TYPE_CHECKING:
 __all__ = ["sparse_pca"]
 
 _HIGHLY_VARIABLE = "highly_variable"
-_DEFAULT = object()
+#: Components of ``n_comps=None``.
+_MOST = 10
+#: Arguments of ``scanpy.pp.pca`` that mean nothing here, and what there is instead.
+_ELSEWHERE = {
+    "svd_solver": "it chooses how ordinary components are computed; see `solver` of GPower for sparse ones",
+    "chunked": "a backed object or a Dask array is read in blocks as it is",
+    "chunk_size": "a backed object or a Dask array is read in blocks as it is; see `memory_limit`",
+    "return_info": "it is for matrices; results are in adata, and return_model=True gives the fitted model",
+}
+
+
+class _Default:
+    """What stands for the genes that scanpy would take."""
+
+    def __repr__(self) -> str:
+        return "'highly_variable' where there is one"
+
+
+_DEFAULT = _Default()
 
 
 def sparse_pca(
     adata: AnnData,
-    n_comps: int = 10,
+    n_comps: int | None = None,
     *,
     cardinality: int | Sequence[int] | None = None,
     layer: str | None = None,
@@ -36,16 +54,17 @@ def sparse_pca(
     dtype: DTypeLike = "float32",
     random_state: int | None = 0,
     copy: bool = False,
+    return_model: bool = False,
     **options: Any,
-) -> AnnData | None:
+) -> AnnData | GPower | None:
     """Sparse principal components of the cells, each of a few genes, stored in the AnnData object.
 
     Parameters
     ----------
     adata : AnnData
         In memory, backed by a file, or with a Dask array. Counts are usually normalised and logarithmised before.
-    n_comps : int, default=10
-        Number of components.
+    n_comps : int, optional
+        Number of components; by default 10, or as many as there are genes.
     cardinality : int or sequence of int, optional
         Genes in each component; without it, or ``gamma`` among the options, the default penalty.
     layer, obsm : str, optional
@@ -62,14 +81,17 @@ def sparse_pca(
     random_state : int, default=0
     copy : bool, default=False
         Work on a copy of the object in memory and return it.
+    return_model : bool, default=False
+        Return the fitted model, of the genes that were used.
     **options
-        Further parameters of `GPower`.
+        Further parameters of `GPower`, and ``use_highly_variable`` for ``mask_var``.
 
     Returns
     -------
-    None or AnnData
+    None, AnnData or GPower
         Sets ``obsm`` (scores, cells × components; lazy for a Dask array), ``varm`` (loadings, genes × components) and
-        ``uns`` (``params``, ``variance``, ``variance_ratio``, ``n_nonzero``, ``converged``).
+        ``uns`` (``params``, ``variance``, ``variance_ratio``, ``n_nonzero``, ``converged``; with ``certify=True`` also
+        ``upper_bound`` and ``optimality_ratio``).
 
     Examples
     --------
@@ -82,6 +104,9 @@ def sparse_pca(
     ((50, 2), array([5, 5]))
     """
     _check_object(adata)
+    mask_var = _check_words(options, mask_var)
+    if copy and return_model:
+        raise ValueError("copy=True returns the object and return_model=True the model; ask for one of them.")
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     X = _matrix(adata, layer, obsm)
@@ -91,6 +116,7 @@ def sparse_pca(
         mask_var = _HIGHLY_VARIABLE if obsm is None and _HIGHLY_VARIABLE in adata.var else None
     genes = _genes(adata, mask_var)
     used = X if genes is None else _columns(X, genes)
+    n_comps = min(_MOST, used.shape[1]) if n_comps is None else n_comps
     model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
     scores = model.fit(used).transform(used)
     in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
@@ -99,7 +125,21 @@ def sparse_pca(
         adata.varm[in_varm] = _loadings(model, adata.n_vars, genes)
     origin = {"layer": layer, "obsm": obsm, "mask_var": mask_var if isinstance(mask_var, str) else None}
     adata.uns[in_uns] = _facts(model, origin)
-    return adata if copy else None
+    return adata if copy else model if return_model else None
+
+
+def _check_words(options: dict[str, Any], mask_var: object) -> object:
+    """The genes to use; arguments of scanpy's that mean nothing here are refused by name."""
+    for name, instead in _ELSEWHERE.items():
+        if name in options:
+            raise TypeError(
+                f"{name}={options[name]!r} is an argument of scanpy.pp.pca that has no meaning here: {instead}."
+            )
+    if "use_highly_variable" not in options:
+        return mask_var
+    if mask_var is not _DEFAULT:
+        raise ValueError("use_highly_variable and mask_var both choose genes; give mask_var alone.")
+    return _HIGHLY_VARIABLE if options.pop("use_highly_variable") else None
 
 
 def _check_object(adata: object) -> None:
@@ -157,10 +197,12 @@ def _facts(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
     asked = {"cardinality": model.cardinality, "gamma": model.gamma}
     given = origin | {name: None if value is None else np.asarray(value) for name, value in asked.items()}
     params = {"zero_center": bool(model.center), "n_comps": int(model.n_components), "penalty": model.penalty}
+    proven = ("upper_bound", "optimality_ratio") if model.certify else ()
     return {
         "params": params | {name: value for name, value in given.items() if value is not None},
         "variance": np.asarray(model.explained_variance_),
         "variance_ratio": np.asarray(model.explained_variance_ratio_),
         "n_nonzero": np.asarray(model.cardinality_),
         "converged": np.asarray(model.converged_),
+        **{name: np.asarray(vars(model)[f"{name}_"]) for name in proven},
     }

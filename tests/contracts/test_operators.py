@@ -61,11 +61,11 @@ def weights():
 
 
 def standardized(X, center=True, scale=False, sample_weight=None):
-    """The matrix A by its definition: √w (x − mean)/scale, dividing by Σw − 1."""
+    """The matrix A by its definition: √w (x − mean)/scale, dividing by Σw − Σw²/Σw."""
     X = np.asarray(X, np.float64)
     w = np.ones(X.shape[0]) if sample_weight is None else sample_weight
     mean = w @ X / w.sum()
-    spread = np.sqrt(w @ (X - mean) ** 2 / (w.sum() - 1))
+    spread = np.sqrt(w @ (X - mean) ** 2 / (w.sum() - w @ w / w.sum()))
     constant = np.ptp(X, axis=0) == 0
     A = X - mean if center else X
     if scale:
@@ -826,11 +826,13 @@ def test_entries_stored_in_parts_count_as_their_sum(kind, options):
         np.testing.assert_allclose(operator.column_norms, np.linalg.norm(A, axis=0), atol=1e-12)
 
 
-def test_the_moments_of_weighted_data_are_those_of_repeated_rows():
+def test_the_moments_of_weighted_data_are_those_of_repeated_rows_but_for_the_divisor():
     X, counts = tall_table(1.0), np.arange(60) % 3
     weighted, moments = as_operator(X, scale=True, sample_weight=counts.astype(float))
     repeated, wanted = as_operator(np.repeat(X, counts, axis=0), scale=True)
-    np.testing.assert_allclose(weighted.S, repeated.S, atol=1e-10)
+    factor = wanted.degrees / moments.degrees
+    np.testing.assert_allclose(weighted.S * factor, repeated.S, atol=1e-10)
     np.testing.assert_allclose(moments.mean, wanted.mean, atol=1e-12)
-    np.testing.assert_allclose(moments.scale, wanted.scale, rtol=1e-12)
-    assert moments.degrees == wanted.degrees == counts.sum() - 1
+    np.testing.assert_allclose(moments.scale, wanted.scale * np.sqrt(factor), rtol=1e-12)
+    assert wanted.degrees == counts.sum() - 1
+    assert moments.degrees == pytest.approx(counts.sum() - np.sum(counts**2) / counts.sum())

@@ -424,6 +424,25 @@ class TestOutput:
         assert found["feature_names_in_"][0] == "entrez"
         assert gpower("fit", path, "-k", 5, "--index-col", "entrez").stderr == ""
 
+    def test_eigenvalues_that_rounding_explains_are_a_note_or_an_error(self, gpower, tmp_path):
+        R = np.corrcoef(np.random.default_rng(0).standard_normal((5, 12)).T)
+        path = write_csv(tmp_path / "r.csv", np.round(R, 3), [f"v{j}" for j in range(12)])
+        result = gpower("fit", path, "-k", 3, "--covariance", "--json")
+        (note,) = json.loads(result.stdout)["notes"]
+        assert "eigenvalue(s) below zero" in note
+        assert result.stderr == f"note: {note}\n"
+        refused = gpower("fit", path, "-k", 3, "--covariance", "--psd", "error")
+        assert refused.exit_code == 1
+        assert "not positive semidefinite" in refused.stderr
+
+    def test_columns_that_do_not_vary_are_a_note(self, gpower, tmp_path):
+        path = write_csv(
+            tmp_path / "t.csv", np.insert(EXPRESSION.X, 0, 1.0, axis=1), ["flat", *EXPRESSION.feature_names]
+        )
+        note = "note: 1 column(s) do not vary and get no loading: 'flat'.\n"
+        assert gpower("fit", path, "-k", 5).stderr == note
+        assert gpower("path", path, "-k", 5).stderr == note
+
     def test_correlations_without_the_option(self, gpower, pitprops):
         note = "note: the table looks like a correlation matrix; if it is, add --covariance.\n"
         assert gpower("fit", pitprops, "-k", 4).stderr == note

@@ -142,8 +142,9 @@ def test_scaling_and_weights_of_the_fit_are_those_of_the_certificate():
     model = GPower(1, cardinality=3, scale=True).fit(X, sample_weight=weight)
     certificate = certify(model, X, sample_weight=weight)[0]
     assert certificate.value == pytest.approx(model.objective_[0])
-    repeated = np.repeat(X, weight, axis=0)
-    A = (repeated - repeated.mean(axis=0)) / repeated.std(axis=0, ddof=1)
+    D = X - weight @ X / weight.sum()
+    spread = np.sqrt(weight @ D**2 / (weight.sum() - weight @ weight / weight.sum()))
+    A = np.sqrt(weight)[:, None] * D / spread
     assert certificate.upper_bound >= brute_force(A.T @ A, 3) * (1 - 1e-9)
 
 
@@ -321,7 +322,7 @@ class TestEstimator:
             GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")
 
     def test_constant_data_leave_nothing_to_prove(self):
-        with pytest.warns(Warning, match="do not vary|no active variable"):
+        with pytest.warns(Warning, match="No column varies"):
             model = GPower(1, cardinality=1, certify=True).fit(np.ones((5, 3)))
         np.testing.assert_array_equal(model.optimality_ratio_, [1.0])
 
@@ -350,3 +351,22 @@ def test_weights_that_are_no_numbers_are_refused_with_a_sentence():
         certify(np.eye(3)[:1], X, sample_weight=["a"] * 5)
     with pytest.raises(ValueError, match=r"sample_weight=.* does not hold numbers"):
         GPower(1).fit(X, sample_weight=["a"] * 5)
+
+
+@pytest.mark.parametrize("deflation", ["schur", "projection", "orthogonalized"])
+@pytest.mark.parametrize("seed", range(40))
+def test_loadings_on_columns_of_zeros_explain_nothing(seed, deflation):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rng.integers(2, 9), 9))
+    X[:, 2:] = 0
+    Z = np.zeros((3, 9))
+    Z[:, 2:] = rng.standard_normal((3, 7))
+    Z[1, 0] = 1.0
+    for table, covariance in ((X, None), (X.T @ X, "precomputed")):
+        first, second, third = certify(Z, table, covariance=covariance, deflation=deflation)
+        A = X - X.mean(axis=0) if covariance is None else X
+        assert first.value == 0
+        assert first.upper_bound >= brute_force(A.T @ A, 2) * (1 - 1e-9)
+        assert second.value == pytest.approx(np.sum((A @ Z[1] / np.linalg.norm(Z[1])) ** 2))
+        assert third.value == 0 or deflation != "schur"
+        assert third.upper_bound >= third.value

@@ -1,12 +1,16 @@
 """Errors teach: what was wrong, the value seen, what to do instead."""
 
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from gpower import GPower
+from gpower import GPower, GPowerCV, GPowerWarning, compare, sparsity_path
+from gpower.baselines import Thresholding
 
 X = np.random.default_rng(0).standard_normal((12, 6))
 
@@ -16,7 +20,10 @@ BAD_PARAMETERS = [
     ({"n_components": 7}, "n_components=7 is more than the number of variables, n_features=6"),
     ({"cardinality": 0}, "cardinality=0: a component uses between 1 and n_features=6 variables"),
     ({"cardinality": 7}, "cardinality=7: a component uses between 1 and n_features=6"),
-    ({"cardinality": 2.0}, "cardinality=2.0: .* whole number"),
+    ({"cardinality": 2.0}, "cardinality=2.0: .* as a whole number; write cardinality=2."),
+    ({"cardinality": 2.5}, "cardinality=2.5: .* whole number"),
+    ({"cardinality": "auto"}, "cardinality='auto': .*; GPowerCV chooses it by cross-validation"),
+    ({"psd": "ignore"}, "psd='ignore' is not known; use one of 'lift', 'error'"),
     ({"cardinality": (2, 3, 4)}, "cardinality has 3 entries, but n_components=2"),
     ({"cardinality": 3, "gamma": 0.1}, "cardinality and gamma are set together"),
     ({"gamma": 0.1, "l1_bound": 2}, "gamma and l1_bound are set together"),
@@ -158,3 +165,89 @@ def test_errors_leave_the_model_as_it_was():
     with pytest.raises(ValueError, match="contains NaN"):
         model.fit(np.where(X > 2, np.nan, X) * [np.nan, 1, 1, 1, 1, 1])
     np.testing.assert_array_equal(model.components_, before)
+
+
+def test_a_path_of_a_text_table_names_its_reader(tmp_path):
+    (tmp_path / "w.csv").write_text("a,b\n1,2\n3,4\n")
+    for path in (tmp_path / "w.csv", str(tmp_path / "w.csv"), "not there.csv"):
+        with pytest.raises(ValueError, match=r"gpower.datasets.read_table\(path\), and fit its X"):
+            GPower(1).fit(path)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (X.astype("timedelta64[s]"), r"X holds dates or durations \(timedelta64\[s\]\), not numbers"),
+        (np.full((4, 3), "2020-01-01", "datetime64[D]"), r"dates or durations \(datetime64\[D\]\)"),
+        (list(np.full((4, 3), "NaT", "datetime64[ns]")), "dates or durations"),
+        (np.full((4, 3), datetime(2020, 1, 1), object), "X is no table of numbers .*datetime"),
+        ({"a": [1.0, 2.0]}, "X is no table of numbers .*dict"),
+        (np.zeros(4, [("a", "f8"), ("b", "f8")]), "X is no table of numbers"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(bad, message):
+    for missing in ("error", "impute"):
+        with pytest.raises((TypeError, ValueError), match=message):
+            GPower(1, cardinality=1, missing=missing).fit(bad)
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, int])
+def test_masked_entries_are_missing_values(dtype):
+    data = (10 * X).astype(dtype)
+    masked = np.ma.masked_array(data, data > 15)
+    holes = np.where(data > 15, np.nan, data.astype(np.float32 if dtype is np.float32 else float))
+    model = GPower(2, cardinality=3)
+    for use in (model.fit, model.partial_fit, clone(model).fit(data).transform, GPowerCV(1).fit, list_of(model.fit)):
+        with pytest.raises(ValueError, match="contains NaN"):
+            use(masked)
+    filled, wanted = (GPower(1, cardinality=3, missing="impute").fit(each) for each in (masked, holes))
+    np.testing.assert_array_equal(filled.components_, wanted.components_)
+    np.testing.assert_array_equal(filled.transform(masked), wanted.transform(holes))
+    unmasked = np.ma.masked_array(data, False)
+    np.testing.assert_array_equal(model.fit(unmasked).components_, clone(model).fit(data).components_)
+    with pytest.raises(ValueError, match="NaN"):
+        model.inverse_transform(np.ma.masked_array(np.ones((2, 2)), [[0, 1], [0, 0]]))
+    with pytest.raises(ValueError, match="sample_weight must be finite"):
+        model.fit(data, sample_weight=np.ma.masked_array(np.ones(12), np.arange(12) == 3))
+
+
+def list_of(use):
+    """The same with the rows in a list."""
+    return lambda table: use(list(table))
+
+
+def test_a_column_without_any_value_is_named():
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    frame[["c", "e"]] = np.nan
+    with pytest.raises(ValueError, match="Column 'c' has no observed value, nor have 1 more"):
+        GPower(1, missing="impute").fit(frame)
+    with pytest.raises(ValueError, match=r"Column 2 \(counted from 0\) has no observed value"):
+        GPower(1, missing="impute").fit(frame.to_numpy())
+
+
+@pytest.mark.parametrize("kind", [float, object, "Float64"])
+def test_columns_of_the_same_name_work(kind):
+    frame = pd.DataFrame(X, columns=["gene", "gene", "gene", "a", "b", "gene.1"]).astype(kind)
+    model = GPower(1, cardinality=6).fit(frame)
+    np.testing.assert_allclose(model.components_, GPower(1, cardinality=6).fit(X).components_, atol=1e-12)
+    np.testing.assert_allclose(model.transform(frame), model.transform(frame.set_axis(model.feature_names_in_, axis=1)))
+    assert model.feature_names_in_.tolist() == ["gene", "gene.2", "gene.3", "a", "b", "gene.1"]
+    assert set(model.loadings()[0]) == set(model.feature_names_in_)
+    assert len(GPower(1, cardinality=6).fit(X).loadings(["x"] * 6)[0]) == 6
+
+
+@pytest.mark.parametrize("fit", [GPower(1).fit, Thresholding(1).fit, sparsity_path, GPowerCV(1, cv=2).fit])
+def test_a_covariance_without_the_word_is_pointed_out(fit):
+    R = np.corrcoef(X.T)
+    with pytest.warns(GPowerWarning, match='looks like a correlation matrix; if it is, add covariance="precomputed"'):
+        fit(R)
+    named = pd.DataFrame(np.cov(X.T), index=list("abcdef"), columns=list("abcdef"))
+    with pytest.warns(GPowerWarning, match="looks like a covariance matrix"):
+        fit(named)
+
+
+def test_a_comparison_says_its_doubts_once():
+    with pytest.warns(GPowerWarning, match="looks like a correlation matrix") as caught:
+        table = compare(np.corrcoef(X.T), n_components=1, cardinality=2, methods=["gpower-l0", "greedy"])
+    assert len(caught) == 1
+    assert not any("looks like" in entry.note for entry in table)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -168,15 +170,58 @@ def test_set_output(container, kind):
 
 
 @pytest.mark.parametrize("method", ["deflation", "block"])
-def test_weights_count_samples_more_than_once(method):
+@pytest.mark.parametrize("scale", [False, True])
+def test_counts_as_weights_give_the_components_of_repeated_rows(method, scale):
     X = planted(p=25)
     weight = np.random.default_rng(0).integers(0, 4, 25)
-    kwargs = {"cardinality": 5, "method": method, "scale": True}
+    kwargs = {"cardinality": 5, "method": method, "scale": scale}
     weighted = GPower(2, **kwargs).fit(X, sample_weight=weight)
     repeated = GPower(2, **kwargs).fit(np.repeat(X, weight, axis=0))
+    factor = (weight.sum() - 1) / (weight.sum() - np.sum(weight**2) / weight.sum())
     np.testing.assert_allclose(weighted.components_, repeated.components_, atol=1e-8)
-    np.testing.assert_allclose(weighted.explained_variance_, repeated.explained_variance_)
     np.testing.assert_allclose(weighted.mean_, repeated.mean_)
+    np.testing.assert_allclose(weighted.scale_, repeated.scale_ * (np.sqrt(factor) if scale else 1))
+    variances = repeated.explained_variance_ * (1 if scale else factor)
+    np.testing.assert_allclose(weighted.explained_variance_, variances)
+    np.testing.assert_allclose(weighted.explained_variance_ratio_, repeated.explained_variance_ratio_)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("total", [1.0, 1e-8, 1e8])
+def test_only_the_ratios_of_weights_matter(total, scale, dtype):
+    X, tol = planted(p=25).astype(dtype), 1e3 * np.finfo(dtype).eps
+    weight = np.random.default_rng(0).uniform(0, 3, 25)
+    model = GPower(2, cardinality=3, scale=scale)
+    names = ("components_", "explained_variance_", "explained_variance_ratio_", "mean_", "scale_")
+    wanted = {name: getattr(model.fit(X, sample_weight=weight), name) for name in names}
+    for batch in (model.fit, model.partial_fit):
+        found = batch(X, sample_weight=weight * total / weight.sum())
+        for name in names:
+            np.testing.assert_allclose(getattr(found, name), wanted[name], rtol=tol, atol=tol)
+
+
+def test_equal_weights_are_none():
+    X = planted(p=20)
+    plain, normalised = (GPower(1, cardinality=2).fit(X, sample_weight=w) for w in (None, np.full(20, 0.05)))
+    np.testing.assert_allclose(normalised.explained_variance_, plain.explained_variance_)
+    np.testing.assert_allclose(normalised.components_, plain.components_, atol=1e-12)
+
+
+def test_one_weight_far_above_the_others_keeps_their_digits():
+    X, weight = planted(p=20), np.full(20, 1e-14)
+    weight[3] = 1.0
+    w = weight.astype(object)  # Python's own numbers, in fractions that do not round
+    exact = float(2 * sum(Fraction(a) * Fraction(b) for a, b in combinations(w, 2)) / sum(map(Fraction, w)))
+    model = GPower(1, cardinality=1, center=False).fit(X, sample_weight=weight)
+    j = np.flatnonzero(model.components_)[0]
+    np.testing.assert_allclose(model.explained_variance_, weight @ X[:, j] ** 2 / exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_weights_out_of_range_are_refused(size):
+    with pytest.raises(ValueError, match=r"sample_weight sums to .*; multiply the weights by a constant"):
+        GPower(1, cardinality=2).fit(planted(p=20), sample_weight=np.full(20, size))
 
 
 def test_float32_stays_float32():

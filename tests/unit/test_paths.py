@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
-from gpower import GPower, SparsityPath, sparsity_path
+from gpower import GPower, GPowerWarning, SparsityPath, sparsity_path
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.model_selection import cardinality_grid
 
@@ -173,11 +173,12 @@ def test_at_is_the_model_that_a_fit_of_the_same_support_gives(case):
     np.testing.assert_allclose(model.score(X), alone.score(X), rtol=1e-6)
 
 
-def test_weights_count_samples_more_than_once():
+def test_counts_as_weights_give_the_path_of_repeated_rows():
     X, weight = table(), np.random.default_rng(0).integers(0, 3, 25)
     weighted = sparsity_path(X, cardinalities=[2, 5], sample_weight=weight)
     repeated = sparsity_path(np.repeat(X, weight, axis=0), cardinalities=[2, 5])
-    np.testing.assert_allclose(weighted.adjusted_variance, repeated.adjusted_variance)
+    factor = (weight.sum() - 1) / (weight.sum() - np.sum(weight**2) / weight.sum())
+    np.testing.assert_allclose(weighted.adjusted_variance, factor * repeated.adjusted_variance)
     np.testing.assert_allclose(weighted.loadings.toarray(), repeated.loadings.toarray(), atol=1e-8)
 
 
@@ -475,11 +476,16 @@ def test_points_that_did_not_converge_are_counted():
         sparsity_path(table(), cardinalities=[2, 5, 9], max_iter=1, polish=False)
 
 
-def test_constant_columns_are_named():
-    X = table()
+def test_constant_columns_are_a_note(tmp_path):
+    X, notes = table(), ["1 column(s) do not vary and get no loading: 7."]
     X[:, 7] = 3.0
-    with pytest.warns(UserWarning, match=r"1 column\(s\) do not vary and get no loading: 7"):
-        path = sparsity_path(X, cardinalities=[2, 12])
+    path = sparsity_path(X, cardinalities=[2, 12])
+    assert path[0].notes_.tolist() == notes
+    path.save(tmp_path / "path.npz")
+    assert SparsityPath.load(tmp_path / "path.npz")[1].notes_.tolist() == notes
+    with pytest.warns(GPowerWarning, match="No column varies") as caught:
+        sparsity_path(np.ones((5, 4)), cardinalities=[2, 4])
+    assert len(caught) == 1
     assert path.cardinality.ravel().tolist() == [2, 11]
 
 

@@ -1,10 +1,15 @@
 """Data are prepared once, in one room."""
 
+import re
+
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 import gpower.preparation
-from gpower import GPower, GPowerCV, best_subset, certify, compare, sparsity_path, stability
+from gpower import GPower, GPowerCV, GPowerWarning, best_subset, certify, compare, sparsity_path, stability
 from gpower.baselines import Thresholding
 
 X = np.random.default_rng(0).standard_normal((30, 8))
@@ -74,9 +79,27 @@ def test_others_enter_through_the_same_room(prepared):
 
 
 def test_a_warning_points_at_the_line_that_asked_for_the_fit():
-    flat = X.copy()
-    flat[:, 2] = 1.0
-    for fit in (lambda: GPower(1, cardinality=2).fit(flat), lambda: GPower(1, cardinality=2).fit_transform(flat)):
-        with pytest.warns(UserWarning, match="do not vary") as caught:
+    flat, model = np.ones_like(X), GPower(1, cardinality=2)
+    table = np.random.default_rng(0).standard_normal((12, 6))
+    holes = np.where(table > 1.2, np.nan, table)
+    for fit, words in (
+        (lambda: model.fit(flat), "No column varies"),
+        (lambda: model.fit_transform(flat), "No column varies"),
+        (lambda: make_pipeline(clone(model)).fit(flat), "No column varies"),
+        (lambda: sparsity_path(flat, cardinalities=[2]), "No column varies"),
+        (lambda: GPower(2, missing="impute").fit(holes), "The filling of"),
+        (lambda: model.fit(np.corrcoef(X.T)), "looks like a correlation matrix"),
+        (lambda: certify(np.eye(8)[:1], np.corrcoef(X.T)), "looks like a correlation matrix"),
+    ):
+        with pytest.warns(GPowerWarning, match=words) as caught:
             fit()
-        assert caught[0].filename == __file__
+        told = [each for each in caught if re.search(words, str(each.message))]
+        assert [each.filename for each in told] == [__file__]
+
+
+def test_parts_of_a_cross_validation_are_silent_and_the_last_fit_speaks():
+    flat = np.ones_like(X)
+    with pytest.warns(GPowerWarning, match="No column varies") as caught:
+        GridSearchCV(GPower(1), {"cardinality": [1, 2, 3]}).fit(flat)
+    assert [each.filename for each in caught] == [__file__]
+    assert len({str(each.message) for each in caught}) == len(caught)

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from sklearn.datasets import load_wine
 
 from gpower import GPower, GPowerCV
-from gpower.metrics import adjusted_variances, cumulative_variance
+from gpower.metrics import Scores, cumulative_variance
+from gpower.operators import as_operator
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -37,7 +38,7 @@ def test_adjusted_variance_with_dependent_scores(seed):
     order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
     expected = np.empty(5)
     expected[order] = gram_schmidt_variances(Y[:, order])
-    np.testing.assert_allclose(adjusted_variances(Y.T @ Y), expected, atol=1e-9)
+    np.testing.assert_allclose(Scores.of_data(Y, np.eye(5)).adjusted(), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 53])
@@ -115,8 +116,7 @@ def test_screened_weights_of_l1_variance_give_the_same_gamma():
     X[:, :8] = np.random.default_rng(0).standard_normal((40, 8))
     weight = np.full(40, 9.0)
     kwargs = {"variance": "l1", "penalty": "l1", "cardinality": 1}
-    with pytest.warns(UserWarning, match="do not vary"):
-        padded = GPower(1, **kwargs).fit(X, sample_weight=weight)
+    padded = GPower(1, **kwargs).fit(X, sample_weight=weight)
     plain = GPower(1, **kwargs).fit(X[:, :8], sample_weight=weight)
     np.testing.assert_allclose(padded.gamma_, plain.gamma_)
     np.testing.assert_allclose(padded.objective_, plain.objective_)
@@ -187,3 +187,34 @@ def test_the_running_total_is_what_the_first_components_explain():
         last = own[:, -1] - Q @ (Q.T @ own[:, -1])
         previous = 0.0 if j == 1 else cumulative_variance(X, Z[:, : j - 1])[-1]
         assert total - previous == pytest.approx(last @ last)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(("p", "ratio"), [(30, 1e6), (30, 1e9), (9000, 1e6)])
+def test_small_variances_are_small_not_zero(p, ratio, kind):
+    X = np.random.default_rng(0).standard_normal((p, 40 if p == 30 else 2))
+    X[:, 0] *= ratio
+    with warnings.catch_warnings():  # of the second component nothing but its own is left
+        warnings.simplefilter("error")
+        model = GPower(2, cardinality=1).fit(kind(X))
+    own = X[:, np.argmax(model.components_, axis=1)]
+    R = np.linalg.qr(own - own.mean(axis=0), mode="r")
+    np.testing.assert_allclose(model.explained_variance_, np.diagonal(R) ** 2 / (p - 1), rtol=1e-6)
+
+
+def test_what_a_component_adds_to_one_it_nearly_repeats_keeps_its_digits():
+    X = np.random.default_rng(0).standard_normal((30, 3)) * [1e6, 1, 1e-3]
+    X -= X.mean(axis=0)
+    Z = np.array([[1.0, 0.8, 0.6], [0, 0.6, 0], [0, 0, 0.8]])
+    expected = np.diagonal(np.linalg.qr(X @ Z, mode="r")) ** 2
+    np.testing.assert_allclose(Scores.of_data(X, Z).adjusted(), expected, rtol=1e-6)
+
+
+def test_repeated_components_add_nothing_in_single_precision():
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+    Z = np.zeros((6, 3))
+    Z[:2, 0], Z[:2, 1], Z[:3, 2] = (0.6, 0.8), (0.6, 0.8), (0.6, 0.8, 1e-9)
+    for reduce in (True, False):
+        adjusted = Scores.of(as_operator(X, reduce=reduce)[0], Z).adjusted(in_order=True)
+        assert adjusted[0] > 0
+        assert np.all(adjusted[1:] == 0)

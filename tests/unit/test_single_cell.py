@@ -3,6 +3,7 @@
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -189,6 +190,36 @@ def test_arguments_are_those_of_scanpy():
     assert [p.kind for p in ours.values()][2] == inspect.Parameter.KEYWORD_ONLY
 
 
+def test_as_many_components_as_there_are_genes_or_ten():
+    adata = cells()
+    sparse_pca(adata, None, cardinality=3)
+    assert adata.obsm["X_spca"].shape == (P, 10)
+    few = cells()[:, :4].copy()
+    sparse_pca(few, cardinality=1)
+    assert few.obsm["X_spca"].shape == (P, 4)
+
+
+def test_the_model_can_be_had_and_proofs_are_stored():
+    adata = cells()
+    model = sparse_pca(adata, 2, cardinality=5, mask_var=CHOSEN, certify=True, return_model=True)
+    np.testing.assert_allclose(model.transform(COUNTS[:, CHOSEN]), adata.obsm["X_spca"], atol=1e-5)
+    np.testing.assert_array_equal(adata.uns["spca"]["upper_bound"], model.upper_bound_)
+    np.testing.assert_array_equal(adata.uns["spca"]["optimality_ratio"], model.optimality_ratio_)
+
+
+@pytest.mark.parametrize("use", [True, False])
+def test_the_old_word_for_highly_variable_genes(use):
+    adata, other = cells(), cells()
+    adata.var["highly_variable"] = other.var["highly_variable"] = CHOSEN
+    sparse_pca(adata, 2, cardinality=5, use_highly_variable=use)
+    sparse_pca(other, 2, cardinality=5, mask_var="highly_variable" if use else None)
+    np.testing.assert_array_equal(adata.varm["sPCs"], other.varm["sPCs"])
+
+
+def test_help_shows_no_address():
+    assert " at 0x" not in str(inspect.signature(sparse_pca))
+
+
 class TestErrors:
     def test_a_matrix(self):
         with pytest.raises(TypeError, match="takes an AnnData object, not ndarray; use GPower for a matrix"):
@@ -226,6 +257,19 @@ class TestErrors:
         with pytest.raises(ValueError, match=words):
             sparse_pca(cells(), mask_var=mask)
 
+    @pytest.mark.parametrize(
+        "option", [{"svd_solver": "arpack"}, {"chunked": True}, {"chunk_size": 100}, {"return_info": True}], ids=str
+    )
+    def test_arguments_of_scanpy_that_mean_nothing_here(self, option):
+        with pytest.raises(TypeError, match=rf"{next(iter(option))}=.* of scanpy.pp.pca that has no meaning here: "):
+            sparse_pca(cells(), 2, **option)
+
+    def test_words_that_exclude_each_other(self):
+        with pytest.raises(ValueError, match="use_highly_variable and mask_var both choose genes"):
+            sparse_pca(cells(), 2, use_highly_variable=True, mask_var=CHOSEN)
+        with pytest.raises(ValueError, match="ask for one of them"):
+            sparse_pca(cells(), 2, copy=True, return_model=True)
+
     def test_nothing_is_stored_by_a_fit_that_fails(self):
         adata = cells()
         with pytest.raises(ValueError, match="cardinality"):
@@ -243,6 +287,10 @@ def test_scanpy_goes_on_from_the_components(tmp_path):
     assert adata.obsp["connectivities"].shape == (P, P)
     axes = sc.pl.embedding(adata, basis="spca", show=False)
     assert axes.collections
+    sc.pl.ranking(adata, "varm", "sPCs", indices=[0, 1], n_points=5, show=False)
+    adata.obs["group"] = pd.Categorical(np.where(np.arange(P) % 2, "a", "b"))
+    genes = {f"component {j + 1}": list(adata.var_names[adata.varm["sPCs"][:, j] != 0]) for j in range(2)}
+    assert sc.pl.dotplot(adata, genes, groupby="group", show=False)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike
 
 from gpower._arrays import Array, orient
 from gpower.ascent import AscentResult
+from gpower.cautions import GPowerWarning, tell
 from gpower.deflation import RULES
 from gpower.estimators import GPower
 from gpower.extraction import Extraction
 from gpower.fitted import SparsePCAEstimator, fit_of
 from gpower.formulations import Problem
-from gpower.notices import notices, tell
+from gpower.notices import notices
 from gpower.operators import Operator
 from gpower.parameters import Counts, one_of, random_source, recipe_from
 from gpower.penalties import Cardinality, FixedSupport
@@ -123,7 +124,9 @@ class Baseline(SparsePCAEstimator, ABC):
             Samples × variables, or a covariance with ``covariance="precomputed"``. Never changed.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weights; a weight of two counts a sample twice.
+            Non-negative weights that say how reliable each sample is; only their ratios matter. Variances are divided
+            by Σw − Σw²/Σw, which is n_samples − 1 for weights of one: counts as weights give the components of repeated
+            rows, and variances larger by (Σw − 1)/(Σw − Σw²/Σw).
 
         Returns
         -------
@@ -139,7 +142,7 @@ class Baseline(SparsePCAEstimator, ABC):
         Z = refitted(prepared.operator, found.Z) if self.refit else found.Z
         fit = fit_of(prepared, replace(found, Z=orient(Z)), in_order=self._in_order)
         self.__dict__.update(fit.attributes | _kept(units))
-        tell([*notices(self, prepared.constant, fit.own_variance), *((note, UserWarning) for note in found.notes)])
+        tell([*notices(self, prepared.varies, fit.own_variance), *((note, GPowerWarning) for note in found.notes)])
         return self
 
     def recipe(self, shape: tuple[int, int]) -> Recipe:

@@ -13,7 +13,7 @@ from gpower.baselines.base import Baseline, Task, Unit
 from gpower.baselines.thresholding import check_threshold, truncated
 from gpower.feasible_sets import Stiefel
 from gpower.leading import leading_components
-from gpower.metrics import score_gram
+from gpower.metrics import Scores
 from gpower.parameters import one_of, whole
 from gpower.postprocess import AtRest
 
@@ -99,7 +99,7 @@ class RotatedPCA(Baseline):
         L = V[:, :rank] * (variances[:rank] / variances[0]) ** (LENGTHS[self.normalization] / 2)
         best = self._rotation(L.astype(np.float64), task)
         Z = unit_columns(L @ best.point).astype(V.dtype)
-        order = np.argsort(-np.diagonal(score_gram(task.operator, Z)), kind="stable")
+        order = np.argsort(-Scores.of(task.operator, Z).variances, kind="stable")
         R[:rank, :rank] = best.point[:, order]
         Z = np.pad(Z[:, order], ((0, 0), (0, task.m - rank)))
         return [Unit.of(best, truncated(Z, task.wanted, self.threshold or 0.0), kept={"rotation_": R})]

@@ -20,7 +20,11 @@ from gpower.starts import unit_starts
 from gpower.working_set import ascend
 
 #: Newton steps of the dual, how often one is shortened, the residual at which it is solved, and one that is none.
-NEWTON_STEPS, HALVINGS, SOLVED, UNSOLVED = 300, 20, 1e-10, 1e-5
+NEWTON_STEPS, HALVINGS, SOLVED, UNSOLVED = 300, 20, 1e-10, 1e-8
+#: Most linear programs where that fails, and how they are solved.
+PLANES, EXACTLY = 300, {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+#: Excess over the bound that is rounding.
+EXCESS = 1e-6
 #: Bounds tried for a wanted number of variables.
 BISECTIONS = 12
 #: Share of the dual value below which the thresholded vector counts as zero.
@@ -58,7 +62,8 @@ class SCoTLASS(Baseline):
     components_, explained_variance_, explained_variance_ratio_, cardinality_, objective_, n_iter_, converged_
         As in `gpower.GPower`.
     t_ : ndarray of shape (n_components,)
-        The bounds in use; for a cardinality they hold for the loadings to the last digit.
+        The bounds in use; for a cardinality they hold for the loadings to the last digit. Larger than `t`, with a
+        warning, where no orthogonal loadings of unit length were found within that.
 
     References
     ----------
@@ -103,13 +108,15 @@ class SCoTLASS(Baseline):
         def solve(s: float) -> Unit:
             problem = Problem(task.operator, OrthogonalL1Ball(s, earlier), np.ones(1, task.operator.dtype))
             ends = [ascend(problem, start, task.recipe.settings) for start in starts]
-            best = max(ends, key=lambda end: end.value)
-            starts[:] = [best.point, first]  # for the next bound
-            return Unit.of(best, problem.loadings(best.point), kept={"t_": np.sqrt([s])})
+            units = [Unit.of(end, problem.loadings(end.point), kept={"t_": np.sqrt([s])}) for end in ends]
+            inside = [j for j, unit in enumerate(units) if np.sum(np.abs(unit.Z)) <= np.sqrt(s) * (1 + EXCESS)]
+            best = max(inside or range(len(ends)), key=lambda j: ends[j].value)
+            starts[:] = [ends[best].point, first]  # for the next bound
+            return units[best]
 
         if task.wanted is None:
             unit = solve(t**2)
-            return replace(unit, Z=orthogonalized(unit.Z, earlier))
+            return _within(replace(unit, Z=orthogonalized(unit.Z, earlier)), t, rest.j)
         k = task.wanted[rest.j]
         unit = bisected(solve, Unit.size, 1.0, float(k), k, most=BISECTIONS, densest=True)
         Z = orthogonalized(unit.Z, earlier) if unit.size() == k else keep_largest(unit.Z, [k])
@@ -165,10 +172,7 @@ class OrthogonalL1Ball(L1Ball):
         level = np.min(np.abs(d), where=z != 0, initial=np.inf)  # at or above the threshold that z was taken at
         u, residual = self._dual_minimum(c64, B, np.append(0.9 * level, nu))
         if residual > UNSOLVED:
-            z, kink = self._shorter_maximizer(c64, B)
-            if np.linalg.norm(z) <= 1:
-                return np.asarray(z, c.dtype)
-            u, _ = self._dual_minimum(c64, B, self._below_kink(c64, B, kink))
+            return np.asarray(self._by_planes(c64, B, nu), c.dtype)
         z = soft(c64 - B @ u[1:], u[0])
         return np.asarray(z / np.linalg.norm(z), c.dtype)
 
@@ -195,38 +199,25 @@ class OrthogonalL1Ball(L1Ball):
                 break
         return u, float(np.max(np.abs(gradient)))
 
-    def _shorter_maximizer(self, c: Array, B: Array) -> tuple[Array, Array]:
-        """The maximiser without the bound on the length, and its (λ, ν), by a linear program.
+    def _by_planes(self, c: Array, B: Array, nu: Array) -> Array:
+        """The maximiser as a mixture of those of the two balls alone, for the prices ν of a linear program.
 
-        The answer where the bound on the absolute sum leaves no orthogonal vector of unit length.
+        For where Newton's method does not get to an end: the dual has kinks, and the answer may be shorter than one.
+        The mixture of most value that is orthogonal says at which prices to look next (Dantzig and Wolfe 1960).
         """
-        n = c.size
-        cost = -np.concatenate([c, -c])
-        found = linprog(cost, np.ones((1, 2 * n)), [np.sqrt(self.s)], np.hstack([B.T, -B.T]), np.zeros(B.shape[1]))
-        return found.x[:n] - found.x[n:], -np.append(found.ineqlin.marginals, found.eqlin.marginals)
-
-    def _below_kink(self, c: Array, B: Array, u: Array) -> Array:
-        """A point of less dual value than (λ, ν) of the linear program, the least of all where nothing is left of c.
-
-        The dual has a kink there; the way down is its shortest subgradient, g = √s e − Dᵀy over ‖y‖ ≤ 1.
-        """
-        rest, bound = c - B @ u[1:], float(np.sqrt(self.s))
-        at = np.abs(rest) >= (1 - 1e-9) * u[0]
-        D = np.column_stack([np.sign(rest[at]), B[at]])
-        w, V = np.linalg.eigh(D.T @ D)
-        w, e = np.maximum(w, 0), bound * V[0]  # √s e in the basis of the eigenvectors
-        low, high = 0.0, bound * float(np.sqrt(w[-1]))
-        for _ in range(60):  # the multiplier of ‖y‖ ≤ 1
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if np.linalg.norm(np.sqrt(w) * e / (w + middle)) > 1 else (low, middle)
-        down = -V @ (high * e / (w + high))
-        length = float(u[0]) / max(float(np.linalg.norm(down)), 1e-300)
-        for _ in range(60):
-            tried = u + length * down
-            if tried[0] >= 0 and self._dual(c, B, tried)[0] < bound * u[0]:
-                return tried
-            length /= 2
-        return u * 0.9
+        around = np.linalg.norm(c) * np.hstack([np.zeros((nu.size, 1)), np.eye(nu.size), -np.eye(nu.size)])
+        Z = np.column_stack(
+            [super(OrthogonalL1Ball, self)._maximizer(c - B @ each) for each in (nu[:, None] + around).T]
+        )
+        for _ in range(PLANES):
+            ones, none = np.ones((1, Z.shape[1])), np.zeros(nu.size)
+            found = linprog(-(c @ Z), ones, [1.0], B.T @ Z, none, options=EXACTLY)
+            nu, price = -found.eqlin.marginals, -float(found.ineqlin.marginals[0])
+            z = super()._maximizer(c - B @ nu)
+            if float((c - B @ nu) @ z) - price <= SOLVED * abs(price):
+                break
+            Z = np.column_stack([Z, z])
+        return np.asarray(Z[:, : found.x.size] @ found.x)
 
     def _dual(self, c: Array, B: Array, u: Array) -> tuple[float, Array, Array]:
         """The dual function at (λ, ν), its gradient, and its second derivatives, damped far from the minimum."""
@@ -245,6 +236,18 @@ class OrthogonalL1Ball(L1Ball):
         far = max(float(np.max(np.abs(gradient))), 1e-12)
         damping = far * np.trace(squares) / u.size * np.eye(u.size)
         return length + bound * float(u[0]), gradient, (squares - np.outer(slopes, slopes) + damping) / length
+
+
+def _within(unit: Unit, t: float, j: int) -> Unit:
+    """The unit; where no vector of unit length was found within the bound, with the bound that it keeps and a note."""
+    total = float(np.sum(np.abs(unit.Z), dtype=np.float64))
+    if total <= t * (1 + EXCESS):
+        return unit
+    note = (
+        f"components_[{j}]: no loadings of unit length were found that are orthogonal to the earlier ones and whose "
+        f"absolute values sum to at most t={t:g}; shorter ones were lengthened to a sum of {total:.4g}. Raise t."
+    )
+    return replace(unit, kept={"t_": np.array([total])}, notes=(*unit.notes, note))
 
 
 def orthogonalized(Z: Array, earlier: Array) -> Array:

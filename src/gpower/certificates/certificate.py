@@ -112,6 +112,9 @@ class Certificate:
             return None
         return relative_gap(self.objective, self.objective_bound)
 
+    def __repr__(self) -> str:
+        return f"<Certificate: {self}>"
+
     def __str__(self) -> str:
         word = "within the tolerance" if self.optimal else "not within the tolerance"
         return (

@@ -15,6 +15,7 @@ from gpower.certificates.door import checked_components, checked_operator, loadi
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.certificates.wide import covering_eigenvalue, whole_eigenvalue
 from gpower.deflation import RULES
+from gpower.held import Held
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, per_unit
 
@@ -43,7 +44,7 @@ def certify(
     Parameters
     ----------
     model : fitted model or array-like of shape (n_components, n_features)
-        `GPower`, anything else with ``components_``, or the loadings alone.
+        `GPower`, a pipeline that has one, anything else with ``components_``, or the loadings alone.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data that the model was fitted on, or the covariance.
     covariance : {None, "precomputed"}
@@ -73,6 +74,8 @@ def certify(
     (3.9962, True)
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
+    held = Held.of(model)
+    model, X = held.model, held.seen(X)
     loadings, asked = loadings_of(model), certifiable(model)
     operator = checked_operator(X, **_reading(model, covariance), sample_weight=sample_weight)
     Z = checked_components(loadings, operator.shape[1])

@@ -57,9 +57,11 @@ class Candidates:
     shift: float  # what made Σ positive semidefinite: rounding; values of S are larger than those of Σ by this much
 
     def value(self, z: Array) -> float:
-        """zᵀΣz of unit loadings over all variables, zero outside these."""
+        """zᵀΣz of unit loadings over all variables, zero outside these; zero where all that is left is rounding."""
         z = z[self.idx]
-        return max(float(z @ self.S @ z) - self.shift, 0.0)
+        rounding = 8 * EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
+        value = float(z @ self.S @ z) - self.shift
+        return value if value > rounding else 0.0
 
     def narrow(self, most: int, support: Array) -> Candidates:
         """The same for at most `most` variables of largest variance, those of `support` among them."""

@@ -63,7 +63,7 @@ def compare(
         count_components(options)
         loaded = load(data, reading, options, answer.err)
         table = _filled(loaded, options, answer.err)
-        with progress(answer.err, f"comparing on {data.name}"):
+        with noted(answer.err), progress(answer.err, f"comparing on {data.name}"):
             comparison = compare_methods(table.labelled(), **options)
         answer.give(
             lambda: [entry.record() | {"cardinality": entry.cardinality} for entry in comparison],
@@ -89,7 +89,9 @@ def _filled(loaded: Loaded, options: Values, err: Console) -> "Table":
     if not np.isnan(X).any():
         return loaded.table
     with noted(err):
-        filled = impute(X, options["n_components"], center=options["center"], scale=options["scale"])
+        filled = impute(
+            X, options["n_components"], center=options["center"], scale=options["scale"], names=loaded.names
+        )
     return replace(loaded.table, X=filled.X)
 
 

@@ -119,9 +119,12 @@ def note(err: Console, notes: Iterable[str]) -> None:
 @contextmanager
 def noted(err: Console) -> Iterator[list[str]]:
     """Warnings raised inside become notes on stderr; the list is filled when the block ends."""
+    from gpower.cautions import Doubt
+
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", Doubt)  # the reader of the table had it first
         yield notes
     notes.extend(dict.fromkeys(_as_typed(str(warning.message)) for warning in caught))
     note(err, notes)
@@ -130,6 +133,7 @@ def noted(err: Console) -> Iterator[list[str]]:
 def _as_typed(message: str) -> str:
     """A sentence of the library with components counted from 1 and options as one types them."""
     message = re.sub(r"components_\[(\d+)\]", lambda found: f"component {int(found[1]) + 1}", message)
+    message = message.replace('covariance="precomputed"', "--covariance")
     message = re.sub(r'\b([a-z_]+)="([^"]+)"', lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
     return " ".join(message.split())
 

@@ -84,8 +84,9 @@ def fitted(loaded: Loaded, options: Values, err: Console, device: str = "cpu") -
     with noted(err) as notes, progress(err, what, loaded.bytes_on_disk) as tell:
         X = loaded.table.labelled() if device == "cpu" else to_device(loaded.table.X, device)
         model = GPower(**options, callback=tell).fit(X)
+    note(err, model.notes_)
     model.components_, model.mean_, model.scale_ = map(on_host, (model.components_, model.mean_, model.scale_))
-    return model, notes
+    return model, [*notes, *model.notes_]
 
 
 def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[int]:

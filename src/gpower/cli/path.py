@@ -5,14 +5,14 @@ from pathlib import Path
 import typer
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, counted, noted
+from gpower.cli.console import answering, counted, note, noted
 from gpower.cli.flags import flags_of
 from gpower.cli.options import GPOWER, READING, Values
 from gpower.cli.tables import load
 from gpower.report import print_path, say, write_columns
 
 _FILE = "path.npz"
-_FURTHER = ("positive", "covariance", "center", "scale", "missing", "n_init", "deflation", "random_state")
+_FURTHER = ("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state")
 _OPTIONS = flags_of("gpower", "sparsity_path", like=GPOWER) | {name: GPOWER[name] for name in _FURTHER}
 
 
@@ -47,6 +47,7 @@ def path(
         loaded = load(data, reading, options, answer.err)
         with noted(answer.err), counted(answer.err, "walking the path") as tell:
             found = sparsity_path(loaded.table.labelled(), **options, resume=earlier, progress=tell)
+        note(answer.err, found.common["notes_"])
         print_path(answer.console, found, loaded.title)
         if output is not None or not found.complete:
             found.save(folder / _FILE)

@@ -37,6 +37,9 @@ class Pitprops:
     feature_names: Names
     n_samples: int
 
+    def __repr__(self) -> str:
+        return f"<Pitprops: correlations of {len(self.feature_names)} measurements on {self.n_samples} pit props>"
+
 
 def load_pitprops() -> Pitprops:
     """The pitprops correlations (Jeffers 1967), the standard test case of sparse PCA.

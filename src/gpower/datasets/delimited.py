@@ -7,11 +7,10 @@ import csv
 import math
 import re
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, count, islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.table import Table, TableFile
 from gpower.datasets.text import Row, open_text
+from gpower.frames import unique_names
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
@@ -279,24 +279,6 @@ def _position(path: Path, option: str, column: int | str, headings: list[str], w
         raise TableError(path, f"{{{option}}} is not one of the columns 0 to {width - 1}", **{option: column})
     found = f"the columns {listed(headings)}" if headings else "no header"
     raise TableError(path, f"{{{option}}} is not a heading; the file has {found}", **{option: column})
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """The names, a repeated one followed by .1, .2, … as pandas and R do; several probes measure one gene.
-
-    Examples
-    --------
-    >>> from gpower.datasets.delimited import unique_names
-    >>> unique_names(["BRCA1", "TP53", "BRCA1"])
-    ['BRCA1', 'TP53', 'BRCA1.1']
-    """
-    taken, unique = frozenset(names), dict[str, None]()
-    numbers = defaultdict[str, Iterator[int]](lambda: count(1))
-    for name in names:
-        if name in unique:
-            name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in taken)
-        unique[name] = None
-    return list(unique)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from gpower._arrays import Array
 from gpower.datasets.delimited import listed
 from gpower.datasets.readers import TEXT, suffix_of
 from gpower.datasets.table import Names, Table, TableFile
+from gpower.precomputed import matrix_kind
 
 _FEW = 5  # rows in which distinct integers may well be chance
 _MANY = 1000  # rows that are looked at
@@ -75,7 +76,7 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False) -> Iterato
     if suffix in TEXT and file.header is None and columns is None and _are_column_names(X[0], X[1:_MANY]):
         shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
-    if not covariance and (kind := _matrix_kind(X, columns is not None and columns == rows)):
+    if not covariance and (kind := matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
 
@@ -106,16 +107,3 @@ def _are_column_names(first: Array, rest: Array) -> bool:
         return False
     mostly_decimals = np.mean(rest != np.round(rest)) > 0.5
     return bool((mostly_decimals and np.all(np.diff(first) > 0)) or np.abs(first).min() > 2 * np.abs(rest).max())
-
-
-def _matrix_kind(X: Array, same_names: bool) -> str:
-    """What a symmetric table with a diagonal of ones, or with the same names on both sides, is; or ""."""
-    n_rows, n_columns = X.shape
-    if n_rows != n_columns or n_rows < 3:
-        return ""
-    diagonal = np.diag(X)
-    ones = np.allclose(diagonal, 1)
-    # The first row spares most square tables the comparison of everything.
-    if not (ones or (same_names and np.all(diagonal > 0))) or not np.allclose(X[0], X[:, 0]) or not np.allclose(X, X.T):
-        return ""
-    return "correlation" if ones else "covariance"

@@ -17,12 +17,13 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from gpower._arrays import Array
-from gpower.datasets.delimited import listed, read_delimited, unique_names
+from gpower.datasets.delimited import listed, read_delimited
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.geo import is_series_matrix, read_series_matrix
 from gpower.datasets.probes import collapse_probes, read_probe_genes
 from gpower.datasets.table import Columns, Names, Table, TableFile
 from gpower.datasets.text import require_file
+from gpower.frames import unique_names
 from gpower.operators.parquet import open_parquet
 from gpower.operators.sources import npy_array
 from gpower.operators.streamed import StoreError, read_block

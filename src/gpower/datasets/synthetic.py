@@ -67,6 +67,11 @@ class ExpressionCohort:
     gene_sets: dict[str, Names]
     active: Names
 
+    def __repr__(self) -> str:
+        n_samples, n_genes = self.X.shape
+        sets = f"{len(self.active)} of {len(self.gene_sets)} gene sets active"
+        return f"<ExpressionCohort: {n_samples} samples × {n_genes} genes, {sets}>"
+
     @property
     def modules(self) -> dict[str, Names]:
         """The genes of each active set.

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from gpower._arrays import Array
+from gpower.cautions import Caution, GPowerWarning, NotConverged, tell
 from gpower.continuation import sweep
 from gpower.estimators import GPower
 from gpower.extraction import ROTATION_NOTE, Extraction
 from gpower.fitted import fit_of
 from gpower.leading import leading_components
-from gpower.metrics import score_gram
+from gpower.metrics import Scores
 from gpower.model_selection.grids import checked_cardinalities, checked_gammas
 from gpower.model_selection.solutions import SparsityPath
-from gpower.notices import notices, tell
+from gpower.notices import notices
 from gpower.parameters import random_source, recipe_from
 from gpower.persistence import jsonable
 from gpower.preparation import Input, Prepared, read
@@ -163,7 +163,7 @@ class _Asked:
         """Whether solutions found earlier explain on these data what they did there."""
         norms, degrees = self.prepared.reach, self.prepared.moments.degrees
         loadings = (resume.components(i).toarray().T for i in range(len(resume)))
-        own = [np.diagonal(score_gram(self.prepared.operator, Z)) / degrees for Z in loadings]
+        own = [Scores.of(self.prepared.operator, Z).variances / degrees for Z in loadings]
         close = float(np.sqrt(np.finfo(norms.dtype).eps))
         noise = close * resume.variance.max(axis=1, keepdims=True)
         same_norms = np.allclose(resume.column_norms, norms, rtol=close, atol=0)  # as all standardised data have
@@ -193,29 +193,29 @@ class _Asked:
         generator = isinstance(value, np.random.RandomState | np.random.Generator)
         return name not in (self.kind, "callback") and not generator
 
-    def notices(self, path: SparsityPath, found: Iterable[Extraction]) -> Iterator[tuple[str, type[Warning]]]:
+    def notices(self, path: SparsityPath, found: Iterable[Extraction]) -> Iterator[Caution]:
         """Sentences about the path, each with its category."""
-        constant = self.prepared.constant
-        if constant.size:  # said as of a single fit, where it comes first
-            yield next(notices(path[0], constant, path.variance[0]))
+        if not self.prepared.varies:  # said as of a single fit, where it comes first
+            yield next(notices(path[0], False, path.variance[0]))
+            return
         empty = np.any(path.cardinality == 0, axis=1)
         if empty.any():
             yield (
                 f"{np.count_nonzero(empty)} of {len(path)} points have a component without active variables, all zero. "
                 "The data have no variance left for it, or gamma is too large: ask for fewer components or a smaller "
                 "one.",
-                ConvergenceWarning,
+                NotConverged,
             )
         short = ~np.all(path.fitted["converged_"], axis=1)
         if short.any():
             yield (
                 f"{np.count_nonzero(short)} of {len(path)} points: the ascent stopped before it converged "
                 f"(max_iter={path.params['max_iter']}, tol={path.params['tol']:g}); raise max_iter.",
-                ConvergenceWarning,
+                NotConverged,
             )
         # At the dense end a block with equal weights is PCA: every default grid has it, so that it says nothing new.
         for note in dict.fromkeys(note for solution in found for note in solution.notes if note != ROTATION_NOTE):
-            yield f"At some points: {note}", UserWarning
+            yield f"At some points: {note}", GPowerWarning
         if not path.complete:
             reached = f"Interrupted: {len(path)} of {len(self.grid)} points were reached"
-            yield f"{reached}; they are kept, and resume goes on from there.", UserWarning
+            yield f"{reached}; they are kept, and resume goes on from there.", GPowerWarning

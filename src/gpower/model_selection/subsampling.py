@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
 
 from gpower._arrays import Array, Seed
+from gpower.cautions import GPowerWarning
 from gpower.estimators import GPower
 from gpower.frames import Frame, frame
+from gpower.held import Held
 from gpower.operators import Table
 from gpower.parameters import number, random_source, whole
 from gpower.plotting import plot_stability
@@ -49,6 +53,13 @@ class Stability:
     model: GPower
     n_subsamples: int
     feature_names: Array | None = None
+
+    def __repr__(self) -> str:
+        counts = ", ".join(map(str, self.selected.sum(axis=1)))
+        return (
+            f"<Stability: {counts} of {self.frequency.shape[1]} variables selected in {len(self.frequency)} "
+            f"component(s), each in {self.threshold:.0%} of {self.n_subsamples} subsamples or more>"
+        )
 
     @property
     def selected(self) -> Array:
@@ -101,8 +112,8 @@ class Stability:
 
 
 def stability(
-    X: object,
-    model: GPower | None = None,
+    X: Any,
+    model: GPower | Pipeline | None = None,
     *,
     n_subsamples: int = 100,
     fraction: float = 0.5,
@@ -119,8 +130,8 @@ def stability(
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-    model : GPower, optional
-        What to fit; or give its parameters as options.
+    model : GPower or Pipeline that ends with one, optional
+        What to fit, all steps of it to every part; or give its parameters as options.
     n_subsamples : int, default=100
     fraction : float, default=0.5
         Share of the samples in each part, drawn without replacement.
@@ -149,21 +160,26 @@ def stability(
     if model is not None and options:
         raise ValueError(f"Give a model or its parameters ({', '.join(options)}), not both.")
     model = GPower(**options) if model is None else clone(model)
-    if model.covariance is not None:
+    if Held.of(model).model.covariance is not None:
         raise ValueError('stability draws samples; covariance="precomputed" has none. Give the data.')
     if not 0.5 < number(threshold, "threshold", 0.0) <= 1:
         raise ValueError(f"threshold={threshold!r}: a frequency above 0.5 and up to 1 is needed.")
     if not 0 < number(fraction, "fraction", 0.0) < 1:
         raise ValueError(f"fraction={fraction!r}: a share of the samples between 0 and 1 is needed.")
     whole(n_subsamples, "n_subsamples", 1)
-    reference = clone(model).fit(X)
-    table = read(reference, X, reset=False)
-    total, size = table.shape[0], int(fraction * table.shape[0])
+    held = Held.of(clone(model).fit(X))
+    reference = held.model
+    table: Any = X if held.pipeline else read(reference, X, reset=False).X
+    total = int(_num_samples(table))
+    size = int(fraction * total)
     if size < 2:
         raise ValueError(f"fraction={fraction!r} of {total} samples are {size}; a part needs at least 2: raise it.")
     rng = random_source(random_state)
     parts = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
-    signs = Parallel(n_jobs=n_jobs)(delayed(_signs)(model, table.X[part], reference.components_) for part in parts)
+    signs = Parallel(n_jobs=n_jobs)(
+        delayed(_signs)(model, _safe_indexing(table, part) if held.pipeline else table[part], reference.components_)
+        for part in parts
+    )
     chosen = np.abs(signs).sum(axis=0)  # of (n_subsamples, n_components, n_features)
     return Stability(
         frequency=chosen / n_subsamples,
@@ -171,16 +187,15 @@ def stability(
         threshold=float(threshold),
         model=reference,
         n_subsamples=n_subsamples,
-        feature_names=table.names,
+        feature_names=vars(reference).get("feature_names_in_"),
     )
 
 
-def _signs(model: GPower, X: Table, reference: Array) -> Array:
+def _signs(model: GPower | Pipeline, X: Table, reference: Array) -> Array:
     """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
     with warnings.catch_warnings():  # a part of the samples may well leave a column constant
-        warnings.simplefilter("ignore", UserWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        W = clone(model).fit(X).components_
+        warnings.simplefilter("ignore", GPowerWarning)
+        W = Held.of(clone(model).fit(X)).model.components_
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))
     matched = np.zeros(W.shape, np.int8)

@@ -111,7 +111,7 @@ def as_operator(
     """
     if covariance:
         n = X.shape[0]
-        return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0)
+        return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0, 1.0)
     counter, data = PassCounter(), container_of(X).prepared(double_sums)
     found = moments or column_moments(data, center, scale, sample_weight, counter)
     column_scale = found.column_scale(data.dtype)

@@ -98,9 +98,14 @@ class Operator(ABC):
         return float(np.finfo(self.dtype).eps)
 
     @property
+    def rounding(self) -> float:
+        """Share of the norm of a column below which what a subtraction left of it is rounding."""
+        return 1e3 * self.precision
+
+    @property
     def noise(self) -> float:
         """Norm below which a column that something was subtracted from is rounding."""
-        return 1e3 * self.precision * largest(self.column_norms)
+        return self.rounding * largest(self.column_norms)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -236,6 +241,11 @@ class Wrapper(Operator):
     def precision(self) -> float:
         """As the base."""
         return self.base.precision
+
+    @property
+    def rounding(self) -> float:
+        """As the base."""
+        return self.base.rounding
 
     @property
     def noise(self) -> float:

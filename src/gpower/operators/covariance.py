@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array, column_dots, embedded, largest
+from gpower._arrays import Array, column_dots, embedded
 from gpower.operators.base import Operator, PassCounter, Restriction, nonzero_rows
 from gpower.operators.containers import GATHER_SHARE
 from gpower.operators.dense import Dense, product
@@ -34,9 +34,9 @@ class Covariance(Operator):
         return False
 
     @property
-    def noise(self) -> float:
+    def rounding(self) -> float:
         """Norms are roots of differences of squares, which are what is rounded."""
-        return 8 * float(np.sqrt(self.precision)) * largest(self.column_norms)
+        return 8 * float(np.sqrt(self.precision))
 
     @property
     def column_norms(self) -> Array:

@@ -10,7 +10,6 @@ chunks.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -21,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array, package_of
+from gpower.cautions import warn
 from gpower.extras import extra
 from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
 from gpower.operators.containers import BadEntry
@@ -140,11 +140,9 @@ class DaskMatrix(BlockMatrix):
         workers = self.client.scheduler_info()["workers"].values()
         granted = sum(worker["memory_limit"] for worker in workers)
         if granted and not self.is_sparse and self.nbytes > PERSISTED_SHARE * granted:
-            warnings.warn(
+            warn(
                 f"The matrix takes {self.nbytes / 1e9:.3g} GB, more than {PERSISTED_SHARE:.0%} of the "
                 f"{granted / 1e9:.3g} GB that the workers have; blocks will spill to disk. Use more workers.",
-                UserWarning,
-                stacklevel=2,
             )
 
     def shifted(self, shift: Array) -> Self:
@@ -325,11 +323,9 @@ def _checked(X: DaskArray) -> DaskArray:
     if X.dtype.kind not in "fiub":
         raise StoreError(f"The Dask array holds values of type {X.dtype}, not numbers.")
     if X.numblocks[0] > 1 and X.numblocks[1] > 1:
-        warnings.warn(
+        warn(
             f"The Dask array is chunked along both axes ({X.numblocks[0]} × {X.numblocks[1]}) and is rechunked by "
             "rows; chunk it along the longer axis to spare that.",
-            UserWarning,
-            stacklevel=2,
         )
         X = X.rechunk({1: X.shape[1]})
     return X

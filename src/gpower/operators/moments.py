@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,24 @@ def cancelled(whole: Array, kept: Array, dtype: np.dtype) -> Array:
     return ~(BORNE[dtype] * kept >= float(np.finfo(dtype).eps) * whole)
 
 
+def degrees_of(weight: Array | None, n_samples: int) -> float:
+    """The divisor of variances: n − 1 or, of weighted samples, Σw − Σw²/Σw, without cancellation.
+
+    Weights say how reliable a sample is: those of another sum give the same variances, and of equal weights it is that
+    of none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> degrees_of(None, 5), degrees_of(np.full(5, 0.25), 5) / 0.25
+    (4.0, 4.0)
+    """
+    if weight is None:
+        return n_samples - 1.0
+    before = np.cumsum(weight, dtype=np.float64)
+    return float(2 * (weight[1:] @ before[:-1]) / before[-1])
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """What standardisation subtracts and divides by.
@@ -34,29 +52,30 @@ class Moments:
         Norms of the standardised, weighted columns; exactly zero for a constant column.
     weight : float
         Number of samples, or the sum of their weights.
+    degrees : float
+        Divisor of variances, of `scale` too; see `degrees_of`. One where a single sample counts.
     """
 
     mean: Array
     scale: Array
     norms: Array
     weight: float
+    degrees: float
 
     @classmethod
-    def standard(cls, mean: Array, deviation: Array, weight: float, *, center: bool, scale: bool) -> Moments:
+    def standard(
+        cls, mean: Array, deviation: Array, weight: float, degrees: float, *, center: bool, scale: bool
+    ) -> Moments:
         """From the means and the norms of the deviations from them; a norm below the rounding of sums is zero."""
+        degrees = degrees if degrees > 0 else 1.0
         noise = 16 * np.finfo(np.float64).eps * np.abs(mean) * np.sqrt(weight)  # of sums, which are in float64
         deviation = np.where(deviation <= noise, 0.0, deviation)
         spread = np.ones_like(deviation)
         if scale:
-            spread = np.where(deviation > 0, deviation / np.sqrt(max(weight - 1, 1.0)), 1.0)
+            spread = np.where(deviation > 0, deviation / np.sqrt(degrees), 1.0)
         if not center and np.any(mean):
             deviation, mean = np.sqrt(deviation**2 + weight * mean**2), np.zeros_like(mean)
-        return cls(mean, spread, deviation / spread, weight)
-
-    @property
-    def degrees(self) -> float:
-        """Weight − 1, the divisor of variances; one where that would not be positive."""
-        return self.weight - 1 if self.weight > 1 else 1.0
+        return cls(mean, spread, deviation / spread, weight, degrees)
 
     @property
     def offset(self) -> Array:
@@ -70,7 +89,9 @@ class Moments:
 
     def of(self, idx: Array) -> Moments:
         """Those of some columns."""
-        return Moments(rows_of(self.mean, idx), rows_of(self.scale, idx), rows_of(self.norms, idx), self.weight)
+        return replace(
+            self, mean=rows_of(self.mean, idx), scale=rows_of(self.scale, idx), norms=rows_of(self.norms, idx)
+        )
 
     def column_scale(self, dtype: np.dtype) -> Array | None:
         """1/scale, zero for constant columns whose rounding noise must not pass for data; None for all ones."""
@@ -99,7 +120,7 @@ def column_moments(X: Container, center: bool, scale: bool, weight: Array | None
         mean, reads = X.own(np.zeros(X.shape[1])), 1.0
         deviation = X.deviation_norms(mean, weight)
     counter.add(reads)
-    return Moments.standard(mean, deviation, total, center=center, scale=scale)
+    return Moments.standard(mean, deviation, total, degrees_of(weight, X.shape[0]), center=center, scale=scale)
 
 
 def centred_gram(X: Container, moments: Moments | None, weight: Array | None, idx: Array | None = None) -> Array:

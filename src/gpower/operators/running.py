@@ -14,7 +14,7 @@ from gpower.operators import Table, container_of
 from gpower.operators.base import PassCounter
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import scaled
-from gpower.operators.moments import Moments, centred_gram, column_moments
+from gpower.operators.moments import Moments, centred_gram, column_moments, degrees_of
 
 #: Most variables of a stream: their covariance is kept in memory.
 MOST_FEATURES = 10_000
@@ -28,6 +28,8 @@ class RunningMoments:
     ----------
     weight : float
         Number of samples, or the sum of their weights.
+    degrees : float
+        Divisor of variances, as in `Moments`; zero of a single sample.
     mean : ndarray of shape (n_features,)
     scatter : ndarray of shape (n_features, n_features)
         Σ w (x − mean)(x − mean)ᵀ, in float64.
@@ -36,6 +38,7 @@ class RunningMoments:
     """
 
     weight: float
+    degrees: float
     mean: Array
     scatter: Array
     dtype: np.dtype
@@ -46,7 +49,7 @@ class RunningMoments:
         batch = container_of(X).prepared(False)
         found = column_moments(batch, True, False, sample_weight, PassCounter())
         scatter = np.asarray(centred_gram(batch, found, sample_weight), np.float64)
-        return cls(found.weight, found.mean, scatter, np.dtype(batch.dtype))
+        return cls(found.weight, degrees_of(sample_weight, batch.shape[0]), found.mean, scatter, np.dtype(batch.dtype))
 
     def merged(self, other: RunningMoments) -> RunningMoments:
         """Those of both, without either's samples.
@@ -63,7 +66,8 @@ class RunningMoments:
         step = other.mean - self.mean
         mean = self.mean + step * (other.weight / weight)
         scatter = self.scatter + other.scatter + np.outer(step, step) * (self.weight * other.weight / weight)
-        return RunningMoments(weight, mean, scatter, self.dtype)
+        pairs = self.degrees * self.weight + other.degrees * other.weight + 2 * self.weight * other.weight
+        return RunningMoments(weight, pairs / weight, mean, scatter, self.dtype)
 
     def in_double(self) -> RunningMoments:
         """The same, whose operator is in float64."""
@@ -72,7 +76,7 @@ class RunningMoments:
     def operator(self, center: bool, scale: bool) -> tuple[Covariance, Moments]:
         """The matrix of all samples as its covariance, centred and scaled as asked."""
         deviation = np.sqrt(np.maximum(np.diagonal(self.scatter), 0))
-        moments = Moments.standard(self.mean, deviation, self.weight, center=center, scale=scale)
+        moments = Moments.standard(self.mean, deviation, self.weight, self.degrees, center=center, scale=scale)
         S = self.scatter if center else self.scatter + self.weight * np.outer(self.mean, self.mean)
         factor = moments.column_scale(np.dtype(np.float64))
         return Covariance((S if factor is None else scaled(S, factor)).astype(self.dtype)), moments

@@ -6,7 +6,6 @@ Nothing here imports zarr, h5py, anndata or pyarrow before an object or a file o
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array, package_of
+from gpower.cautions import warn
 from gpower.extras import extra
 from gpower.operators.parquet import parquet_source
 from gpower.operators.streamed import Source, StoreError, granted_memory
@@ -120,11 +120,14 @@ def some_columns_of(source: Source, idx: Array) -> Source:
 
 def _open_path(path: Path, key: str | None) -> Source:
     """The matrix of a file or folder, by its suffix."""
-    if not path.exists():
-        raise StoreError(f"{path}: there is no such file.")
     suffix = path.suffix.lower()
     if suffix not in (*FILES, *STORES):
-        raise StoreError(f"{path}: a matrix on disk ends in {', '.join((*FILES, *STORES)[:-1])} or {STORES[-1]}.")
+        raise StoreError(
+            f"{path}: a matrix on disk ends in {', '.join((*FILES, *STORES)[:-1])} or {STORES[-1]}. Read any other "
+            "table with gpower.datasets.read_table(path), and fit its X."
+        )
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file.")
     if suffix in FILES:
         source = npy_source(path) if suffix == ".npy" else parquet_source(path)
     else:
@@ -200,11 +203,9 @@ def _warn_of_missing(X: Any, name: str) -> None:
     """Chunks of a zarr array that are not there read as its fill value, which is what zarr does to empty ones, too."""
     stored = getattr(X, "nchunks_initialized", None)
     if stored is not None and stored < X.nchunks:
-        warnings.warn(
+        warn(
             f"{name}: {X.nchunks - stored} of {X.nchunks} chunks are not stored and read as {X.fill_value}. "
             "That is right for chunks that hold nothing else; if not, the store is incomplete.",
-            UserWarning,
-            stacklevel=2,
         )
 
 

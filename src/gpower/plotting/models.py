@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpower._arrays import Array
+from gpower.devices import on_host
+from gpower.held import Held
 from gpower.plotting.bars import bar_panels, by_size
 from gpower.plotting.canvas import entitle, one_panel, say, tidy
 from gpower.plotting.looks import BLUE, SMALL, VERMILION, GivenAxes, Panel, Panels, look, variable_names
@@ -39,7 +41,7 @@ def plot_loadings(
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `components_` and `explained_variance_ratio_`.
+        A fitted model: anything with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
     axes : sequence of matplotlib Axes, optional
@@ -63,7 +65,8 @@ def plot_loadings(
     'Component 1 · 22.6 % of variance'
     >>> axes[0].figure.savefig("pitprops.png")  # doctest: +SKIP
     """
-    components = np.asarray(model.components_)
+    model = Held.fitted(model).model
+    components = on_host(model.components_)
     names = variable_names(model, feature_names, components.shape[1])
     panels, shown = bar_panels(axes, components, components > 0, names, max_variables, color=(BLUE, VERMILION))
     for j, panel in enumerate(panels):
@@ -92,7 +95,7 @@ def plot_support(
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `components_` and `explained_variance_ratio_`.
+        A fitted model: anything with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
     axes : matplotlib Axes, optional
@@ -115,7 +118,8 @@ def plot_support(
     >>> [label.get_text() for label in axes.get_xticklabels()][:4]
     ['length', 'topdiam', 'bowdist', 'whorls']
     """
-    components = np.asarray(model.components_)
+    model = Held.fitted(model).model
+    components = on_host(model.components_)
     names = variable_names(model, feature_names, components.shape[1])
     used = by_size(np.abs(components).max(axis=0, initial=0))
     shown = _grouped(components, used[:max_variables])
@@ -168,7 +172,7 @@ def plot_scores(
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `transform` and `explained_variance_ratio_`.
+        A fitted model, or a pipeline that has one.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The samples, as `model.transform` takes them.
     components : pair of int, default (0, 1)
@@ -192,8 +196,10 @@ def plot_scores(
     >>> axes.get_xlabel()
     'Component 1 · 27.1 % of variance'
     """
+    held = Held.fitted(model)
+    model = held.model
     first, second = _checked_pair(components, len(model.explained_variance_ratio_))
-    scores = np.asarray(model.transform(X))[:, [first, second]]
+    scores = held.scores(X)[:, [first, second]]
     groups = _groups(labels, len(scores))
     panel = one_panel(axes, 5.6 if labels is None else 6.8, 4.2)
     size = 26 if len(scores) <= 500 else 8

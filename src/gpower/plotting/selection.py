@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpower.held import Held
 from gpower.plotting.bars import bar_panels
 from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy
 from gpower.plotting.looks import BLUE, CURVE, SMALL, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
@@ -29,7 +30,7 @@ def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Panel:
     Parameters
     ----------
     cv : GPowerCV
-        A fitted one: anything with `cv_results_`, `n_splits_` and `cardinality_`.
+        A fitted one, or a pipeline that has one: anything with `cv_results_`, `n_splits_` and `cardinality_`.
     axes : matplotlib Axes, optional
         Where to draw; by default a new figure.
 
@@ -47,6 +48,7 @@ def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Panel:
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
     ['component 1: 8 chosen']
     """
+    cv = Held.of(cv).model
     results = cv.cv_results_
     component = np.asarray(results["param_component"])
     panel = one_panel(axes)

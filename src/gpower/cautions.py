@@ -1,0 +1,66 @@
+"""What the user should hear: the classes of our warnings, and the one place that issues them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import joblib  # type: ignore[import-untyped]
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
+
+#: Code that stands between a person and a fit: ours, and that of packages that call it.
+_BETWEEN = tuple(f"{Path(str(each)).parent}{os.sep}" for each in (__file__, sklearn.__file__, joblib.__file__))
+#: Where scikit-learn fits to parts of the samples, in a search or a cross-validation.
+_PARTS = str(Path("sklearn", "model_selection", "_validation.py"))
+
+
+class GPowerWarning(UserWarning):
+    """Something to know about a fit. Fits to parts of the samples, in a cross-validation, are silent.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from gpower import GPowerWarning
+    >>> warnings.simplefilter("ignore", GPowerWarning)  # doctest: +SKIP
+    """
+
+
+class NotConverged(GPowerWarning, ConvergenceWarning):
+    """A computation that stopped early, or a component that found nothing."""
+
+
+class Doubt(GPowerWarning):
+    """The data look like something other than they were read as."""
+
+
+Caution = tuple[str, type[Warning]]
+
+
+def warn(message: str, category: type[Warning] = GPowerWarning) -> None:
+    """Warn, pointing at the line outside this package that asked for the work.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("Three columns are missing.")
+    >>> print(caught[0].message)
+    Three columns are missing.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+        if frame.f_code.co_filename.endswith(_PARTS):
+            return
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)
+
+
+def tell(messages: Iterable[Caution]) -> None:
+    """Warn of one thing after the other."""
+    for message, category in messages:
+        warn(message, category)

@@ -1,0 +1,277 @@
+"""Random fits and certificates against plain NumPy: run as a program, ``python tests/fuzz/fits.py``; no part of pytest.
+
+Every number that a fit reports is computed once more from its definition, and every certificate is held against the
+best of all supports. Cases are seeded one by one, so that each can be repeated: ``python tests/fuzz/fits.py fit 17``.
+Some minutes; twenty times as many cases with ``FUZZ=long``. The exit code is 1 after a wrong number or a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+import warnings
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower import GPower, certify
+
+FITS, CERTIFICATES = 2000, 1000
+LONGER = 20 if os.environ.get("FUZZ") == "long" else 1
+DEFLATIONS = ("schur", "projection", "orthogonalized")
+
+
+# --- what is drawn ---
+
+
+def table(rng, most_samples=40, most_features=15):
+    """A table of some kind, and the kind."""
+    p, n = int(rng.integers(3, most_samples)), int(rng.integers(2, most_features))
+    X = rng.standard_normal((p, n))
+    kind = rng.choice(
+        ["gaussian", "factor", "low rank", "twins", "near twins", "offset", "units", "counts", "constant"]
+    )
+    if kind == "factor":
+        X[:, : n // 2] += 3 * rng.standard_normal((p, 1))
+    elif kind == "low rank":
+        rank = int(rng.integers(1, min(p, n) + 1))
+        X = rng.standard_normal((p, rank)) @ rng.standard_normal((rank, n))
+    elif kind in ("twins", "near twins"):
+        X[:, rng.integers(n)] = X[:, rng.integers(n)] + (1e-5 * X[:, 0] if kind == "near twins" else 0)
+    elif kind == "offset":
+        X += 10.0 ** rng.integers(1, 6)
+    elif kind == "units":
+        X *= 10.0 ** rng.uniform(-3, 3, n)
+    elif kind == "counts":
+        X = rng.poisson(1.5, (p, n)).astype(float)
+    elif kind == "constant":
+        X[:, rng.random(n) < 0.4] = 3.0
+    return X, str(kind)
+
+
+def options_for(rng, n, p):
+    """Parameters of a model that go together."""
+    m = int(rng.integers(1, min(n, 4) + 1))
+    options = {"n_components": m, "center": bool(rng.random() < 0.8), "scale": bool(rng.random() < 0.3)}
+    options["positive"] = bool(rng.random() < 0.15)
+    wish = rng.choice(["cardinality", "each", "gamma", "l1_bound"], p=[0.45, 0.15, 0.3, 0.1])
+    options["penalty"] = str(rng.choice(["l0", "l1"]))
+    if wish == "cardinality":
+        options["cardinality"] = int(rng.integers(1, n + 1))
+    elif wish == "each":
+        options["cardinality"] = [int(k) for k in rng.integers(1, n + 1, m)]
+    elif wish == "gamma":
+        options["gamma"] = float(rng.uniform(0, 0.9))
+    else:
+        options |= {"l1_bound": float(rng.uniform(1, n)), "penalty": "l0"}
+    if wish != "l1_bound" and m <= p and rng.random() < 0.2:
+        options["method"] = "block"
+    else:
+        options["deflation"] = str(rng.choice(DEFLATIONS))
+    return options
+
+
+def contained(rng, X):
+    """The table in some container."""
+    kind = rng.choice(["array", "Fortran", "view", "CSR", "CSC", "list"], p=[0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+    wide = np.repeat(X, 2, axis=1)
+    makers = {
+        "array": lambda: X,
+        "Fortran": lambda: np.asfortranarray(X),
+        "view": lambda: wide[:, ::2],
+        "CSR": lambda: sp.csr_array(X),
+        "CSC": lambda: sp.csc_array(X),
+        "list": lambda: X.tolist(),
+    }
+    return makers[str(kind)](), str(kind)
+
+
+# --- what is checked, in plain NumPy ---
+
+
+def standardized(X, w, center, scale):
+    """A, the means, the scales and the divisor of variances, by their definitions."""
+    weight = np.ones(len(X)) if w is None else w
+    divisor = weight.sum() - weight @ weight / weight.sum()
+    divisor = divisor if divisor > 1e-12 * weight.sum() else 1.0
+    mean = weight @ X / weight.sum()
+    varies = np.ptp(X[weight > 0], axis=0) > 0
+    spread = np.sqrt(weight @ (X - mean) ** 2 / divisor)
+    scales = np.where(varies & bool(scale), spread, 1.0)
+    means = mean if center else np.zeros_like(mean)
+    A = np.sqrt(weight)[:, None] * np.where(varies | (not center), (X - means) / scales, 0.0)
+    return A, means, scales, divisor
+
+
+def adjusted(Y):
+    """Squared norms of the columns less what those of larger norm span, by Gram and Schmidt, twice."""
+    own = np.sum(Y**2, axis=0)
+    basis, out = [], np.zeros(own.size)
+    for j in np.argsort(-np.round(own / max(own.max(initial=0), 1e-300), 9), kind="stable"):
+        rest = Y[:, j]
+        for _ in range(2):
+            for q in basis:
+                rest = rest - (q @ rest) * q
+        length = np.linalg.norm(rest)
+        if length > 1e-9 * np.sqrt(own[j]) and length > 0:
+            basis.append(rest / length)
+            out[j] = length**2
+    return out
+
+
+def near(found, wanted, what, rtol=1e-6, atol=0.0):
+    """Raise an AssertionError that says what differs."""
+    found, wanted = np.asarray(found, float), np.asarray(wanted, float)
+    if found.shape != wanted.shape or not np.all(np.abs(found - wanted) <= atol + rtol * np.abs(wanted)):
+        raise AssertionError(f"{what}: {found} instead of {wanted}")
+
+
+def check_fit(rng):
+    """One fit, every number of it."""
+    X, kind = table(rng)
+    p, n = X.shape
+    options = options_for(rng, n, p)
+    held, container = contained(rng, X)
+    w = rng.uniform(0.1, 3, p) * 10.0 ** rng.integers(-4, 4) if rng.random() < 0.3 else None
+    said = f"{kind} {p} × {n} as {container}, {options}" + ("" if w is None else ", weighted")
+    model = GPower(**options).fit(held, sample_weight=w)
+    A, mean, scale, divisor = standardized(X, w, options["center"], options["scale"])
+    Z, k = model.components_, model.cardinality_
+    size = float(np.linalg.norm(A)) ** 2
+    noise = 1e-9 * size * (1 + np.max(np.abs(mean) / np.maximum(np.linalg.norm(A, axis=0), 1e-300), initial=0) * 1e-6)
+    assert np.all(np.isfinite(Z)), said
+    near(np.linalg.norm(Z, axis=1), (k > 0).astype(float), f"norms, {said}")
+    near(k, np.count_nonzero(Z, axis=1), f"cardinality, {said}")
+    assert all(z[np.argmax(np.abs(z))] >= 0 for z in Z), f"signs, {said}"
+    near(model.mean_, mean, f"means, {said}", atol=1e-9 * np.max(np.abs(X)))
+    near(model.scale_, scale, f"scales, {said}")
+    Y = A @ Z.T
+    near(model.explained_variance_, adjusted(Y) / divisor, f"variances, {said}", 1e-5, noise / divisor)
+    ratio = model.explained_variance_ * divisor / size if size > 0 else np.zeros(len(Z))
+    near(model.explained_variance_ratio_, ratio, f"shares, {said}", atol=1e-9)
+    scores = (X - mean) / scale @ Z.T
+    near(model.transform(held), scores, f"scores, {said}", 1e-6, 1e-8 * np.max(np.abs(X / scale), initial=1))
+    plain = (X - mean) / scale
+    span = np.linalg.svd(Z.T, full_matrices=False)
+    span = span[0][:, span[1] > 1e-6]
+    inside = np.sum((plain @ span) ** 2) / np.sum(plain**2) if np.any(plain) else 0.0
+    near(model.score(held), inside, f"score, {said}", 1e-5, 1e-7)
+    check_wish(model, A, options, said)
+
+
+def check_wish(model, A, options, said):
+    """What was asked for is kept, and no value exceeds the best possible."""
+    Z, n = model.components_, A.shape[1]
+    if options["positive"]:
+        assert np.all(Z >= 0), f"negative loadings, {said}"
+    if "l1_bound" in options:
+        assert np.all(np.abs(Z).sum(axis=1) <= np.sqrt(options["l1_bound"]) * (1 + 1e-6)), f"absolute sums, {said}"
+    if "cardinality" not in options:
+        return
+    wanted = np.broadcast_to(options["cardinality"], len(Z))
+    assert np.all(model.cardinality_ <= wanted), f"more variables than asked for, {said}"
+    if "method" in options or options["penalty"] != "l0":
+        return
+    value = float(np.sum((A @ Z[0]) ** 2))
+    near(model.objective_[0], value, f"objective, {said}", 1e-6, 1e-9 * np.linalg.norm(A) ** 2)
+    if n <= 9 and not options["positive"]:
+        best = best_value(A.T @ A, int(wanted[0]))
+        assert value <= best * (1 + 1e-9) + 1e-9 * np.linalg.norm(A) ** 2, f"{value} above the best, {best}, {said}"
+
+
+def best_value(S, k):
+    """The largest eigenvalue of all principal submatrices of k variables."""
+    supports = (list(idx) for idx in combinations(range(len(S)), min(k, len(S))))
+    return max(float(np.linalg.eigvalsh(S[np.ix_(idx, idx)])[-1]) for idx in supports)
+
+
+def deflated(A, z, rule, basis):
+    """A less a component, by the definition of the rule; nothing is removed where only rounding is left to remove."""
+    if rule == "schur":
+        y = A @ z
+        length = np.linalg.norm(y)
+        return A if length <= 1e-7 * np.linalg.norm(A) else A - np.outer(y, y @ A) / length**2
+    if rule == "projection":
+        return A - np.outer(A @ z, z)
+    for _ in range(2):
+        for q in basis:
+            z = z - (q @ z) * q
+    if np.linalg.norm(z) <= 1e-7:
+        return A
+    basis.append(z / np.linalg.norm(z))
+    return A - np.outer(A @ basis[-1], basis[-1])
+
+
+def check_certificate(rng):
+    """The certificates of some components, against all supports."""
+    X, kind = table(rng, 20, 8)
+    if not np.ptp(X, axis=0).any():
+        return
+    n, rule = X.shape[1], str(rng.choice(DEFLATIONS))
+    m = int(rng.integers(1, min(n, 4) + 1))
+    if rng.random() < 0.5:
+        Z = GPower(m, cardinality=int(rng.integers(1, n + 1)), deflation=rule).fit(X).components_
+    else:
+        Z = rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.6)
+        if m > 1 and rng.random() < 0.3:
+            Z[-1] = Z[0]
+    A = X - X.mean(axis=0)
+    precomputed = bool(rng.random() < 0.3)
+    given = {"covariance": "precomputed"} if precomputed else {}
+    said = f"{kind} {X.shape[0]} × {n}, {rule}, {'covariance' if precomputed else 'data'}"
+    proofs = certify(Z, A.T @ A if precomputed else X, deflation=rule, max_time=0.05, **given)
+    size, basis = float(np.linalg.norm(A)) ** 2, []
+    noise = (1e-6 if precomputed else 1e-9) * size
+    for j, proof in enumerate(proofs):
+        length = np.linalg.norm(Z[j])
+        z = Z[j] / length if length > 0 else Z[j]
+        value, truth = float(np.sum((A @ z) ** 2)), best_value(A.T @ A, max(int(np.count_nonzero(z)), 1))
+        near(proof.value, value, f"value of component {j}, {said}", 1e-6, noise)
+        assert proof.upper_bound >= truth * (1 - 1e-9) - noise, f"bound {proof.upper_bound} < {truth}, {j}, {said}"
+        if proof.optimal:
+            assert truth <= value * (1 + 2 * proof.tol) + 2 * noise, (
+                f"{value} called optimal below {truth}, {j}, {said}"
+            )
+        if length > 0:
+            A = deflated(A, z, rule, basis)
+
+
+# --- the program ---
+
+
+def run(what, check, count):
+    """Wrong numbers and tracebacks among so many cases, which are printed."""
+    wrong = crashed = 0
+    begin = time.perf_counter()
+    for i in range(count):
+        try:
+            check(np.random.default_rng([20, len(what), i]))
+        except AssertionError as error:
+            wrong += 1
+            print(f"{what} {i}: {error}")
+        except Exception:
+            crashed += 1
+            print(f"{what} {i}:")
+            traceback.print_exc()
+    seconds = time.perf_counter() - begin
+    print(f"{what}s: {count} checked, {wrong} with a wrong number, {crashed} tracebacks, {seconds:.0f} s")
+    return wrong + crashed
+
+
+CHECKS = {"fit": (check_fit, FITS), "certificate": (check_certificate, CERTIFICATES)}
+
+
+def main(words):
+    """All cases, or the one that is named."""
+    warnings.simplefilter("ignore")
+    if words:
+        CHECKS[words[0]][0](np.random.default_rng([20, len(words[0]), int(words[1])]))
+        return 0
+    return int(sum(run(what, check, LONGER * count) for what, (check, count) in CHECKS.items()) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
