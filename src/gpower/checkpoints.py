@@ -12,12 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from gpower._arrays import Array
 from gpower.extraction import Extraction, extract_components
+from gpower.files import reading
+from gpower.metrics import score_gram
 from gpower.operators import Moments
-from gpower.persistence import jsonable, read_model, write_model
+from gpower.persistence import (
+    Header,
+    ModelFileError,
+    jsonable,
+    read_model,
+    require,
+    require_shapes,
+    write_model,
+)
 from gpower.preparation import Prepared
 
-#: Relative difference of means and norms up to which two matrices are taken for the same.
+#: Relative difference of means, norms and products up to which two matrices are taken for the same.
 SAME = 1e-8
 _ARRAYS = ("Z", "gamma", "objective", "gap", "n_iter", "converged")
 
@@ -34,7 +45,7 @@ def extract_kept(prepared: Prepared, rng: np.random.RandomState, params: Mapping
             'checkpoint keeps components that are found one after the other; method="block" finds all at once.'
         )
     kept = Checkpoint.of(prepared, params)
-    known = kept.load(rng) if params["resume"] else []
+    known = kept.load(rng) if params["resume"] else kept.begin()
     return extract_components(operator, recipe, rng, known, partial(kept.save, rng=rng))
 
 
@@ -49,11 +60,17 @@ class Checkpoint:
         Of the shape and the parameters: another fit does not go on from this one.
     moments : Moments
         Of the data; other data have other ones. The same data read in other blocks have them up to rounding.
+    probe : ndarray of shape (3, 3)
+        Products of a few random combinations of the columns, which means and norms alone do not tell.
+    precision : float
+        Relative rounding error of such a product.
     """
 
     path: Path
     fingerprint: str
     moments: Moments
+    probe: Array
+    precision: float
 
     @classmethod
     def of(cls, prepared: Prepared, params: Mapping[str, Any]) -> Checkpoint:
@@ -62,7 +79,28 @@ class Checkpoint:
         telling = {name: value for name, value in params.items() if name not in idle}
         facts = [list(prepared.operator.shape), jsonable(telling)]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_word).encode())
-        return cls(Path(params["checkpoint"]), digest.hexdigest(), prepared.moments)
+        operator = prepared.operator
+        random = np.random.RandomState(0).standard_normal((operator.shape[1], 3))
+        probe = score_gram(operator, operator.own(random))
+        return cls(Path(params["checkpoint"]), digest.hexdigest(), prepared.moments, probe, operator.precision)
+
+    def begin(self) -> list[Extraction]:
+        """Nothing is known yet; refuse to write over anything but a checkpoint, or where nothing can be written."""
+        if self.path.exists():
+            self._read()
+        elif not self.path.parent.is_dir():
+            raise ValueError(f"The checkpoint {str(self.path)!r} cannot be written: there is no such folder.")
+        return []
+
+    def _read(self) -> tuple[Header, dict[str, Array]]:
+        """What the file holds, if it is a checkpoint."""
+        try:
+            header, arrays = read_model(self.path)
+        except (OSError, ModelFileError) as error:
+            raise ModelFileError(f"{error} A checkpoint never replaces another file; give another path.") from None
+        if header["class"] != "Checkpoint":
+            raise ModelFileError(f"{str(self.path)!r} is not a checkpoint; give another path.")
+        return header, arrays
 
     def save(self, units: Sequence[Extraction], rng: np.random.RandomState) -> None:
         """Write the components found so far, and where the generator of random starts is; whole or not at all."""
@@ -74,7 +112,7 @@ class Checkpoint:
             "notes": [list(unit.notes) for unit in units],
             "generator": [int(position), int(has_gauss), float(cached)],
         }
-        of_data = {"mean": np.asarray(self.moments.mean), "norms": np.asarray(self.moments.norms)}
+        of_data = {"mean": np.asarray(self.moments.mean), "norms": np.asarray(self.moments.norms), "probe": self.probe}
         try:
             write_model(self.path, header, arrays | of_data | {"generator": np.asarray(keys)})
         except OSError as error:
@@ -89,27 +127,38 @@ class Checkpoint:
         """The components of an earlier fit of the same problem; the generator goes on where it was. None yet: empty."""
         if not self.path.exists():
             return []
-        header, arrays = read_model(self.path)
-        if header.get("class") != "Checkpoint":
-            raise ValueError(f"{str(self.path)!r} is not a checkpoint; give another path.")
-        if header["fingerprint"] != self.fingerprint or not self._same_data(arrays.pop("mean"), arrays.pop("norms")):
+        header, arrays = self._read()
+        require(self.path, header, {"fingerprint": str, "notes": list, "generator": list})
+        require_shapes(self.path, arrays, {"mean": "n", "norms": "n", "probe": "qq", "generator": "s"})
+        if header["fingerprint"] != self.fingerprint or not self._same_data(arrays):
             raise ValueError(
                 f"{str(self.path)!r} is a checkpoint of other data or other parameters, so this fit cannot go on from "
                 "it; give another path, or resume=False to begin anew."
             )
-        position, has_gauss, cached = header["generator"]
-        rng.set_state(("MT19937", arrays.pop("generator"), position, has_gauss, cached))
-        return [
-            Extraction(**{name: arrays[f"{i}:{name}"] for name in _ARRAYS}, notes=tuple(notes))
-            for i, notes in enumerate(header["notes"])
-        ]
+        with reading(lambda what: ModelFileError(f"{str(self.path)!r} is damaged: it is no checkpoint ({what}).")):
+            position, has_gauss, cached = header["generator"]
+            units = [self._unit(arrays, i, notes) for i, notes in enumerate(header["notes"])]
+            rng.set_state(("MT19937", arrays["generator"], position, has_gauss, cached))
+        return units
 
-    def _same_data(self, mean: np.ndarray, norms: np.ndarray) -> bool:
-        """Whether means and norms are those of this fit's data, up to rounding."""
+    def _unit(self, arrays: Mapping[str, Array], i: int, notes: Sequence[str]) -> Extraction:
+        """The component number i."""
+        own = {name: arrays[f"{i}:{name}"] for name in _ARRAYS}
+        shapes = dict.fromkeys(_ARRAYS, "u") | {"Z": "nu", "mean": "n"}
+        require_shapes(self.path, own | {"mean": arrays["mean"]}, shapes)
+        return Extraction(**own, notes=tuple(map(str, notes)))
+
+    def _same_data(self, arrays: Mapping[str, Array]) -> bool:
+        """Whether means, norms and products are those of this fit's data, up to rounding."""
+        mean, norms, probe = arrays["mean"], arrays["norms"], arrays["probe"]
+        if mean.shape != np.shape(self.moments.mean) or probe.shape != self.probe.shape:
+            return False
         spread = SAME * np.asarray(self.moments.norms) * np.asarray(self.moments.scale)
         close = np.abs(mean - self.moments.mean) <= SAME * np.abs(self.moments.mean) + spread
         size = SAME * float(np.max(self.moments.norms, initial=0.0))
-        return bool(np.all(close) and np.allclose(norms, self.moments.norms, rtol=SAME, atol=size))
+        alike = max(SAME, 1e3 * self.precision) * float(np.trace(self.probe))
+        same_products = np.allclose(probe, self.probe, rtol=0, atol=alike)
+        return bool(np.all(close) and np.allclose(norms, self.moments.norms, rtol=SAME, atol=size) and same_products)
 
 
 def _word(value: Any) -> str:

@@ -400,7 +400,7 @@ class TestNumPy:
 
     def test_npz_with_pickled_objects(self, tmp_path):
         np.savez(tmp_path / "t.npz", X=np.array([[{}]], dtype=object))
-        with pytest.raises(TableError, match="something other than numbers"):
+        with pytest.raises(TableError, match="holds object, not numbers"):
             read_table(tmp_path / "t.npz")
 
 

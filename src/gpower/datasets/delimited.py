@@ -7,11 +7,11 @@ import csv
 import math
 import re
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, count, islice, pairwise
+from fnmatch import fnmatchcase
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +19,15 @@ import numpy as np
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.table import Table, TableFile
 from gpower.datasets.text import Row, open_text
+from gpower.names import listed, quoted, unique_names
+from gpower.operators.streamed import free_memory
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
 _LIKE_A_NUMBER = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
-_LOOKAHEAD = 200  # rows that decide where the names are
-_SHOWN = 6  # headings that an error lists
+_LOOKAHEAD, _MOST_CELLS = 200, 1_000_000  # rows that decide where the names are, and cells that are enough
 
 
 def read_delimited(file: TableFile) -> Table:
@@ -53,20 +54,19 @@ def read_delimited(file: TableFile) -> Table:
 
 def _split(file: TableFile, lines: Iterator[str]) -> Iterator[Row]:
     """The rows of the table that are not blank, each with its line number."""
-    above = list[str]()  # blank lines and comments
-    first = ""
-    for line in lines:
-        if line.strip() and not line.lstrip().startswith("#"):
+    above = first = ""  # the last of the blank lines and comments on top, and the first line below them
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if number > file.skip and line.strip() and not line.lstrip().startswith("#"):
             first = line
             break
-        above.append(line)
-    delimiter = _delimiter(file.path, first)
-    blank = ["\n"] * len(above)
-    if above and file.header is not False:
-        blank[-1] = _commented_names(above[-1], first, delimiter)
-    cut = _cut(chain(blank, [first], lines), delimiter)
+        above = line if number > file.skip else ""
+    delimiter = file.sep or _delimiter(file.path, first)
+    names = _commented_names(above, first, delimiter) if above and file.header is not False else "\n"
+    top = [names, first] if number > 1 else [first]
+    cut = ((line + number - len(top), cells) for line, cells in _cut(chain(top, lines), delimiter))
     rows = (row for row in cut if any(map(str.strip, row[1])))
-    return _with_points(file.path, rows) if delimiter == ";" else rows
+    return _with_points(file, rows, delimiter) if delimiter != "," or file.decimal else rows
 
 
 def _commented_names(comment: str, first: str, delimiter: str) -> str:
@@ -84,18 +84,42 @@ def _cut(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
     return ((reader.line_num, cells) for cells in reader)
 
 
-def _with_points(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+def _with_points(file: TableFile, rows: Iterator[Row], delimiter: str) -> Iterator[Row]:
     """The rows with their decimal commas as points; a table with both may mean either by a point."""
+    first = _looked_ahead(rows)
+    if (file.decimal or _decimal(first, delimiter)) == ".":
+        yield from chain(first, rows)
+        return
     comma = point = ""
-    for line, cells in rows:
+    for line, cells in chain(first, rows):
         for j, cell in enumerate(cells):
             if _DECIMAL_COMMA.fullmatch(cell.strip()):
                 comma, cells[j] = cell.strip(), cell.replace(",", ".")
             elif "." in cell and _is_number(cell):
                 point = cell.strip()
         if comma and point:
-            raise TableError(path, f"line {line}: {comma!r} has a decimal comma and {point!r} a point; use one of them")
+            both = f"{quoted(comma)} has a decimal comma and {quoted(point)} a point"
+            raise TableError(file.path, f"line {line}: {both}; use one of them")
         yield line, cells
+
+
+def _decimal(rows: Sequence[Row], delimiter: str) -> str:
+    """What stands before decimals: a comma between semicolons, or where a number with one cannot mean thousands."""
+    if delimiter == ";":
+        return ","
+    cells = [cell.strip() for _, row in rows for cell in row if "," in cell]
+    return "," if any(_DECIMAL_COMMA.fullmatch(cell) and not _THOUSANDS.fullmatch(cell) for cell in cells) else "."
+
+
+def _looked_ahead(rows: Iterator[Row]) -> list[Row]:
+    """The first rows, as many as tell where the names are; fewer where they are long."""
+    first, cells = list[Row](), 0
+    for row in islice(rows, _LOOKAHEAD):
+        first.append(row)
+        cells += len(row[1])
+        if cells > _MOST_CELLS:
+            break
+    return first
 
 
 def _delimiter(path: Path, line: str) -> str:
@@ -124,7 +148,7 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     >>> read_rows(TableFile(Path("made-up")), iter([(7, ["", "s1"]), (8, ["TP53", "1.5"])]))
     Table(X=array([[1.5]]), feature_names=('s1',), sample_names=('TP53',))
     """
-    first = list(islice(rows, _LOOKAHEAD))
+    first = _looked_ahead(rows)
     if not first:
         raise TableError(file.path, "the file holds only blank lines and comments")
     top = [cell.strip() for cell in first[0][1]]
@@ -133,8 +157,16 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     if not first:
         raise TableError(file.path, "the file has a header and no samples below it")
     layout = _layout(file, headings, first)
-    values, names = array("d"), list[str]()
-    for line, cells in chain(first, rows):
+    values, names, room = (
+        array("d"),
+        list[str](),
+        free_memory() / 2,
+    )  # growing, and then handed over, takes twice as much
+    kept = _kept_rows(file, layout.names_at, chain(first, rows)) if file.drop_rows else chain(first, rows)
+    for line, cells in kept:
+        if 8 * len(values) > room:
+            advice = "save it as .npy, .zarr or .parquet, which are read in blocks"
+            raise TableError(file.path, f"line {line}: the table does not fit the memory that is free; {advice}")
         if len(cells) != layout.width:
             raise TableError(file.path, f"line {line} has {len(cells)} cells where {layout.width} are expected")
         if layout.names_at is not None:
@@ -214,12 +246,12 @@ class _Layout:
 
     def _number(self, line: int, j: int, cell: str) -> float:
         if not (_is_missing(cell) or _is_number(cell)):
-            reason = f"{self._place(line, j)} holds {cell!r} where a number belongs{self._advice(j, cell)}"
+            reason = f"{self._place(line, j)} holds {quoted(cell)} where a number belongs{self._advice(j, cell)}"
             drop = [self.option(column) for column in self.text]
             raise TableError(self.file.path, reason, index_col=self.option(j), drop=drop)
         number = math.nan if _is_missing(cell) else float(cell)
         if self.file.complete and not math.isfinite(number):
-            what = f"holds {cell!r}" if cell else "is empty"
+            what = f"holds {quoted(cell)}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
             reason = f"{self._place(line, j)} {what} where a number belongs; {advice}"
             raise (MissingCell if math.isnan(number) else TableError)(self.file.path, reason, drop=[self.option(j)])
@@ -227,7 +259,7 @@ class _Layout:
 
     def _place(self, line: int, j: int) -> str:
         heading = self.headings[j] if self.headings else ""
-        return f"line {line}, column {j + 1}" + (f" ({heading!r})" if heading else "")
+        return f"line {line}, column {j + 1}" + (f" ({quoted(heading)})" if heading else "")
 
     def _advice(self, j: int, cell: str) -> str:
         """What to do about a cell of text."""
@@ -245,7 +277,7 @@ def _layout(file: TableFile, headings: list[str], rows: Sequence[Row]) -> _Layou
     if headings and file.index_col is None and _lacks_corner(headings, rows):
         headings = ["", *headings]
     width = len(headings or rows[0][1])
-    dropped = {_position(file.path, "drop", column, headings, width) for column in file.drop}
+    dropped = {j for column in file.drop for j in _positions(file.path, column, headings, width)}
     columns = [j for j in range(width) if j not in dropped]
     text = [j for j in columns if all(j < len(cells) and _is_word(cells[j]) for _, cells in rows)]
     names_at: int | None = None
@@ -268,6 +300,31 @@ def _lacks_corner(headings: Sequence[str], rows: Sequence[Row]) -> bool:
     return longer and any(cells[-1].strip() for _, cells in rows)
 
 
+def _positions(path: Path, column: int | str, headings: list[str], width: int) -> list[int]:
+    """The columns to leave out that a pattern, a heading or a position names."""
+    names = unique_names(headings)
+    matching = [j for j, name in enumerate(names) if _is_pattern(column) and fnmatchcase(name, str(column))]
+    return matching if matching and column not in names else [_position(path, "drop", column, headings, width)]
+
+
+def _is_pattern(name: int | str) -> bool:
+    return any(mark in str(name) for mark in "*?[")
+
+
+def _kept_rows(file: TableFile, names_at: int | None, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows but those to leave out, which a pattern, a name or a position below the header names."""
+    found = set[int | str]()
+    for i, (line, cells) in enumerate(rows):
+        name = cells[names_at].strip() if names_at is not None and names_at < len(cells) else ""
+        by = [row for row in file.drop_rows if row == i or str(row) == name or (name and fnmatchcase(name, str(row)))]
+        found.update(by)
+        if not by:
+            yield line, cells
+    absent = [row for row in file.drop_rows if row not in found]
+    if absent:
+        raise TableError(file.path, "{drop_rows} is none of the rows' names or positions", drop_rows=absent)
+
+
 def _position(path: Path, option: str, column: int | str, headings: list[str], width: int) -> int:
     """Where the column is that an option names by its heading or its position."""
     if isinstance(column, int) and 0 <= column < width:
@@ -279,33 +336,3 @@ def _position(path: Path, option: str, column: int | str, headings: list[str], w
         raise TableError(path, f"{{{option}}} is not one of the columns 0 to {width - 1}", **{option: column})
     found = f"the columns {listed(headings)}" if headings else "no header"
     raise TableError(path, f"{{{option}}} is not a heading; the file has {found}", **{option: column})
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """The names, a repeated one followed by .1, .2, … as pandas and R do; several probes measure one gene.
-
-    Examples
-    --------
-    >>> from gpower.datasets.delimited import unique_names
-    >>> unique_names(["BRCA1", "TP53", "BRCA1"])
-    ['BRCA1', 'TP53', 'BRCA1.1']
-    """
-    taken, unique = frozenset(names), dict[str, None]()
-    numbers = defaultdict[str, Iterator[int]](lambda: count(1))
-    for name in names:
-        if name in unique:
-            name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in taken)
-        unique[name] = None
-    return list(unique)
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first few names, and whether there are more.
-
-    Examples
-    --------
-    >>> from gpower.datasets.delimited import listed
-    >>> listed("abcdefgh")
-    'a, b, c, d, e, f, …'
-    """
-    return ", ".join([*names[:_SHOWN], *(["…"] if len(names) > _SHOWN else [])])

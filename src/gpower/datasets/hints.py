@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from gpower._arrays import Array
-from gpower.datasets.delimited import listed
 from gpower.datasets.readers import TEXT, suffix_of
 from gpower.datasets.table import Names, Table, TableFile
+from gpower.names import listed, quoted
 
 _FEW = 5  # rows in which distinct integers may well be chance
 _MANY = 1000  # rows that are looked at
@@ -64,9 +64,10 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False) -> Iterato
         name = columns[0]
         flag = as_flag("index_col", 0 if name.isdecimal() else name)
         if rows is None:
-            yield f"column 1 ({name!r}) looks like row names; if it is, add {flag}"
+            yield f"column 1 ({quoted(name)}) looks like row names; if it is, add {flag}"
         else:
-            yield f"column {name!r} looks like numbers of the rows, no measurement; if so, add {as_flag('drop', name)}"
+            flag = as_flag("drop", name)
+            yield f"column {quoted(name)} looks like numbers of the rows, no measurement; if so, add {flag}"
     if suffix in TEXT and unnamed and rows and _are_measurements(rows):
         yield (
             f"the first cell of each line was taken for its name, and these are numbers ({listed(rows)}); if they are "

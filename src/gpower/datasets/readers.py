@@ -4,36 +4,31 @@ A table is samples × variables. Text (CSV, TSV, series matrices of GEO), NumPy 
 Market files need nothing beyond the core; Parquet needs pyarrow, the ``io`` extra. A sparse matrix stays sparse.
 """
 
-import zipfile
-import zlib
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
-from scipy import io as scipy_io
 from scipy import sparse
 
-from gpower._arrays import Array
-from gpower.datasets.delimited import listed, read_delimited, unique_names
+from gpower.datasets.archives import read_archive
+from gpower.datasets.delimited import read_delimited
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.geo import is_series_matrix, read_series_matrix
+from gpower.datasets.matrix_market import read_matrix_market
 from gpower.datasets.probes import collapse_probes, read_probe_genes
 from gpower.datasets.table import Columns, Names, Table, TableFile
-from gpower.datasets.text import require_file
+from gpower.datasets.text import COMPRESSED, require_file
+from gpower.files import reading
+from gpower.names import listed, quoted, told_apart
+from gpower.operators.numpy_files import read_npy
 from gpower.operators.parquet import open_parquet
-from gpower.operators.sources import npy_array
 from gpower.operators.streamed import StoreError, read_block
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIBLE = (*TEXT, ".mtx")
 _SERIES = "series matrix of GEO"  # a text file, recognised by what is in it
-
-# What an .npz archive may call the names of its variables and of its samples, most telling first.
-_FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
-_SAMPLE_KEYS = ("sample_names", "samples", "cells", "rows", "index")
 
 
 def read_table(
@@ -122,13 +117,11 @@ def read_table(
     file = TableFile(path, index_col, header, transpose, key, drop, whole)
     _refuse_unused(file, kind if kind == _SERIES else f"{kind} file", understood)
     try:
-        table = read(file)
+        with reading(lambda what: TableError(path, f"the file cannot be read: {what}")):
+            table = read(file)
+            table = _checked(path, table.transposed() if transpose and kind != ".npz" else table)
     except StoreError as error:
         raise TableError(path, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")) from error
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        # gzip and zip report damage in several ways; all of them mean the same to the reader.
-        raise TableError(path, f"the file cannot be read: {_first_line(error)}") from error
-    table = _checked(path, table.transposed() if transpose and kind != ".npz" else table)
     if platform is not None:
         table = collapse_probes(table, read_probe_genes(platform))
         if complete:
@@ -147,7 +140,7 @@ def suffix_of(path: Path) -> str:
     ('.csv', '.npy', '')
     """
     *others, last = ["", *map(str.lower, path.suffixes)]
-    return others[-1] if last == ".gz" and others[-1] in _COMPRESSIBLE else last
+    return others[-1] if last in COMPRESSED and others[-1] in _COMPRESSIBLE else last
 
 
 def _kind(path: Path) -> str:
@@ -195,71 +188,22 @@ def _checked(path: Path, table: Table) -> Table:
 
 def _named_apart(table: Table) -> Table:
     """The table with a name of its own for every variable."""
-    names = table.feature_names or ()
-    repeated = tuple(name for name, times in Counter(names).items() if times > 1)
-    if not repeated:
+    if table.feature_names is None:
         return table
-    note = f"several variables are called {listed(repeated)}: all but the first of a name have .1, .2, … behind it"
-    return replace(table, feature_names=tuple(unique_names(names)), notes=(*table.notes, note))
+    names, notes = told_apart(table.feature_names)
+    return replace(table, feature_names=names, notes=(*table.notes, *notes))
 
 
 def _refuse_missing(path: Path, table: Table, advice: str) -> None:
     """Refuse a missing or infinite number, and say where the first one is."""
     for i, j in np.argwhere(~np.isfinite(table.X))[:1]:
         value, column = table.X[i, j], (table.feature_names or ())[j]
-        where = f"row {i + 1}, column {column!r} holds {value} where a number belongs"
+        where = f"row {i + 1}, column {quoted(column)} holds {value} where a number belongs"
         raise (MissingCell if np.isnan(value) else TableError)(path, f"{where}; {advice}", drop=[column])
 
 
 def _read_npy(file: TableFile) -> Table:
-    return Table(npy_array(file.path))
-
-
-def _read_matrix_market(file: TableFile) -> Table:
-    try:
-        return Table(scipy_io.mmread(file.path, spmatrix=False))
-    except (ValueError, OverflowError) as error:
-        raise TableError(file.path, f"this is not a whole Matrix Market file: {_first_line(error)}") from error
-
-
-def _read_npz(file: TableFile) -> Table:
-    path, any_array = file.path, file.key is None
-    if not zipfile.is_zipfile(path):
-        raise TableError(path, "this is not an .npz archive, or it is truncated")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if any_array and {"format", "shape"} <= set(archive.files):
-                X = sparse.load_npz(path)
-                return Table(X.T if file.transpose else X)
-            arrays = dict(archive)
-    except ValueError as error:
-        raise TableError(path, f"the archive holds something other than numbers: {_first_line(error)}") from error
-    if any_array and {"header", "components_"} <= set(arrays):
-        raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
-    X = _choose_array(path, arrays, file.key)
-    X = X.T if file.transpose and X.ndim == 2 else X
-    # In an archive the names say themselves whether they are variables or samples, however the array lies.
-    n_samples, n_features = X.shape if X.ndim == 2 else (0, 0)
-    return Table(X, _names(arrays, _FEATURE_KEYS, n_features), _names(arrays, _SAMPLE_KEYS, n_samples))
-
-
-def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> Array:
-    """The array called `key`, or X, or the only two-dimensional one."""
-    if key is None:
-        tables = [name for name, array in arrays.items() if array.ndim == 2]
-        if "X" not in tables and len(tables) != 1:
-            found = f"{len(tables)} tables ({', '.join(tables)})" if tables else "no table"
-            raise TableError(path, f"the archive holds {found}; call one of them X, or choose one by its key")
-        key = "X" if "X" in tables else tables[0]
-    if key not in arrays:
-        raise TableError(path, f"there is no array {key!r}; there are {', '.join(arrays) or 'none'}")
-    return arrays[key]
-
-
-def _names(arrays: Mapping[str, Array], keys: Names, length: int) -> Names | None:
-    """The first array under one of `keys` that is a list of `length` names."""
-    fitting = (arrays[key] for key in keys if key in arrays and arrays[key].shape == (length,))
-    return next((tuple(map(str, names)) for names in fitting), None)
+    return Table(read_npy(file.path))
 
 
 def _read_parquet(file: TableFile) -> Table:
@@ -275,7 +219,7 @@ def _read_parquet(file: TableFile) -> Table:
     text = [name for name in columns if not parquet.holds_numbers(name)]
     if text:
         value = parquet.values(text[0])[0] if source.shape[0] else parquet.types[text[0]]
-        where = f"row 1, column {text[0]!r} holds {value!r} where a number belongs"
+        where = f"row 1, column {quoted(text[0])} holds {quoted(str(value))} where a number belongs"
         raise TableError(path, f"{where}; leave columns of text out with {{drop}}", drop=text)
     rows = _row_names([parquet.values(name) for name in named])
     table = Table(read_block(source, 0, source.shape[0]), source.names, rows)
@@ -300,18 +244,12 @@ def _heading(path: Path, columns: list[str], option: str, column: int | str) -> 
     raise TableError(path, f"{{{option}}} is not one of the columns {listed(columns)}", **{option: column})
 
 
-def _first_line(error: BaseException) -> str:
-    """What an exception says, on one line and without a full stop."""
-    text = str(error).strip().splitlines()
-    return text[0].rstrip(".") if text else type(error).__name__
-
-
 # What reads each kind of file, and the options that mean something to it.
 _READERS: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
     **dict.fromkeys(TEXT, (read_delimited, ("index_col", "header", "drop", "transpose"))),
     ".parquet": (_read_parquet, ("index_col", "drop", "transpose")),
     ".npy": (_read_npy, ("transpose",)),
-    ".npz": (_read_npz, ("key", "transpose")),
-    ".mtx": (_read_matrix_market, ("transpose",)),
+    ".npz": (read_archive, ("key", "transpose")),
+    ".mtx": (read_matrix_market, ("transpose",)),
     _SERIES: (read_series_matrix, ("drop",)),
 }
