@@ -57,6 +57,14 @@ def reading(complain: Callable[[str], FileError], *passing: type[Exception]) -> 
         raise complain(first_line(error)) from error
 
 
+def check_writable(folder: Path) -> None:
+    """Refuse a folder in which no file can be made, before the work whose results would go there."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}: nothing can be written here", str(folder)) from None
+
+
 @contextmanager
 def written(folder: Path) -> Iterator[Path]:
     """A place to write files; those of `folder` with their names are replaced together once all are whole, or none is.

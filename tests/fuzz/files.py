@@ -1,7 +1,7 @@
 """Damaged files for every reader: each ends with numbers or with one sentence that names the file, never otherwise.
 
-``make fuzz`` runs 2,000 of them, ``make fuzz FUZZ=long`` twenty times as many. Files are read in a process of their own,
-so that a reader that crashes the interpreter, or does not come to an end, is counted and the rest goes on.
+``make fuzz`` runs 2,000 of them, ``make fuzz FUZZ=long`` twenty times as many. Files are read in a process of their
+own, so that a reader that crashes the interpreter, or does not come to an end, is counted and the rest goes on.
 """
 
 import argparse
@@ -290,10 +290,10 @@ def damage_archive(rng, path):
     elif how == 2:
         members[f"{['__init__', 'transform', '__dict__', one[:-4] + ':x'][rng.integers(4)]}.npy"] = members[one]
     elif how == 3:
-        array = np.load(io.BytesIO(members[one]))
+        array = np.atleast_1d(np.load(io.BytesIO(members[one])))
         stream = io.BytesIO()
         shapes = [array.ravel(), array[None], array.astype(complex) if array.dtype.kind in "fiub" else array, array[:0]]
-        np.save(stream, shapes[rng.integers(4)] if array.ndim else np.repeat(array, 3))
+        np.save(stream, shapes[rng.integers(4)])
         members[one] = stream.getvalue()
     else:
         members[one] = damaged(rng, members[one])
@@ -385,7 +385,7 @@ def run(seed, cases, step=100):
         command = [sys.executable, __file__, "--seed", str(seed), "--batch", str(case), str(last)]
         limit = PATIENCE + 2 * step
         try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit, check=False)
+            done = subprocess.run(command, capture_output=True, timeout=limit, check=False)
             code, output, told = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired as error:
             code, output, told = "no end", error.stdout or b"", b""
@@ -398,7 +398,7 @@ def run(seed, cases, step=100):
         if code == 0:
             case = last
             continue
-        if not lines or lines[-1][2] is not None:
+        if not lines or lines[-1][2] is not None or (code != "no end" and code > 0):
             sys.exit(f"the batch {case} to {last} did not run:\n{told.decode(errors='replace')}")
         number, kind, _ = lines[-1]
         ends[kind]["signal"] += 1

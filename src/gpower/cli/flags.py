@@ -23,7 +23,7 @@ PANELS = {
     "The table": "gmt index_col header transpose key drop platform covariance center scale missing",
     "The components": "n_components cardinality cardinalities cv rule gamma gammas l1_bound penalty positive variance",
     "The method": "",
-    "The answer": "output plot as_json certify top show verbose",
+    "The answer": "output plot safe_csv as_json certify top show verbose",
 }
 #: Fields of a flag that differ from what signature and docstring say.
 Change = dict[str, Any]
@@ -49,11 +49,12 @@ EXCEPTIONS: dict[str, Change] = {
     "index_col": {"metavar": "COLUMN"},
     "drop": {"metavar": "COLUMN,...", "default": None},
     "platform": {
+        "kind": "path",
         "metavar": "TABLE",
         "help": "Table of the platform that a GEO series was measured on: it turns probes into genes.",
     },
     "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
-    "checkpoint": {"metavar": "FILE"},
+    "checkpoint": {"kind": "path"},
     "data": {
         "help": "Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .zarr, "
         ".h5, .h5ad."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
-from gpower.cli.console import note, progress
+from gpower.cli.console import caught, note, progress
 from gpower.cli.options import Values
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class Loaded:
             return
         from gpower.operators.distributed import connect, from_store
 
-        lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
+        with caught():  # said when the store was opened
+            lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
         with connect(scheduler):
             yield replace(self, table=lazy, where="cluster")
 
@@ -77,8 +78,9 @@ def load(path: Path, reading: Values, options: Values, err: Console) -> Loaded:
     covariance = options["covariance"] is not None
     with progress(err, f"reading {path.name}"):
         if is_store(path, options.get("memory_limit")) and not covariance:
-            return _open(path, reading)
-        loaded = _read(path, reading, covariance, complete=options["missing"] == "error")
+            loaded = _open(path, reading)
+        else:
+            loaded = _read(path, reading, covariance, complete=options["missing"] == "error")
     note(err, loaded.doubts)
     return loaded
 
@@ -109,6 +111,8 @@ def _open(path: Path, reading: Values) -> Loaded:
     odd = [name for name, value in reading.items() if value and name != "key"]
     if odd:
         raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
-    source = open_source(path, reading["key"])
+    with caught() as warned:
+        source = open_source(path, reading["key"])
     assert source is not None
-    return Loaded(Table(source, source.names, source.sample_names), path, key=reading["key"], where="disk")
+    doubts = (*warned, *(f"{note}." for note in source.notes))
+    return Loaded(Table(source, source.names, source.sample_names), path, False, reading["key"], "disk", doubts)
