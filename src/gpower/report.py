@@ -154,13 +154,15 @@ def write_results(
     safe: bool = False,
 ) -> list[str]:
     """Write the loadings, the scores (a covariance has none) and the model; the names of the files."""
-    from numpy import asarray
+    from gpower.operators.clusters import computed
+    from gpower.operators.distributed import is_dask
 
     written = [write_columns(folder / "loadings.csv", {"variable": names} | _by_component(model.components_), safe)]
     written.append(write_columns(folder / "loadings_list.csv", _listed(model.loadings(names)), safe))
     if not covariance:
         samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
-        scores = asarray(model.transform(table.labelled()))  # those of a cluster are computed now
+        scores = model.transform(table.labelled())
+        scores = computed(scores) if is_dask(scores) else scores
         written.append(write_columns(folder / "scores.csv", {"sample": samples} | _by_component(scores.T), safe))
     model.save(folder / "model.npz")
     return [*written, "model.npz"]

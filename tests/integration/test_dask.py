@@ -22,7 +22,8 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from gpower.operators import distributed as module  # noqa: E402
-from gpower.operators.distributed import ClusterError, DaskMatrix, connect, from_store  # noqa: E402
+from gpower.operators.clusters import ClusterError, connect  # noqa: E402
+from gpower.operators.distributed import DaskMatrix, from_store  # noqa: E402
 
 LOOPBACK = "127.0.0.1:0"  # nothing listens beyond this machine, and no port is asked for twice
 P, N = 150, 2000

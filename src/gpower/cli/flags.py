@@ -20,7 +20,8 @@ _PACKAGE = Path(__file__).parents[1]
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 #: Where the help lists a parameter; those that are not named here are of the method.
 PANELS = {
-    "The table": "gmt index_col header transpose key drop platform covariance center scale missing",
+    "The table": "gmt index_col header transpose key drop drop_rows sep decimal skip platform "
+    "covariance center scale missing",
     "The components": "n_components cardinality cardinalities cv rule gamma gammas l1_bound penalty positive variance",
     "The method": "",
     "The answer": "output plot safe_csv as_json certify top show verbose",
@@ -48,6 +49,8 @@ EXCEPTIONS: dict[str, Change] = {
     "random_state": {"help": "Seed of what is random."},
     "index_col": {"metavar": "COLUMN"},
     "drop": {"metavar": "COLUMN,...", "default": None},
+    "drop_rows": {"metavar": "ROW,...", "default": None},
+    "sep": {"metavar": "CHARACTER"},
     "platform": {
         "kind": "path",
         "metavar": "TABLE",
@@ -56,8 +59,8 @@ EXCEPTIONS: dict[str, Change] = {
     "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
     "checkpoint": {"kind": "path"},
     "data": {
-        "help": "Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .zarr, "
-        ".h5, .h5ad."
+        "help": "Table, samples × variables: .csv .tsv .txt .gct .mtx (also .gz, .bz2, .xz), .xlsx, .parquet, .npy, "
+        ".npz, .zarr, .h5, .h5ad; - for standard input."
     },
 }
 

@@ -11,22 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from gpower.datasets.cells import DECIMAL_COMMA, THOUSANDS, is_header, is_missing, is_number, is_word
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.table import Table, TableFile
 from gpower.datasets.text import Row, open_text
 from gpower.names import listed, quoted, unique_names
 from gpower.operators.streamed import free_memory
 
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
 _LIKE_A_NUMBER = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
-_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _LOOKAHEAD, _MOST_CELLS = 200, 1_000_000  # rows that decide where the names are, and cells that are enough
 
 
@@ -73,7 +71,7 @@ def _commented_names(comment: str, first: str, delimiter: str) -> str:
     """The header that a comment right above the numbers is, as NumPy and many genomics programs write it; or blank."""
     names = comment.strip().lstrip("#").strip(" ")
     above, below = ([cell.strip() for _, cells in _cut([line], delimiter) for cell in cells] for line in (names, first))
-    return names if len(above) == len(below) > 1 and _is_header(above) and not _is_header(below) else "\n"
+    return names if len(above) == len(below) > 1 and is_header(above) and not is_header(below) else "\n"
 
 
 def _cut(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
@@ -93,9 +91,9 @@ def _with_points(file: TableFile, rows: Iterator[Row], delimiter: str) -> Iterat
     comma = point = ""
     for line, cells in chain(first, rows):
         for j, cell in enumerate(cells):
-            if _DECIMAL_COMMA.fullmatch(cell.strip()):
+            if DECIMAL_COMMA.fullmatch(cell.strip()):
                 comma, cells[j] = cell.strip(), cell.replace(",", ".")
-            elif "." in cell and _is_number(cell):
+            elif "." in cell and is_number(cell):
                 point = cell.strip()
         if comma and point:
             both = f"{quoted(comma)} has a decimal comma and {quoted(point)} a point"
@@ -108,7 +106,7 @@ def _decimal(rows: Sequence[Row], delimiter: str) -> str:
     if delimiter == ";":
         return ","
     cells = [cell.strip() for _, row in rows for cell in row if "," in cell]
-    return "," if any(_DECIMAL_COMMA.fullmatch(cell) and not _THOUSANDS.fullmatch(cell) for cell in cells) else "."
+    return "," if any(DECIMAL_COMMA.fullmatch(cell) and not THOUSANDS.fullmatch(cell) for cell in cells) else "."
 
 
 def _looked_ahead(rows: Iterator[Row]) -> list[Row]:
@@ -127,7 +125,7 @@ def _delimiter(path: Path, line: str) -> str:
     bare = _QUOTED.sub("", line)
     promised = "," if ".csv" in map(str.lower, path.suffixes) else "\t"
     cells = [cell.strip() for cell in bare.split(";")]
-    if len(cells) > 1 and "\t" not in bare and all("," not in cell or _DECIMAL_COMMA.fullmatch(cell) for cell in cells):
+    if len(cells) > 1 and "\t" not in bare and all("," not in cell or DECIMAL_COMMA.fullmatch(cell) for cell in cells):
         return ";"  # whatever commas there are stand inside numbers
     if promised in bare:
         return promised
@@ -152,7 +150,7 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     if not first:
         raise TableError(file.path, "the file holds only blank lines and comments")
     top = [cell.strip() for cell in first[0][1]]
-    has_header = _is_header(top) if file.header is None else file.header
+    has_header = is_header(top) if file.header is None else file.header
     headings, first = (top, first[1:]) if has_header else ([], first)
     if not first:
         raise TableError(file.path, "the file has a header and no samples below it")
@@ -175,41 +173,6 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     X = np.frombuffer(values).reshape(-1, len(layout.kept))
     columns = tuple(layout.headings[j] or f"column {j + 1}" for j in layout.kept) if has_header else None
     return Table(X, columns, tuple(names) or None)
-
-
-def _is_header(cells: Sequence[str]) -> bool:
-    """Whether a first line holds names: words, or consecutive integers below a corner that is no number."""
-    if _is_word(cells[0]) or _is_missing(cells[0]):
-        if _are_consecutive(cells[1:]):
-            return True
-        # A word in front of numbers names a sample; what follows it decides.
-        cells = cells[1:] or cells
-    # Among a majority of numbers a word is an error to report, not a header.
-    return 2 * sum(map(_is_word, cells)) > sum(not _is_missing(cell) for cell in cells)
-
-
-def _are_consecutive(cells: Sequence[str]) -> bool:
-    """Whether the cells are integers that count upwards, as numbered columns or years do."""
-    numbered = len(cells) > 1 and all(map(str.isdecimal, cells))
-    return numbered and all(int(after) == int(before) + 1 for before, after in pairwise(cells))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_0 as ten; in a table it is a name
-
-
-def _is_missing(cell: str) -> bool:
-    return cell.strip().lower() in _MISSING
-
-
-def _is_word(cell: str) -> bool:
-    # A number with a decimal comma or thousands separators is a mistake to report, no heading and no sample's name.
-    odd = _DECIMAL_COMMA.fullmatch(cell.strip()) or _THOUSANDS.fullmatch(cell.strip())
-    return not (_is_number(cell) or _is_missing(cell) or odd)
 
 
 @dataclass(frozen=True)
@@ -245,11 +208,11 @@ class _Layout:
         return [self._number(line, j, cell.strip()) for j, cell in zip(self.kept, cells, strict=True)]
 
     def _number(self, line: int, j: int, cell: str) -> float:
-        if not (_is_missing(cell) or _is_number(cell)):
+        if not (is_missing(cell) or is_number(cell)):
             reason = f"{self._place(line, j)} holds {quoted(cell)} where a number belongs{self._advice(j, cell)}"
             drop = [self.option(column) for column in self.text]
             raise TableError(self.file.path, reason, index_col=self.option(j), drop=drop)
-        number = math.nan if _is_missing(cell) else float(cell)
+        number = math.nan if is_missing(cell) else float(cell)
         if self.file.complete and not math.isfinite(number):
             what = f"holds {quoted(cell)}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
@@ -263,7 +226,7 @@ class _Layout:
 
     def _advice(self, j: int, cell: str) -> str:
         """What to do about a cell of text."""
-        if _DECIMAL_COMMA.fullmatch(cell):
+        if DECIMAL_COMMA.fullmatch(cell):
             return "; write decimals with a point, and thousands without a separator"
         advice = {
             "write plain numbers, such as 1234.5": bool(_LIKE_A_NUMBER.fullmatch(cell)),
@@ -279,7 +242,7 @@ def _layout(file: TableFile, headings: list[str], rows: Sequence[Row]) -> _Layou
     width = len(headings or rows[0][1])
     dropped = {j for column in file.drop for j in _positions(file.path, column, headings, width)}
     columns = [j for j in range(width) if j not in dropped]
-    text = [j for j in columns if all(j < len(cells) and _is_word(cells[j]) for _, cells in rows)]
+    text = [j for j in columns if all(j < len(cells) and is_word(cells[j]) for _, cells in rows)]
     names_at: int | None = None
     if file.index_col is not None:
         names_at = _position(file.path, "index_col", file.index_col, headings, width)

@@ -19,7 +19,7 @@ Row = tuple[int, list[str]]  # (line number, cells)
 # What a file that only claims to be text begins with, and what to do about it.
 _WORKBOOK = "save its sheet as CSV from the spreadsheet program"
 _NOT_TEXT = {
-    b"PK\x03\x04": f"this is a zip archive, as .xlsx workbooks are, and not text; {_WORKBOOK}, or unpack it",
+    b"PK\x03\x04": "this is a zip archive and not text; end its name in .xlsx if it is a workbook, or unpack it",
     b"\xd0\xcf\x11\xe0": f"this is an old Excel workbook (.xls) and not text; {_WORKBOOK}",
     b"PAR1\x15": "this is a Parquet file and not text; end its name in .parquet",
     b"\x1f\x8b": "this is gzipped; end its name in .gz, or unpack it with gunzip",
