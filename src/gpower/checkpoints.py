@@ -97,7 +97,8 @@ class Checkpoint:
         try:
             header, arrays = read_model(self.path)
         except (OSError, ModelFileError) as error:
-            raise ModelFileError(f"{error} A checkpoint never replaces another file; give another path.") from None
+            told = f"{str(self.path)!r} is truncated or not a gpower model"
+            raise ModelFileError(f"{told}, and a checkpoint replaces nothing else; give another path.") from error
         if header["class"] != "Checkpoint":
             raise ModelFileError(f"{str(self.path)!r} is not a checkpoint; give another path.")
         return header, arrays

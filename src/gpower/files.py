@@ -29,7 +29,7 @@ def first_line(error: BaseException) -> str:
     ('no numbers', "KeyError: 'shape'")
     """
     text = next(iter(str(error).strip().splitlines()), "").rstrip(".")
-    plain = isinstance(error, ValueError | OSError | EOFError | MemoryError)
+    plain = isinstance(error, ValueError | OSError | EOFError | MemoryError | OverflowError)
     return text if plain and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 

@@ -34,9 +34,10 @@ class Loaded:
     @property
     def title(self) -> str:
         """The line above an answer: the file and its size."""
+        name = {"-": "standard input"}.get(str(self.path), self.path.name or str(self.path))
         n_samples, n_features = self.table.X.shape
         size = f"{n_features} variables" if self.covariance else f"{n_samples} samples × {n_features} variables"
-        return f"{'standard input' if str(self.path) == '-' else self.path.name}: {size}"
+        return f"{name}: {size}"
 
     @property
     def bytes_on_disk(self) -> float:

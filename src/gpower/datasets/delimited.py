@@ -19,7 +19,7 @@ import numpy as np
 from gpower.datasets.cells import DECIMAL_COMMA, THOUSANDS, is_header, is_missing, is_number, is_word
 from gpower.datasets.errors import MissingCell, TableError
 from gpower.datasets.table import Table, TableFile
-from gpower.datasets.text import Row, open_text
+from gpower.datasets.text import MOST_BLANK, Row, open_text
 from gpower.names import listed, quoted, unique_names
 from gpower.operators.streamed import free_memory
 
@@ -59,6 +59,8 @@ def _split(file: TableFile, lines: Iterator[str]) -> Iterator[Row]:
             first = line
             break
         above = line if number > file.skip else ""
+        if number > MOST_BLANK:
+            raise TableError(file.path, f"the first {MOST_BLANK:,} lines are comments: this is no table in text")
     delimiter = file.sep or _delimiter(file.path, first)
     names = _commented_names(above, first, delimiter) if above and file.header is not False else "\n"
     top = [names, first] if number > 1 else [first]

@@ -30,7 +30,7 @@ _NOT_TEXT = {
 COMPRESSED: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # A few kilobytes can unpack to one line, or to blank lines, without end.
 _LONGEST_LINE = 1 << 27  # characters
-_MOST_BLANK = 1_000_000  # lines
+MOST_BLANK = 1_000_000  # lines
 
 
 @contextmanager
@@ -87,8 +87,8 @@ def _lines(path: Path, text: TextIOWrapper) -> Iterator[str]:
             raise TableError(
                 path, f"line {number} has more than {_LONGEST_LINE:,} characters: this is no table in text"
             )
-        if blank > _MOST_BLANK:
-            raise TableError(path, f"more than {_MOST_BLANK:,} lines are blank: this is no table in text")
+        if blank > MOST_BLANK:
+            raise TableError(path, f"more than {MOST_BLANK:,} lines are blank: this is no table in text")
         yield line
 
 
