@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -64,12 +65,9 @@ class TestMatrixMarket:
         np.testing.assert_array_equal(read_table(path).X.shape, matrix.shape)
         for end in range(1, len(whole) - 1):
             path.write_bytes(whole[:end])
-            try:
+            last_digits = whole[end:].strip().translate(None, b"Ee-.").isdigit() and b"\n" not in whole[end:].strip()
+            with suppress(TableError) if last_digits else pytest.raises(TableError, match=r"x\.mtx"):
                 read_table(path)
-            except TableError as error:
-                assert "x.mtx" in str(error)
-            else:  # digits of the last number alone are lost
-                assert whole[end:].strip().replace(b"E", b"").replace(b"-", b"").replace(b".", b"").isdigit()
 
     @pytest.mark.parametrize(
         ("body", "message"),
@@ -162,7 +160,7 @@ class TestNumPy:
     def test_an_archive_that_unpacks_beyond_memory(self, tmp_path, monkeypatch):
         np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 100)))
         monkeypatch.setattr("gpower.operators.numpy_files.free_memory", lambda: 10**5)
-        with pytest.raises(TableError, match="it unpacks to 0.0008 GB, more than the memory that is free"):
+        with pytest.raises(TableError, match=r"it unpacks to 0\.0008 GB, more than the memory that is free"):
             read_table(tmp_path / "x.npz")
 
     def test_an_encrypted_archive(self, tmp_path):
@@ -210,7 +208,7 @@ class TestText:
     def test_more_numbers_than_memory(self, tmp_path, monkeypatch):
         monkeypatch.setattr("gpower.datasets.delimited.free_memory", lambda: 1000)
         (tmp_path / "x.csv").write_text("1,2\n" * 500)
-        with pytest.raises(TableError, match="does not fit the memory that is free; save it as .npy"):
+        with pytest.raises(TableError, match=r"does not fit the memory that is free; save it as \.npy"):
             read_table(tmp_path / "x.csv")
 
     def test_long_and_odd_cells_are_shortened_and_printable(self, tmp_path):
