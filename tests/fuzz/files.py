@@ -22,6 +22,7 @@ import traceback
 import warnings
 import zipfile
 from collections import Counter, defaultdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,24 @@ def series_matrix(folder):
     path = folder / "GSE0_series_matrix.txt"
     path.write_text("\n".join([*lines, "!series_matrix_table_end", ""]))
     return path
+
+
+def gct(folder):
+    lines = ["#1.2", "12\t6", "\t".join(["Name", "Description", *GENES])]
+    lines += ["\t".join([f"{i}_at", "made up", *(f"{value:.4f}" for value in row)]) for i, row in enumerate(X)]
+    path = folder / "x.gct"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def workbook(folder):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in [GENES, *X.tolist()]:
+        book.active.append(row)
+    book.save(folder / "x.xlsx")
+    return folder / "x.xlsx"
 
 
 def gmt(folder):
@@ -179,11 +198,6 @@ def use_checkpoint(path):
     GPower(**OPTIONS, checkpoint=path).fit(X)
 
 
-def use_series(path):
-    read_table(path)
-    read_probe_genes(path)
-
-
 KINDS = {
     "csv": (lambda folder: text(folder, ".csv"), read_table),
     "tsv": (lambda folder: text(folder, ".tsv", "\t"), read_table),
@@ -191,6 +205,7 @@ KINDS = {
     "csv.bz2": (lambda folder: text(folder, ".csv.bz2", pack=bz2.compress), read_table),
     "csv.xz": (lambda folder: text(folder, ".csv.xz", pack=lzma.compress), read_table),
     "series matrix": (series_matrix, read_table),
+    "gct": (gct, read_table),
     "gene sets": (gmt, read_gmt),
     "platform": (platform, read_probe_genes),
     "npy": (lambda folder: npy(folder, X), read_table),
@@ -214,7 +229,7 @@ KINDS = {
     "cross-validated model": (chosen, lambda path: use_model(path, GPowerCV)),
     "path": (walked, use_path),
     "checkpoint": (checkpoint, use_checkpoint),
-}
+} | ({"xlsx": (workbook, read_table)} if find_spec("openpyxl") else {})
 
 
 # ---- damage
@@ -277,11 +292,11 @@ def damaged(rng, content):
     return content
 
 
-def damage_archive(rng, path):
+def damage_archive(rng, path, ways=range(6)):
     """Damage behind the checksums: a member changed, lost, doubled, renamed or with another's content."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    names, how = list(members), rng.integers(6)
+    names, how = list(members), rng.choice(ways)
     one, two = names[rng.integers(len(names))], names[rng.integers(len(names))]
     if how == 0:
         del members[one]
@@ -311,6 +326,9 @@ def damage(rng, path):
     """Damage a file, or a file of a folder."""
     if path.suffix == ".npz" and rng.integers(3):
         damage_archive(rng, path)
+        return
+    if path.suffix == ".xlsx" and rng.integers(2):
+        damage_archive(rng, path, ways=(0, 1, 4, 5))
         return
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file())

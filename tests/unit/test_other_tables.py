@@ -236,3 +236,54 @@ class TestHints:
         lines = [",".join([f"GSM{i}", *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
         head = ",".join(["id", *(f"{j}_at" for j in range(6))])
         assert self.told(read_table(write("t.csv", "\n".join([head, *lines])))) == []
+
+
+class TestLarge:
+    """What Arrow reads of a large table is what is read of it otherwise."""
+
+    @pytest.fixture(autouse=True)
+    def _all_are_large(self, monkeypatch):
+        pytest.importorskip("pyarrow")
+        monkeypatch.setattr("gpower.datasets.quick.LARGE", 1)
+
+    def both(self, path, monkeypatch, **options):
+        """The table read by Arrow, and by the reader that is used where there is no Arrow."""
+        monkeypatch.setattr("gpower.datasets.delimited._numbers", None)  # nothing is left to it
+        quick = read_table(path, **options)
+        monkeypatch.undo()
+        slow = read_table(path, **options)
+        np.testing.assert_array_equal(quick.X, slow.X)
+        assert (quick.feature_names, quick.sample_names) == (slow.feature_names, slow.sample_names)
+        return quick
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.bz2"])
+    def test_numbers_to_the_last_digit(self, write, monkeypatch, name):
+        X = np.random.default_rng(0).standard_normal((300, 7)) * 10.0 ** np.arange(-150, 200, 50)
+        lines = [["", *"abcdefg"], *([f" s{i} ", *map(repr, row)] for i, row in enumerate(X.tolist()))]
+        text = "# made up\n\n" + "\n\n".join(("\t" if "tsv" in name else ",").join(line) for line in lines)
+        table = self.both(write(name, bz2.compress(text.encode()) if "bz2" in name else text), monkeypatch)
+        np.testing.assert_array_equal(table.X, X)
+
+    @pytest.mark.parametrize("word", ["", "NA", "na", "NaN", "nan", "N/A", "NULL", "None", ".", "#N/A"])
+    def test_missing_cells(self, write, monkeypatch, word):
+        table = self.both(write("t.csv", CSV.replace("2.5", word)), monkeypatch)
+        np.testing.assert_array_equal(np.isnan(table.X), [[False, True, False], [False] * 3])
+
+    def test_columns_of_text_and_decimal_commas(self, write, monkeypatch):
+        text = "a;note;b\n1,5;x;2\n3,5;y;4\n"
+        table = self.both(write("t.csv", text), monkeypatch, drop=["note"])
+        np.testing.assert_array_equal(table.X, [[1.5, 2], [3.5, 4]])
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("a,b\n1,2\n3,x\n", r"line 3, column 2 \('b'\) holds 'x'"),
+            ("a,b\n1,2\n3\n", "line 3 has 1 cells where 2"),
+            ("a,b\n1,2\n3,\n", r"line 3, column 2 \('b'\) is empty"),
+            ("a,b\n1,2\n3,inf\n", r"line 3, column 2 \('b'\) holds 'inf'"),
+            ("a,b\n1,2\n3,1_0\n", "holds '1_0'"),
+        ],
+    )
+    def test_errors_are_the_same(self, write, text, message):
+        with pytest.raises(TableError, match=message):
+            read_table(write("t.csv", text), complete=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", ".", "#n/a"})
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", ".", "#n/a"})
 THOUSANDS = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 
@@ -37,7 +37,7 @@ def is_number(cell: str) -> bool:
 
 def is_missing(cell: str) -> bool:
     """Whether it is empty, or says that there is no number."""
-    return cell.strip().lower() in _MISSING
+    return cell.strip().lower() in MISSING
 
 
 def is_word(cell: str) -> bool:

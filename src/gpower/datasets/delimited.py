@@ -3,24 +3,28 @@
 Read line by line, so that everything wrong with a file is reported with its line and its column.
 """
 
+from __future__ import annotations
+
 import csv
 import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from gpower._arrays import Array
 from gpower.datasets.cells import DECIMAL_COMMA, THOUSANDS, is_header, is_missing, is_number, is_word
 from gpower.datasets.errors import MissingCell, TableError
+from gpower.datasets.left_out import kept_rows, position, positions
+from gpower.datasets.quick import read_quickly
 from gpower.datasets.table import Table, TableFile
 from gpower.datasets.text import MOST_BLANK, Row, open_text
-from gpower.names import listed, quoted, unique_names
+from gpower.names import quoted
 from gpower.operators.streamed import free_memory
 
 _QUOTED = re.compile(r'"[^"]*"')
@@ -47,11 +51,11 @@ def read_delimited(file: TableFile) -> Table:
            [3., 4.]]), feature_names=None, sample_names=None)
     """
     with open_text(file.path) as lines:
-        return read_rows(file, _split(file, lines))
+        return read_rows(*_split(file, lines))
 
 
-def _split(file: TableFile, lines: Iterator[str]) -> Iterator[Row]:
-    """The rows of the table that are not blank, each with its line number."""
+def _split(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, Iterator[Row]]:
+    """The rows of the table that are not blank, each with its line number; the file with the separator they have."""
     above = first = ""  # the last of the blank lines and comments on top, and the first line below them
     number = 0
     for number, line in enumerate(lines, 1):
@@ -65,8 +69,9 @@ def _split(file: TableFile, lines: Iterator[str]) -> Iterator[Row]:
     names = _commented_names(above, first, delimiter) if above and file.header is not False else "\n"
     top = [names, first] if number > 1 else [first]
     cut = ((line + number - len(top), cells) for line, cells in _cut(chain(top, lines), delimiter))
-    rows = (row for row in cut if any(map(str.strip, row[1])))
-    return _with_points(file, rows, delimiter) if delimiter != "," or file.decimal else rows
+    filled = (row for row in cut if any(map(str.strip, row[1])))
+    rows = _with_points(file, filled, delimiter) if delimiter != "," or file.decimal else filled
+    return replace(file, sep=delimiter), rows
 
 
 def _commented_names(comment: str, first: str, delimiter: str) -> str:
@@ -157,13 +162,17 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     if not first:
         raise TableError(file.path, "the file has a header and no samples below it")
     layout = _layout(file, headings, first)
-    values, names, room = (
-        array("d"),
-        list[str](),
-        free_memory() / 2,
-    )  # growing, and then handed over, takes twice as much
-    kept = _kept_rows(file, layout.names_at, chain(first, rows)) if file.drop_rows else chain(first, rows)
-    for line, cells in kept:
+    longest = max(sum(map(len, cells)) + len(cells) for _, cells in first)
+    X, names = read_quickly(layout, first[0][0], longest) or _numbers(layout, chain(first, rows))
+    columns = tuple(layout.headings[j] or f"column {j + 1}" for j in layout.kept) if has_header else None
+    return Table(X, columns, names or None)
+
+
+def _numbers(layout: Layout, rows: Iterator[Row]) -> tuple[Array, tuple[str, ...]]:
+    """The numbers of all rows, and the names of the rows; what is wrong with a cell is said of it."""
+    file, values, names = layout.file, array("d"), list[str]()
+    room = free_memory() / 2  # growing, and then handed over, takes twice as much
+    for line, cells in kept_rows(file, layout.names_at, rows) if file.drop_rows else rows:
         if 8 * len(values) > room:
             advice = "save it as .npy, .zarr or .parquet, which are read in blocks"
             raise TableError(file.path, f"line {line}: the table does not fit the memory that is free; {advice}")
@@ -172,13 +181,11 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
         if layout.names_at is not None:
             names.append(cells[layout.names_at].strip())
         values.extend(layout.numbers(line, cells))
-    X = np.frombuffer(values).reshape(-1, len(layout.kept))
-    columns = tuple(layout.headings[j] or f"column {j + 1}" for j in layout.kept) if has_header else None
-    return Table(X, columns, tuple(names) or None)
+    return np.frombuffer(values).reshape(-1, len(layout.kept)), tuple(names)
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """What the columns of a file hold.
 
     `headings` of all of them (none without a header), `names_at` the rows' names, `kept` the numbers, `text` those of
@@ -238,22 +245,22 @@ class _Layout:
         return "".join(f"; {part}" for part, helps in advice.items() if helps)
 
 
-def _layout(file: TableFile, headings: list[str], rows: Sequence[Row]) -> _Layout:
+def _layout(file: TableFile, headings: list[str], rows: Sequence[Row]) -> Layout:
     if headings and file.index_col is None and _lacks_corner(headings, rows):
         headings = ["", *headings]
     width = len(headings or rows[0][1])
-    dropped = {j for column in file.drop for j in _positions(file.path, column, headings, width)}
+    dropped = {j for column in file.drop for j in positions(file.path, column, headings, width)}
     columns = [j for j in range(width) if j not in dropped]
     text = [j for j in columns if all(j < len(cells) and is_word(cells[j]) for _, cells in rows)]
     names_at: int | None = None
     if file.index_col is not None:
-        names_at = _position(file.path, "index_col", file.index_col, headings, width)
+        names_at = position(file.path, "index_col", file.index_col, headings, width)
     elif len(columns) > 1 and (columns[0] in text or (columns[0] == 0 and headings[:1] in ([""], ["Unnamed: 0"]))):
         names_at = columns[0]  # the first of several, since it can be nothing else
     kept = tuple(j for j in columns if j != names_at)
     if not kept:
         raise TableError(file.path, "the table has no variables: every column is left out or holds names")
-    return _Layout(file, headings, width, names_at, kept, tuple(j for j in text if j != names_at))
+    return Layout(file, headings, width, names_at, kept, tuple(j for j in text if j != names_at))
 
 
 def _lacks_corner(headings: Sequence[str], rows: Sequence[Row]) -> bool:
@@ -263,41 +270,3 @@ def _lacks_corner(headings: Sequence[str], rows: Sequence[Row]) -> bool:
     """
     longer = all(len(cells) == len(headings) + 1 for _, cells in rows)
     return longer and any(cells[-1].strip() for _, cells in rows)
-
-
-def _positions(path: Path, column: int | str, headings: list[str], width: int) -> list[int]:
-    """The columns to leave out that a pattern, a heading or a position names."""
-    names = unique_names(headings)
-    matching = [j for j, name in enumerate(names) if _is_pattern(column) and fnmatchcase(name, str(column))]
-    return matching if matching and column not in names else [_position(path, "drop", column, headings, width)]
-
-
-def _is_pattern(name: int | str) -> bool:
-    return any(mark in str(name) for mark in "*?[")
-
-
-def _kept_rows(file: TableFile, names_at: int | None, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows but those to leave out, which a pattern, a name or a position below the header names."""
-    found = set[int | str]()
-    for i, (line, cells) in enumerate(rows):
-        name = cells[names_at].strip() if names_at is not None and names_at < len(cells) else ""
-        by = [row for row in file.drop_rows if row == i or str(row) == name or (name and fnmatchcase(name, str(row)))]
-        found.update(by)
-        if not by:
-            yield line, cells
-    absent = [row for row in file.drop_rows if row not in found]
-    if absent:
-        raise TableError(file.path, "{drop_rows} is none of the rows' names or positions", drop_rows=absent)
-
-
-def _position(path: Path, option: str, column: int | str, headings: list[str], width: int) -> int:
-    """Where the column is that an option names by its heading or its position."""
-    if isinstance(column, int) and 0 <= column < width:
-        return column
-    names = unique_names(headings)  # as they are shown
-    if str(column) in names:  # headings may be numbers, such as years
-        return names.index(str(column))
-    if isinstance(column, int):
-        raise TableError(path, f"{{{option}}} is not one of the columns 0 to {width - 1}", **{option: column})
-    found = f"the columns {listed(headings)}" if headings else "no header"
-    raise TableError(path, f"{{{option}}} is not a heading; the file has {found}", **{option: column})
