@@ -1,11 +1,13 @@
 """Where the command writes: checked before the work, whole or not at all, never over what it reads."""
 
 import csv
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,19 @@ from gpower.datasets import load_planted_expression
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from rich.console import Console
+
+from gpower.cli.console import progress
+
 EXPRESSION = load_planted_expression()
+
+
+@contextmanager
+def progress_at_once(patch):
+    patch.setattr("gpower.cli.console._PATIENCE", 0.0)
+    yield
+
+
 RESULTS = ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"]
 
 
@@ -135,6 +149,13 @@ class TestNames:
         result = gpower("fit", tmp_path / "x.csv")
         assert "\x1b" not in result.stderr
         assert len(result.stderr) < 1000
+
+    def test_the_name_of_a_file_is_no_markup(self):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=True, width=100)
+        with pytest.MonkeyPatch.context() as patch, progress_at_once(patch), progress(console, "reading [/b]\x07.csv"):
+            time.sleep(0.3)
+        assert "reading [/b]\\x07.csv" in screen.getvalue()
 
     def test_no_columns_lose_no_output(self, gpower, hostile, monkeypatch):
         monkeypatch.setenv("COLUMNS", "0")

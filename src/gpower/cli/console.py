@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich import progress as bars
 from rich.console import Console
+from rich.markup import escape
 
 from gpower.files import check_writable, written
 from gpower.names import printable
@@ -208,7 +209,7 @@ def progress(err: Console, what: str, size: float = 0.0) -> Iterator[Callable[["
     Yields a callback for the estimator that counts its steps and passes, and the bytes read of a matrix of a `size`;
     None where there is no terminal.
     """
-    steps = count(1)
+    steps, what = count(1), escape(printable(what))  # a file may be called anything
     with _shown(err, what, bars.SpinnerColumn(), _WHAT, bars.TimeElapsedColumn()) as update:
         yield (
             None

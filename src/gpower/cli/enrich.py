@@ -90,7 +90,7 @@ def enrich(
 
 def _make_ready(output: Path | None, answer: Answer) -> None:
     """Refuse a table that cannot be written, before the work."""
-    if output is None:
+    if output is None or (output.exists() and not (output.is_file() or output.is_dir())):  # such as /dev/stdout
         return
     if output.is_dir():
         raise ValueError(f"{output}: this is a folder; the table is one file.")
