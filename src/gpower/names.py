@@ -72,7 +72,7 @@ def told_apart(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     --------
     >>> from gpower.names import told_apart
     >>> names, (note,) = told_apart(["BRCA1", "BRCA1"])
-    >>> names, note[:33]
+    >>> names, note[:34]
     (('BRCA1', 'BRCA1.1'), 'several variables are called BRCA1')
     """
     repeated = [name for name, times in Counter(names).items() if times > 1]
