@@ -1,5 +1,6 @@
 # make demo   the main job on bundled data, with a picture
 # make test   lint, types, import floors and the whole test suite (test-matrix: on every supported Python found)
+# make fuzz   damaged files and random problems by the thousand, some minutes (FUZZ=long: hours)
 # make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
 # make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
 # All set up a virtual environment inside the checkout the first time.
@@ -10,7 +11,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-matrix lint types floors unit bench bench-full paper paper-full format clean
+.PHONY: demo test test-matrix lint types floors unit fuzz bench bench-full paper paper-full format clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
@@ -48,6 +49,11 @@ floors: $(STAMP)
 
 unit: $(STAMP)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 -q
+
+fuzz: $(STAMP)
+	@failed=0; for program in tests/fuzz/*.py; do \
+	  echo "== $$program"; OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FUZZ="$(FUZZ)" $(BIN)/python $$program || failed=1; \
+	done; exit $$failed
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

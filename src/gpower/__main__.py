@@ -1,11 +1,15 @@
 """``gpower`` and ``python -m gpower``."""
 
 import io
+import os
+import signal
 import sys
 
 from gpower.extras import extra
 
 __all__ = ["main"]
+
+INTERRUPTED = 130  # the exit code
 
 
 def main() -> None:
@@ -21,13 +25,29 @@ def main() -> None:
             extra(package, "cli", "the command line needs", "typer and rich")
     except ImportError as error:
         sys.exit(f"error: {error}".rstrip("."))
-    from gpower.cli import app
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name that the terminal's encoding lacks is no reason to lose the answer.
             stream.reconfigure(errors="replace")
-    app(prog_name="gpower")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is asked to end keeps what there is, as for Ctrl-C
+    try:
+        from gpower.cli import app
+
+        app(prog_name="gpower")
+    except KeyboardInterrupt:  # before the command itself has begun
+        sys.stderr.write("Interrupted.\n")
+        _leave()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            _leave()
+        raise
+
+
+def _leave() -> None:
+    """End at once: a thread may still be waiting for a slow disk."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

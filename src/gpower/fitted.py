@@ -15,16 +15,26 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from gpower._arrays import Array, is_device, to_host
 from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
-from gpower.frames import Frame, frame, unique_names
+from gpower.files import reading
+from gpower.frames import Frame, frame
 from gpower.imputation import fill_from
 from gpower.inputs import plain
 from gpower.metrics import Scores, captured_variance, project, share_inside
+from gpower.names import listed, unique_names
 from gpower.parameters import parameters_of
-from gpower.persistence import flattened, jsonable, read_object, write_model
+from gpower.persistence import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
 from gpower.preparation import Prepared, read
 
 #: Parameters of an estimator, or its fitted attributes, by name.
 Named: TypeAlias = dict[str, Any]
+#: What a file of a model must hold: components × variables.
+_SHAPES = {"components_": "mn", "mean_": "n", "scale_": "n", "n_features_in_": ""}
+_SHAPES |= dict.fromkeys(("cardinality_", "explained_variance_", "explained_variance_ratio_"), "m")
+
+
+def _is_fitted(name: str) -> bool:
+    """Whether an attribute is one that a fit makes, by scikit-learn's custom."""
+    return name.endswith("_") and not name.startswith("_")
 
 
 class PerAscent(np.ndarray):
@@ -260,13 +270,20 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The fitted estimator
         """
         header, fitted = read_object(path, cls.__name__)
-        model = cls(**header["params"])
-        model._restore(fitted)
+        require(path, header, {"params": dict})
+        names = {"feature_names_in_": "n"} if "feature_names_in_" in fitted else {}
+        require_shapes(path, fitted, _SHAPES | names)
+        with reading(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no {cls.__name__} ({what}).")):
+            odd = [name for name in fitted if not _is_fitted(name) or hasattr(cls, name)]
+            if odd or fitted["n_features_in_"] != len(fitted["mean_"]):
+                raise ValueError(f"no place for {listed(odd)}" if odd else f"n_features_in_={fitted['n_features_in_']}")
+            model = cls(**header["params"])
+            model._restore(fitted)
         return model
 
     def _fitted(self) -> Named:
         """The fitted attributes by name."""
-        return {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        return {name: value for name, value in vars(self).items() if _is_fitted(name)}
 
     def _restore(self, fitted: Named) -> None:
         """Take on the attributes of a fitted model."""

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from gpower._arrays import Array, is_device
 from gpower.devices import as_native
-from gpower.frames import unique_names
+from gpower.names import unique_names
 from gpower.operators import container_of, recognised
 from gpower.operators.blocks import as_block
 

@@ -8,40 +8,30 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
 from gpower.devices import on_host
+from gpower.files import FileError, first_line, replaced
+from gpower.operators.numpy_files import read_npz
 
 FORMAT, VERSION = "gpower-model", 1
 
 Header: TypeAlias = dict[str, Any]  # what JSON holds
 
 
-class ModelFileError(ValueError):
+class ModelFileError(FileError):
     """A file that does not hold a model this version can read."""
 
 
 def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, np.ndarray]) -> None:
     """Write a model atomically: the file is there whole, or the old one is untouched."""
-    target = Path(path)
     text = json.dumps({"format": FORMAT, "version": VERSION, **header})
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as handle:
-        try:
-            np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
-            handle.flush()
-            os.chmod(handle.name, 0o644)
-            os.replace(handle.name, target)
-        except BaseException:
-            Path(handle.name).unlink(missing_ok=True)
-            raise
+    with replaced(Path(path)) as place, place.open("wb") as handle:
+        np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
 
 
 def jsonable(value: object) -> Any:
@@ -59,15 +49,14 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
     try:
-        with source.open("rb") as handle, NpzFile(handle) as archive:
-            arrays = dict(archive)
+        arrays = read_npz(source)
         header = json.loads(arrays.pop("header").tobytes())
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, KeyError, zlib.error):
-        raise ModelFileError(
-            f"{str(source)!r} is truncated or not a gpower model; write one with model.save(path)."
-        ) from None
+    except Exception as error:  # whatever damage makes of an archive
+        told = f"{str(source)!r} is truncated or not a gpower model ({first_line(error)})"
+        raise ModelFileError(f"{told}; write one with model.save(path).") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ModelFileError(f"{str(source)!r} is a NumPy archive but not a gpower model.")
+    require(source, header, {"version": int, "class": str})
     if header["version"] > VERSION:
         raise ModelFileError(
             f"{str(source)!r} was written by a newer gpower: its format is {header['version']}, "
@@ -76,15 +65,50 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
     return header, arrays
 
 
+def require(path: str | os.PathLike[str], header: Header, kinds: Mapping[str, type]) -> None:
+    """Refuse a header without a field, or with one of another kind."""
+    for name, kind in kinds.items():
+        if type(header.get(name)) is not kind:
+            raise ModelFileError(f"{str(path)!r} is damaged: its header lacks {name!r} as a {kind.__name__}.")
+
+
+def require_shapes(path: str | os.PathLike[str], arrays: Mapping[str, Any], shapes: Mapping[str, str]) -> None:
+    """Refuse arrays that are missing, do not hold numbers, or do not fit each other.
+
+    A letter stands for a length, the same wherever it occurs: ``{"components_": "mn", "mean_": "n"}``. An array is of
+    names where it is called so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> require_shapes("m.npz", {"a_": np.ones((2, 3)), "b_": np.ones(2)}, {"a_": "mn", "b_": "n"})
+    Traceback (most recent call last):
+    ...
+    gpower.persistence.ModelFileError: 'm.npz' is damaged: b_ has the shape (2,).
+    """
+    lengths: dict[str, int] = {}
+    for name, letters in shapes.items():
+        if name not in arrays:
+            raise ModelFileError(f"{str(path)!r} is damaged: it has no {name}.")
+        array = np.asarray(arrays[name])
+        if array.dtype.kind not in ("OU" if "names" in name else "fiub"):
+            raise ModelFileError(f"{str(path)!r} is damaged: {name} holds {array.dtype}.")
+        found = zip(letters, array.shape, strict=False)
+        if array.ndim != len(letters) or any(lengths.setdefault(letter, size) != size for letter, size in found):
+            raise ModelFileError(f"{str(path)!r} is damaged: {name} has the shape {array.shape}.")
+
+
 def read_object(path: str | os.PathLike[str], kind: str) -> tuple[Header, dict[str, Any]]:
     """Header and values of what an object of the class `kind` wrote: the inverse of `flattened`, with plain numbers."""
     header, arrays = read_model(path)
     if header["class"] != kind:
-        raise ValueError(f"{str(path)!r} holds a {header['class']}, not a {kind}; load it with that class.")
+        raise ModelFileError(f"{str(path)!r} holds a {header['class']}, not a {kind}; load it with that class.")
     values: dict[str, Any] = {}
     for name, array in arrays.items():
         table, _, column = name.rpartition(":")
         place = values.setdefault(table, {}) if table else values
+        if not isinstance(place, dict) or column in place:
+            raise ModelFileError(f"{str(path)!r} is damaged: it holds {name} twice.")
         place[column] = array.item() if array.ndim == 0 else array.astype(object) if array.dtype.kind == "U" else array
     return header, values
 

@@ -16,6 +16,8 @@ from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from gpower.names import printable
+
 if TYPE_CHECKING:
     from rich.padding import PaddingDimensions
 
@@ -25,11 +27,17 @@ if TYPE_CHECKING:
 
 # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
 _LOADING, _PADDING = 7, 4
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula of a spreadsheet begins with
 
 
 def say(console: Console, text: str) -> None:
-    """One line as it is, whatever the width of the terminal and whatever brackets a name contains."""
-    console.print(Text(text), soft_wrap=True)
+    """One line as it is, whatever the width of the terminal and whatever brackets or controls a name contains."""
+    console.print(_text(text), soft_wrap=True)
+
+
+def _text(text: str) -> Text:
+    """Text whose lines hold nothing that a terminal would obey."""
+    return Text("\n".join(printable(line, len(line)) for line in text.split("\n")))
 
 
 def print_rows(
@@ -38,7 +46,7 @@ def print_rows(
     """A table with a line under its heads, every cell as it is, whatever brackets it contains."""
     table = RichTable(*columns, box=box.SIMPLE_HEAD, pad_edge=False, padding=padding)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(_text, row))
     console.print(table)
 
 
@@ -52,6 +60,7 @@ def print_components(
 ) -> None:
     """The components side by side, as many as fit: variance and running total above, loadings below."""
     components = [list(component.items()) for component in model.loadings(names)]
+    components = [[(printable(name, len(name)), loading) for name, loading in named] for named in components]
     heads = _heads(model)
     longest = max((len(name) for loadings in components for name, _ in loadings[:top]), default=0)
     name_width = max(5, min(longest, console.width - _LOADING - _PADDING))
@@ -119,26 +128,50 @@ def plain(value: object) -> Any:
     return json.loads(json.dumps(value, default=methodcaller("tolist")), parse_constant=lambda _: None)
 
 
-def write_columns(file: Path, columns: Mapping[str, object]) -> str:
-    """Write named columns as a CSV table, every digit kept; an empty cell where there is no number. The file's name."""
-    with file.open("w", newline="", encoding="utf-8") as handle:
+def write_columns(file: Path, columns: Mapping[str, object], safe: bool = False) -> str:
+    """Write named columns as a CSV table, every digit kept; an empty cell where there is no number. The file's name.
+
+    A `safe` table has an apostrophe before text that a spreadsheet would take for a formula.
+    """
+    with file.open("w", newline="", encoding="utf-8", errors="backslashreplace") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(zip(*map(plain, columns.values()), strict=True))
+        cells = [map(_harmless, column) if safe else column for column in map(plain, columns.values())]
+        writer.writerows(zip(*cells, strict=True))
     return file.name
 
 
+def _harmless(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
 def write_results(
-    folder: Path, model: "SparsePCAEstimator", table: "Table", names: Sequence[str], covariance: bool
+    folder: Path,
+    model: "SparsePCAEstimator",
+    table: "Table",
+    names: Sequence[str],
+    covariance: bool,
+    safe: bool = False,
 ) -> list[str]:
     """Write the loadings, the scores (a covariance has none) and the model; the names of the files."""
-    written = [write_columns(folder / "loadings.csv", {"variable": names} | _by_component(model.components_))]
+    from gpower.operators.clusters import computed
+    from gpower.operators.distributed import is_dask
+
+    written = [write_columns(folder / "loadings.csv", {"variable": names} | _by_component(model.components_), safe)]
+    written.append(write_columns(folder / "loadings_list.csv", _listed(model.loadings(names)), safe))
     if not covariance:
         samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
         scores = model.transform(table.labelled())
-        written.append(write_columns(folder / "scores.csv", {"sample": samples} | _by_component(scores.T)))
+        scores = computed(scores) if is_dask(scores) else scores
+        written.append(write_columns(folder / "scores.csv", {"sample": samples} | _by_component(scores.T), safe))
     model.save(folder / "model.npz")
     return [*written, "model.npz"]
+
+
+def _listed(components: Sequence[Mapping[str, float]]) -> dict[str, object]:
+    """The loadings that are not zero, one to a line."""
+    lines = [(j, name, loading) for j, named in enumerate(components, 1) for name, loading in named.items()]
+    return {head: [line[i] for line in lines] for i, head in enumerate(("component", "variable", "loading"))}
 
 
 def _by_component(rows: Iterable[object]) -> dict[str, object]:

@@ -171,7 +171,7 @@ class TestOptions:
         result = gpower("fit", pitprops, "--covariance", "-m", 1, "-k", 5, "-o", tmp_path)
         assert GPower.load(tmp_path / "model.npz").explained_variance_[0] == pytest.approx(3.406155, abs=1e-6)
         assert not (tmp_path / "scores.csv").exists()
-        assert "loadings.csv, model.npz" in result.stdout
+        assert "loadings.csv, loadings_list.csv, model.npz" in result.stdout
 
 
 class TestChosenNumbers:
@@ -351,7 +351,9 @@ class TestOutput:
     def test_files_hold_the_fitted_model(self, gpower, expression, tmp_path, model):
         folder = tmp_path / "new" / "results"
         result = gpower("fit", expression, "-k", "8,6,5", "-o", folder)
-        assert f"Wrote loadings.csv, scores.csv, model.npz into {folder}." in result.stdout.splitlines()
+        assert (
+            f"Wrote loadings.csv, loadings_list.csv, scores.csv, model.npz into {folder}." in result.stdout.splitlines()
+        )
 
         loadings, columns, variables = read_csv(folder / "loadings.csv")
         np.testing.assert_array_equal(loadings, model.components_.T)
@@ -401,7 +403,7 @@ class TestOutput:
         assert len(notes) == 1
         assert result.stderr.splitlines() == [
             f"note: {notes[0]}",
-            f"Wrote loadings.csv, scores.csv, model.npz into {tmp_path}.",
+            f"Wrote loadings.csv, loadings_list.csv, scores.csv, model.npz into {tmp_path}.",
         ]
 
     @pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.pdf", b"%PDF"), ("p.SVG", b"<?xml")])
@@ -473,7 +475,7 @@ class TestErrors:
             ("t.csv", b"id,what,a\ns,pump,1\nt,ring,2\n", "leave columns of text out with --drop what."),
             ("t.csv", b"a,what\n1,pump\n2,ring\n", "if these are names, say so with --index-col what;"),
             ("t.csv", "a,b\n1,2\nß,3\n".encode("latin-1"), "line 3 holds 'ß' in Latin-1"),
-            ("t.csv", b"PK\x03\x04", "as .xlsx workbooks are"),
+            ("t.csv", b"PK\x03\x04", "end its name in .xlsx if it is a workbook"),
             ("t.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), "this is gzipped; end its name in .gz"),
             ("t.csv", b"a,b\n1,2\n", "sample"),
             ("t.csv", bytes(range(200, 256)), "not a text file"),
@@ -481,10 +483,10 @@ class TestErrors:
             ("t.tsv", b"a\tb\n1\t2\n3\n", "line 3 has 1 cells where 2 are expected"),
             ("t.npy", b"\x93NUMPY\x01\x00", "not a whole .npy file"),
             ("t.npy", b"a,b\n1,2\n", "not a whole .npy file"),
-            ("t.npz", b"PK\x03\x04 and then nothing", "not an .npz archive"),
+            ("t.npz", b"PK\x03\x04 and then nothing", "not a whole .npz archive"),
             ("t.mtx", b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.0\n", "Matrix Market"),
             ("t.parquet", b"PAR1 and then nothing", "Parquet"),
-            ("t.xlsx", b"PK", "the suffix '.xlsx' is not one of"),
+            ("t.ods", b"PK", "the suffix '.ods' is not one of"),
         ],
     )
     def test_malformed_files(self, gpower, tmp_path, name, content, message):

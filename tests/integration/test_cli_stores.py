@@ -219,9 +219,20 @@ class TestScheduler:
         with pytest.raises(ValueError, match="No global client found"):
             distributed.get_client()
 
+    def test_its_scores_are_written(self, gpower, tmp_path):
+        distributed = pytest.importorskip("distributed")
+        with distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
+        ) as cluster:
+            flags = ["-k", 6, "-o", tmp_path / "out", "--scheduler", cluster.scheduler_address]
+            found = gpower("fit", zarr_store(tmp_path), *flags)
+        assert found.exit_code == 0, found.stderr
+        scores = np.loadtxt(tmp_path / "out" / "scores.csv", delimiter=",", skiprows=1, usecols=(1, 2))
+        np.testing.assert_allclose(scores, GPower(2, cardinality=6).fit(X).transform(X), atol=1e-8)
+
     def test_no_cluster_is_told(self, gpower, tmp_path, monkeypatch):
         pytest.importorskip("distributed")
-        monkeypatch.setattr("gpower.operators.distributed.TIMEOUT", 0.5)
+        monkeypatch.setattr("gpower.operators.clusters.TIMEOUT", 0.5)
         found = gpower("fit", zarr_store(tmp_path), "--scheduler", "tcp://127.0.0.1:9")
         TestRefused().line(found, "No Dask scheduler answers at tcp://127.0.0.1:9")
 
@@ -239,3 +250,27 @@ def test_scores_carry_the_names_of_the_cells(gpower, tmp_path):
     adata.write_h5ad(tmp_path / "cells.h5ad")
     assert gpower("fit", tmp_path / "cells.h5ad", "-m", 1, "-k", 2, "-o", tmp_path / "out").exit_code == 0
     assert (tmp_path / "out" / "scores.csv").read_text().splitlines()[1].startswith("cell0,")
+
+
+class TestHalfWritten:
+    def test_what_was_never_stored_is_said_once(self, gpower, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            file.create_dataset("X", X.shape, chunks=(50, N), dtype="f8")[:100] = X[:100]
+        result = gpower("fit", tmp_path / "x.h5", "-k", 3, "--json")
+        notes = [note for note in json.loads(result.stdout)["notes"] if "chunks are not stored" in note]
+        assert notes == [
+            f"{tmp_path / 'x.h5'}, X: 4 of 6 chunks are not stored and read as 0.0. That is right for chunks that hold "
+            "nothing else; if not, the store is incomplete."
+        ]
+        assert result.stderr.count("chunks are not stored") == 1
+
+    def test_repeated_names_are_said(self, gpower, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "x.h5ad", "w") as file:
+            file["X"] = X
+            file.create_group("var").attrs["_index"] = "names"
+            file["var/names"] = ["gene0", *NAMES[:-1]]
+        result = gpower("fit", tmp_path / "x.h5ad", "-k", 3, "--json")
+        assert json.loads(result.stdout)["feature_names_in_"][:3] == ["gene0", "gene0.1", "gene1"]
+        assert "note: several variables are called gene0" in result.stderr

@@ -1,6 +1,7 @@
 """Dask arrays: the answer of the array in memory, on threads and on a real cluster, also when workers die."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,7 +23,8 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from gpower.operators import distributed as module  # noqa: E402
-from gpower.operators.distributed import ClusterError, DaskMatrix, connect, from_store  # noqa: E402
+from gpower.operators.clusters import ClusterError, computed, connect  # noqa: E402
+from gpower.operators.distributed import DaskMatrix, from_store  # noqa: E402
 
 LOOPBACK = "127.0.0.1:0"  # nothing listens beyond this machine, and no port is asked for twice
 P, N = 150, 2000
@@ -526,6 +528,40 @@ if __name__ == "__main__":
         found = GPower(3, cardinality=12, checkpoint=path, resume=True).fit(lazy)  # on threads
         assert found.n_passes_ < GPower(3, cardinality=12).fit(lazy).n_passes_
         assert_same(found, GPower(3, cardinality=12).fit(X))
+
+    def test_a_cluster_without_workers_is_not_waited_for(self, monkeypatch):
+        monkeypatch.setattr("gpower.operators.clusters.WORKERLESS", 0.5)
+        monkeypatch.setattr("gpower.operators.clusters.BETWEEN_LOOKS", 0.1)
+        none = {"n_workers": 0, "processes": False, "protocol": "tcp", "dashboard_address": LOOPBACK}
+        with distributed.LocalCluster(**none) as cluster, distributed.Client(cluster) as client:
+            told = f"The Dask cluster at {client.scheduler.address} has had no workers for 0.5 s; start some"
+            with pytest.raises(ClusterError, match=re.escape(told)):
+                GPower(1, cardinality=12).fit(rows())
+            with pytest.raises(ClusterError, match=re.escape(told)):
+                computed(rows())
+
+    def test_nor_one_that_loses_the_last(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("gpower.operators.clusters.WORKERLESS", 0.5)
+        monkeypatch.setattr("gpower.operators.clusters.BETWEEN_LOOKS", 0.1)
+        np.save(tmp_path / "x.npy", X)
+        with workers_that_die(nanny=False) as (client, kill):
+
+            def end(state):
+                while client.scheduler_info()["workers"]:
+                    kill()
+                    time.sleep(0.1)
+
+            with pytest.raises(ClusterError, match=r"has had no workers for|is lost"):
+                GPower(2, cardinality=12, callback=end).fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+
+    def test_whatever_dask_raises_of_a_client_that_is_gone(self):
+        none = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": LOOPBACK}
+        with distributed.LocalCluster(**none) as cluster:
+            client = distributed.Client(cluster)
+            matrix = DaskMatrix(rows())
+            client.close()
+            with pytest.raises(ClusterError, match=r"The Dask cluster at .* is lost"):
+                matrix.total(lambda block: block.sums(None), [() for _ in matrix.slices()])
 
     def test_a_task_that_kills_every_worker_is_given_up(self):
         with workers_that_die(nanny=True) as (client, _):

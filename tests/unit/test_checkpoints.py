@@ -146,10 +146,15 @@ def moved(A):
     return A
 
 
+def shuffled(A):
+    """Every column in an order of its own: means and norms stay."""
+    return np.random.default_rng(1).permuted(A, axis=0)
+
+
 @pytest.mark.parametrize(
     "other",
-    [lambda A: A * 1.001, lambda A: A + 1e-5, lambda A: A[:, ::-1], lambda A: A[:-1], moved],
-    ids=["scaled", "shifted", "reversed", "shortened", "moved"],
+    [shuffled, lambda A: A * 1.001, lambda A: A + 1e-5, lambda A: A[:, ::-1], lambda A: A[:-1], moved],
+    ids=["shuffled", "scaled", "shifted", "reversed", "shortened", "moved"],
 )
 def test_other_data_are_refused(tmp_path, other):
     path = stopped(tmp_path / "fit.npz")
@@ -228,8 +233,19 @@ except OSError as error:
         np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
 
     def test_a_folder_that_is_not_there(self, tmp_path):
-        with pytest.raises(OSError, match=r"could not be written: No such file or directory.*1 component"):
+        with pytest.raises(ValueError, match="cannot be written: there is no such folder"):
             model(tmp_path / "nowhere" / "fit.npz").fit(X)
+
+    @pytest.mark.parametrize("resume", [False, True])
+    def test_another_file_is_never_replaced(self, tmp_path, resume):
+        np.save(tmp_path / "x.npy", X)
+        (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+        model().fit(X).save(tmp_path / "model.npz")
+        for path in sorted(tmp_path.iterdir()):
+            before = path.read_bytes()
+            with pytest.raises(ValueError, match="give another path"):
+                model(path, resume=resume).fit(X)
+            assert path.read_bytes() == before
 
     def test_a_model_is_no_checkpoint(self, tmp_path):
         model().fit(X).save(tmp_path / "model.npz")

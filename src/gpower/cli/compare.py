@@ -55,7 +55,7 @@ def compare(
     as_json : bool
         Print the figures as JSON.
     """
-    with answering(output, plot, as_json) as answer:
+    with answering(output, plot, as_json, inputs=(data,)) as answer:
         from gpower import compare as compare_methods
 
         if options["cardinality"] is None:

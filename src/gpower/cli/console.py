@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING
 import typer
 from rich import progress as bars
 from rich.console import Console
+from rich.markup import escape
 
+from gpower.files import check_writable, written
+from gpower.names import printable
 from gpower.report import plain, say
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from gpower.plotting.looks import Panels
 
 _PATIENCE = 1.0  # seconds of work before progress shows
+_NARROWEST = 20  # columns of a terminal
+_LIKE_FILES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".json", ".parquet", ".h5ad", ".png", ".pdf", ".svg")
+_RESULTS = ("loadings.csv", "loadings_list.csv", "scores.csv", "model.npz", "path.csv", "path.npz", "comparison.csv")
 _WHAT = "{task.description}"
 
 
@@ -43,6 +49,7 @@ class Answer:
     folder: Path | None = None
     picture: Path | None = None
     as_json: bool = False  # stdout is kept for one line of JSON
+    inputs: tuple[Path, ...] = ()  # what the command reads
 
     def give(self, content: Callable[[], object], show: Callable[[Console], None]) -> None:
         """Print the answer, for a program or for a person."""
@@ -55,10 +62,19 @@ class Answer:
         """One line beside the answer."""
         say(self.err if self.as_json else self.console, text)
 
-    def write(self, files: Callable[[Path], Iterable[str]]) -> None:
-        """Write files into the folder, if there is one; `files` does it and gives their names."""
-        if self.folder is not None:
-            self.tell(f"Wrote {', '.join(files(self.folder))} into {self.folder}.")
+    def write(self, files: Callable[[Path], Iterable[str]], folder: Path | None = None) -> None:
+        """Write files into the folder, if there is one; `files` does it and gives their names.
+
+        They replace those of an earlier run together, once all of them are whole.
+        """
+        folder = folder or self.folder
+        if folder is None:
+            return
+        with written(folder) as place:
+            names = list(files(place))
+            earlier = [name for name in names if (folder / name).exists()]
+            refuse_inputs(self.inputs, *(folder / name for name in names))
+        self.tell(f"Wrote {', '.join(names)} into {folder}{_replaced(earlier, names)}.")
 
     def draw(self, plot: "Callable[[], Axes | Panels]") -> None:
         """Draw the picture, if one was asked for."""
@@ -69,12 +85,38 @@ class Answer:
             self.tell(f"Picture: {self.picture}")
 
 
+def _replaced(earlier: list[str], names: list[str]) -> str:
+    """What was there before, for the end of a sentence."""
+    if not earlier:
+        return ""
+    return (
+        ", in place of those of an earlier run" if earlier == names else f", in place of earlier {', '.join(earlier)}"
+    )
+
+
+def refuse_inputs(inputs: Iterable[Path], *outputs: Path) -> None:
+    """Refuse to write over what the command reads."""
+    for path in outputs:
+        if path.exists() and any(given.exists() and path.samefile(given) for given in inputs):
+            raise ValueError(f"{path}: this is what the command reads; write the results elsewhere.")
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """A console that is at least a little wide: some programs say that a terminal has no columns."""
+    console = Console(stderr=stderr)
+    if console.width < _NARROWEST:
+        console.width = _NARROWEST
+    return console
+
+
 @contextmanager
-def answering(output: Path | None = None, plot: Path | None = None, as_json: bool = False) -> Iterator[Answer]:
+def answering(
+    output: Path | None = None, plot: Path | None = None, as_json: bool = False, inputs: tuple[Path, ...] = ()
+) -> Iterator[Answer]:
     """Where the answer goes, made ready before the work; what goes wrong becomes one line and an exit code."""
-    answer = Answer(Console(), Console(stderr=True), output, plot, as_json)
+    answer = Answer(_console(), _console(stderr=True), output, plot, as_json, inputs)
     try:
-        _make_ready(output, plot)
+        _make_ready(answer)
         yield answer
     except KeyboardInterrupt:
         say(answer.err, "Interrupted.")
@@ -86,12 +128,17 @@ def answering(output: Path | None = None, plot: Path | None = None, as_json: boo
         raise typer.Exit(1) from None
 
 
-def _make_ready(folder: Path | None, picture: Path | None) -> None:
+def _make_ready(answer: Answer) -> None:
     """Make the folders, before the work so that the work is not lost to a wrong name."""
+    folder, picture = answer.folder, answer.picture
     if folder is not None:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder}: this is a file; the results go into a folder.")
+        if not folder.exists() and folder.suffix.lower() in _LIKE_FILES:
+            raise ValueError(f"{folder}: the results are several files; give a folder, such as {folder.stem}.")
         folder.mkdir(parents=True, exist_ok=True)
+        check_writable(folder)
+        refuse_inputs(answer.inputs, *(folder / name for name in _RESULTS))
     if picture is not None:
         from gpower.plotting import prepare_picture
 
@@ -107,26 +154,33 @@ def _sentence(error: Exception) -> str:
         return error.spelled(as_flag)
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return " ".join(str(error).split()) or f"{type(error).__name__}."
+    return printable(" ".join(str(error).split()) or f"{type(error).__name__}.")
 
 
 def note(err: Console, notes: Iterable[str]) -> None:
     """What the user should know, one line each."""
     for line in notes:
-        say(err, f"note: {line}")
+        say(err, f"note: {printable(line)}")
+
+
+@contextmanager
+def caught() -> Iterator[list[str]]:
+    """Warnings raised inside as sentences; the list is filled when the block ends."""
+    from gpower.cautions import Doubt
+
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", Doubt)  # the reader of the table had it first
+        yield notes
+    notes.extend(dict.fromkeys(_as_typed(str(warning.message)) for warning in found))
 
 
 @contextmanager
 def noted(err: Console) -> Iterator[list[str]]:
     """Warnings raised inside become notes on stderr; the list is filled when the block ends."""
-    from gpower.cautions import Doubt
-
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.simplefilter("ignore", Doubt)  # the reader of the table had it first
+    with caught() as notes:
         yield notes
-    notes.extend(dict.fromkeys(_as_typed(str(warning.message)) for warning in caught))
     note(err, notes)
 
 
@@ -159,7 +213,7 @@ def progress(err: Console, what: str, size: float = 0.0) -> Iterator[Callable[["
     Yields a callback for the estimator that counts its steps and passes, and the bytes read of a matrix of a `size`;
     None where there is no terminal.
     """
-    steps = count(1)
+    steps, what = count(1), escape(printable(what))  # a file may be called anything
     with _shown(err, what, bars.SpinnerColumn(), _WHAT, bars.TimeElapsedColumn()) as update:
         yield (
             None

@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Column
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, note, progress
+from gpower.cli.console import Answer, answering, note, progress, refuse_inputs
 from gpower.cli.flags import flags_of
 from gpower.cli.options import Values
+from gpower.files import check_writable, replaced
 from gpower.report import print_rows, say, shortened, write_columns
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def enrich(
     random_state: int = 0,
     output: Path | None = None,
     plot: Path | None = None,
+    safe_csv: bool = False,
     as_json: bool = False,
     show: int = 10,
 ) -> None:
@@ -54,19 +56,21 @@ def enrich(
         Write all overlaps and p-values into this .csv.
     plot : path, optional
         Draw the most enriched sets into this .png, .pdf or .svg.
+    safe_csv : bool
+        Put an apostrophe before names that a spreadsheet would take for a formula.
     as_json : bool
         Print everything as JSON.
     show : int
         Print at most so many sets of a component.
     """
-    with answering(plot=plot, as_json=as_json) as answer:
+    with answering(plot=plot, as_json=as_json, inputs=(loadings, gmt)) as answer:
         from gpower.datasets import read_gmt
         from gpower.enrichment import enrich as over_representation
         from gpower.enrichment import random_index
 
-        if output is not None and output.is_dir():
-            raise ValueError(f"{output}: this is a folder; the table is one file.")
+        _make_ready(output, answer)
         components, genes = _read(loadings)
+        _refuse_tables(loadings, components, options["top"])
         result = over_representation(components, read_gmt(gmt), genes=genes, **options)
         note(answer.err, result.universe.notes())
         with progress(answer.err, f"drawing {draws} random selections"):
@@ -77,22 +81,46 @@ def enrich(
             lambda console: _print(console, result, chance, show),
         )
         if output is not None:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            write_columns(output, result.columns())
-            answer.tell(f"Wrote {output}.")
+            earlier = " in place of an earlier one" if output.exists() else ""
+            with replaced(output) as place:
+                write_columns(place, result.columns(), safe_csv)
+            answer.tell(f"Wrote {output}{earlier}.")
         answer.draw(result.plot)
+
+
+def _make_ready(output: Path | None, answer: Answer) -> None:
+    """Refuse a table that cannot be written, before the work."""
+    if output is None or (output.exists() and not (output.is_file() or output.is_dir())):  # such as /dev/stdout
+        return
+    if output.is_dir():
+        raise ValueError(f"{output}: this is a folder; the table is one file.")
+    refuse_inputs(answer.inputs, output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(output.parent)
+
+
+def _refuse_tables(path: Path, components: "Array", top: int | None) -> None:
+    """Refuse what is no loadings: measurements, in which every gene would be of every component."""
+    import numpy as np
+
+    largest = float(np.abs(components).max(initial=0.0))
+    if largest > 1 + 1e-6:
+        advice = "give the loadings.csv of gpower fit -o, or divide each column by its norm"
+        raise ValueError(f"{path}: loadings are at most 1, and this table holds {largest:.3g}; {advice}.")
+    if top is None and np.all(components):
+        advice = "give the loadings.csv of gpower fit -o, or say with --top how many genes of each to look at"
+        raise ValueError(f"{path}: all genes are in every component, so none is special; {advice}.")
 
 
 def _read(path: Path) -> tuple["Array", Sequence[str] | None]:
     """Loadings, components × genes, and the genes' names."""
     if path.suffix.lower() == ".npz":
-        from gpower.persistence import read_model
+        from gpower.persistence import read_model, require_shapes
 
         _, arrays = read_model(path)
-        if "components_" not in arrays:
-            raise ValueError(f"{path}: this model has no components_.")
-        if "feature_names_in_" not in arrays:
+        if "components_" in arrays and "feature_names_in_" not in arrays:
             raise ValueError(f"{path}: this model was fitted without gene names; give its loadings.csv instead.")
+        require_shapes(path, arrays, {"components_": "mn", "feature_names_in_": "n"})
         return arrays["components_"], arrays["feature_names_in_"].tolist()
     from gpower.datasets import read_table
 

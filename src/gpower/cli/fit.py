@@ -35,6 +35,7 @@ def fit(
     scheduler: str | None = None,
     output: Path | None = None,
     plot: Path | None = None,
+    safe_csv: bool = False,
     as_json: bool = False,
     top: int = 50,
 ) -> None:
@@ -50,15 +51,17 @@ def fit(
     scheduler : str, optional
         Work on the Dask cluster at this address, tcp://…, whose workers see DATA too.
     output : folder, optional
-        Write loadings.csv, scores.csv and model.npz into this folder.
+        Write loadings.csv, loadings_list.csv, scores.csv and model.npz into this folder.
     plot : path, optional
         Draw the loadings into this .png, .pdf or .svg.
+    safe_csv : bool
+        Put an apostrophe before names that a spreadsheet would take for a formula.
     as_json : bool
         Print all fitted attributes as JSON, complete and therefore long.
     top : int
         Print at most so many variables of a component.
     """
-    with answering(output, plot, as_json) as answer, logged():
+    with answering(output, plot, as_json, inputs=(data,)) as answer, logged():
         from gpower.plotting import plot_loadings
 
         count_components(options)
@@ -71,7 +74,9 @@ def fit(
                 lambda: attributes(model, shared.names, [*shared.doubts, *notes]),
                 lambda console: print_components(console, model, shared.names, shared.title, top),
             )
-            answer.write(lambda folder: write_results(folder, model, shared.table, shared.names, shared.covariance))
+            answer.write(
+                lambda place: write_results(place, model, shared.table, shared.names, shared.covariance, safe_csv)
+            )
             answer.draw(lambda: plot_loadings(model, shared.names))
 
 

@@ -20,10 +20,11 @@ _PACKAGE = Path(__file__).parents[1]
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 #: Where the help lists a parameter; those that are not named here are of the method.
 PANELS = {
-    "The table": "gmt index_col header transpose key drop platform covariance psd center scale missing",
+    "The table": "gmt index_col header transpose key drop drop_rows sep decimal skip platform "
+    "covariance psd center scale missing",
     "The components": "n_components cardinality cardinalities cv rule gamma gammas l1_bound penalty positive variance",
     "The method": "",
-    "The answer": "output plot as_json certify top show verbose",
+    "The answer": "output plot safe_csv as_json certify top show verbose",
 }
 #: Fields of a flag that differ from what signature and docstring say.
 Change = dict[str, Any]
@@ -48,15 +49,18 @@ EXCEPTIONS: dict[str, Change] = {
     "random_state": {"help": "Seed of what is random."},
     "index_col": {"metavar": "COLUMN"},
     "drop": {"metavar": "COLUMN,...", "default": None},
+    "drop_rows": {"metavar": "ROW,...", "default": None},
+    "sep": {"metavar": "CHARACTER"},
     "platform": {
+        "kind": "path",
         "metavar": "TABLE",
         "help": "Table of the platform that a GEO series was measured on: it turns probes into genes.",
     },
     "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
-    "checkpoint": {"metavar": "FILE"},
+    "checkpoint": {"kind": "path"},
     "data": {
-        "help": "Table, samples × variables: .csv .tsv .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .zarr, "
-        ".h5, .h5ad."
+        "help": "Table, samples × variables: .csv .tsv .txt .gct .mtx (also .gz, .bz2, .xz), .xlsx, .parquet, .npy, "
+        ".npz, .zarr, .h5, .h5ad; - for standard input."
     },
 }
 

@@ -39,6 +39,14 @@ def _name_or_position(text: str) -> int | str:
     return int(text) if str(text).isdecimal() else text
 
 
+def _at_home(text: str | Path) -> Path:
+    """A path whose ~ is a home folder; a shell leaves it as it is in --output=~/results."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # nobody is called so
+        return Path(text)
+
+
 def _precomputed(wanted: bool) -> str | None:
     return "precomputed" if wanted else None
 
@@ -52,8 +60,8 @@ KINDS: dict[str, Reading] = {
     "int": (int, {"metavar": "N"}),
     "float": (float, {"metavar": "X"}),
     "str": (str, {"metavar": "NAME"}),
-    "path": (Path, {"metavar": "FILE"}),
-    "folder": (Path, {"metavar": "DIR"}),
+    "path": (Path, {"parser": _at_home, "metavar": "FILE"}),
+    "folder": (Path, {"parser": _at_home, "metavar": "DIR"}),
     "count": (int, {"count": True}),
     '{None, "precomputed"}': (bool, {"callback": _precomputed}),
     'int or "auto"': _parsed(_or("auto", "auto", int), "N|auto"),

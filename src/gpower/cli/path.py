@@ -1,8 +1,10 @@
 """``gpower path``: what every number of variables explains."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
 
 from gpower.cli.app import command
 from gpower.cli.console import answering, counted, note, noted
@@ -10,6 +12,9 @@ from gpower.cli.flags import flags_of
 from gpower.cli.options import GPOWER, READING, Values
 from gpower.cli.tables import load
 from gpower.report import print_path, say, write_columns
+
+if TYPE_CHECKING:
+    from gpower import SparsityPath
 
 _FILE = "path.npz"
 _FURTHER = ("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state")
@@ -38,22 +43,35 @@ def path(
     resume : bool
         Go on from the path.npz of an interrupted run, in -o or here.
     """
-    with answering(output, plot) as answer:
-        from gpower import SparsityPath, sparsity_path
+    with answering(output, plot, inputs=(data,)) as answer:
+        from gpower import sparsity_path
         from gpower.plotting import plot_tradeoff
 
         folder = output or Path()
-        earlier = SparsityPath.load(folder / _FILE) if resume else None
+        earlier = _earlier(folder / _FILE, answer.err) if resume else None
         loaded = load(data, reading, options, answer.err)
         with noted(answer.err), counted(answer.err, "walking the path") as tell:
             found = sparsity_path(loaded.table.labelled(), **options, resume=earlier, progress=tell)
         note(answer.err, found.common["notes_"])
         print_path(answer.console, found, loaded.title)
         if output is not None or not found.complete:
-            found.save(folder / _FILE)
-            table = write_columns(folder / "path.csv", found.columns())
-            answer.tell(f"Wrote {table}, {_FILE} into {folder.resolve()}.")
+            answer.write(lambda place: _written(found, place), folder.resolve())
         answer.draw(lambda: plot_tradeoff(found))
         if not found.complete:
             say(answer.err, "Interrupted. Go on with the same command and --resume.")
             raise typer.Exit(130)
+
+
+def _earlier(file: Path, err: Console) -> "SparsityPath | None":
+    """What an earlier run has saved; where it has saved nothing, this one begins."""
+    from gpower import SparsityPath
+
+    if file.exists():
+        return SparsityPath.load(file)
+    note(err, [f"{file}: nothing is saved here yet; the path begins anew."])
+    return None
+
+
+def _written(found: "SparsityPath", place: Path) -> list[str]:
+    found.save(place / _FILE)
+    return [write_columns(place / "path.csv", found.columns()), _FILE]

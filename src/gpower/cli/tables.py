@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
-from gpower.cli.console import note, progress
+from gpower.cli.console import caught, note, progress
 from gpower.cli.options import Values
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ class Loaded:
     @property
     def title(self) -> str:
         """The line above an answer: the file and its size."""
+        name = {"-": "standard input"}.get(str(self.path), self.path.name or str(self.path))
         n_samples, n_features = self.table.X.shape
         size = f"{n_features} variables" if self.covariance else f"{n_samples} samples × {n_features} variables"
-        return f"{self.path.name}: {size}"
+        return f"{name}: {size}"
 
     @property
     def bytes_on_disk(self) -> float:
@@ -63,9 +64,11 @@ class Loaded:
         if scheduler is None:
             yield self
             return
-        from gpower.operators.distributed import connect, from_store
+        from gpower.operators.clusters import connect
+        from gpower.operators.distributed import from_store
 
-        lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
+        with caught():  # said when the store was opened
+            lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
         with connect(scheduler):
             yield replace(self, table=lazy, where="cluster")
 
@@ -74,16 +77,16 @@ def load(path: Path, reading: Values, options: Values, err: Console) -> Loaded:
     """The table of a file as the flags of `read_table` say, with doubts about it as notes on stderr."""
     from gpower.operators.sources import is_store
 
-    covariance = options["covariance"] is not None
     with progress(err, f"reading {path.name}"):
-        if is_store(path, options.get("memory_limit")) and not covariance:
-            return _open(path, reading)
-        loaded = _read(path, reading, covariance, complete=options["missing"] == "error")
+        if is_store(path, options.get("memory_limit")) and options["covariance"] is None:
+            loaded = _open(path, reading)
+        else:
+            loaded = _read(path, reading, options)
     note(err, loaded.doubts)
     return loaded
 
 
-def _read(path: Path, reading: Values, covariance: bool, complete: bool) -> Loaded:
+def _read(path: Path, reading: Values, options: Values) -> Loaded:
     """A table that is read whole."""
     from gpower.datasets import TableError, read_table
     from gpower.datasets.errors import MissingCell
@@ -92,12 +95,13 @@ def _read(path: Path, reading: Values, covariance: bool, complete: bool) -> Load
 
     given = {name: value for name, value in reading.items() if value is not None}
     try:
-        table = read_table(path, **given, complete=complete)
+        table = read_table(path, **given, complete=options["missing"] == "error")
     except MissingCell as error:
         reason = f"{error.reason}, or have such cells estimated with --missing impute"
         raise TableError(path, reason, **error.options) from None
+    covariance = options["covariance"] is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
-    doubts = tuple(f"{hint}." for hint in hints(file, table, covariance=covariance))
+    doubts = tuple(f"{hint}." for hint in hints(file, table, covariance=covariance, scale=bool(options["scale"])))
     return Loaded(table, path, covariance, reading["key"], doubts=doubts)
 
 
@@ -109,6 +113,8 @@ def _open(path: Path, reading: Values) -> Loaded:
     odd = [name for name, value in reading.items() if value and name != "key"]
     if odd:
         raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
-    source = open_source(path, reading["key"])
+    with caught() as warned:
+        source = open_source(path, reading["key"])
     assert source is not None
-    return Loaded(Table(source, source.names, source.sample_names), path, key=reading["key"], where="disk")
+    doubts = (*warned, *(f"{note}." for note in source.notes))
+    return Loaded(Table(source, source.names, source.sample_names), path, False, reading["key"], "disk", doubts)

@@ -3,30 +3,33 @@
 Read line by line, so that everything wrong with a file is reported with its line and its column.
 """
 
+from __future__ import annotations
+
 import csv
 import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from gpower._arrays import Array
+from gpower.datasets.cells import DECIMAL_COMMA, THOUSANDS, is_header, is_missing, is_number, is_word
 from gpower.datasets.errors import MissingCell, TableError
+from gpower.datasets.left_out import kept_rows, position, positions
+from gpower.datasets.quick import read_quickly
 from gpower.datasets.table import Table, TableFile
-from gpower.datasets.text import Row, open_text
-from gpower.frames import unique_names
+from gpower.datasets.text import MOST_BLANK, Row, open_text
+from gpower.names import quoted
+from gpower.operators.streamed import free_memory
 
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})
 _QUOTED = re.compile(r'"[^"]*"')
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
 _LIKE_A_NUMBER = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
-_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
-_LOOKAHEAD = 200  # rows that decide where the names are
-_SHOWN = 6  # headings that an error lists
+_LOOKAHEAD, _MOST_CELLS = 200, 1_000_000  # rows that decide where the names are, and cells that are enough
 
 
 def read_delimited(file: TableFile) -> Table:
@@ -48,32 +51,34 @@ def read_delimited(file: TableFile) -> Table:
            [3., 4.]]), feature_names=None, sample_names=None)
     """
     with open_text(file.path) as lines:
-        return read_rows(file, _split(file, lines))
+        return read_rows(*_split(file, lines))
 
 
-def _split(file: TableFile, lines: Iterator[str]) -> Iterator[Row]:
-    """The rows of the table that are not blank, each with its line number."""
-    above = list[str]()  # blank lines and comments
-    first = ""
-    for line in lines:
-        if line.strip() and not line.lstrip().startswith("#"):
+def _split(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, Iterator[Row]]:
+    """The rows of the table that are not blank, each with its line number; the file with the separator they have."""
+    above = first = ""  # the last of the blank lines and comments on top, and the first line below them
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if number > file.skip and line.strip() and not line.lstrip().startswith("#"):
             first = line
             break
-        above.append(line)
-    delimiter = _delimiter(file.path, first)
-    blank = ["\n"] * len(above)
-    if above and file.header is not False:
-        blank[-1] = _commented_names(above[-1], first, delimiter)
-    cut = _cut(chain(blank, [first], lines), delimiter)
-    rows = (row for row in cut if any(map(str.strip, row[1])))
-    return _with_points(file.path, rows) if delimiter == ";" else rows
+        above = line if number > file.skip else ""
+        if number > MOST_BLANK:
+            raise TableError(file.path, f"the first {MOST_BLANK:,} lines are comments: this is no table in text")
+    delimiter = file.sep or _delimiter(file.path, first)
+    names = _commented_names(above, first, delimiter) if above and file.header is not False else "\n"
+    top = [names, first] if number > 1 else [first]
+    cut = ((line + number - len(top), cells) for line, cells in _cut(chain(top, lines), delimiter))
+    filled = (row for row in cut if any(map(str.strip, row[1])))
+    rows = _with_points(file, filled, delimiter) if delimiter != "," or file.decimal else filled
+    return replace(file, sep=delimiter), rows
 
 
 def _commented_names(comment: str, first: str, delimiter: str) -> str:
     """The header that a comment right above the numbers is, as NumPy and many genomics programs write it; or blank."""
     names = comment.strip().lstrip("#").strip(" ")
     above, below = ([cell.strip() for _, cells in _cut([line], delimiter) for cell in cells] for line in (names, first))
-    return names if len(above) == len(below) > 1 and _is_header(above) and not _is_header(below) else "\n"
+    return names if len(above) == len(below) > 1 and is_header(above) and not is_header(below) else "\n"
 
 
 def _cut(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
@@ -84,18 +89,42 @@ def _cut(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
     return ((reader.line_num, cells) for cells in reader)
 
 
-def _with_points(path: Path, rows: Iterator[Row]) -> Iterator[Row]:
+def _with_points(file: TableFile, rows: Iterator[Row], delimiter: str) -> Iterator[Row]:
     """The rows with their decimal commas as points; a table with both may mean either by a point."""
+    first = _looked_ahead(rows)
+    if (file.decimal or _decimal(first, delimiter)) == ".":
+        yield from chain(first, rows)
+        return
     comma = point = ""
-    for line, cells in rows:
+    for line, cells in chain(first, rows):
         for j, cell in enumerate(cells):
-            if _DECIMAL_COMMA.fullmatch(cell.strip()):
+            if DECIMAL_COMMA.fullmatch(cell.strip()):
                 comma, cells[j] = cell.strip(), cell.replace(",", ".")
-            elif "." in cell and _is_number(cell):
+            elif "." in cell and is_number(cell):
                 point = cell.strip()
         if comma and point:
-            raise TableError(path, f"line {line}: {comma!r} has a decimal comma and {point!r} a point; use one of them")
+            both = f"{quoted(comma)} has a decimal comma and {quoted(point)} a point"
+            raise TableError(file.path, f"line {line}: {both}; use one of them")
         yield line, cells
+
+
+def _decimal(rows: Sequence[Row], delimiter: str) -> str:
+    """What stands before decimals: a comma between semicolons, or where a number with one cannot mean thousands."""
+    if delimiter == ";":
+        return ","
+    cells = [cell.strip() for _, row in rows for cell in row if "," in cell]
+    return "," if any(DECIMAL_COMMA.fullmatch(cell) and not THOUSANDS.fullmatch(cell) for cell in cells) else "."
+
+
+def _looked_ahead(rows: Iterator[Row]) -> list[Row]:
+    """The first rows, as many as tell where the names are; fewer where they are long."""
+    first, cells = list[Row](), 0
+    for row in islice(rows, _LOOKAHEAD):
+        first.append(row)
+        cells += len(row[1])
+        if cells > _MOST_CELLS:
+            break
+    return first
 
 
 def _delimiter(path: Path, line: str) -> str:
@@ -103,7 +132,7 @@ def _delimiter(path: Path, line: str) -> str:
     bare = _QUOTED.sub("", line)
     promised = "," if ".csv" in map(str.lower, path.suffixes) else "\t"
     cells = [cell.strip() for cell in bare.split(";")]
-    if len(cells) > 1 and "\t" not in bare and all("," not in cell or _DECIMAL_COMMA.fullmatch(cell) for cell in cells):
+    if len(cells) > 1 and "\t" not in bare and all("," not in cell or DECIMAL_COMMA.fullmatch(cell) for cell in cells):
         return ";"  # whatever commas there are stand inside numbers
     if promised in bare:
         return promised
@@ -124,64 +153,39 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     >>> read_rows(TableFile(Path("made-up")), iter([(7, ["", "s1"]), (8, ["TP53", "1.5"])]))
     Table(X=array([[1.5]]), feature_names=('s1',), sample_names=('TP53',))
     """
-    first = list(islice(rows, _LOOKAHEAD))
+    first = _looked_ahead(rows)
     if not first:
         raise TableError(file.path, "the file holds only blank lines and comments")
     top = [cell.strip() for cell in first[0][1]]
-    has_header = _is_header(top) if file.header is None else file.header
+    has_header = is_header(top) if file.header is None else file.header
     headings, first = (top, first[1:]) if has_header else ([], first)
     if not first:
         raise TableError(file.path, "the file has a header and no samples below it")
     layout = _layout(file, headings, first)
-    values, names = array("d"), list[str]()
-    for line, cells in chain(first, rows):
+    longest = max(sum(map(len, cells)) + len(cells) for _, cells in first)
+    X, names = read_quickly(layout, first[0][0], longest) or _numbers(layout, chain(first, rows))
+    columns = tuple(layout.headings[j] or f"column {j + 1}" for j in layout.kept) if has_header else None
+    return Table(X, columns, names or None)
+
+
+def _numbers(layout: Layout, rows: Iterator[Row]) -> tuple[Array, tuple[str, ...]]:
+    """The numbers of all rows, and the names of the rows; what is wrong with a cell is said of it."""
+    file, values, names = layout.file, array("d"), list[str]()
+    room = free_memory() / 2  # growing, and then handed over, takes twice as much
+    for line, cells in kept_rows(file, layout.names_at, rows) if file.drop_rows else rows:
+        if 8 * len(values) > room:
+            advice = "save it as .npy, .zarr or .parquet, which are read in blocks"
+            raise TableError(file.path, f"line {line}: the table does not fit the memory that is free; {advice}")
         if len(cells) != layout.width:
             raise TableError(file.path, f"line {line} has {len(cells)} cells where {layout.width} are expected")
         if layout.names_at is not None:
             names.append(cells[layout.names_at].strip())
         values.extend(layout.numbers(line, cells))
-    X = np.frombuffer(values).reshape(-1, len(layout.kept))
-    columns = tuple(layout.headings[j] or f"column {j + 1}" for j in layout.kept) if has_header else None
-    return Table(X, columns, tuple(names) or None)
-
-
-def _is_header(cells: Sequence[str]) -> bool:
-    """Whether a first line holds names: words, or consecutive integers below a corner that is no number."""
-    if _is_word(cells[0]) or _is_missing(cells[0]):
-        if _are_consecutive(cells[1:]):
-            return True
-        # A word in front of numbers names a sample; what follows it decides.
-        cells = cells[1:] or cells
-    # Among a majority of numbers a word is an error to report, not a header.
-    return 2 * sum(map(_is_word, cells)) > sum(not _is_missing(cell) for cell in cells)
-
-
-def _are_consecutive(cells: Sequence[str]) -> bool:
-    """Whether the cells are integers that count upwards, as numbered columns or years do."""
-    numbered = len(cells) > 1 and all(map(str.isdecimal, cells))
-    return numbered and all(int(after) == int(before) + 1 for before, after in pairwise(cells))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_0 as ten; in a table it is a name
-
-
-def _is_missing(cell: str) -> bool:
-    return cell.strip().lower() in _MISSING
-
-
-def _is_word(cell: str) -> bool:
-    # A number with a decimal comma or thousands separators is a mistake to report, no heading and no sample's name.
-    odd = _DECIMAL_COMMA.fullmatch(cell.strip()) or _THOUSANDS.fullmatch(cell.strip())
-    return not (_is_number(cell) or _is_missing(cell) or odd)
+    return np.frombuffer(values).reshape(-1, len(layout.kept)), tuple(names)
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """What the columns of a file hold.
 
     `headings` of all of them (none without a header), `names_at` the rows' names, `kept` the numbers, `text` those of
@@ -213,13 +217,13 @@ class _Layout:
         return [self._number(line, j, cell.strip()) for j, cell in zip(self.kept, cells, strict=True)]
 
     def _number(self, line: int, j: int, cell: str) -> float:
-        if not (_is_missing(cell) or _is_number(cell)):
-            reason = f"{self._place(line, j)} holds {cell!r} where a number belongs{self._advice(j, cell)}"
+        if not (is_missing(cell) or is_number(cell)):
+            reason = f"{self._place(line, j)} holds {quoted(cell)} where a number belongs{self._advice(j, cell)}"
             drop = [self.option(column) for column in self.text]
             raise TableError(self.file.path, reason, index_col=self.option(j), drop=drop)
-        number = math.nan if _is_missing(cell) else float(cell)
+        number = math.nan if is_missing(cell) else float(cell)
         if self.file.complete and not math.isfinite(number):
-            what = f"holds {cell!r}" if cell else "is empty"
+            what = f"holds {quoted(cell)}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
             reason = f"{self._place(line, j)} {what} where a number belongs; {advice}"
             raise (MissingCell if math.isnan(number) else TableError)(self.file.path, reason, drop=[self.option(j)])
@@ -227,11 +231,11 @@ class _Layout:
 
     def _place(self, line: int, j: int) -> str:
         heading = self.headings[j] if self.headings else ""
-        return f"line {line}, column {j + 1}" + (f" ({heading!r})" if heading else "")
+        return f"line {line}, column {j + 1}" + (f" ({quoted(heading)})" if heading else "")
 
     def _advice(self, j: int, cell: str) -> str:
         """What to do about a cell of text."""
-        if _DECIMAL_COMMA.fullmatch(cell):
+        if DECIMAL_COMMA.fullmatch(cell):
             return "; write decimals with a point, and thousands without a separator"
         advice = {
             "write plain numbers, such as 1234.5": bool(_LIKE_A_NUMBER.fullmatch(cell)),
@@ -241,22 +245,22 @@ class _Layout:
         return "".join(f"; {part}" for part, helps in advice.items() if helps)
 
 
-def _layout(file: TableFile, headings: list[str], rows: Sequence[Row]) -> _Layout:
+def _layout(file: TableFile, headings: list[str], rows: Sequence[Row]) -> Layout:
     if headings and file.index_col is None and _lacks_corner(headings, rows):
         headings = ["", *headings]
     width = len(headings or rows[0][1])
-    dropped = {_position(file.path, "drop", column, headings, width) for column in file.drop}
+    dropped = {j for column in file.drop for j in positions(file.path, column, headings, width)}
     columns = [j for j in range(width) if j not in dropped]
-    text = [j for j in columns if all(j < len(cells) and _is_word(cells[j]) for _, cells in rows)]
+    text = [j for j in columns if all(j < len(cells) and is_word(cells[j]) for _, cells in rows)]
     names_at: int | None = None
     if file.index_col is not None:
-        names_at = _position(file.path, "index_col", file.index_col, headings, width)
+        names_at = position(file.path, "index_col", file.index_col, headings, width)
     elif len(columns) > 1 and (columns[0] in text or (columns[0] == 0 and headings[:1] in ([""], ["Unnamed: 0"]))):
         names_at = columns[0]  # the first of several, since it can be nothing else
     kept = tuple(j for j in columns if j != names_at)
     if not kept:
         raise TableError(file.path, "the table has no variables: every column is left out or holds names")
-    return _Layout(file, headings, width, names_at, kept, tuple(j for j in text if j != names_at))
+    return Layout(file, headings, width, names_at, kept, tuple(j for j in text if j != names_at))
 
 
 def _lacks_corner(headings: Sequence[str], rows: Sequence[Row]) -> bool:
@@ -266,28 +270,3 @@ def _lacks_corner(headings: Sequence[str], rows: Sequence[Row]) -> bool:
     """
     longer = all(len(cells) == len(headings) + 1 for _, cells in rows)
     return longer and any(cells[-1].strip() for _, cells in rows)
-
-
-def _position(path: Path, option: str, column: int | str, headings: list[str], width: int) -> int:
-    """Where the column is that an option names by its heading or its position."""
-    if isinstance(column, int) and 0 <= column < width:
-        return column
-    names = unique_names(headings)  # as they are shown
-    if str(column) in names:  # headings may be numbers, such as years
-        return names.index(str(column))
-    if isinstance(column, int):
-        raise TableError(path, f"{{{option}}} is not one of the columns 0 to {width - 1}", **{option: column})
-    found = f"the columns {listed(headings)}" if headings else "no header"
-    raise TableError(path, f"{{{option}}} is not a heading; the file has {found}", **{option: column})
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first few names, and whether there are more.
-
-    Examples
-    --------
-    >>> from gpower.datasets.delimited import listed
-    >>> listed("abcdefgh")
-    'a, b, c, d, e, f, …'
-    """
-    return ", ".join([*names[:_SHOWN], *(["…"] if len(names) > _SHOWN else [])])

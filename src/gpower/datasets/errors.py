@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from gpower.files import FileError
+from gpower.names import printable
+
 
 def _as_argument(option: str, value: object) -> str:
     return f"{option}={value!r}"
 
 
-class TableError(ValueError):
+class TableError(FileError):
     """A file that is not the table it should be, in one sentence that names the file.
 
     Parameters
@@ -39,7 +42,7 @@ class TableError(ValueError):
         reason = self.reason
         for option, value in self.options.items():
             reason = reason.replace(f"{{{option}}}", spell(option, value))
-        return f"{self.path}: {reason}."
+        return printable(f"{self.path}: {reason}.")
 
 
 class MissingCell(TableError):  # noqa: N818 - the place, rather than what went wrong

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpower.datasets.errors import TableError
 from gpower.datasets.text import open_text, tabbed_rows
+from gpower.names import quoted
 
 GeneSets = Mapping[str, Iterable[str]]  # name of the set → its genes
 
@@ -47,7 +48,7 @@ def read_gmt(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
                 continue
             name, genes = _parsed(path, line, cells)
             if name in sets:
-                where = f"line {line} names the set {name!r} again, which line {lines[name]} holds"
+                where = f"line {line} names the set {quoted(name)} again, which line {lines[name]} holds"
                 raise TableError(path, f"{where}; give each set a name of its own")
             sets[name], lines[name] = genes, line
     if not sets:
@@ -62,6 +63,6 @@ def _parsed(path: Path, line: int, cells: list[str]) -> tuple[str, tuple[str, ..
         raise TableError(path, f"{seen}; a gene set is a name, a description and its genes, separated by tabs")
     genes = tuple(dict.fromkeys(gene for gene in cells[2:] if gene))
     if not cells[0] or not genes:
-        lacking = "no name" if not cells[0] else f"the set {cells[0]!r} has no genes"
+        lacking = "no name" if not cells[0] else f"the set {quoted(cells[0])} has no genes"
         raise TableError(path, f"line {line}: {lacking}; a gene set is a name, a description and its genes")
     return cells[0], genes

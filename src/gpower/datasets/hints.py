@@ -1,20 +1,25 @@
 """What the command line says about a table that may be something other than it was read as."""
 
+import math
 import re
 import shlex
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
 from scipy import sparse
 
 from gpower._arrays import Array
-from gpower.datasets.delimited import listed
 from gpower.datasets.readers import TEXT, suffix_of
 from gpower.datasets.table import Names, Table, TableFile
+from gpower.names import listed, quoted
 from gpower.precomputed import matrix_kind
 
 _FEW = 5  # rows in which distinct integers may well be chance
 _MANY = 1000  # rows that are looked at
+_NEARLY_ALL = 0.95  # of the variance
+_LIKE_GENES = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
+_LIKE_SAMPLES = re.compile(r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE)
 _LIKE_NAMES = re.compile(
     r"(.*[\W_])?(entrez|gene|sample|probe|patient|subject|cell|row)?"
     r"(ids?|index|idx|entrez|genes?|samples?|probes?|patients?|subjects?|cells?|rows?|barcodes?|accession|number|nr)",
@@ -38,7 +43,7 @@ def as_flag(option: str, value: object) -> str:
     return f"--{flag} {shlex.quote(text)}"
 
 
-def hints(file: TableFile, table: Table, *, covariance: bool = False) -> Iterator[str]:
+def hints(file: TableFile, table: Table, *, covariance: bool = False, scale: bool = False) -> Iterator[str]:
     """What the reader of a file noted, names that were read as numbers, correlations read as samples, and what helps.
 
     Each is a sentence without its full stop.
@@ -61,13 +66,15 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False) -> Iterato
     if file.transpose:  # back to how the file lies
         X, columns, rows = X.T, rows, columns
     suffix, unnamed = suffix_of(file.path), file.index_col is None
-    if suffix in (*TEXT, ".parquet") and unnamed and columns and _are_row_names(X[:_MANY], columns[0]):
+    numbered = suffix in (*TEXT, ".parquet") and unnamed and columns and _are_row_names(X[:_MANY], columns[0])
+    if numbered and columns:
         name = columns[0]
         flag = as_flag("index_col", 0 if name.isdecimal() else name)
         if rows is None:
-            yield f"column 1 ({name!r}) looks like row names; if it is, add {flag}"
+            yield f"column 1 ({quoted(name)}) looks like row names; if it is, add {flag}"
         else:
-            yield f"column {name!r} looks like numbers of the rows, no measurement; if so, add {as_flag('drop', name)}"
+            flag = as_flag("drop", name)
+            yield f"column {quoted(name)} looks like numbers of the rows, no measurement; if so, add {flag}"
     if suffix in TEXT and unnamed and rows and _are_measurements(rows):
         yield (
             f"the first cell of each line was taken for its name, and these are numbers ({listed(rows)}); if they are "
@@ -76,6 +83,12 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False) -> Iterato
     if suffix in TEXT and file.header is None and columns is None and _are_column_names(X[0], X[1:_MANY]):
         shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
+    if not covariance and not file.transpose and _are_exchanged(columns, rows):
+        yield "the rows look like variables and the columns like samples; if so, add --transpose"
+    if not (covariance or scale or numbered) and (largest := _largest_share(table.X[:_MANY])):
+        j, share = largest
+        which = quoted(table.feature_names[j]) if table.feature_names else str(j + 1)
+        yield f"variable {which} has {share:.0%} of the variance; if units differ between variables, add --scale"
     if not covariance and (kind := matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
@@ -107,3 +120,27 @@ def _are_column_names(first: Array, rest: Array) -> bool:
         return False
     mostly_decimals = np.mean(rest != np.round(rest)) > 0.5
     return bool((mostly_decimals and np.all(np.diff(first) > 0)) or np.abs(first).min() > 2 * np.abs(rest).max())
+
+
+def _are_exchanged(columns: Names | None, rows: Names | None) -> bool:
+    """Whether most rows are called as genes are, or most columns as samples are, and not the other way round."""
+
+    def like(names: Names | None, pattern: re.Pattern[str]) -> bool:
+        some = (names or ())[:_MANY]
+        return len(some) >= _FEW and 2 * sum(bool(pattern.fullmatch(name)) for name in some) > len(some)
+
+    genes_below = like(rows, _LIKE_GENES) and not like(columns, _LIKE_GENES)
+    return genes_below or (like(columns, _LIKE_SAMPLES) and not like(rows, _LIKE_SAMPLES))
+
+
+def _largest_share(X: Array) -> tuple[int, float] | None:
+    """The variable with nearly all of the variance, and its share; None where there is no such one."""
+    if X.shape[0] < _FEW or X.shape[1] < 3:
+        return None
+    finite = np.where(np.isfinite(X), X, np.nan)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # a variable without a number
+        variances = np.nan_to_num(np.nanvar(finite, axis=0))
+    largest, total = int(np.argmax(variances)), float(variances.sum())
+    share = float(variances[largest]) / total if 0 < total < math.inf else 0.0
+    return (largest, share) if share > _NEARLY_ALL else None

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._arrays import Array
-from gpower.datasets.delimited import listed
 from gpower.datasets.errors import TableError
 from gpower.datasets.table import Table
 from gpower.datasets.text import Row, open_text, tabbed_rows
+from gpower.names import listed
 
 __all__ = ["collapse_probes", "read_probe_genes"]
 

@@ -1,40 +1,36 @@
 """The one reader of users' tables: a file in, numbers and names out.
 
-A table is samples × variables. Text (CSV, TSV, series matrices of GEO), NumPy (NPY, NPZ), scipy.sparse (NPZ) and Matrix
-Market files need nothing beyond the core; Parquet needs pyarrow, the ``io`` extra. A sparse matrix stays sparse.
+A table is samples × variables. Text (CSV, TSV, GCT, series matrices of GEO), NumPy (NPY, NPZ), scipy.sparse (NPZ) and
+Matrix Market files need nothing beyond the core; Parquet and workbooks need the ``io`` extra. A sparse matrix stays
+sparse.
 """
 
-import zipfile
-import zlib
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
-from scipy import io as scipy_io
 from scipy import sparse
 
-from gpower._arrays import Array
-from gpower.datasets.delimited import listed, read_delimited
-from gpower.datasets.errors import MissingCell, TableError
+from gpower.datasets.archives import read_archive
+from gpower.datasets.delimited import read_delimited
+from gpower.datasets.errors import TableError
 from gpower.datasets.geo import is_series_matrix, read_series_matrix
+from gpower.datasets.matrix_market import read_matrix_market
+from gpower.datasets.parquet_tables import read_parquet, refuse_missing
 from gpower.datasets.probes import collapse_probes, read_probe_genes
-from gpower.datasets.table import Columns, Names, Table, TableFile
-from gpower.datasets.text import require_file
-from gpower.frames import unique_names
-from gpower.operators.parquet import open_parquet
-from gpower.operators.sources import npy_array
-from gpower.operators.streamed import StoreError, read_block
+from gpower.datasets.streams import is_stream, on_disk
+from gpower.datasets.table import Columns, Table, TableFile
+from gpower.datasets.text import COMPRESSED, require_file
+from gpower.datasets.workbooks import read_gct, read_workbook
+from gpower.files import FileError, reading
+from gpower.names import told_apart
+from gpower.operators.numpy_files import read_npy
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
-_COMPRESSIBLE = (*TEXT, ".mtx")
+_COMPRESSIBLE = (*TEXT, ".mtx", ".gct")
 _SERIES = "series matrix of GEO"  # a text file, recognised by what is in it
-
-# What an .npz archive may call the names of its variables and of its samples, most telling first.
-_FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
-_SAMPLE_KEYS = ("sample_names", "samples", "cells", "rows", "index")
 
 
 def read_table(
@@ -47,13 +43,18 @@ def read_table(
     drop: Columns = (),
     complete: bool = False,
     platform: str | PathLike[str] | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    skip: int = 0,
+    drop_rows: Columns = (),
 ) -> Table:
     r"""Read a table of numbers from a file, whose kind its suffix tells.
 
     ==========================================  ===================================================
-    ``.csv`` ``.tsv`` ``.tab`` ``.txt``         text; also gzipped, ``.csv.gz``
-    ``GSE…_series_matrix.txt``                  series matrix of GEO; also gzipped
-    ``.parquet``                                needs ``pip install "gpower[io]"``
+    ``.csv`` ``.tsv`` ``.tab`` ``.txt``         text; also compressed, ``.csv.gz``, ``.bz2`` or ``.xz``
+    ``GSE…_series_matrix.txt``                  series matrix of GEO; also compressed
+    ``.gct``                                    GenePattern's genes × samples; also compressed
+    ``.parquet`` ``.xlsx``                      need ``pip install "gpower[io]"``
     ``.npy``                                    one array
     ``.npz``                                    arrays by name, or a matrix saved by scipy.sparse
     ``.mtx``                                    Matrix Market, dense or sparse; also ``.mtx.gz``
@@ -71,24 +72,33 @@ def read_table(
     Parameters
     ----------
     path : str or path-like
-        The file.
+        The file, or ``"-"`` for standard input; what comes through a pipe is recognised by how it begins.
     index_col : int or str, optional
-        The column, counted from 0 or by its heading, that holds the names of the rows. Text and Parquet.
+        The column, counted from 0 or by its heading, that holds the names of the rows. Text, workbooks and Parquet.
     header : bool, optional
         Whether the first line of a text file holds names; by default the line itself decides.
     transpose : bool, default False
         The file is variables × samples (genes × samples): turn it.
     key : str, optional
-        Which array of an ``.npz`` archive to read; needed where it holds several tables and none called X.
+        Which array of an ``.npz`` archive to read; needed where it holds several tables and none called X. Which sheet
+        of a workbook; by default the first.
     drop : sequence of int or str, optional
-        Columns of the file to leave out, each counted from 0 or by its heading. Text, Parquet and series matrices,
-        whose columns are the samples.
+        Columns of the file to leave out, each counted from 0, by its heading, or several by a pattern as ``"qc_*"``.
+        Text, workbooks, Parquet, and series matrices and GCT, whose columns are the samples.
     complete : bool, default False
         Refuse a table with a missing or infinite number, and say where it is. Text, Parquet and series matrices.
     platform : str or path-like, optional
         The variables are probes of a microarray: make them into genes by this annotation of its platform, such as
         GPL96.annot.gz (see `read_probe_genes`). A gene is the mean of its probes; probes without a gene, or with
         several, are left out.
+    sep : str, optional
+        What separates the cells of a text file: one character, or ``"tab"``; by default what the file seems to have.
+    decimal : {",", "."}, optional
+        What stands before decimals in a text file; by default a point, or a comma where it can mean nothing else.
+    skip : int, default 0
+        Lines above the table of a text file or workbook to pass over.
+    drop_rows : sequence of int or str, optional
+        Rows of a text file, workbook or GCT to leave out, by name, pattern, or position below the header, from 0.
 
     Returns
     -------
@@ -117,24 +127,54 @@ def read_table(
            [ 1.8,  nan]])
     """
     path = Path(path)
-    kind = _kind(path)
-    read, understood = _READERS[kind]
     whole = complete and platform is None  # of several probes of a gene some may be missing
-    file = TableFile(path, index_col, header, transpose, key, drop, whole)
-    _refuse_unused(file, kind if kind == _SERIES else f"{kind} file", understood)
+    how = TableFile(path, index_col, header, transpose, key, drop, whole, _separator(sep), decimal, skip, drop_rows)
+    _check_options(how)
     try:
-        table = read(file)
-    except StoreError as error:
-        raise TableError(path, str(error).removeprefix(str(path)).lstrip(":, ").rstrip(".")) from error
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        # gzip and zip report damage in several ways; all of them mean the same to the reader.
-        raise TableError(path, f"the file cannot be read: {_first_line(error)}") from error
-    table = _checked(path, table.transposed() if transpose and kind != ".npz" else table)
+        with on_disk(path) as place:
+            table = _read(replace(how, path=place))
+    except FileError as error:
+        if isinstance(error, TableError) and not is_stream(path):
+            raise
+        raise _told_of(path, error) from error
     if platform is not None:
         table = collapse_probes(table, read_probe_genes(platform))
         if complete:
-            _refuse_missing(path, table, "fill it in")
+            refuse_missing(path, table, "fill it in")
     return _named_apart(table)
+
+
+def _read(file: TableFile) -> Table:
+    """The table of a file on disk."""
+    kind = _kind(file.path)
+    read, understood = _READERS[kind]
+    _refuse_unused(file, kind if kind == _SERIES else f"{kind} file", understood)
+    with reading(lambda what: TableError(file.path, f"the file cannot be read: {what}")):
+        table = read(file)
+        return _checked(file.path, table.transposed() if file.transpose and kind != ".npz" else table)
+
+
+def _told_of(path: Path, error: FileError) -> TableError:
+    """An error about a copy, or of a store, as one about what the user gave."""
+    name = Path("standard input") if str(path) == "-" else path
+    if isinstance(error, TableError):
+        return type(error)(name, error.reason, **error.options)
+    return TableError(name, str(error).removeprefix(str(path)).lstrip(":, ").rstrip("."))
+
+
+def _separator(sep: str | None) -> str | None:
+    """What a separator is called on a command line."""
+    return {"tab": "\t", "\\t": "\t", "space": " "}.get(sep or "", sep)
+
+
+def _check_options(file: TableFile) -> None:
+    """Refuse options that mean nothing for any file."""
+    if file.sep is not None and len(file.sep) != 1:
+        raise TableError(file.path, "{sep} is not one character, nor tab or space", sep=file.sep)
+    if file.decimal not in (None, ",", "."):
+        raise TableError(file.path, "{decimal} is neither a comma nor a point", decimal=file.decimal)
+    if file.skip < 0:
+        raise TableError(file.path, "{skip} is no number of lines", skip=file.skip)
 
 
 def suffix_of(path: Path) -> str:
@@ -148,7 +188,9 @@ def suffix_of(path: Path) -> str:
     ('.csv', '.npy', '')
     """
     *others, last = ["", *map(str.lower, path.suffixes)]
-    return others[-1] if last == ".gz" and others[-1] in _COMPRESSIBLE else last
+    if is_stream(path):
+        return ".txt"  # or what it begins with tells otherwise
+    return others[-1] if last in COMPRESSED and others[-1] in _COMPRESSIBLE else last
 
 
 def _kind(path: Path) -> str:
@@ -157,7 +199,7 @@ def _kind(path: Path) -> str:
     require_file(path)
     if suffix not in _READERS:
         known = [*(kind for kind in _READERS if kind != _SERIES), *(f"{kind}.gz" for kind in _COMPRESSIBLE)]
-        advice = "; save its sheet as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
+        advice = "; save its sheet as CSV or .xlsx" if suffix in (".xls", ".ods") else ""
         raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(known)}{advice}")
     if path.stat().st_size == 0:
         raise TableError(path, "the file is empty")
@@ -166,15 +208,9 @@ def _kind(path: Path) -> str:
 
 def _refuse_unused(file: TableFile, what: str, understood: Sequence[str]) -> None:
     """Refuse an option that this kind of file would ignore."""
-    given = {
-        "index_col": file.index_col,
-        "header": file.header,
-        "key": file.key,
-        "drop": file.drop or None,
-        "transpose": file.transpose or None,
-    }
-    for option, value in given.items():
-        if value is not None and option not in understood:
+    usual = vars(TableFile(file.path))
+    for option, value in vars(file).items():
+        if value != usual[option] and option not in (*understood, "complete"):
             raise TableError(file.path, f"{{{option}}} has no meaning for a {what}; leave it out", **{option: value})
 
 
@@ -196,123 +232,25 @@ def _checked(path: Path, table: Table) -> Table:
 
 def _named_apart(table: Table) -> Table:
     """The table with a name of its own for every variable."""
-    names = table.feature_names or ()
-    repeated = tuple(name for name, times in Counter(names).items() if times > 1)
-    if not repeated:
+    if table.feature_names is None:
         return table
-    note = f"several variables are called {listed(repeated)}: all but the first of a name have .1, .2, … behind it"
-    return replace(table, feature_names=tuple(unique_names(names)), notes=(*table.notes, note))
-
-
-def _refuse_missing(path: Path, table: Table, advice: str) -> None:
-    """Refuse a missing or infinite number, and say where the first one is."""
-    for i, j in np.argwhere(~np.isfinite(table.X))[:1]:
-        value, column = table.X[i, j], (table.feature_names or ())[j]
-        where = f"row {i + 1}, column {column!r} holds {value} where a number belongs"
-        raise (MissingCell if np.isnan(value) else TableError)(path, f"{where}; {advice}", drop=[column])
+    names, notes = told_apart(table.feature_names)
+    return replace(table, feature_names=names, notes=(*table.notes, *notes))
 
 
 def _read_npy(file: TableFile) -> Table:
-    return Table(npy_array(file.path))
+    return Table(read_npy(file.path))
 
 
-def _read_matrix_market(file: TableFile) -> Table:
-    try:
-        return Table(scipy_io.mmread(file.path, spmatrix=False))
-    except (ValueError, OverflowError) as error:
-        raise TableError(file.path, f"this is not a whole Matrix Market file: {_first_line(error)}") from error
-
-
-def _read_npz(file: TableFile) -> Table:
-    path, any_array = file.path, file.key is None
-    if not zipfile.is_zipfile(path):
-        raise TableError(path, "this is not an .npz archive, or it is truncated")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if any_array and {"format", "shape"} <= set(archive.files):
-                X = sparse.load_npz(path)
-                return Table(X.T if file.transpose else X)
-            arrays = dict(archive)
-    except ValueError as error:
-        raise TableError(path, f"the archive holds something other than numbers: {_first_line(error)}") from error
-    if any_array and {"header", "components_"} <= set(arrays):
-        raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
-    X = _choose_array(path, arrays, file.key)
-    X = X.T if file.transpose and X.ndim == 2 else X
-    # In an archive the names say themselves whether they are variables or samples, however the array lies.
-    n_samples, n_features = X.shape if X.ndim == 2 else (0, 0)
-    return Table(X, _names(arrays, _FEATURE_KEYS, n_features), _names(arrays, _SAMPLE_KEYS, n_samples))
-
-
-def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> Array:
-    """The array called `key`, or X, or the only two-dimensional one."""
-    if key is None:
-        tables = [name for name, array in arrays.items() if array.ndim == 2]
-        if "X" not in tables and len(tables) != 1:
-            found = f"{len(tables)} tables ({', '.join(tables)})" if tables else "no table"
-            raise TableError(path, f"the archive holds {found}; call one of them X, or choose one by its key")
-        key = "X" if "X" in tables else tables[0]
-    if key not in arrays:
-        raise TableError(path, f"there is no array {key!r}; there are {', '.join(arrays) or 'none'}")
-    return arrays[key]
-
-
-def _names(arrays: Mapping[str, Array], keys: Names, length: int) -> Names | None:
-    """The first array under one of `keys` that is a list of `length` names."""
-    fitting = (arrays[key] for key in keys if key in arrays and arrays[key].shape == (length,))
-    return next((tuple(map(str, names)) for names in fitting), None)
-
-
-def _read_parquet(file: TableFile) -> Table:
-    path, parquet = file.path, open_parquet(file.path)
-    dropped = [_heading(path, parquet.columns, "drop", column) for column in file.drop]
-    named = parquet.index
-    if file.index_col is not None:
-        named = [_heading(path, parquet.columns, "index_col", file.index_col)]
-    columns = [name for name in parquet.columns if name not in (*dropped, *named)]
-    if not named and len(columns) > 1 and not parquet.holds_numbers(columns[0]):
-        named, columns = columns[:1], columns[1:]  # a leading column of text, where nothing else names the rows
-    source = parquet.source(columns)
-    text = [name for name in columns if not parquet.holds_numbers(name)]
-    if text:
-        value = parquet.values(text[0])[0] if source.shape[0] else parquet.types[text[0]]
-        where = f"row 1, column {text[0]!r} holds {value!r} where a number belongs"
-        raise TableError(path, f"{where}; leave columns of text out with {{drop}}", drop=text)
-    rows = _row_names([parquet.values(name) for name in named])
-    table = Table(read_block(source, 0, source.shape[0]), source.names, rows)
-    if file.complete:
-        _refuse_missing(path, table, "fill it in, or leave out the row, or the column with {drop}")
-    return table
-
-
-def _row_names(columns: Sequence[Sequence[object]]) -> Names | None:
-    """One name per row: that of the one column, or those of several together."""
-    if len(columns) < 2:
-        return tuple(map(str, columns[0])) if columns else None
-    return tuple(map(str, zip(*columns, strict=True)))
-
-
-def _heading(path: Path, columns: list[str], option: str, column: int | str) -> str:
-    """The heading of the column that an option names by its heading or its position."""
-    if isinstance(column, int) and 0 <= column < len(columns):
-        return columns[column]
-    if str(column) in columns:  # headings may be numbers, such as years
-        return str(column)
-    raise TableError(path, f"{{{option}}} is not one of the columns {listed(columns)}", **{option: column})
-
-
-def _first_line(error: BaseException) -> str:
-    """What an exception says, on one line and without a full stop."""
-    text = str(error).strip().splitlines()
-    return text[0].rstrip(".") if text else type(error).__name__
-
-
+_ROWS = ("index_col", "header", "drop", "drop_rows", "transpose")
 # What reads each kind of file, and the options that mean something to it.
 _READERS: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
-    **dict.fromkeys(TEXT, (read_delimited, ("index_col", "header", "drop", "transpose"))),
-    ".parquet": (_read_parquet, ("index_col", "drop", "transpose")),
+    **dict.fromkeys(TEXT, (read_delimited, (*_ROWS, "sep", "decimal", "skip"))),
+    ".xlsx": (read_workbook, (*_ROWS, "key", "skip")),
+    ".gct": (read_gct, ("drop", "drop_rows")),
+    ".parquet": (read_parquet, ("index_col", "drop", "transpose")),
     ".npy": (_read_npy, ("transpose",)),
-    ".npz": (_read_npz, ("key", "transpose")),
-    ".mtx": (_read_matrix_market, ("transpose",)),
+    ".npz": (read_archive, ("key", "transpose")),
+    ".mtx": (read_matrix_market, ("transpose",)),
     _SERIES: (read_series_matrix, ("drop",)),
 }

@@ -28,6 +28,10 @@ class TableFile:
     key: str | None = None
     drop: Columns = ()
     complete: bool = False
+    sep: str | None = None
+    decimal: str | None = None
+    skip: int = 0
+    drop_rows: Columns = ()
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,21 @@ from scipy.stats import chi2
 
 from gpower._arrays import Array
 from gpower.estimators import GPower
+from gpower.files import reading
 from gpower.fitted import Named, PerAscent
 from gpower.frames import Frame, frame
-from gpower.persistence import flattened, jsonable, read_object, write_model
+from gpower.persistence import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
 from gpower.plotting import plot_tradeoff
 from gpower.plotting.looks import GivenAxes, Panel
 
 #: What a file of a path holds as it is: in the header, and as arrays.
-IN_HEADER = ("kind", "n_samples", "complete")
+IN_HEADER = {"kind": str, "n_samples": int, "complete": bool}
 AS_ARRAYS = ("grid", "variance", "pca_variance_ratio", "column_norms", "fitted", "common")
+#: The shapes of the arrays: points × components, components, variables; of those that are fitted; one per ascent.
+_SHAPES = {"grid": "g", "variance": "gm", "pca_variance_ratio": "m", "column_norms": "n"}
+_SHAPES |= {"data": "s", "indices": "s", "indptr": "l"}
+_BY_POINT = ("cardinality_", "gamma_", "explained_variance_", "explained_variance_ratio_")
+_PER_ASCENT = dict.fromkeys(("objective_", "optimality_gap_", "n_iter_", "converged_"), "ga")
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,10 +310,21 @@ class SparsityPath(Sequence[GPower]):
         SparsityPath
         """
         header, stored = read_object(path, cls.__name__)
-        shape = (stored["indptr"].size - 1, stored["column_norms"].size)
+        require(path, header, IN_HEADER | {"params": dict})
+        require_shapes(path, stored, _SHAPES)
+        with reading(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no path ({what}).")):
+            fitted, common = stored["fitted"], stored["common"]
+            require_shapes(path, stored | fitted, _SHAPES | dict.fromkeys(_BY_POINT, "gm") | _PER_ASCENT)
+            require_shapes(path, stored | common, _SHAPES | {"mean_": "n", "scale_": "n", "n_passes_": ""})
+            points, m, n = len(stored["grid"]), header["params"]["n_components"], stored["column_norms"].size
+            if header["kind"] not in ("cardinality", "gamma") or (points, m) != stored["variance"].shape:
+                raise ValueError(f"{points} points of {m} components")
+            GPower(**header["params"])
+            loadings = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), shape=(points * m, n))
+            loadings.check_format(full_check=True)
         return cls(
             params=header["params"],
-            loadings=sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), shape=shape),
+            loadings=loadings,
             **{name: header[name] for name in IN_HEADER},
             **{name: stored[name] for name in AS_ARRAYS},
         )

@@ -14,9 +14,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from gpower.operators.sources import COMPRESSED, compressed_source, npy_array, npy_source, open_source
+from gpower.operators.numpy_files import NpyFile, npy_source
+from gpower.operators.sources import COMPRESSED, compressed_source, open_source
 from gpower.operators.sparse import Block
-from gpower.operators.streamed import MOST_BYTES, Source, StoreError, read_block
+from gpower.operators.streamed import MOST_BYTES, Source, StoreError, read_block, state_of
 
 __all__ = ["cached"]
 
@@ -68,12 +69,20 @@ def cached(X: object, folder: str | os.PathLike[str], key: str | None = None) ->
     kept = Path(folder) / f"{stem}-{_fingerprint(source)[:20]}"
     if not kept.exists():
         _write(source, kept)
-    return replace(_open(source, kept), names=source.names)
+    return replace(_open(source, kept), names=source.names, notes=source.notes)
 
 
 def _fingerprint(source: Source) -> str:
     """Of the store as it is now: where it is, its size, when it was changed, its first and last numbers."""
-    facts = (source.name, source.shape, str(source.dtype), source.axis, source.nnz, source.names, _stamp(source.origin))
+    facts = (
+        source.name,
+        source.shape,
+        str(source.dtype),
+        source.axis,
+        source.nnz,
+        source.names,
+        state_of(source.origin),
+    )
     digest = hashlib.sha256(repr(facts).encode())
     lines = source.shape[source.axis]
     for lo, hi in ((0, min(SAMPLED, lines)), (max(0, lines - SAMPLED), lines)):
@@ -81,16 +90,6 @@ def _fingerprint(source: Source) -> str:
         for part in (block.data, block.indices, block.indptr) if source.sparse else (block,):
             digest.update(part.tobytes())
     return digest.hexdigest()
-
-
-def _stamp(origin: str) -> tuple[str, int, int]:
-    """Path, bytes and time of the last change of a file, or of all files of a folder."""
-    path = Path(origin)
-    if not origin or not path.exists():
-        return origin, 0, 0
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    found = [file.stat() for file in files]
-    return str(path.resolve()), sum(s.st_size for s in found), max((s.st_mtime_ns for s in found), default=0)
 
 
 def _write(source: Source, kept: Path) -> None:
@@ -154,5 +153,5 @@ def _open(source: Source, kept: Path) -> Source:
     """What was written, as a source."""
     if not source.sparse:
         return npy_source(kept / "X.npy")
-    arrays = [npy_array(kept / f"{part}.npy", mapped=True) for part in COMPRESSED]
+    arrays = [NpyFile.of(kept / f"{part}.npy") for part in COMPRESSED]
     return compressed_source(arrays, source.shape, bool(source.axis), str(kept), source.works_in)

@@ -10,9 +10,10 @@ chunks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property, lru_cache
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +24,7 @@ from gpower._arrays import Array, package_of
 from gpower.cautions import warn
 from gpower.extras import extra
 from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
+from gpower.operators.clusters import current_client, named, patiently, workers_of
 from gpower.operators.containers import BadEntry
 from gpower.operators.sources import open_source
 from gpower.operators.sparse import Block, in_memory
@@ -37,16 +39,8 @@ if TYPE_CHECKING:
 PERSISTED_SHARE = 0.55
 #: Size of the blocks that a store is cut into.
 BLOCK_BYTES = 1 << 26
-#: Seconds to wait for a scheduler.
-TIMEOUT = 10.0
 #: What Dask tells a function of its chunk, by the number of the argument.
 ChunkInfo = Mapping[int, Mapping[str, Sequence[tuple[int, int]]]]
-#: What a cluster that is gone makes Dask raise, here by name so that Dask need not be imported.
-_LOST = ("CommClosedError", "CancelledError", "FuturesCancelledError", "KilledWorker", "TimeoutError")
-
-
-class ClusterError(OSError):
-    """A cluster that is gone, or whose workers die at the same task again and again."""
 
 
 def is_dask(X: object) -> bool:
@@ -111,8 +105,7 @@ class DaskMatrix(BlockMatrix):
         self.is_sparse = sp.issparse(X._meta)
         self.dtype = working_type(X.dtype)
         self.memory_limit = granted_memory() if memory_limit is None else memory_limit
-        self.client = _client()
-        self.address = "" if self.client is None else self.client.scheduler.address
+        self.client = current_client()
 
     @property
     def checked_later(self) -> bool:
@@ -125,8 +118,9 @@ class DaskMatrix(BlockMatrix):
         lazy = [_delayed(_held)(block, self.dtype) for block in self.array.to_delayed().ravel()]
         if self.client is None:
             return lazy
-        self._check_room()
-        return list(self.client.compute(lazy, retries=2))
+        with self._lost():
+            self._check_room()
+            return list(self.client.compute(lazy, retries=2))
 
     def project(self, loadings: Array, mean: Array) -> DaskArray:
         """Scores as a Dask array that is computed when it is used; an entry that is not finite is named then."""
@@ -137,7 +131,7 @@ class DaskMatrix(BlockMatrix):
 
     def _check_room(self) -> None:
         """Say before the work that the blocks will not fit the workers' memory."""
-        workers = self.client.scheduler_info()["workers"].values()
+        workers = workers_of(self.client).values()
         granted = sum(worker["memory_limit"] for worker in workers)
         if granted and not self.is_sparse and self.nbytes > PERSISTED_SHARE * granted:
             warn(
@@ -188,7 +182,7 @@ class DaskMatrix(BlockMatrix):
         import dask
 
         tasks: list[Future] = []
-        try:
+        with self._lost(tasks):
             groups = self._owners(wanted)
             for owner, group in groups:
                 blocks, own = [self.blocks[i] for i in group], [shares[i] for i in group]
@@ -197,15 +191,19 @@ class DaskMatrix(BlockMatrix):
                 # Dask warns of tasks with large arguments; ours are the vectors of a product, which must travel.
                 with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
                     tasks.append(self.client.submit(fused, blocks, work, own, **where, pure=False, retries=2))
-            found = self.client.gather(tasks)
-        except BaseException as error:  # nothing is left running on the cluster, Ctrl-C included
-            with suppress(Exception):  # a lost cluster has nothing to stop
-                self.client.cancel([*tasks, *self.__dict__.pop("blocks", [])])
-            if type(error).__name__ in _LOST:
-                told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-                raise ClusterError(f"The Dask cluster at {self.address} is lost ({told}).") from error
-            raise
+            found = patiently(self.client, partial(self.client.gather, tasks))
         return [(group, result) for (_, group), result in zip(groups, found, strict=True)]
+
+    @contextmanager
+    def _lost(self, tasks: Sequence[Future] = ()) -> Iterator[None]:
+        """Nothing is left running on the cluster when something goes wrong, Ctrl-C included; a lost one is named."""
+        try:
+            with named(self.client):
+                yield
+        except BaseException:
+            stop = [*tasks, *self.__dict__.pop("blocks", [])]
+            threading.Thread(target=_cancelled, args=(self.client, stop), daemon=True).start()
+            raise
 
     def _owners(self, wanted: list[int]) -> list[tuple[str | None, list[int]]]:
         """Workers with the blocks that each holds; blocks that are nowhere yet are spread over the workers."""
@@ -213,7 +211,7 @@ class DaskMatrix(BlockMatrix):
         if not all(block.status in ("finished", "error") for block in blocks):
             from distributed import wait
 
-            wait(blocks)
+            patiently(self.client, partial(wait, blocks))
         held = self.client.who_has(blocks)
         groups: dict[str | None, list[int]] = {}
         for i, block in zip(wanted, blocks, strict=True):
@@ -286,29 +284,15 @@ def _added(terms: Iterable[tuple[Array, Array | float] | Array]) -> Array:
     return np.stack([total, lost])
 
 
+def _cancelled(client: Client, tasks: list[Future]) -> None:
+    with suppress(Exception):  # a lost cluster has nothing to stop
+        client.cancel(tasks)
+
+
 def _delayed(function: Work[object]) -> Delayed:
     import dask
 
     return dask.delayed(function, pure=False)
-
-
-def _client() -> Client:
-    """The user's client; None if there is none."""
-    try:
-        from distributed import get_client
-
-        return get_client()
-    except (ImportError, ValueError):
-        return None
-
-
-def connect(address: str, timeout: float | None = None) -> Client:
-    """A client of the cluster at an address, which later fits use; seconds to wait for an answer."""
-    distributed = extra("distributed", "dask", "A cluster needs dask and")
-    try:
-        return distributed.Client(address, timeout=TIMEOUT if timeout is None else timeout)
-    except OSError as error:
-        raise OSError(f"No Dask scheduler answers at {address} ({error}).") from None
 
 
 def _checked(X: DaskArray) -> DaskArray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.extras import extra
+from gpower.files import reading
 from gpower.operators.streamed import Source, StoreError
 
 if TYPE_CHECKING:
@@ -64,14 +65,12 @@ class ParquetTable:
 def open_parquet(path: Path) -> ParquetTable:
     """The columns of a file; their numbers are read later."""
     parquet = extra("pyarrow.parquet", "io", "Reading a Parquet file needs")
-    try:
+    with reading(lambda what: StoreError(f"{path}: this is not a whole Parquet file ({what}).")):
         file = parquet.ParquetFile(path)
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: this is not a whole Parquet file ({error}).") from None
-    schema = file.schema_arrow
-    kept = (schema.pandas_metadata or {}).get("index_columns", [])
-    types = {field.name: str(field.type) for field in schema}
-    return ParquetTable(path, file, types, [name for name in types if name in kept])
+        schema = file.schema_arrow
+        kept = (schema.pandas_metadata or {}).get("index_columns", [])
+        types = {field.name: str(field.type) for field in schema}
+        return ParquetTable(path, file, types, [name for name in types if name in kept])
 
 
 def parquet_source(path: Path) -> Source:

@@ -5,11 +5,12 @@ Nothing here imports zarr, h5py, anndata or pyarrow before an object or a file o
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,12 +18,15 @@ import scipy.sparse as sp
 from gpower._arrays import Array, package_of
 from gpower.cautions import warn
 from gpower.extras import extra
+from gpower.files import reading
+from gpower.names import told_apart
+from gpower.operators.numpy_files import NpyFile, npy_source
 from gpower.operators.parquet import parquet_source
-from gpower.operators.streamed import Source, StoreError, granted_memory
+from gpower.operators.streamed import Source, StoreError, granted_memory, matrix_form
 
 #: Suffixes of stores that are always read in blocks, and of files that are where they are large.
 STORES, FILES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
-_NUMBERS = "fiub"  # kinds of dtype that a float can hold
+_NEEDS = "Reading this store needs"
 COMPRESSED = ("data", "indices", "indptr")  # the arrays of a CSR or CSC matrix
 
 
@@ -77,7 +81,8 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
         return None
     held = X.group if opener is _from_backed else X  # what is in a file or folder
     name = f"the {package_of(X)} matrix {str(held.name or '').strip('/')}".rstrip()
-    return replace(opener(X, name, key), origin=_origin(held))
+    with reading(lambda what: StoreError(f"{name}: it cannot be read ({what}).")):
+        return replace(opener(X, name, key), origin=_origin(held))
 
 
 def _opener(X: object) -> Opener | None:
@@ -128,62 +133,21 @@ def _open_path(path: Path, key: str | None) -> Source:
         )
     if not path.exists():
         raise StoreError(f"{path}: there is no such file.")
-    if suffix in FILES:
-        source = npy_source(path) if suffix == ".npy" else parquet_source(path)
-    else:
-        source = _from_member(_open_store(path, suffix), str(path), key)
-    return replace(source, origin=str(path.resolve()))
+    with reading(lambda what: StoreError(f"{path}: this is not {_WHAT[suffix]} ({what}).")):
+        return replace(_OPENED[suffix](path, key), origin=str(path.resolve()))
 
 
-def _open_store(path: Path, suffix: str) -> StoredArray | StoredGroup:
-    """What a folder of zarr or a file of HDF5 holds."""
-    if suffix == ".zarr":
-        opener, kind = extra("zarr", "dask", "Reading this store needs").open, "a zarr store"
-    else:
-        opener, kind = extra("h5py", "io", "Reading this store needs").File, "a whole HDF5 file"
-    try:
-        return opener(str(path), mode="r")
-    except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path}: this is not {kind} ({error}).") from None
+def _from_zarr(path: Path, key: str | None) -> Source:
+    return _from_member(extra("zarr", "dask", _NEEDS).open(str(path), mode="r"), str(path), key)
 
 
-def _matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, int], np.dtype]:
-    """Shape and type, if they are those of a matrix of numbers."""
-    if len(shape) != 2:
-        raise StoreError(f"{name}: a matrix has two dimensions, this array has the shape {tuple(shape)}.")
-    if np.dtype(dtype).kind not in _NUMBERS:
-        raise StoreError(f"{name}: its values are of type {np.dtype(dtype)}, not numbers.")
-    return (int(shape[0]), int(shape[1])), np.dtype(dtype)
-
-
-def npy_array(path: Path, *, mapped: bool = False) -> Array:
-    """The array of a .npy file, read or mapped."""
-    try:
-        if mapped:
-            return np.lib.format.open_memmap(path, mode="r")
-        with path.open("rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise StoreError(f"{path}: this is not a whole .npy file of numbers ({error}).") from None
-
-
-def npy_source(path: Path) -> Source:
-    """The array of a .npy file, read rather than mapped: quicker, and a file that is cut short is an error."""
-    mapped = cast(np.memmap, npy_array(path, mapped=True))
-    source, first = _from_memmap(mapped, str(path)), int(mapped.offset)
-    length = source.shape[1 - source.axis]
-
-    def read(lo: int, hi: int) -> Array:
-        offset = first + lo * length * source.dtype.itemsize
-        numbers = np.fromfile(path, source.dtype, (hi - lo) * length, offset=offset)
-        return numbers.reshape(source.block_shape(lo, hi), order="F" if source.axis else "C")
-
-    return replace(source, read=read)
+def _from_hdf5(path: Path, key: str | None) -> Source:
+    return _from_member(extra("h5py", "io", _NEEDS).File(str(path), mode="r"), str(path), key)
 
 
 def _from_memmap(X: Array, name: str) -> Source:
     """Rows of a C-ordered map, columns of a Fortran-ordered one; copied, so that the pages can be let go."""
-    shape, dtype = _matrix_form(name, X.shape, X.dtype)
+    shape, dtype = matrix_form(name, X.shape, X.dtype)
     if X.flags.f_contiguous and not X.flags.c_contiguous:
         return Source(name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi], order="F"), axis=1, decoded=True)
     return Source(name, shape, dtype, lambda lo, hi: np.array(X[lo:hi]), decoded=True)
@@ -191,7 +155,7 @@ def _from_memmap(X: Array, name: str) -> Source:
 
 def _from_array(X: StoredArray, name: str, key: str | None = None) -> Source:
     """Rows, or columns where the chunks are whole columns."""
-    shape, dtype = _matrix_form(name, X.shape, X.dtype)
+    shape, dtype = matrix_form(name, X.shape, X.dtype)
     _warn_of_missing(X, name)
     rows, columns = getattr(X, "shards", None) or X.chunks or (1, shape[1])
     if rows >= shape[0] and columns < shape[1]:
@@ -200,13 +164,27 @@ def _from_array(X: StoredArray, name: str, key: str | None = None) -> Source:
 
 
 def _warn_of_missing(X: Any, name: str) -> None:
-    """Chunks of a zarr array that are not there read as its fill value, which is what zarr does to empty ones, too."""
-    stored = getattr(X, "nchunks_initialized", None)
-    if stored is not None and stored < X.nchunks:
+    """Chunks that were never written read as the fill value; zarr leaves out chunks that hold nothing else, too."""
+    stored, total, fill = (_hdf5_chunks if package_of(X) == "h5py" else _zarr_chunks)(X)
+    if stored < total:
         warn(
-            f"{name}: {X.nchunks - stored} of {X.nchunks} chunks are not stored and read as {X.fill_value}. "
+            f"{name}: {total - stored} of {total} chunks are not stored and read as {fill}. "
             "That is right for chunks that hold nothing else; if not, the store is incomplete.",
         )
+
+
+def _zarr_chunks(X: Any) -> tuple[int, int, object]:
+    """Chunks that are stored, all chunks, and what the others read as; none where there are no chunks."""
+    return (X.nchunks_initialized, X.nchunks, X.fill_value) if hasattr(X, "nchunks_initialized") else (0, 0, None)
+
+
+def _hdf5_chunks(X: Any) -> tuple[int, int, object]:
+    """The same; what is not in chunks is one, and has no room in the file before it is written."""
+    if X.chunks is not None:
+        total = math.prod(-(-length // size) for length, size in zip(X.shape, X.chunks, strict=True))
+        return X.id.get_num_chunks(), total, X.fillvalue
+    elsewhere = X.is_virtual or X.external or X.size == 0
+    return int(bool(elsewhere) or X.id.get_storage_size() > 0), 1, X.fillvalue
 
 
 def _from_backed(X: Backed, name: str, key: str | None = None) -> Source:
@@ -214,7 +192,7 @@ def _from_backed(X: Backed, name: str, key: str | None = None) -> Source:
 
 
 def compressed_source(
-    arrays: Sequence[StoredArray | Array], shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
+    arrays: Sequence[StoredArray | NpyFile | Array], shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
 ) -> Source:
     """The arrays data, indices and indptr of a CSR or CSC matrix; the last one is kept in memory."""
     for array, part in zip(arrays, COMPRESSED, strict=True):
@@ -252,7 +230,8 @@ def _from_group(group: StoredGroup, name: str, key: str | None = None) -> Source
         raise StoreError(f"{name}: {wanted}; it holds {', '.join(keys[:8]) or 'nothing'}. Say which one with key.")
     source = _from_member(group[key], f"{name}, {key}")
     p, n = source.shape
-    return replace(source, names=_names_in(group, "var", n), sample_names=_names_in(group, "obs", p))
+    names, notes = told_apart(_names_in(group, "var", n))
+    return replace(source, names=names or None, sample_names=_names_in(group, "obs", p) or None, notes=notes)
 
 
 def _from_member(X: object, name: str, key: str | None = None) -> Source:
@@ -263,18 +242,17 @@ def _from_member(X: object, name: str, key: str | None = None) -> Source:
     return opener(X, name, key)
 
 
-def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...] | None:
-    """Names of the genes (var) or cells (obs) in the file of an AnnData; None where there are none."""
-    if table not in group:
-        return None
-    index = group[table].attrs.get("_index")
+def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...]:
+    """Names of the genes (var) or cells (obs) in the file of an AnnData; empty where there are none."""
+    index = group[table].attrs.get("_index") if table in group else None
     if index is None or index not in group[table]:
-        return None
+        return ()
     held = group[table][index]
     if _opener(held) is _from_group:
-        held = held.get("values", ())  # nullable strings: values beside a mask
-    names = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in held[:])
-    return names if len(set(names)) == len(names) == count else None
+        held = held["values"]  # nullable strings: values beside a mask
+    if tuple(held.shape) != (count,):
+        return ()
+    return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in held[:])
 
 
 def _compressed_group(group: StoredGroup, name: str) -> Source:
@@ -282,11 +260,22 @@ def _compressed_group(group: StoredGroup, name: str) -> Source:
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
-    form, dtype = _matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
+    form, dtype = matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
     arrays = [group[part] for part in COMPRESSED]
     return compressed_source(arrays, form, encoding.startswith("csc"), name, dtype)
 
 
+#: What a path with each suffix has to be, and what opens it.
+_WHAT = dict.fromkeys(STORES, "a whole HDF5 file") | {
+    ".zarr": "a zarr store",
+    ".npy": "a whole .npy file of numbers",
+    ".parquet": "a whole Parquet file",
+}
+_OPENED: dict[str, Callable[[Path, str | None], Source]] = dict.fromkeys(STORES, _from_hdf5) | {
+    ".zarr": _from_zarr,
+    ".npy": lambda path, key: npy_source(path),
+    ".parquet": lambda path, key: parquet_source(path),
+}
 Opener = Callable[[Any, str, str | None], Source]
 
 #: Which class of which package is read how; the name of a class serves, since the package may not be there.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from gpower._arrays import Array
+from gpower.files import FileError, reading
 from gpower.operators.blocks import BlockMatrix, R, Share, Work, as_block
 from gpower.operators.containers import InMemory
 from gpower.operators.sparse import Block, in_memory
@@ -24,9 +27,10 @@ MOST_SHARE = 0.5
 #: Largest block. The allocator keeps pieces of up to 32 MB at hand, and asks the system anew for larger ones, page by
 #: page: blocks of 128 MB were read at a fifth of the speed. The same blocks everywhere also give the same digits.
 MOST_BYTES = 24 << 20
+_NUMBERS = "fiub"  # kinds of dtype that a float can hold
 
 
-class StoreError(ValueError):
+class StoreError(FileError):
     """A store that cannot be read, or not there; the sentence names the place."""
 
 
@@ -59,6 +63,8 @@ class Source:
         File or folder that it is in, where that is known.
     decoded : bool
         Whether it is kept as plain numbers, so that reading it takes no more than copying them.
+    notes : tuple of str
+        What was done to its names, a sentence each without its full stop.
     """
 
     name: str
@@ -74,6 +80,7 @@ class Source:
     read_bytes: float = 0.0
     origin: str = ""
     decoded: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def works_in(self) -> np.dtype:
@@ -128,6 +135,7 @@ class StreamedMatrix(BlockMatrix):
         self.names = source.names
         self.shift: Array | None = None
         self.edges = np.array(source.edges(min(self.memory_limit / BLOCKS_AT_ONCE, MOST_BYTES)))
+        self.state = state_of(source.origin)
 
     def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
         """What `work` makes of every block with a share."""
@@ -146,13 +154,21 @@ class StreamedMatrix(BlockMatrix):
         wanted = [(part, share) for part, share in zip(self.slices(), shares, strict=True) if share is not None]
         if not wanted:
             return
-        with ThreadPoolExecutor(1) as reader:
+        reader = ThreadPoolExecutor(1)
+        try:
             ahead = reader.submit(self.block, wanted[0][0])
             for i, (_, share) in enumerate(wanted):
                 block = ahead.result()
                 if i + 1 < len(wanted):
                     ahead = reader.submit(self.block, wanted[i + 1][0])
                 yield work(block, *share)
+        finally:
+            reader.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for a slow disk
+        if state_of(self.source.origin) != self.state:
+            raise StoreError(
+                f"{self.source.name}: the store was changed while it was read, so that the answer would be of neither "
+                "state; fit it again once nothing writes to it."
+            )
 
     def block(self, part: slice) -> InMemory:
         """Rows or columns of the source, less the shift."""
@@ -192,15 +208,20 @@ class StreamedMatrix(BlockMatrix):
         return other
 
 
+def state_of(origin: str) -> tuple[str, int, int, int]:
+    """Path, number of files, their bytes, and the last change of a file or of all files of a folder."""
+    path = Path(origin)
+    files = [path, *path.rglob("*")] if origin and path.is_dir() else [path] if origin else []
+    found = [file.stat() for file in files if file.is_file()]
+    changed = max((stat.st_mtime_ns for stat in found), default=0)
+    return str(path.resolve()), len(found), sum(stat.st_size for stat in found), changed
+
+
 def read_block(source: Source, lo: int, hi: int) -> Block:
     """Rows or columns of a source as numbers, or a sentence that names them."""
     what = f"{source.name}, {'rows' if source.axis == 0 else 'columns'} {lo} to {hi - 1}"
-    try:
+    with reading(lambda why: StoreError(f"{what}: they could not be read ({why})."), MemoryError):
         block = source.read(lo, hi)
-    except (MemoryError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        raise StoreError(f"{what}: they could not be read ({type(error).__name__}: {error}).") from error
     wanted = source.block_shape(lo, hi)
     if block.shape != wanted:
         raise StoreError(f"{what}: the store gave an array of shape {block.shape} instead of {wanted}.")
@@ -208,6 +229,15 @@ def read_block(source: Source, lo: int, hi: int) -> Block:
         return as_block(block, source.works_in)
     except (TypeError, ValueError):
         raise StoreError(f"{what}: values of type {block.dtype} are not numbers.") from None
+
+
+def matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, int], np.dtype]:
+    """Shape and type, if they are those of a matrix of numbers."""
+    if len(shape) != 2:
+        raise StoreError(f"{name}: a matrix has two dimensions, this array has the shape {tuple(shape)}.")
+    if np.dtype(dtype).kind not in _NUMBERS:
+        raise StoreError(f"{name}: its values are of type {np.dtype(dtype)}, not numbers.")
+    return (int(shape[0]), int(shape[1])), np.dtype(dtype)
 
 
 def working_type(dtype: np.dtype) -> np.dtype:
@@ -221,10 +251,21 @@ def granted_memory() -> float:
 
 
 def free_memory() -> int:
-    """Bytes of memory that are free, as the operating system says; one gigabyte where it does not."""
+    """Bytes of memory that are free and granted to the process, as the system says; a gigabyte where it does not."""
     try:
         with open("/proc/meminfo") as lines:
             fields = dict(line.split(":", 1) for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
+        return min(int(fields["MemAvailable"].split()[0]) * 1024, _addresses_left())
+    except (OSError, KeyError, ValueError, ImportError):
         return 1 << 30
+
+
+def _addresses_left() -> int:
+    """Bytes of address space that the process may still take (ulimit -v)."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    with open("/proc/self/statm") as sizes:
+        return max(limit - int(sizes.read().split()[0]) * resource.getpagesize(), 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpower.files import check_writable, replaced
 from gpower.plotting.canvas import pyplot
 from gpower.plotting.looks import Panel, Panels
 
@@ -33,7 +34,8 @@ def save_picture(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
     """
     prepare_picture(path)
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
-    figure.savefig(path, dpi=150)
+    with replaced(Path(path)) as place:
+        figure.savefig(place, dpi=150)
     pyplot().close(figure)
 
 
@@ -61,3 +63,4 @@ def prepare_picture(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path}: this is a folder; a picture is one file.")
     pyplot()
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(path.parent)

@@ -1,0 +1,257 @@
+"""Where the command writes: checked before the work, whole or not at all, never over what it reads."""
+
+import csv
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpower import GPower, SparsityPath
+from gpower.datasets import load_planted_expression
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from rich.console import Console
+
+from gpower.cli.console import progress
+
+EXPRESSION = load_planted_expression()
+
+
+@contextmanager
+def progress_at_once(patch):
+    patch.setattr("gpower.cli.console._PATIENCE", 0.0)
+    yield
+
+
+RESULTS = ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"]
+
+
+def write(path, names=EXPRESSION.feature_names, X=EXPRESSION.X):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([names, *X.tolist()])
+    return path
+
+
+@pytest.fixture
+def expression(tmp_path):
+    return write(tmp_path / "expression.csv")
+
+
+def refused(result, message):
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+
+
+class TestFolders:
+    def test_a_folder_that_is_called_like_a_file(self, gpower, expression, tmp_path):
+        refused(gpower("fit", expression, "-k", 3, "-o", tmp_path / "results.csv"), "give a folder, such as results.")
+        assert not (tmp_path / "results.csv").exists()
+
+    def test_home(self, gpower, expression, tmp_path, monkeypatch):
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        assert gpower("fit", expression, "-k", 3, "--output=~/x").exit_code == 0
+        assert sorted(path.name for path in (tmp_path / "home" / "x").iterdir()) == RESULTS
+
+    def test_what_cannot_be_written_is_noticed_before_the_fit(self, gpower, expression, monkeypatch):
+        monkeypatch.setattr("gpower.cli.fit.load", None)  # the fit does not begin
+        if not Path("/proc/self/fd").is_dir():
+            pytest.skip("needs a folder that nobody can write into")
+        refused(gpower("fit", expression, "-k", 3, "-o", "/proc/self/fd"), "/proc/self/fd: ")
+        refused(gpower("fit", expression, "-k", 3, "--plot", "/proc/self/fd/x.png"), "nothing can be written here")
+
+    def test_what_is_replaced_is_said(self, gpower, expression, tmp_path):
+        out = tmp_path / "out"
+        assert gpower("fit", expression, "-k", 3, "-o", out).stdout.endswith(f"into {out}.\n")
+        assert "in place of those of an earlier run." in gpower("fit", expression, "-k", 3, "-o", out).stdout
+        (out / "scores.csv").unlink()
+        again = gpower("fit", expression, "-k", 3, "-o", out).stdout
+        assert "in place of earlier loadings.csv, loadings_list.csv, model.npz." in again
+
+    @pytest.mark.parametrize("command", ["fit", "path", "compare"])
+    def test_the_input_is_never_replaced(self, gpower, tmp_path, command):
+        name = {"fit": "scores.csv", "path": "path.csv", "compare": "comparison.csv"}[command]
+        before = write(tmp_path / name).read_bytes()
+        refused(gpower(command, tmp_path / name, "-k", 3, "-o", tmp_path), "this is what the command reads")
+        assert (tmp_path / name).read_bytes() == before
+
+    def test_a_checkpoint_does_not_replace_the_input(self, gpower, expression):
+        before = expression.read_bytes()
+        refused(gpower("fit", expression, "-k", 3, "--checkpoint", expression), "give another path")
+        assert expression.read_bytes() == before
+
+
+class TestWhole:
+    def test_a_disk_that_fills_up_leaves_the_earlier_results(self, gpower, expression, tmp_path):
+        """A real write that fails: the process may not write files as long as the table of scores."""
+        out = tmp_path / "out"
+        assert gpower("fit", expression, "-k", 3, "-o", out).exit_code == 0
+        before = {path.name: path.read_bytes() for path in out.iterdir()}
+        code = f"""
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before["loadings_list.csv"]) + 1000}, resource.RLIM_INFINITY))
+sys.argv = ["gpower", "fit", {str(expression)!r}, "-m", "3", "-k", "8", "-o", {str(out)!r}]
+from gpower.__main__ import main
+main()
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert told.returncode == 1
+        assert f"error: {out}" in told.stderr
+        assert ".csv: File too large." in told.stderr
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+    def test_the_short_list_holds_what_is_not_zero(self, gpower, expression, tmp_path):
+        gpower("fit", expression, "-k", "3,2", "-o", tmp_path / "out")
+        with (tmp_path / "out" / "loadings_list.csv").open() as file:
+            head, *lines = csv.reader(file)
+        assert head == ["component", "variable", "loading"]
+        loadings = GPower.load(tmp_path / "out" / "model.npz").loadings()
+        wanted = [[str(j), name, repr(value)] for j, c in enumerate(loadings, 1) for name, value in c.items()]
+        assert lines == wanted
+        assert len(lines) == 5
+
+
+class TestNames:
+    HOSTILE = ("=cmd|' /C calc'!A0", "\x1b[2Jclear", "漢字", "[bold]b[/bold]", "plain")
+
+    @pytest.fixture
+    def hostile(self, tmp_path):
+        X = np.random.default_rng(0).standard_normal((20, 5))
+        return write(tmp_path / "x.csv", self.HOSTILE, X)
+
+    def test_are_printed_as_text(self, gpower, hostile):
+        result = gpower("fit", hostile, "-m", 1, "-k", 5)
+        assert "\x1b" not in result.stdout
+        assert r"\x1b[2Jclear" in result.stdout
+        assert "漢字" in result.stdout
+        assert "[bold]b[/bold]" in result.stdout
+
+    @pytest.mark.parametrize("safe", [False, True])
+    def test_formulas_are_quoted_on_demand(self, gpower, hostile, tmp_path, safe):
+        gpower("fit", hostile, "-m", 1, "-k", 5, "-o", tmp_path / "out", *["--safe-csv"] * safe)
+        with (tmp_path / "out" / "loadings.csv").open(newline="") as file:
+            names = [line[0] for line in csv.reader(file)][1:]
+        assert names == ["'" * safe + self.HOSTILE[0], *self.HOSTILE[1:]]
+
+    def test_an_error_quotes_little_and_nothing_that_a_terminal_obeys(self, gpower, tmp_path):
+        (tmp_path / "x.csv").write_text(f"a,b\n1,2\n3,\x1b]0;{'y' * 200_000}\n")
+        result = gpower("fit", tmp_path / "x.csv")
+        assert "\x1b" not in result.stderr
+        assert len(result.stderr) < 1000
+
+    def test_the_name_of_a_file_is_no_markup(self):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=True, width=100)
+        with pytest.MonkeyPatch.context() as patch, progress_at_once(patch), progress(console, "reading [/b]\x07.csv"):
+            time.sleep(0.3)
+        assert "reading [/b]\\x07.csv" in screen.getvalue()
+
+    def test_no_columns_lose_no_output(self, gpower, hostile, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "0")
+        assert "% of variance" in gpower("fit", hostile, "-m", 1, "-k", 2).stdout
+
+
+class TestInterrupted:
+    def command(self, *args):
+        return subprocess.Popen(
+            [sys.executable, "-m", "gpower", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def test_in_the_first_moments(self, tmp_path):
+        """While packages are imported: one word, no traceback. The interpreter itself has to be up."""
+        code = """
+import sys, threading, _thread
+def interrupt(name, *_):
+    if name == "import" and "gpower.cli.fit" in _[0]:
+        sys.addaudithook(lambda *a: None)
+        raise KeyboardInterrupt
+sys.addaudithook(lambda event, args: interrupt(event, args))
+sys.argv = ["gpower", "fit", "x.csv"]
+from gpower.__main__ import main
+main()
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (told.returncode, told.stderr, told.stdout) == (130, "Interrupted.\n", "")
+
+    def test_during_a_slow_read(self, tmp_path):
+        fifo = tmp_path / "x.csv"
+        os.mkfifo(fifo)
+        process = self.command("fit", fifo)
+        with fifo.open("w") as pipe:
+            pipe.write("a,b\n1,2\n")
+            pipe.flush()
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=60)
+        assert (process.returncode, told) == (130, "Interrupted.\n")
+
+    def test_a_path_keeps_what_it_has_on_sigterm(self, tmp_path):
+        data = write(tmp_path / "x.csv", [f"g{j}" for j in range(400)], np.random.default_rng(0).random((60, 400)))
+        code = f"""
+import os, signal, sys
+from gpower.cli import path as module
+from contextlib import contextmanager
+@contextmanager
+def counted(err, what):
+    yield lambda done, total: os.kill(os.getpid(), signal.SIGTERM) if done == 3 else None
+module.counted = counted
+sys.argv = ["gpower", "path", {str(data)!r}, "-k", "1,2,4,8,16", "-o", {str(tmp_path / "out")!r}]
+from gpower.__main__ import main
+main()
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert told.returncode == 130, told.stderr
+        assert "Go on with the same command and --resume." in told.stderr
+        assert not SparsityPath.load(tmp_path / "out" / "path.npz").complete
+
+
+class TestPath:
+    def test_to_resume_nothing_is_to_begin(self, gpower, expression, tmp_path):
+        result = gpower("path", expression, "-k", "1,2", "--resume", "-o", tmp_path / "out")
+        assert result.exit_code == 0, result.stderr
+        assert "nothing is saved here yet; the path begins anew" in result.stderr
+        assert len(SparsityPath.load(tmp_path / "out" / "path.npz")) == 2
+
+
+class TestEnrich:
+    @pytest.fixture
+    def gmt(self, tmp_path):
+        path = tmp_path / "sets.gmt"
+        path.write_text("".join("\t".join([name, "", *genes]) + "\n" for name, genes in EXPRESSION.gene_sets.items()))
+        return path
+
+    def table(self, path, numbers):
+        with path.open("w", newline="") as file:
+            names = EXPRESSION.feature_names
+            rows = [["gene", "s1", "s2"], *([name, *row] for name, row in zip(names, numbers, strict=True))]
+            csv.writer(file).writerows(rows)
+        return path
+
+    def test_measurements_are_no_loadings(self, gpower, gmt, tmp_path):
+        table = self.table(tmp_path / "x.csv", EXPRESSION.X[:2].T + 7)
+        refused(gpower("enrich", table, "--gmt", gmt), "loadings are at most 1, and this table holds")
+
+    def test_nor_is_a_table_without_zeros(self, gpower, gmt, tmp_path):
+        dense = np.random.default_rng(0).uniform(0.01, 0.1, (150, 2))
+        table = self.table(tmp_path / "x.csv", dense)
+        refused(gpower("enrich", table, "--gmt", gmt), "all genes are in every component, so none is special")
+        assert gpower("enrich", table, "--gmt", gmt, "--top", 8, "--draws", 0).exit_code == 0
+
+    def test_the_table_is_checked_first_and_replaced_whole(self, gpower, gmt, tmp_path):
+        loadings = self.table(tmp_path / "l.csv", np.eye(150)[:, :2])
+        refused(gpower("enrich", loadings, "--gmt", gmt, "-o", gmt), "this is what the command reads")
+        out = tmp_path / "new" / "sets.csv"
+        assert f"Wrote {out}." in gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
+        again = gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
+        assert f"Wrote {out} in place of an earlier one." in again

@@ -1,0 +1,367 @@
+"""Files that are damaged or hostile: a sentence that names the file, whatever the damage; never a crash."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
+from gpower.datasets import TableError, read_table
+from gpower.operators.numpy_files import NpyFile, read_npz
+from gpower.operators.sources import open_source
+from gpower.operators.streamed import StoreError, free_memory
+from gpower.persistence import ModelFileError
+
+X = np.random.default_rng(0).standard_normal((12, 6))
+COUNTS = sp.random(12, 6, 0.4, random_state=0, format="csr")
+
+
+def members(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def pack(path, content):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+def npy_bytes(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def header_of(shape, descr="<f8"):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+class TestMatrixMarket:
+    """SciPy's reader crashes the interpreter on some of these, so that it must not see them."""
+
+    HEADER = b"%%MatrixMarket matrix coordinate real general\n"
+
+    def refused(self, path, content, message):
+        path.write_bytes(content)
+        with pytest.raises(TableError, match=rf"{path.name}: this is not a whole Matrix Market file: {message}"):
+            read_table(path)
+
+    @pytest.mark.parametrize("matrix", [COUNTS, X], ids=["sparse", "dense"])
+    def test_every_truncation(self, tmp_path, matrix):
+        path = tmp_path / "x.mtx"
+        scipy.io.mmwrite(path, matrix)
+        whole = path.read_bytes()
+        np.testing.assert_array_equal(read_table(path).X.shape, matrix.shape)
+        for end in range(1, len(whole) - 1):
+            path.write_bytes(whole[:end])
+            last_digits = whole[end:].strip().translate(None, b"Ee-.").isdigit() and b"\n" not in whole[end:].strip()
+            with suppress(TableError) if last_digits else pytest.raises(TableError, match=r"x\.mtx"):
+                read_table(path)
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            (b"3 3 1\n1 1 \x00\n", r"line 3 is no entry of it: '1 1 \\x00'"),
+            (b"3 3 2\n1 1 1\n2 2 1.5E\n", "line 4 is no entry of it"),
+            (b"3 3 99999999999\n1 1 1\n", "it has 1 entries where its size tells 99999999999"),
+            (b"0 3 0\n", "line 2 tells no size of a matrix: '0 3 0'"),
+            (b"3 3\n1 1 1\n", "line 2 tells no size of a matrix"),
+            (b"3 3 1\n99999999999999999999 1 1\n", "Line 3: Integer out of range"),
+            (b"3 3 1\n4 1 1\n", "Line 3: Row index out of bounds"),
+            (b"", "line 2 tells no size"),
+        ],
+    )
+    def test_lines_that_are_none(self, tmp_path, body, message):
+        self.refused(tmp_path / "x.mtx", self.HEADER + body, message)
+        path = tmp_path / "x.mtx.gz"
+        self.refused(path, gzip.compress(self.HEADER + body), message)
+
+    def test_a_dense_matrix_without_rows(self, tmp_path):
+        content = b"%%MatrixMarket matrix array real general\n0 3\n"
+        self.refused(tmp_path / "x.mtx", content, "line 2 tells no size")
+
+    @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
+    @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+    def test_all_kinds_that_are_whole(self, tmp_path, field, symmetry):
+        A = sp.csr_array(np.array([[0.0, 2, 0], [0, 0, 3], [1, 0, 0]]))
+        A = {"general": A, "symmetric": A + A.T, "skew-symmetric": A - A.T}[symmetry]
+        if field == "pattern" and symmetry == "skew-symmetric":
+            return  # there is no such kind
+        path = tmp_path / "x.mtx"
+        scipy.io.mmwrite(path, A, field=field, symmetry=symmetry, comment="made up\n\nby hand")
+        wanted = (A != 0).toarray() if field == "pattern" else A.toarray()
+        np.testing.assert_array_equal(read_table(path).X.toarray(), wanted)
+
+
+class TestSparseArchives:
+    @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
+    @pytest.mark.parametrize("index", [10**6, -1])
+    def test_an_index_out_of_range(self, tmp_path, kind, index):
+        path = tmp_path / "x.npz"
+        sp.save_npz(path, COUNTS.asformat(kind))
+        content = members(path)
+        name = "row.npy" if kind == "coo" else "indices.npy"
+        indices = np.load(io.BytesIO(content[name])).copy()
+        indices[0] = index
+        pack(path, content | {name: npy_bytes(indices)})
+        with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix of SciPy"):
+            read_table(path)
+
+    def test_pointers_beyond_the_entries(self, tmp_path):
+        path = tmp_path / "x.npz"
+        sp.save_npz(path, COUNTS)
+        pack(path, members(path) | {"indptr.npy": npy_bytes(np.full(13, 10**6))})
+        with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix"):
+            read_table(path)
+
+
+class TestNumPy:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            header_of((10**6, 10**6)),
+            header_of((-1, 3)) + bytes(100),
+            header_of((2, 2), "|O") + bytes(100),
+            header_of((2, 2)).replace(b"'shape'", b"'shope'") + bytes(100),
+            header_of((2, 2)).replace(b"(2, 2)", b"((2,2)") + bytes(100),
+            b"\x93NUMPY\x03\x00" + bytes(100),
+            b"\x93NUMPY\x01\x00\xff\xff{",
+        ],
+    )
+    def test_headers_that_lie(self, tmp_path, content):
+        path = tmp_path / "x.npy"
+        path.write_bytes(content)
+        with pytest.raises(TableError, match=r"x\.npy: this is not a whole \.npy file of numbers"):
+            read_table(path)
+        with pytest.raises(StoreError, match=r"x\.npy: this is not a whole \.npy file of numbers"):
+            open_source(path)
+
+    @pytest.mark.parametrize("array", [X, np.asfortranarray(X), X[0], np.float32(3.5), X[:0]], ids=str)
+    def test_windows_are_the_array(self, tmp_path, array):
+        np.save(tmp_path / "x.npy", array)
+        file = NpyFile.of(tmp_path / "x.npy")
+        assert (file.shape, file.dtype) == (np.shape(array), np.asarray(array).dtype)
+        if np.ndim(array) == 2 and file.by_column:
+            np.testing.assert_array_equal(file[2:5], array[:, 2:5])
+        elif np.ndim(array):
+            np.testing.assert_array_equal(file[2:5], array[2:5])
+
+    def test_an_archive_that_unpacks_beyond_memory(self, tmp_path, monkeypatch):
+        np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 100)))
+        monkeypatch.setattr("gpower.operators.numpy_files.free_memory", lambda: 10**5)
+        with pytest.raises(TableError, match=r"it unpacks to 0\.0008 GB, more than the memory that is free"):
+            read_table(tmp_path / "x.npz")
+
+    def test_an_encrypted_archive(self, tmp_path):
+        path = tmp_path / "x.npz"
+        np.savez(path, X=X)
+        content = bytearray(path.read_bytes())
+        content[content.index(b"PK\x01\x02") + 8] |= 1
+        content[6] |= 1
+        path.write_bytes(bytes(content))
+        with pytest.raises(TableError, match=r"x\.npz: .*encrypted"):
+            read_table(path)
+
+    def test_a_file_larger_than_the_address_space_is_read_in_windows(self, tmp_path):
+        path = tmp_path / "x.npy"
+        with path.open("wb") as file:
+            file.write(header_of((10**6, 2000)))
+            file.truncate(file.tell() + 8 * 2 * 10**9)  # 16 GB of nothing, which take no room on the disk
+        code = f"""
+import resource
+from gpower.operators.sources import open_source
+from gpower.operators.streamed import free_memory, read_block
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+source = open_source({str(path)!r})
+print(source.shape, read_block(source, 999_990, 1_000_000).shape, free_memory() < 4 << 30)
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert told.stdout.strip() == "(1000000, 2000) (10, 2000) True", told.stderr
+
+
+class TestText:
+    def test_a_line_without_an_end(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("gpower.datasets.text._LONGEST_LINE", 1000)
+        (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1" * 5000))
+        with pytest.raises(TableError, match=r"x\.csv\.gz: line 1 has more than 1,000 characters"):
+            read_table(tmp_path / "x.csv.gz")
+
+    @pytest.mark.parametrize("line", ["\n", "#\n"])
+    def test_blank_lines_without_an_end(self, tmp_path, monkeypatch, line):
+        monkeypatch.setattr("gpower.datasets.text.MOST_BLANK", 1000)
+        monkeypatch.setattr("gpower.datasets.delimited.MOST_BLANK", 1000)
+        (tmp_path / "x.csv").write_text(line * 5000 + "1,2\n3,4\n")
+        with pytest.raises(TableError, match=r"1,000 lines are (blank|comments)"):
+            read_table(tmp_path / "x.csv")
+
+    def test_more_numbers_than_memory(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("gpower.datasets.delimited.free_memory", lambda: 1000)
+        (tmp_path / "x.csv").write_text("1,2\n" * 500)
+        with pytest.raises(TableError, match=r"does not fit the memory that is free; save it as \.npy"):
+            read_table(tmp_path / "x.csv")
+
+    def test_long_and_odd_cells_are_shortened_and_printable(self, tmp_path):
+        (tmp_path / "x.csv").write_text(f"a\x1b[2J,b\n1,2\n3,\x1b]0;{'x' * 100_000}\n")
+        with pytest.raises(TableError) as told:
+            read_table(tmp_path / "x.csv")
+        assert str(told.value).isprintable()
+        assert len(str(told.value)) < 700
+
+
+class TestStores:
+    def test_a_dataset_that_was_never_written_is_noticed(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            file.create_dataset("X", X.shape, chunks=(4, 6), dtype="f8")[:4] = X[:4]
+            file.create_dataset("plain", X.shape, dtype="f8")
+            file["whole"] = X
+        with pytest.warns(UserWarning, match="2 of 3 chunks are not stored and read as 0.0"):
+            open_source(tmp_path / "x.h5")
+        with pytest.warns(UserWarning, match="1 of 1 chunks are not stored"):
+            open_source(tmp_path / "x.h5", "plain")
+        open_source(tmp_path / "x.h5", "whole")  # without a warning, which would be an error
+
+    def test_chunks_deleted_during_a_fit(self, tmp_path):
+        zarr = pytest.importorskip("zarr")
+        store = zarr.create_array(str(tmp_path / "x.zarr"), shape=X.shape, chunks=(4, 6), dtype=X.dtype)
+        store[:] = X
+        chunks = [path for path in (tmp_path / "x.zarr").rglob("*") if path.is_file() and path.name != "zarr.json"]
+
+        def delete(state):
+            chunks[-1].unlink(missing_ok=True)
+
+        with pytest.raises(StoreError, match="the store was changed while it was read"):
+            GPower(2, cardinality=2, memory_limit=300, solver="direct", callback=delete).fit(tmp_path / "x.zarr")
+
+    def test_a_repeated_name_costs_no_other(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "x.h5ad", "w") as file:
+            file["X"] = X
+            file.create_group("var").attrs["_index"] = "names"
+            file["var/names"] = [b"TP53", b"BRCA1", b"TP53", b"\xff", b"MYC", b"KRAS"]
+        source = open_source(tmp_path / "x.h5ad")
+        assert source.names == ("TP53", "BRCA1", "TP53.1", "\ufffd", "MYC", "KRAS")
+        assert source.notes[0].startswith("several variables are called TP53")
+
+    @pytest.mark.parametrize("shape", [[0.5, 1], "wide", [-3, 6], []])
+    def test_attributes_that_are_no_shape(self, tmp_path, shape):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            for part in ("data", "indices", "indptr"):
+                file[f"X/{part}"] = getattr(COUNTS, part)
+            file["X"].attrs["shape"] = shape
+        with pytest.raises(StoreError, match=r"x\.h5"):
+            GPower(1).fit(tmp_path / "x.h5")
+
+
+class TestOurOwn:
+    @pytest.fixture
+    def model(self, tmp_path):
+        GPower(2, cardinality=3).fit(X).save(tmp_path / "model.npz")
+        return tmp_path / "model.npz"
+
+    @pytest.mark.parametrize("name", ["__init__", "transform", "__dict__", "_restore", "fit", "components_:x"])
+    def test_nothing_of_a_model_is_overwritten(self, model, name):
+        content = members(model)
+        pack(model, content | {f"{name}.npy": content["mean_.npy"]})
+        with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
+            GPower.load(model)
+
+    @pytest.mark.parametrize("name", ["components_", "mean_", "scale_", "n_features_in_", "cardinality_"])
+    @pytest.mark.parametrize("other", [np.ones(3), np.ones((2, 2, 2)), np.array(["a"]), None], ids=str)
+    def test_shapes_and_kinds_are_checked(self, model, name, other):
+        content = members(model)
+        content.pop(f"{name}.npy")
+        pack(model, content if other is None else content | {f"{name}.npy": npy_bytes(other)})
+        with pytest.raises(ModelFileError, match=rf"is damaged: .*{name}"):
+            GPower.load(model)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"params": {"self": 1}}, {"params": [1]}, {"params": {"no_such": 1}}, {"version": "1"}, {"version": None}],
+        ids=str,
+    )
+    def test_headers_are_checked(self, model, change):
+        content = members(model)
+        header = json.loads(np.load(io.BytesIO(content["header.npy"])).tobytes()) | change
+        content["header.npy"] = npy_bytes(np.frombuffer(json.dumps(header).encode(), np.uint8))
+        pack(model, content)
+        with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
+            GPower.load(model)
+
+    def test_a_header_without_a_bottom(self, model):
+        deep = npy_bytes(np.frombuffer(b"[" * 200_000, np.uint8))
+        pack(model, members(model) | {"header.npy": deep})
+        with pytest.raises(ModelFileError, match="is truncated or not a gpower model"):
+            GPower.load(model)
+
+    def test_a_cross_validated_model_without_its_choice(self, tmp_path):
+        path = tmp_path / "cv.npz"
+        GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(path)
+        content = members(path)
+        pack(path, {name: data for name, data in content.items() if not name.startswith("best_params_")})
+        with pytest.raises(ModelFileError, match=r"cv\.npz' is damaged: it makes no GPowerCV"):
+            GPowerCV.load(path)
+
+    @pytest.mark.parametrize(
+        ("name", "other"),
+        [
+            ("indices", np.full(10, 99)),
+            ("indptr", np.arange(4) * 50),
+            ("grid", np.ones(7)),
+            ("variance", np.ones((3, 3))),
+            ("fitted:gamma_", np.ones(1)),
+            ("common:mean_", np.ones(2)),
+        ],
+    )
+    def test_paths_are_checked(self, tmp_path, name, other):
+        path = tmp_path / "path.npz"
+        sparsity_path(X, n_components=1, cardinalities=[1, 3, 6]).save(path)
+        assert len(SparsityPath.load(path)) == 3
+        pack(path, members(path) | {f"{name}.npy": npy_bytes(other)})
+        with pytest.raises(ModelFileError, match=r"path\.npz' is damaged"):
+            SparsityPath.load(path)
+
+    @pytest.mark.parametrize(
+        ("name", "other"),
+        [("0:Z", np.ones((3, 1))), ("generator", np.ones(5)), ("1:gamma", None), ("mean", np.ones(2))],
+    )
+    def test_checkpoints_are_checked(self, tmp_path, name, other):
+        path = tmp_path / "fit.npz"
+        GPower(2, cardinality=3, checkpoint=path).fit(X)
+        content = members(path)
+        content.pop(f"{name}.npy")
+        pack(path, content if other is None else content | {f"{name}.npy": npy_bytes(other)})
+        with pytest.raises(ModelFileError, match=r"fit\.npz' is damaged"):
+            GPower(2, cardinality=3, checkpoint=path, resume=True).fit(X)
+
+
+def test_memory_that_is_free_is_what_the_process_may_have():
+    code = """
+import resource
+from gpower.operators.streamed import free_memory
+import numpy
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), used + (1 << 28)))
+print(free_memory() <= 1 << 28)
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+    assert free_memory() > 0
+
+
+def test_an_archive_is_its_arrays(tmp_path):
+    np.savez(tmp_path / "x.npz", a=X, b=np.asfortranarray(X), c=np.array(["é", "b"]), d=np.float64(2), e=X[:0])
+    found = read_npz(tmp_path / "x.npz")
+    for name, wanted in np.load(tmp_path / "x.npz").items():
+        np.testing.assert_array_equal(found[name], wanted)

@@ -1,0 +1,104 @@
+"""Files written whole or not at all, and what may go wrong in reading them told in a sentence."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from gpower.files import FileError, check_writable, reading, replaced, written
+from gpower.names import LONGEST, listed, printable, quoted
+
+
+def half_written(path, failure):
+    """Something goes wrong while a file is written, and another one is there already."""
+    (path.parent / "other.csv").write_text("whole")
+    os.utime(path.parent / "other.csv", (0, 0))
+    path.write_text("half")
+    raise failure
+
+
+class TestWriting:
+    def test_files_appear_together(self, tmp_path):
+        (tmp_path / "a.csv").write_text("old")
+        with written(tmp_path) as place:
+            (place / "a.csv").write_text("new")
+            (place / "b.csv").write_text("new")
+            assert (tmp_path / "a.csv").read_text() == "old"
+            assert not (tmp_path / "b.csv").exists()
+        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.csv": "new", "b.csv": "new"}
+
+    @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
+    def test_or_not_at_all(self, tmp_path, failure):
+        (tmp_path / "a.csv").write_text("old")
+        with pytest.raises(failure), written(tmp_path) as place:
+            half_written(place / "a.csv", failure())
+        assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+        assert (tmp_path / "a.csv").read_text() == "old"
+
+    def test_a_full_disk_names_the_file(self, tmp_path):
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with pytest.raises(OSError, match=r"No space left on device: '.*b\.csv'$") as told, written(tmp_path) as place:
+            half_written(place / "b.csv", full)
+        assert told.value.filename == str(tmp_path / "b.csv")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_permissions_are_those_of_the_file_replaced_or_of_the_umask(self, tmp_path):
+        (tmp_path / "secret").touch()
+        (tmp_path / "secret").chmod(0o600)
+        before = os.umask(0o027)
+        try:
+            with written(tmp_path) as place:
+                (place / "secret").touch()
+                (place / "new").touch()
+        finally:
+            os.umask(before)
+        assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("secret", "new")] == [0o600, 0o640]
+
+    def test_a_link_stays_a_link(self, tmp_path):
+        (tmp_path / "real").mkdir()
+        (tmp_path / "real" / "a").write_text("old")
+        (tmp_path / "a").symlink_to(tmp_path / "real" / "a")
+        with replaced(tmp_path / "a") as place:
+            place.write_text("new")
+        assert (tmp_path / "a").is_symlink()
+        assert (tmp_path / "real" / "a").read_text() == "new"
+
+    def test_a_device_is_written_directly(self):
+        with replaced(Path(os.devnull)) as place:
+            assert str(place) == os.devnull
+
+    def test_a_folder_without_room_for_files(self):
+        if not os.path.isdir("/proc/self/fd"):
+            pytest.skip("needs a folder that nobody can write into")
+        with pytest.raises(OSError, match="nothing can be written here"):
+            check_writable(Path("/proc/self/fd"))
+
+
+class TestReading:
+    @pytest.mark.parametrize("error", [KeyError("shape"), RecursionError("deep"), MemoryError("9 TB"), OSError("disk")])
+    def test_whatever_is_raised_becomes_a_sentence(self, error):
+        told = pytest.raises(FileError, match=r"^x\.npz: damaged \(.*(shape|deep|9 TB|disk)")
+        with told, reading(lambda what: FileError(f"x.npz: damaged ({what}).")):
+            raise error
+
+    @pytest.mark.parametrize("error", [FileError("told already"), ImportError("pip install"), KeyboardInterrupt()])
+    def test_but_for_what_is_one_already(self, error):
+        with pytest.raises(type(error)) as found, reading(lambda what: FileError("dressed up")):
+            raise error
+        assert found.value is error
+
+
+class TestNames:
+    def test_controls_are_spelled_out(self):
+        assert printable("a\x1b[2J\x07\u202eb\n") == r"a\x1b[2J\x07\u202eb\n"
+        assert printable("漢字 é Ω") == "漢字 é Ω"
+
+    def test_long_texts_keep_both_ends(self):
+        told = printable("x" * 100_000 + "end")
+        assert len(told) < LONGEST + 10
+        assert told.endswith("end")
+        assert len(quoted("9" * 100_000)) < 80
+        assert len(str(FileError("y" * 100_000))) < LONGEST + 10
+        assert len(listed(["z" * 10_000] * 10)) < 400

@@ -1,0 +1,289 @@
+"""Tables as people have them: through pipes, compressed, from other programs, with other separators and remarks."""
+
+import bz2
+import io
+import lzma
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpower.datasets import TableError, read_table
+from gpower.datasets.hints import hints
+from gpower.datasets.table import TableFile
+
+NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
+CSV = "id,a,b,c\ns1,1,2.5,-3\ns2,4,5,6e-3\n"
+
+
+def check(table, features=("a", "b", "c"), samples=("s1", "s2"), numbers=NUMBERS):
+    np.testing.assert_array_equal(table.X, numbers)
+    assert (table.feature_names, table.sample_names) == (features, samples)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return _write
+
+
+class TestStreams:
+    def binary(self, kind):
+        stream = io.BytesIO()
+        if kind == "npy":
+            np.save(stream, NUMBERS)
+        else:
+            np.savez(stream, X=NUMBERS)
+        return stream.getvalue()
+
+    def test_standard_input(self, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV.encode())))
+        check(read_table("-"))
+
+    @pytest.mark.parametrize("kind", ["npy", "npz"])
+    def test_it_is_what_it_begins_with(self, monkeypatch, kind):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(self.binary(kind))))
+        check(read_table("-"), None, None)
+
+    def test_compressed(self, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lzma.compress(CSV.encode()))))
+        check(read_table("-"))
+
+    def test_an_error_names_it(self, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,x\n2,3\n")))
+        with pytest.raises(TableError, match=r"^standard input: line 2, column 2 \('b'\) holds 'x'"):
+            read_table("-")
+
+    def test_a_pipe(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text(CSV))
+        writer.start()
+        check(read_table(tmp_path / "pipe"))
+        writer.join()
+
+    def test_a_stream_without_an_end(self, monkeypatch):
+        monkeypatch.setattr("gpower.datasets.streams.free_memory", lambda: 1 << 21)
+        with pytest.raises(TableError, match=r"/dev/zero: more comes through it than the memory that is free"):
+            read_table("/dev/zero")
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_other_compressions(write, suffix, pack):
+    check(read_table(write(f"t.csv{suffix}", pack(CSV.encode()))))
+    with pytest.raises(TableError, match="cannot be read"):
+        read_table(write(f"t.csv{suffix}", pack(CSV.encode())[:-9]))
+    with pytest.raises(TableError, match=f"compressed by .*end its name in {suffix}"):
+        read_table(write("t.csv", pack(CSV.encode())))
+    market = b"%%MatrixMarket matrix array real general\n1 2\n0.5\n2\n"
+    np.testing.assert_array_equal(read_table(write(f"t.mtx{suffix}", pack(market))).X, [[0.5, 2]])
+
+
+class TestSeparators:
+    @pytest.mark.parametrize(("sep", "mark"), [("|", "|"), (":", ":"), ("tab", "\t"), ("\\t", "\t"), ("space", " ")])
+    def test_any_character(self, write, sep, mark):
+        check(read_table(write("t.csv", CSV.replace(",", mark)), sep=sep))
+
+    @pytest.mark.parametrize("name", ["t.tsv", "t.txt"])
+    def test_decimal_commas_between_tabs(self, write, name):
+        text = "id\ta\tb\tc\ns1\t1\t2,5\t-3,0\ns2\t4\t5\t6,0e-3\n"
+        check(read_table(write(name, text)))
+
+    def test_thousands_are_not_taken_for_decimals(self, write):
+        path = write("t.tsv", "a\tb\n1,234\t5\n2,345\t6\n")
+        with pytest.raises(TableError, match="'1,234' where a number belongs"):
+            read_table(path)
+        np.testing.assert_array_equal(read_table(path, decimal=",").X, [[1.234, 5], [2.345, 6]])
+
+    def test_a_comma_that_is_asked_for(self, write):
+        np.testing.assert_array_equal(read_table(write("t.csv", 'a,b\n"1,5",2\n'), decimal=",").X, [[1.5, 2]])
+        with pytest.raises(TableError, match=r"has a decimal comma and '2\.5' a point"):
+            read_table(write("t.tsv", "a\tb\n1,5\t2.5\n"), decimal=",")
+
+    def test_lines_to_pass_over(self, write):
+        text = "Made in May, by hand\n2,4\n\n" + CSV
+        check(read_table(write("t.csv", text), skip=2))
+        with pytest.raises(TableError, match=r"line 6, column 2 \('a'\) holds 'x'"):
+            read_table(write("t.csv", text.replace("s2,4", "s2,x")), skip=2)
+
+    @pytest.mark.parametrize("option", [{"sep": "::"}, {"decimal": ";"}, {"skip": -1}])
+    def test_what_is_no_option(self, write, option):
+        with pytest.raises(TableError, match=next(iter(option))):
+            read_table(write("t.csv", CSV), **option)
+
+    def test_they_mean_nothing_for_numbers(self, tmp_path):
+        np.save(tmp_path / "t.npy", NUMBERS)
+        with pytest.raises(TableError, match=r"sep='\|' has no meaning for a \.npy file"):
+            read_table(tmp_path / "t.npy", sep="|")
+
+
+class TestLeftOut:
+    TEXT = "id,qc_1,a,qc_2,b,c\ns1,x,1,y,2.5,-3\nunits,kg,m,s,A,K\ns2,x,4,y,5,6e-3\ntotal_1,0,0,0,0,0\n"
+
+    def test_patterns_and_rows(self, write):
+        table = read_table(write("t.csv", self.TEXT), drop=["qc_*"], drop_rows=["units", "total*"])
+        check(table)
+        check(read_table(write("t.csv", self.TEXT), drop=["qc_?"], drop_rows=[1, 3]))
+
+    def test_a_heading_is_itself_before_it_is_a_pattern(self, write):
+        table = read_table(write("t.csv", "a*,ab,c\n1,2,3\n4,5,6\n"), drop=["a*"])
+        assert table.feature_names == ("ab", "c")
+
+    def test_what_is_not_there(self, write):
+        with pytest.raises(TableError, match=r"drop_rows=\['nobody'\] is none of the rows"):
+            read_table(write("t.csv", CSV), drop_rows=["nobody"])
+        with pytest.raises(TableError, match=r"drop='q\*' is not a heading"):
+            read_table(write("t.csv", CSV), drop=["q*"])
+
+    def test_columns_of_parquet(self, tmp_path):
+        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+        pandas.DataFrame(NUMBERS, columns=["a", "qc_1", "qc_2"]).to_parquet(tmp_path / "t.parquet")
+        assert read_table(tmp_path / "t.parquet", drop=["qc_*"]).feature_names == ("a",)
+
+
+class TestGct:
+    TEXT = "#1.2\n3\t2\nName\tDescription\ts1\ts2\na\tfirst\t1\t4\nb\t\t2.5\t5\nc\tx y\t-3\t6e-3\n"
+
+    def test_genes_by_samples_are_turned(self, write):
+        check(read_table(write("t.gct", self.TEXT)))
+        check(read_table(write("t.gct.bz2", bz2.compress(self.TEXT.encode()))))
+
+    def test_the_later_version(self, write):
+        text = "#1.3\n3\t2\t1\t2\nid\tnote\ts1\ts2\nage\tna\t30\t40\nsex\tna\tf\tm\n"
+        check(read_table(write("t.gct", text + "a\tx\t1\t4\nb\tx\t2.5\t5\nc\tx\t-3\t6e-3\n")))
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (TEXT.replace("3\t2", "4\t2"), "tells 4 genes × 2 samples, and there are 3 × 2"),
+            (TEXT.replace("#1.2", "#9"), "this is no GCT file"),
+            (TEXT.replace("3\t2", "many"), "this is no GCT file"),
+            (TEXT.replace("3\t2", "3"), "line 2 tells 1 sizes"),
+            ("#1.2", "line 2 tells 0 sizes"),
+        ],
+    )
+    def test_damage(self, write, text, message):
+        with pytest.raises(TableError, match=rf"t\.gct: .*{message}"):
+            read_table(write("t.gct", text))
+
+
+class TestWorkbooks:
+    @pytest.fixture
+    def book(self, tmp_path):
+        openpyxl = pytest.importorskip("openpyxl")
+        book = openpyxl.Workbook()
+        book.active.title = "first"
+        for row in [["id", "a", "b", "c"], ["s1", 1, 2.5, -3], [], ["s2", 4, 5, 6e-3, None]]:
+            book.active.append(row)
+        other = book.create_sheet("other")
+        for row in [["made up"], ["x", "y"], [1, True], [3, None]]:
+            other.append(row)
+        book.save(tmp_path / "t.xlsx")
+        return tmp_path / "t.xlsx"
+
+    def test_the_first_sheet(self, book):
+        table = read_table(book)
+        check(table)
+        assert table.notes == ("the sheet 'first' was read, the first of 2",)
+
+    def test_another(self, book):
+        check(read_table(book, key="other", skip=1), ("x", "y"), None, [[1, 1], [3, np.nan]])
+
+    def test_none(self, book):
+        with pytest.raises(TableError, match="there is no sheet 'third'; there are first, other"):
+            read_table(book, key="third")
+
+    def test_damage(self, book):
+        content = book.read_bytes()
+        for end in range(0, len(content) - 1, 97):
+            book.write_bytes(content[:end] or b"x")
+            with pytest.raises(TableError, match=r"t\.xlsx"):
+                read_table(book)
+
+
+class TestHints:
+    X = np.random.default_rng(0).standard_normal((8, 6))
+
+    def told(self, table, **options):
+        return list(hints(TableFile(Path("t.csv")), table, **options))
+
+    def test_one_variable_with_all_of_the_variance(self, write):
+        A = self.X * [1, 1, 1000, 1, 1, 1]
+        lines = [",".join("abcdef"), *(",".join(map(repr, row)) for row in A.tolist())]
+        table = read_table(write("t.csv", "\n".join(lines)))
+        assert self.told(table) == [
+            "variable 'c' has 100% of the variance; if units differ between variables, add --scale"
+        ]
+        assert self.told(table, scale=True) == []
+
+    @pytest.mark.parametrize(
+        ("columns", "rows"),
+        [("GSM{}", "g{}"), ("TCGA-0{}", "x{}"), ("c{}", "ENSG0000012345{}"), ("s{}", "{}_at"), ("Patient {}", "g{}")],
+    )
+    def test_samples_and_variables_that_look_exchanged(self, write, columns, rows):
+        names = ["id", *(columns.format(j) for j in range(6))]
+        lines = [",".join([rows.format(i), *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
+        told = self.told(read_table(write("t.csv", "\n".join([",".join(names), *lines]))))
+        assert told == ["the rows look like variables and the columns like samples; if so, add --transpose"]
+
+    def test_ordinary_names_are_none(self, write):
+        lines = [",".join([f"GSM{i}", *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
+        head = ",".join(["id", *(f"{j}_at" for j in range(6))])
+        assert self.told(read_table(write("t.csv", "\n".join([head, *lines])))) == []
+
+
+class TestLarge:
+    """What Arrow reads of a large table is what is read of it otherwise."""
+
+    @pytest.fixture(autouse=True)
+    def _all_are_large(self, monkeypatch):
+        pytest.importorskip("pyarrow")
+        monkeypatch.setattr("gpower.datasets.quick.LARGE", 1)
+
+    def both(self, path, monkeypatch, **options):
+        """The table read by Arrow, and by the reader that is used where there is no Arrow."""
+        monkeypatch.setattr("gpower.datasets.delimited._numbers", None)  # nothing is left to it
+        quick = read_table(path, **options)
+        monkeypatch.undo()
+        slow = read_table(path, **options)
+        np.testing.assert_array_equal(quick.X, slow.X)
+        assert (quick.feature_names, quick.sample_names) == (slow.feature_names, slow.sample_names)
+        return quick
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.bz2"])
+    def test_numbers_to_the_last_digit(self, write, monkeypatch, name):
+        X = np.random.default_rng(0).standard_normal((300, 7)) * 10.0 ** np.arange(-150, 200, 50)
+        lines = [["", *"abcdefg"], *([f" s{i} ", *map(repr, row)] for i, row in enumerate(X.tolist()))]
+        text = "# made up\n\n" + "\n\n".join(("\t" if "tsv" in name else ",").join(line) for line in lines)
+        table = self.both(write(name, bz2.compress(text.encode()) if "bz2" in name else text), monkeypatch)
+        np.testing.assert_array_equal(table.X, X)
+
+    @pytest.mark.parametrize("word", ["", "NA", "na", "NaN", "nan", "N/A", "NULL", "None", ".", "#N/A"])
+    def test_missing_cells(self, write, monkeypatch, word):
+        table = self.both(write("t.csv", CSV.replace("2.5", word)), monkeypatch)
+        np.testing.assert_array_equal(np.isnan(table.X), [[False, True, False], [False] * 3])
+
+    def test_columns_of_text_and_decimal_commas(self, write, monkeypatch):
+        text = "a;note;b\n1,5;x;2\n3,5;y;4\n"
+        table = self.both(write("t.csv", text), monkeypatch, drop=["note"])
+        np.testing.assert_array_equal(table.X, [[1.5, 2], [3.5, 4]])
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("a,b\n1,2\n3,x\n", r"line 3, column 2 \('b'\) holds 'x'"),
+            ("a,b\n1,2\n3\n", "line 3 has 1 cells where 2"),
+            ("a,b\n1,2\n3,\n", r"line 3, column 2 \('b'\) is empty"),
+            ("a,b\n1,2\n3,inf\n", r"line 3, column 2 \('b'\) holds 'inf'"),
+            ("a,b\n1,2\n3,1_0\n", "holds '1_0'"),
+        ],
+    )
+    def test_errors_are_the_same(self, write, text, message):
+        with pytest.raises(TableError, match=message):
+            read_table(write("t.csv", text), complete=True)
