@@ -119,6 +119,10 @@ class GPower(SparsePCAEstimator):
         With ``certify=True``: what no component of as many variables can exceed, in the units of ‖A z‖² as `objective_`
         of an exact cardinality, on the matrix less the components before; and the share of it that was found.
     mean_, scale_ : ndarray of shape (n_features,)
+    score_covariance_ : ndarray of shape (n_components, n_components)
+        Of the scores of the samples fitted: sparse components are correlated.
+    n_samples_ : float
+        Number of samples, or the sum of their weights; 1 for a precomputed covariance.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X has names.

@@ -17,6 +17,7 @@ from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
 from gpower.metrics import adjusted_variances, captured_variance, project, score_gram, share_inside
+from gpower.outlying import Outlying
 from gpower.parameters import parameters_of
 from gpower.persistence import flattened, jsonable, read_object, write_model
 from gpower.preparation import Prepared, read
@@ -67,16 +68,18 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "optimality_gap_": found.gap,
         "n_iter_": found.n_iter.view(PerAscent),
         "converged_": found.converged,
+        "score_covariance_": gram / moments.degrees,
     }
     common = {
         "n_passes_": passes,
+        "n_samples_": moments.weight,
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
     }
     return Fit(found.Z.T.copy(), by_component, common, np.diagonal(gram) / moments.degrees)
 
 
-class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
 
     components_: Array
