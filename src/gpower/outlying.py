@@ -1,7 +1,7 @@
 """How far a sample is from the others: inside the span of the components, and outside of it.
 
-Inside, the distance of Hotelling (1931): t S⁺ tᵀ, with the scores' own covariance S, since scores of sparse components are
-correlated. Outside, the squared residual (SPE, or Q). Of normal data both have a known distribution, hence a limit.
+Inside, the distance of Hotelling (1931): t S⁺ tᵀ, with the scores' own covariance S, since scores of sparse components
+are correlated. Outside, the squared residual (SPE, or Q). Of normal data both have a known distribution, hence a limit.
 """
 
 from __future__ import annotations
@@ -64,13 +64,8 @@ class Outlying:
         ----------
         level : float, default=0.95
         """
-        level = share_of(level)
-        N, m = float(self.n_samples_), int(np.linalg.matrix_rank(self.score_covariance_, hermitian=True))
-        if m == 0:
-            return 0.0
-        if N <= m + 1:  # a covariance was given
-            return float(stats.chi2.ppf(level, m))
-        return float(m * (N**2 - 1) / (N * (N - m)) * stats.f.ppf(level, m, N - m))
+        rank = int(np.linalg.matrix_rank(self.score_covariance_, hermitian=True))
+        return t2_limit(rank, float(self.n_samples_), share_of(level))
 
     def squared_residual(self, X: Any) -> Array:
         """Squared distance of each sample from the span of the components (SPE, Q), after centring and scaling.
@@ -159,7 +154,9 @@ class Outlying:
         table = self._read_samples(X)
         where = container_of(table).whereabouts
         if where:
-            raise ValueError(f"Distances need the samples in the memory of this machine; X is {where}: give a part of it.")
+            raise ValueError(
+                f"Distances need the samples in the memory of this machine; X is {where}: give a part of it."
+            )
         Z, mean, scale = (np.asarray(on_host(v), np.float64) for v in (self.components_.T, self.mean_, self.scale_))
         for start in range(0, table.shape[0], ROWS):
             part = table[start : start + ROWS]
@@ -176,3 +173,19 @@ def share_of(level: object) -> float:
     if not 0 < number(level, "level", 0.0) < 1:
         raise ValueError(f"level={level!r}: a share between 0 and 1 is needed, such as 0.95.")
     return float(level)  # type: ignore[arg-type]
+
+
+def t2_limit(m: int, n_samples: float, level: float) -> float:
+    """Squared distance, in m dimensions, that a share of new normal samples keeps from those that made the covariance.
+
+    Examples
+    --------
+    >>> round(t2_limit(2, 50, 0.95), 2), round(t2_limit(2, 1, 0.95), 2)  # the second: of a number that is not known
+    (6.64, 5.99)
+    """
+    if m == 0:
+        return 0.0
+    if n_samples <= m + 1:
+        return float(stats.chi2.ppf(level, m))
+    factor = m * (n_samples**2 - 1) / (n_samples * (n_samples - m))
+    return float(factor * stats.f.ppf(level, m, n_samples - m))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.planted import planted_components
 
 from gpower import GPower
-from tests.planted import planted_components
 
 HAND = np.array([[2.0, 1.0, 0.5], [-2.0, -1.0, 0.5], [1.0, 2.0, -0.5], [-1.0, -2.0, -0.5]])
 
@@ -79,7 +79,7 @@ def test_a_sample_far_away_stands_out_and_its_variables_are_named():
 
 def test_a_component_that_is_empty_adds_nothing():
     X = np.outer([1.0, -1.0, 2.0, -2.0], [1.0, 1.0])
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="all zero"):
         model = GPower(2, cardinality=2).fit(X)
     np.testing.assert_allclose(model.hotelling_t2(X), [0.3, 0.3, 1.2, 1.2])
     assert model.squared_residual_limit(X) == pytest.approx(0, abs=1e-12)

@@ -48,10 +48,10 @@ def read_delimited(file: TableFile) -> Table:
            [3., 4.]]), feature_names=None, sample_names=None)
     """
     with open_text(file.path) as lines:
-        return read_rows(file, _split(file, lines))
+        return read_rows(file, split_rows(file, lines))
 
 
-def _split(file: TableFile, lines: Iterator[str]) -> Iterator[Row]:
+def split_rows(file: TableFile, lines: Iterator[str]) -> Iterator[Row]:
     """The rows of the table that are not blank, each with its line number."""
     above = list[str]()  # blank lines and comments
     first = ""
