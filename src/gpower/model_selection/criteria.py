@@ -9,7 +9,7 @@ criterion       the number of variables
 `stability`     that are chosen again most often in other folds, beyond chance
 `sparseness`    of the largest index of sparseness: what is explained times the share of zeros
 `reliability`   the fewest from which on held-out scores stay reliable: Cronbach's α is at least 0.9
-`auto`          by prediction where it finds sparse components as good as ordinary ones, else by reliability
+`auto`          by prediction where at most half of the variables do as well as all of them, else by reliability
 ==============  ====================================================================================================
 
 Where the truth is sparse, prediction has its top there. Where all variables carry something, as in most real tables, it
@@ -191,5 +191,5 @@ def decide(judged: Judged, criterion: str, rule: str) -> tuple[str, dict[str, in
     if criterion != "auto":
         return criterion, points
     best = _by_prediction(judged, "best")
-    sparse = judged.prediction[:, best].mean() >= judged.ordinary.mean() and judged.grid[best] < judged.n_features
-    return ("prediction" if sparse else "reliability"), points
+    as_good = bool(judged.prediction[:, best].mean() >= judged.ordinary.mean())
+    return ("prediction" if as_good and 2 * judged.grid[best] <= judged.n_features else "reliability"), points

@@ -30,8 +30,10 @@ from gpower.parameters import Counts, is_a, one_of, random_source, recipe_from
 from gpower.penalties import Penalty
 from gpower.preparation import Input, Prepared, read
 
-#: Candidates where none are given.
-POINTS = 20
+#: Entries of a table up to which folds are fitted with as much care as the whole.
+FEW_CELLS = 100_000
+#: Candidates where none are given, of a small table and of a large one.
+POINTS = (50, 20)
 
 
 @dataclass(eq=False, repr=False)
@@ -48,15 +50,16 @@ class GPowerCV(SparsePCAEstimator):
     ----------
     n_components : int, default=2
     cardinalities : sequence of int, optional
-        Candidates; by default up to 20, evenly spaced on a logarithmic scale from one to all variables.
+        Candidates; by default up to 50, of a large table up to 20, evenly spaced on a logarithmic scale from one to all
+        variables.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; an int splits the samples in turn after shuffling them.
     criterion : {"auto", "prediction", "share", "agreement", "stability", "sparseness", "reliability"}, default="auto"
         What decides: the variance of held-out samples ("prediction"); the fewest variables for 90 % of what ordinary
         components explain of it ("share"); scores that agree between folds, or variables that are chosen again
         ("agreement", "stability"); variance times the share of zeros ("sparseness"); the fewest variables from which on
-        Cronbach's α of held-out scores stays at 0.9 ("reliability"). "auto": prediction, if sparse components explain
-        as much as ordinary ones, else reliability.
+        Cronbach's α of held-out scores stays at 0.9 ("reliability"). "auto": prediction, if components of at most half
+        of the variables explain as much as ordinary ones, else reliability.
     rule : {"best", "one-se"}, default="best"
         The largest mean score, or the fewest variables within one standard error of it: of prediction and agreement.
     search : {"sequential", "joint"}, default="sequential"
@@ -64,10 +67,10 @@ class GPowerCV(SparsePCAEstimator):
     n_jobs : int, optional
         Folds worked on at the same time, as in scikit-learn.
     progress : callable, optional
-        Called as ``progress(done, total)`` after each component.
+        Called as ``progress(done, total)`` after each fold of each component.
     penalty, method, positive, variance, center, scale, n_init, deflation, refit, polish, tol, max_iter, random_state
         As in `GPower`. ``method="block"`` needs ``search="joint"``. ``n_init="auto"`` stands for one start in the
-        folds, without polish; the final fit has many.
+        folds of a large table, without polish; the final fit has many.
     missing : {"error", "impute"}, default="error"
         As in `GPower`; folds are filled by what their training samples tell.
 
@@ -142,20 +145,23 @@ class GPowerCV(SparsePCAEstimator):
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
         table = read(self, X).in_memory("Cross-validation takes samples out of a table in memory")
         table.finite(allow_nan=self.missing == "impute")
-        grid = checked_cardinalities(self.cardinalities, table.shape[1], POINTS)
+        grid = checked_cardinalities(self.cardinalities, table.shape[1], POINTS[_is_large(table)])
         recipe = recipe_from(self._model(int(grid[0])).get_params(), table.shape)
         folds = _folds(self, table, y, grid)
         components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
         judged, chosen, points = [], [], []
-        for done, _ in enumerate(components, 1):
-            found = Parallel(n_jobs=self.n_jobs)(delayed(fold.judged)(table) for fold in folds)
+        for j in range(len(components)):
+            jobs = (delayed(fold.judged)(table) for fold in folds)
+            found = []
+            for fold in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
+                found.append(fold)
+                if self.progress is not None:
+                    self.progress(j * len(folds) + len(found), len(components) * len(folds))
             judged.append(judge(grid, found, _scores_of(table)))
             by, would = decide(judged[-1], self.criterion, self.rule)
             chosen.append(by)
             points.append(would)
             folds = [fold.after(Z[would[by]]) for fold, (*_, Z) in zip(folds, found, strict=True)]
-            if self.progress is not None:
-                self.progress(done, len(components))
         self.cv_results_ = _results(components, grid, judged)
         self.n_splits_ = len(folds)
         self.chosen_by_ = np.array(chosen, dtype=object)
@@ -203,6 +209,11 @@ def _scores_of(table: Input) -> Callable[[sp.csc_array], Array]:
     return lambda Z: np.asarray((X @ Z).todense() if sp.issparse(X) else X @ Z)
 
 
+def _is_large(table: Input) -> bool:
+    """Whether time is to be saved."""
+    return table.shape[0] * table.shape[1] > FEW_CELLS
+
+
 def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]:
     """What each fold needs to score the first component."""
     cv, p = model.cv, table.shape[0]
@@ -211,7 +222,7 @@ def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]
             raise ValueError(f"cv={cv}: between 2 and n_samples={p} folds are needed.")
         cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
     each = model._model()
-    if model.n_init == "auto" and not model.positive:
+    if model.n_init == "auto" and _is_large(table):
         each.set_params(n_init=1, polish=False, tol=max(model.tol, 1e-4))
     if model.search == "sequential":
         each.set_params(n_components=1)
