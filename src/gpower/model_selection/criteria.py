@@ -29,6 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._arrays import Array
+from gpower.operators import Table
 
 #: What a fold found: prediction and reliability at every point, what ordinary components reach, and the loadings.
 Found: TypeAlias = tuple[Array, float, Array, list[sp.csc_array]]
@@ -126,6 +127,20 @@ def reliability(parts: Sequence[Array]) -> float:
         k, total = part.shape[1], float(np.var(part.sum(axis=1)))
         found.append((1 - float(np.var(part, axis=0).sum()) / total) * k / (k - 1) if k > 1 and total > 0 else 0.0)
     return min(found, default=0.0)
+
+
+def parts_of(X: Table, Z: Array, scale: Array) -> list[Array]:
+    """What each variable adds to the scores of each component, up to constants."""
+    used = [np.flatnonzero(z) for z in Z.T]
+    columns = (X[:, idx].toarray() if sp.issparse(X) else X[:, idx] for idx in used)
+    return [np.asarray(A) * (Z[idx, j] / scale[idx]) for j, (A, idx) in enumerate(zip(columns, used, strict=True))]
+
+
+def scores_of(X: Table) -> Callable[[sp.csc_array], Array]:
+    """What makes scores of loadings, up to constants; missing entries are at their mean."""
+    if not sp.issparse(X) and np.isnan(np.sum(X)):
+        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    return lambda Z: np.asarray((X @ Z).todense() if sp.issparse(X) else X @ Z)
 
 
 def chosen_point(scores: Array, rule: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, Self
@@ -22,7 +22,7 @@ from gpower.fitted import Named, SparsePCAEstimator
 from gpower.imputation import fill_from
 from gpower.leading import leading_components
 from gpower.metrics import share_inside, total_variance
-from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, judge, reliability
+from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, judge, parts_of, reliability, scores_of
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.model_selection.paths import Progress
 from gpower.operators import Operator
@@ -151,13 +151,8 @@ class GPowerCV(SparsePCAEstimator):
         components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
         judged, chosen, points = [], [], []
         for j in range(len(components)):
-            jobs = (delayed(fold.judged)(table) for fold in folds)
-            found = []
-            for fold in Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
-                found.append(fold)
-                if self.progress is not None:
-                    self.progress(j * len(folds) + len(found), len(components) * len(folds))
-            judged.append(judge(grid, found, _scores_of(table)))
+            found = self._found(folds, table, j * len(folds), len(components) * len(folds))
+            judged.append(judge(grid, found, scores_of(table.X)))
             by, would = decide(judged[-1], self.criterion, self.rule)
             chosen.append(by)
             points.append(would)
@@ -170,6 +165,15 @@ class GPowerCV(SparsePCAEstimator):
         self.best_params_: dict[str, Counts] = {"cardinality": numbers if self.search == "sequential" else numbers[0]}
         self.best_estimator_ = self._model(**self.best_params_).fit(X)
         return self
+
+    def _found(self, folds: Sequence[_Fold], table: Input, done: int, total: int) -> list[Found]:
+        """What the folds find of one component, told as they come."""
+        found: list[Found] = []
+        for each in Parallel(n_jobs=self.n_jobs, return_as="generator")(delayed(fold.judged)(table) for fold in folds):
+            found.append(each)
+            if self.progress is not None:
+                self.progress(done + len(found), total)
+        return found
 
     def _model(self, cardinality: Counts = None) -> GPower:
         """GPower with the parameters that are shared, and a number of variables."""
@@ -199,14 +203,6 @@ class GPowerCV(SparsePCAEstimator):
         self.__dict__.update(own | shared)
         self.best_estimator_ = self._model(np.asarray(self.best_params_["cardinality"]).tolist())
         self.best_estimator_._restore(fitted)
-
-
-def _scores_of(table: Input) -> Callable[[sp.csc_array], Array]:
-    """What makes scores of loadings, up to constants; missing entries are at their mean."""
-    X = table.X
-    if not sp.issparse(X) and np.isnan(np.sum(X)):
-        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
-    return lambda Z: np.asarray((X @ Z).todense() if sp.issparse(X) else X @ Z)
 
 
 def _is_large(table: Input) -> bool:
@@ -262,7 +258,7 @@ class _Fold:
             np.hstack([*self.chosen, *Z]) for Z in ((rest,), *((Z, self._to_come(operator, Z)) for Z in solutions))
         )
         ordinary, *scores = (share_inside(held_out, span, moments.mean, moments.scale, total) for span in spans)
-        reliable = [reliability(_parts(held_out, Z, moments.scale)) for Z in solutions]
+        reliable = [reliability(parts_of(held_out, Z, moments.scale)) for Z in solutions]
         return np.array(scores), ordinary, np.array(reliable), [sp.csc_array(Z) for Z in solutions]
 
     def _held_out(self, table: Input, prepared: Prepared) -> Any:
@@ -279,13 +275,6 @@ class _Fold:
         if count == 0:
             return Z[:, :0]
         return leading_components(deflate(operator, Z[:, 0], self.model.deflation), count)[0]
-
-
-def _parts(X: Any, Z: Array, scale: Array) -> list[Array]:
-    """What each variable adds to the scores of each component, up to constants."""
-    used = [np.flatnonzero(z) for z in Z.T]
-    columns = (X[:, idx].toarray() if sp.issparse(X) else X[:, idx] for idx in used)
-    return [np.asarray(A) * (Z[idx, j] / scale[idx]) for j, (A, idx) in enumerate(zip(columns, used, strict=True))]
 
 
 def _results(components: Sequence[int], grid: Array, judged: Sequence[Judged]) -> dict[str, Array]:
