@@ -6,7 +6,7 @@ Permuted columns have again something of the earlier scores, and add up to somet
 the table has nothing left; both are taken out, and the columns brought back to their lengths, so that permuted tables
 have the freedom and the norms of what they are compared with. Without that a second component would be claimed too
 often. For the first nothing is taken out, and the test is exact: at the level α chance passes for a component in at
-most a share α of tables.
+most a share α of tables. The p-values of later ones are doubled.
 
 Fits are small: one start, no exchanges. The table itself is judged by the same small fits.
 """
@@ -37,6 +37,9 @@ HORN = 20
 TOL, STEPS = 1e-3, 60
 #: Rounds in which permuted tables lose what was taken out, and get their norms back: one disturbs the other a little.
 ROUNDS = 2
+#: What the p-values of all components but the first are multiplied by. Their test is not exact: what was taken out was
+#: chosen by the data. Of 25 tables with three planted components, 2 had a fourth without it, at 5 %.
+CAUTION = 2
 #: Variances that differ by less, relatively, tie.
 TIE = 1e-9
 
@@ -83,8 +86,13 @@ class Chance:
     def p_values(self) -> Array:
         """Of each component and all before it: never falling; one for those behind a hopeless one."""
         made = np.count_nonzero(~np.isnan(self.permuted), axis=0)
-        own = (1 + _reached(self.permuted, self.variance)) / (1 + made)
-        return np.maximum.accumulate(np.where(made > 0, own, 1.0))
+        own = _caution(made.size) * (1 + _reached(self.permuted, self.variance)) / (1 + made)
+        return np.maximum.accumulate(np.where(made > 0, np.minimum(own, 1.0), 1.0))
+
+
+def _caution(count: int) -> Array:
+    """One for the first component, more for the others."""
+    return np.where(np.arange(count) > 0, CAUTION, 1)
 
 
 def _reached(permuted: Array, variance: Array) -> Array:
@@ -192,7 +200,7 @@ def against_chance(
     variance = np.array([stage.variance(stage.left()) for stage in stages])
     seeds = rng.randint(2**31 - 1, size=n_permutations)
     permuted, horn = np.full((n_permutations, len(stages)), np.nan), []
-    allowed = int(np.floor(level * (n_permutations + 1))) - 1  # permuted tables that may reach it
+    allowed = np.floor(level * (n_permutations + 1) / _caution(len(stages))) - 1  # permuted tables that may reach it
     alive = len(stages)
     for start in range(0, n_permutations, BATCH):
         jobs = [
@@ -204,7 +212,7 @@ def against_chance(
         horn += [line for _, line in found if line is not None]
         if progress is not None:
             progress(start + len(found), n_permutations)
-        hopeless = np.flatnonzero(_reached(permuted, variance)[:alive] > allowed)
+        hopeless = np.flatnonzero(_reached(permuted, variance)[:alive] > allowed[:alive])
         alive = int(hopeless[0]) if hopeless.size else alive
         if alive == 0 and start + BATCH >= HORN:
             break

@@ -12,7 +12,7 @@ from gpower._arrays import Array, Seed
 from gpower.estimators import GPower
 from gpower.outlying import share_of
 from gpower.parameters import random_source, whole
-from gpower.permutations import Chance, Progress, against_chance
+from gpower.permutations import CAUTION, Chance, Progress, against_chance
 from gpower.plotting import plot_components
 from gpower.plotting.looks import GivenAxes, Panel
 from gpower.preparation import read
@@ -141,8 +141,8 @@ def component_test(
     n_components : int, default=10
         The most components to look for.
     n_permutations : int, default=200
-        Permuted tables; the smallest possible p-value is 1/(n_permutations + 1). A component that cannot reach the
-        level any more gets no further ones.
+        Permuted tables; the smallest possible p-value is 1/(n_permutations + 1), twice that for all components but the
+        first, whose test is not exact. A component that cannot reach the level any more gets no further ones.
     level : float, default=0.05
         p-value up to which a component counts.
     blocks : sequence, optional
@@ -171,7 +171,7 @@ def component_test(
     >>> from gpower.datasets import load_planted_expression
     >>> test = component_test(load_planted_expression().X, 5, cardinality=6, n_permutations=99)  # three modules
     >>> test.n_components, test.p_values[:3]
-    (3, array([0.01, 0.01, 0.01]))
+    (3, array([0.01, 0.02, 0.02]))
     """
     model = GPower(n_components, **options)
     table = read(model, X).for_permuting()
@@ -192,10 +192,10 @@ def component_test(
 def checked_permutations(n_permutations: int, level: float) -> tuple[int, float]:
     """Number of permuted tables and level, if so many can reach it."""
     level, n_permutations = share_of(level), whole(n_permutations, "n_permutations", 1)
-    if (n_permutations + 1) * level < 1:
+    if (n_permutations + 1) * level < CAUTION:
         raise ValueError(
-            f"n_permutations={n_permutations} give p-values down to {1 / (n_permutations + 1):.2g}, above "
-            f"level={level:g}; take at least {int(np.ceil(1 / level)) - 1}."
+            f"n_permutations={n_permutations} give p-values down to {CAUTION / (n_permutations + 1):.2g}, above "
+            f"level={level:g}; take at least {int(np.ceil(CAUTION / level)) - 1}."
         )
     return n_permutations, level
 
