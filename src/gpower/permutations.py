@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,6 @@ BATCH = 20
 HORN = 20
 #: Precision of a small fit, and its most steps.
 TOL, STEPS = 1e-3, 60
-#: Rounds in which permuted tables lose what was taken out, and get their norms back: one disturbs the other a little.
-ROUNDS = 2
 #: What the p-values of all components but the first are multiplied by. Their test is not exact: what was taken out was
 #: chosen by the data. Of 25 tables with three planted components, 2 had a fourth without it, at 5 %.
 CAUTION = 2
@@ -121,9 +120,19 @@ class Stage:
     bound: Array
     recipe: Recipe
 
+    @cached_property
+    def shares(self) -> Array:
+        """What every variable has of the scores taken out, (n_features, j)."""
+        return self.table @ self.taken
+
+    @cached_property
+    def norms(self) -> Array:
+        """Of the variables, (n_features, 1)."""
+        return np.linalg.norm(self.left(), axis=1, keepdims=True)
+
     def left(self) -> Array:
         """What is left, (n_features, n_samples); made anew, since of many stages it would not fit into memory."""
-        return self.table - (self.table @ self.taken) @ self.taken.T if self.taken.size else self.table
+        return self.table - self.shares @ self.taken.T if self.taken.size else self.table
 
     def after(self, z: Array, recipe: Recipe) -> Stage:
         """The next stage, less the scores of the loadings z."""
@@ -139,15 +148,14 @@ class Stage:
 
     def permuted(self, order: Array) -> Array:
         """The same, every variable's samples in another order, as free as it is: of the same norms, less the same."""
-        left = self.left()
-        A = np.take(left, order)  # places in the flattened array
-        rows = np.flatnonzero(self.bound.any(axis=1))
-        W = self.bound[rows]
-        for _ in range(ROUNDS if W.size else 0):
+        A = np.take(self.left(), order)  # places in the flattened array
+        if self.taken.size:
+            rows = np.flatnonzero(self.bound.any(axis=1))
+            W = self.bound[rows]
             A[rows] -= W @ (W.T @ A[rows])
             A -= (A @ self.taken) @ self.taken.T
             now = np.linalg.norm(A, axis=1, keepdims=True)
-            A *= np.linalg.norm(left, axis=1, keepdims=True) / np.where(now > 0, now, np.inf)
+            A *= self.norms / np.where(now > 0, now, np.inf)
         return A
 
     def variance(self, A: Array) -> float:
