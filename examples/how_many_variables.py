@@ -28,8 +28,8 @@ def solve() -> Answer:
     """A path of one component; two components by cross-validation, with either rule; stability of the sparser two."""
     X = load_wine(as_frame=True).data.rename(columns=lambda name: name.removesuffix("_of_diluted_wines"))
     path = sparsity_path(X, scale=True)
-    best = GPowerCV(2, scale=True, cv=10).fit(X)
-    fewest = GPowerCV(2, scale=True, cv=10, rule="one-se").fit(X)
+    best = GPowerCV(2, scale=True, cv=10, criterion="prediction").fit(X)
+    fewest = GPowerCV(2, scale=True, cv=10, criterion="prediction", rule="one-se").fit(X)
     stable = stability(X, fewest.best_estimator_, n_subsamples=100)
     return Answer(path, best, fewest, stable)
 

@@ -16,9 +16,11 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.comparison import Comparison as Comparison
     from gpower.comparison import compare as compare
     from gpower.estimators import GPower as GPower
+    from gpower.model_selection import ComponentTest as ComponentTest
     from gpower.model_selection import GPowerCV as GPowerCV
     from gpower.model_selection import SparsityPath as SparsityPath
     from gpower.model_selection import Stability as Stability
+    from gpower.model_selection import component_test as component_test
     from gpower.model_selection import sparsity_path as sparsity_path
     from gpower.model_selection import stability as stability
 
@@ -29,7 +31,15 @@ _HOMES = {
     "gpower.certificates": ("Certificate", "best_subset", "certify"),
     "gpower.comparison": ("Comparison", "compare"),
     "gpower.estimators": ("GPower",),
-    "gpower.model_selection": ("GPowerCV", "SparsityPath", "Stability", "sparsity_path", "stability"),
+    "gpower.model_selection": (
+        "ComponentTest",
+        "GPowerCV",
+        "SparsityPath",
+        "Stability",
+        "component_test",
+        "sparsity_path",
+        "stability",
+    ),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 __version__ = "0.1.0"

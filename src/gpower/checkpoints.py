@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,12 +85,13 @@ class Checkpoint:
         R = Scores.of(operator, operator.own(random)).root
         return cls(Path(params["checkpoint"]), digest.hexdigest(), prepared.moments, R.T @ R, operator.precision)
 
-    def begin(self) -> None:
+    def begin(self) -> Standing:
         """Nothing is known yet; refuse to write over anything but a checkpoint, or where nothing can be written."""
         if self.path.exists():
             self._read()
         elif not self.path.parent.is_dir():
             raise ValueError(f"The checkpoint {str(self.path)!r} cannot be written: there is no such folder.")
+        return Standing()
 
     def _read(self) -> tuple[Header, dict[str, Array]]:
         """What the file holds, if it is a checkpoint."""

@@ -18,7 +18,8 @@ from gpower.notices import log_fit, notices
 from gpower.operators.running import RunningMoments
 from gpower.parameters import parameters_of, random_source
 from gpower.penalties import Penalty
-from gpower.preparation import Prepared, read
+from gpower.permutations import LEVEL, counted
+from gpower.preparation import Input, Prepared, read
 
 
 @dataclass(eq=False, repr=False)
@@ -30,8 +31,9 @@ class GPower(SparsePCAEstimator):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components.
+    n_components : int or "auto", default=2
+        Number of components; "auto": as many as explain more than chance by `gpower.component_test`, at least one, at
+        most 20 or as many as a list of cardinalities has.
     cardinality : int or sequence of int, optional
         Exactly that many non-zero loadings, for all components or one each. With ``penalty="l0"`` the
         constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active.
@@ -126,6 +128,12 @@ class GPower(SparsePCAEstimator):
     mean_, scale_ : ndarray of shape (n_features,)
     notes_ : ndarray of str
         What is worth knowing and no reason to worry: columns that do not vary, eigenvalues that were lifted.
+    component_p_values_ : ndarray
+        With ``n_components="auto"``: p-values of all components that were looked at.
+    score_covariance_ : ndarray of shape (n_components, n_components)
+        Of the scores of the samples fitted: sparse components are correlated.
+    n_samples_ : float
+        Number of samples, or the sum of their weights; 1 for a precomputed covariance.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If X has names.
@@ -148,7 +156,7 @@ class GPower(SparsePCAEstimator):
     array([1, 4, 6])
     """
 
-    n_components: int = 2
+    n_components: int | str = 2
     _: KW_ONLY
     cardinality: Any = None
     penalty: str | Penalty = "l0"
@@ -204,8 +212,22 @@ class GPower(SparsePCAEstimator):
         """
         back = back_to(X)
         self._stream: RunningMoments | None = None
-        table = read(self, X).filled()
-        return self._find(table.prepared(sample_weight, table.recipes()))._given_back(back)
+        table = read(self, X)
+        chosen, table = self._chosen(table, sample_weight), table.filled()
+        return self._find(table.prepared(sample_weight, table.recipes(chosen)))._given_back(back)
+
+    def _chosen(self, table: Input, sample_weight: Any) -> dict[str, Any]:
+        """The number of components, and what depends on it, where it was left to the data; their p-values are kept."""
+        self.__dict__.pop("component_p_values_", None)
+        if self.n_components != "auto":
+            return {}
+        if sample_weight is not None:
+            raise ValueError('n_components="auto" permutes samples as equals; it takes no sample_weight.')
+        chosen, self.component_p_values_ = counted(table, random_source(self.random_state))
+        if self.component_p_values_[0] > LEVEL:
+            note = "No component explains more than chance (p = {:.2g}); one is kept all the same."
+            tell([(note.format(self.component_p_values_[0]), UserWarning)])
+        return chosen
 
     def _given_back(self, back: Callable[[Any], Any]) -> Self:
         """The fitted arrays of the length of a sample as arrays of the kind that came in."""

@@ -21,6 +21,7 @@ from gpower.imputation import fill_from
 from gpower.inputs import plain
 from gpower.metrics import Scores, captured_variance, project, share_inside
 from gpower.names import listed, unique_names
+from gpower.outlying import Outlying
 from gpower.parameters import parameters_of
 from gpower.persistence import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
 from gpower.preparation import Prepared, read
@@ -79,9 +80,11 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "optimality_gap_": found.gap,
         "n_iter_": found.n_iter.view(PerAscent),
         "converged_": found.converged,
+        "score_covariance_": scores.root.T @ scores.root / moments.degrees,
     }
     common = {
         "n_passes_": passes,
+        "n_samples_": moments.weight,
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
         "notes_": np.array(prepared.notes, dtype=object),
@@ -89,7 +92,7 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
     return Fit(found.Z.T.copy(), by_component, common, scores.variances / moments.degrees)
 
 
-class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
 
     components_: Array

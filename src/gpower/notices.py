@@ -57,7 +57,7 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[Caution]:
     """Components with fewer variables than asked for, and components that repeat others."""
     params = parameters_of(model)
     at_most = params.get("positive", False) or model._explains_short
-    wanted = 0 if model.cardinality is None or at_most else np.asarray(model.cardinality)
+    wanted = np.atleast_1d(0 if model.cardinality is None or at_most else model.cardinality)[: len(model.cardinality_)]
     short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
     if np.any(short):
         yield (

@@ -181,6 +181,17 @@ class Input:
         standard = {"center": bool(reading.center), "scale": bool(reading.scale)}
         return replace(self, X=impute(self.X, rank, **standard, names=self.names).X)
 
+    def for_permuting(self) -> Input:
+        """The same, if its columns can be permuted: a dense table of samples in memory, holes filled."""
+        if self.reading.covariance is not None:
+            raise ValueError('Permuting needs the samples; covariance="precomputed" has none. Give the data.')
+        self.in_memory("Permuting needs the table in the memory of this machine")
+        if self.container.is_sparse:
+            raise ValueError(
+                "Permuting needs a dense table; X is sparse: pass X.toarray() where that fits into memory."
+            )
+        return self.filled().finite()
+
     def _check_device(self) -> None:
         """Refuse what is not done on a device."""
         ordinary = {"variance": "l2", "covariance": None, "missing": "error", "certify": False}

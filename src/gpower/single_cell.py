@@ -196,7 +196,7 @@ def _facts(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
     """What was asked for and what the components explain, under scanpy's kind of keys."""
     asked = {"cardinality": model.cardinality, "gamma": model.gamma}
     given = origin | {name: None if value is None else np.asarray(value) for name, value in asked.items()}
-    params = {"zero_center": bool(model.center), "n_comps": int(model.n_components), "penalty": model.penalty}
+    params = {"zero_center": bool(model.center), "n_comps": len(model.components_), "penalty": model.penalty}
     proven = ("upper_bound", "optimality_ratio") if model.certify else ()
     return {
         "params": params | {name: value for name, value in given.items() if value is not None},

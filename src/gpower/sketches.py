@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpower._arrays import Array, to_host
-from gpower.operators import in_memory
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
+from gpower.operators.sparse import in_memory
 
 #: Rows of a sketch beyond the number of components, and turns of the power iteration that sharpens it. With 15 rows
 #: more, weak components of GSE1992, GSE3143 and of a factor model are lost; 80, or two turns, gain nothing there.

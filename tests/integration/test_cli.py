@@ -184,7 +184,20 @@ class TestChosenNumbers:
         assert model.cardinality == chosen.best_params_["cardinality"]
         np.testing.assert_allclose(model.components_, chosen.components_, atol=1e-10)
         numbers = ",".join(map(str, model.cardinality))
-        assert f"note: cross-validation chose {numbers} variables, best of 3 folds." in result.stderr
+        by = ",".join(dict.fromkeys(chosen.chosen_by_))
+        assert f"note: {by} chose {numbers} variables, in 3 folds; others: " in result.stderr
+        assert f"sparseness {','.join(map(str, chosen.criteria_['sparseness']))}" in result.stderr
+
+    def test_the_criterion_the_grid_and_gaps(self, gpower, tmp_path):
+        X = EXPRESSION.X[:, :20].copy()
+        X[3, 4] = X[10, 0] = np.nan
+        path = write_csv(tmp_path / "few.csv", X)
+        flags = ["-k", "auto", "--criterion", "stability", "--grid", "2,4,8", "--folds", 3, "--missing", "impute"]
+        result = gpower("fit", path, "-m", 1, *flags, "-o", tmp_path)
+        assert result.exit_code == 0, result.stderr
+        options = {"cardinalities": [2, 4, 8], "cv": 3, "criterion": "stability", "missing": "impute"}
+        chosen = GPowerCV(1, **options).fit(X).best_params_["cardinality"]
+        assert GPower.load(tmp_path / "model.npz").cardinality == chosen
 
     def test_the_rule_and_a_block(self, gpower, tmp_path):
         path = write_csv(tmp_path / "few.csv", EXPRESSION.X[:, :12])
@@ -197,7 +210,6 @@ class TestChosenNumbers:
         ("flags", "message"),
         [
             (["--gamma", "0.1"], "-k auto does not go together with --gamma; give the number of variables instead"),
-            (["--missing", "impute"], "-k auto does not go together with --missing"),
             (["--covariance"], "-k auto does not go together with --covariance"),
             (["--rule", "most"], "rule='most' is not known"),
             (["--folds", "100"], "cv=100: between 2 and n_samples=60 folds"),

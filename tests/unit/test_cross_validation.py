@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpower import GPower, GPowerCV
 from gpower.datasets import load_planted_expression
-from gpower.model_selection.cross_validation import chosen_point
+from gpower.model_selection.criteria import chosen_point
 
 SPLITS = KFold(4, shuffle=True, random_state=7)
 
@@ -71,7 +71,8 @@ def test_the_rule_of_one_standard_error_takes_no_more_variables():
     grid = np.array([1, 2, 3, 4, 5, 6, 8, 12, 20])
     for seed in range(2):
         X, _ = planted(seed, (5,), (2.0,), 30, 20)
-        best, fewer = (GPowerCV(1, cardinalities=grid, rule=rule, n_init=2).fit(X) for rule in ("best", "one-se"))
+        common = {"cardinalities": grid, "n_init": 2, "criterion": "prediction"}
+        best, fewer = (GPowerCV(1, **common, rule=rule).fit(X) for rule in ("best", "one-se"))
         assert fewer.cardinality_[0] <= best.cardinality_[0]
         scores = best.cv_results_["mean_test_score"]
         splits = np.array([best.cv_results_[f"split{i}_test_score"] for i in range(5)])
@@ -93,7 +94,7 @@ def test_the_chosen_point():
 
 def test_scores_of_a_joint_search_are_those_of_scikit_learn():
     X, grid = small(), [1, 2, 4, 8, 12]
-    model = GPowerCV(2, cardinalities=grid, cv=SPLITS, search="joint", n_init=12).fit(X)
+    model = GPowerCV(2, cardinalities=grid, cv=SPLITS, search="joint", n_init=12, criterion="prediction").fit(X)
     assert model.cv_results_["param_component"].tolist() == [-1] * 5
     for i, k in enumerate(grid):
         alone = cross_val_score(GPower(2, cardinality=k, n_init=12), X, cv=SPLITS)
@@ -137,6 +138,7 @@ def test_the_table_of_results():
     assert set(results) == {
         *("param_component", "param_cardinality", "mean_test_score", "std_test_score", "rank_test_score"),
         *(f"split{j}_test_score" for j in range(3)),
+        *("ordinary_score", "agreement", "stability", "sparseness", "reliability"),
     }
     assert results["param_component"].tolist() == [0, 0, 1, 1]
     assert results["param_cardinality"].tolist() == [2, 4, 2, 4]

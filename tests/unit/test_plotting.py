@@ -81,9 +81,34 @@ def test_names_come_from_the_model_or_are_numbered(model):
 
 
 def test_long_names_are_shortened(model):
-    label = labels(plot_loadings(model, ["a", "b" * 60, "c", "d"])[1])[0]
-    assert len(label) == 24
+    label = labels(plot_loadings(model, ["a", "b" * 80, "c", "d"])[1])[0]
+    assert len(label) == 60
     assert label.endswith("…")
+
+
+def drawn(text):
+    """The characters that a text of a picture shows: what matplotlib hands to the font, mathematics being refused."""
+    shown, is_math = text._preprocess_math(text.get_text())
+    assert not is_math
+    return shown
+
+
+ODD = [
+    "cost_in_$x_per_$y",
+    "two\nlines",
+    "_hidden",
+    "a name of sixty characters, as those of pathways of genes are"[:60],
+]
+
+
+def test_odd_names_are_drawn_as_they_are(model):
+    model.components_ = np.array([[0.5, 0.5, 0.5, 0.5]])
+    panel = plot_loadings(model, ODD)[0]
+    assert [drawn(label) for label in panel.get_yticklabels()] == [ODD[0], "two↵lines", ODD[2], ODD[3]]
+    panel.figure.draw_without_rendering()
+    left = min(label.get_window_extent().x0 for label in panel.get_yticklabels())
+    assert left >= 0
+    assert panel.get_window_extent().width > 100  # the names take no room from the bars
 
 
 def test_draws_on_the_users_axes(model):

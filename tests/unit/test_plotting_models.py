@@ -137,4 +137,4 @@ def test_labels_that_do_not_fit(fitted, data):
     with pytest.raises(ValueError, match=f"labels has 2 entries, but X has {len(data.X)} samples"):
         plot_scores(fitted, data.X, labels=["a", "b"])
     with pytest.raises(ValueError, match="different values, too many to tell apart: give at most 24"):
-        plot_scores(fitted, data.X, labels=np.arange(len(data.X)))
+        plot_scores(fitted, data.X, labels=[f"patient {i}" for i in range(len(data.X))])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, logged, note, noted, progress
+from gpower.cli.console import answering, counted, logged, note, noted, progress
 from gpower.cli.flags import changed, flags_of
 from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
 from gpower.cli.tables import Loaded, load
@@ -19,8 +19,16 @@ _CARDINALITY = {
     "kind": 'int or sequence of int or "auto"',
     "help": "Variables in each component: one number, one each, as 20,10,5, or auto: by cross-validation.",
 }
+_GRID = {
+    "long": "--grid",
+    "short": "",
+    "help": "With -k auto: the numbers of variables to choose from; by default up to 50, from one to all.",
+}
 _OPTIONS = changed(GPOWER, n_components=COUNTED, cardinality=_CARDINALITY)
-_CHOICE = flags_of("gpower", "GPowerCV", "cv", "rule", like=GPOWER)
+_CHOICE = changed(
+    flags_of("gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", like=GPOWER),
+    cardinalities=_GRID,
+)
 
 
 @command(reading=READING, options=_OPTIONS, choice=_CHOICE)
@@ -108,8 +116,12 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
         raise ValueError(f"-k auto does not go together with {flags}; give the number of variables instead.")
     shared = {name: value for name, value in options.items() if name in known}
     search = "joint" if options["method"] == "block" else "sequential"
-    with noted(err), progress(err, f"choosing the number of variables by {how['cv']} folds"):
-        model = GPowerCV(**shared, **how, search=search).fit(loaded.table.labelled())
+    with noted(err), counted(err, f"choosing the number of variables by {how['cv']} folds") as tell:
+        model = GPowerCV(**shared, **how, search=search, progress=tell).fit(loaded.table.labelled())
     chosen: list[int] = model.cardinality_.tolist()
-    note(err, [f"cross-validation chose {','.join(map(str, chosen))} variables, {how['rule']} of {how['cv']} folds."])
+    by = ",".join(dict.fromkeys(model.chosen_by_))
+    others = ", ".join(
+        f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != by
+    )
+    note(err, [f"{by} chose {','.join(map(str, chosen))} variables, in {how['cv']} folds; others: {others}."])
     return chosen

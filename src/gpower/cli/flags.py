@@ -22,7 +22,8 @@ _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 PANELS = {
     "The table": "gmt index_col header transpose key drop drop_rows sep decimal skip platform "
     "covariance psd center scale missing",
-    "The components": "n_components cardinality cardinalities cv rule gamma gammas l1_bound penalty positive variance",
+    "The components": "n_components cardinality cardinalities cv criterion rule gamma gammas l1_bound penalty positive "
+    "variance",
     "The method": "",
     "The answer": "output plot safe_csv as_json certify top show verbose",
 }
@@ -38,6 +39,11 @@ EXCEPTIONS: dict[str, Change] = {
     "memory_limit": {"long": "--memory", "metavar": "SIZE"},
     "cv": {"long": "--folds", "least": 2, "help": "With -k auto: parts that the samples are split into."},
     "rule": {"help": "With -k auto: the best, or the fewest variables within a standard error of the best."},
+    "criterion": {
+        "help": "With -k auto: what decides; auto is prediction where sparse components predict as well as ordinary "
+        "ones, else reliability."
+    },
+    "n_jobs": {"help": "Parts of the work done at the same time."},
     "top": {"least": 1},
     "show": {"least": 1},
     "draws": {"least": 0},

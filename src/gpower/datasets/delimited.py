@@ -51,10 +51,10 @@ def read_delimited(file: TableFile) -> Table:
            [3., 4.]]), feature_names=None, sample_names=None)
     """
     with open_text(file.path) as lines:
-        return read_rows(*_split(file, lines))
+        return read_rows(*split_rows(file, lines))
 
 
-def _split(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, Iterator[Row]]:
+def split_rows(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, Iterator[Row]]:
     """The rows of the table that are not blank, each with its line number; the file with the separator they have."""
     above = first = ""  # the last of the blank lines and comments on top, and the first line below them
     number = 0

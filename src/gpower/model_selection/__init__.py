@@ -1,9 +1,19 @@
-"""How many variables? Paths of solutions, cross-validation, stability under subsampling."""
+"""How many variables, and how many components? Paths, cross-validation, stability, tests against chance."""
 
 from gpower.model_selection.cross_validation import GPowerCV
 from gpower.model_selection.grids import cardinality_grid
 from gpower.model_selection.paths import sparsity_path
+from gpower.model_selection.significance import ComponentTest, component_test
 from gpower.model_selection.solutions import SparsityPath
 from gpower.model_selection.subsampling import Stability, stability
 
-__all__ = ["GPowerCV", "SparsityPath", "Stability", "cardinality_grid", "sparsity_path", "stability"]
+__all__ = [
+    "ComponentTest",
+    "GPowerCV",
+    "SparsityPath",
+    "Stability",
+    "cardinality_grid",
+    "component_test",
+    "sparsity_path",
+    "stability",
+]

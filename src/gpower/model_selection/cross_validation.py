@@ -19,39 +19,60 @@ from gpower.continuation import sweep
 from gpower.deflation import RULES
 from gpower.estimators import GPower
 from gpower.fitted import Named, SparsePCAEstimator
+from gpower.imputation import fill_from
 from gpower.leading import leading_components
 from gpower.metrics import share_inside, total_variance
+from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, judge, parts_of, reliability, scores_of
 from gpower.model_selection.grids import checked_cardinalities
+from gpower.model_selection.paths import Progress
 from gpower.operators import Operator
 from gpower.parameters import Counts, is_a, one_of, random_source, recipe_from
 from gpower.penalties import Penalty
-from gpower.preparation import Input, read
+from gpower.preparation import Input, Prepared, read
+
+#: Entries of a table up to which folds are fitted with as much care as the whole.
+FEW_CELLS = 100_000
+#: Candidates where none are given, of a small table and of a large one.
+POINTS = (50, 20)
 
 
 @dataclass(eq=False, repr=False)
 class GPowerCV(SparsePCAEstimator):
     """Sparse principal components with the number of variables chosen by cross-validation.
 
-    A cardinality is judged by the share of the variance of held-out samples inside the span of the components: too few
-    variables miss some of it, too many turn the components towards noise. One component after the other is judged
-    together with those before it and with as many ordinary principal components as are still to come, so that none
-    grows just to take over what is the next one's.
+    A cardinality is judged by samples that were not looked at. By default it is the one that explains most of their
+    variance where that is sparse: too few variables miss some of it, too many turn the components towards noise. Where
+    ordinary components explain more than any sparse ones, as in most real tables, it is the fewest variables whose
+    scores are reliable. One component after the other is judged together with those before it and with as many ordinary
+    principal components as are still to come, so that none grows just to take over what is the next one's.
 
     Parameters
     ----------
     n_components : int, default=2
     cardinalities : sequence of int, optional
-        Candidates; by default up to 50, evenly spaced on a logarithmic scale from one to all variables.
+        Candidates; by default up to 50, of a large table up to 20, evenly spaced on a logarithmic scale from one to all
+        variables.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; an int splits the samples in turn after shuffling them.
+    criterion : {"auto", "prediction", "share", "agreement", "stability", "sparseness", "reliability"}, default="auto"
+        What decides: the variance of held-out samples ("prediction"); the fewest variables for 90 % of what ordinary
+        components explain of it ("share"); scores that agree between folds, or variables that are chosen again
+        ("agreement", "stability"); variance times the share of zeros ("sparseness"); the fewest variables from which on
+        Cronbach's α of held-out scores stays at 0.9 ("reliability"). "auto": prediction, if components of at most half
+        of the variables explain as much as ordinary ones, else reliability.
     rule : {"best", "one-se"}, default="best"
-        The largest mean score, or the fewest variables within one standard error of it.
+        The largest mean score, or the fewest variables within one standard error of it: of prediction and agreement.
     search : {"sequential", "joint"}, default="sequential"
         One component after the other, each with a number of its own, or one number for all.
     n_jobs : int, optional
         Folds worked on at the same time, as in scikit-learn.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each fold of each component.
     penalty, method, positive, variance, center, scale, n_init, deflation, refit, polish, tol, max_iter, random_state
-        As in `GPower`. ``method="block"`` needs ``search="joint"``.
+        As in `GPower`. ``method="block"`` needs ``search="joint"``. ``n_init="auto"`` stands for one start in the
+        folds of a large table, without polish; the final fit has many.
+    missing : {"error", "impute"}, default="error"
+        As in `GPower`; folds are filled by what their training samples tell.
 
     Attributes
     ----------
@@ -62,6 +83,10 @@ class GPowerCV(SparsePCAEstimator):
     cv_results_ : dict of ndarray
         As in scikit-learn: ``param_component`` (−1 for all), ``param_cardinality``, ``split0_test_score`` …,
         ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within a component).
+    chosen_by_ : ndarray of str
+        The criterion that decided, per component.
+    criteria_ : dict of ndarray
+        The numbers that each criterion would have chosen, the components before being as they are.
     best_estimator_ : GPower
         Fitted to all samples with the chosen numbers; this object has its fitted attributes too.
     n_splits_ : int
@@ -80,9 +105,11 @@ class GPowerCV(SparsePCAEstimator):
     _: KW_ONLY
     cardinalities: Iterable[int] | None = None
     cv: Any = 5
+    criterion: str = "auto"
     rule: str = "best"
     search: str = "sequential"
     n_jobs: int | None = None
+    progress: Progress | None = None
     penalty: str | Penalty = GPower.penalty
     method: str = GPower.method
     positive: bool = GPower.positive
@@ -95,6 +122,7 @@ class GPowerCV(SparsePCAEstimator):
     polish: bool = GPower.polish
     tol: float = GPower.tol
     max_iter: int = GPower.max_iter
+    missing: str = GPower.missing
     random_state: Seed = GPower.random_state
 
     def fit(self, X: object, y: object = None) -> Self:
@@ -111,26 +139,41 @@ class GPowerCV(SparsePCAEstimator):
         self
         """
         one_of(self.rule, "rule", ("best", "one-se"))
+        one_of(self.criterion, "criterion", ("auto", *CRITERIA))
         one_of(self.search, "search", ("sequential", "joint"))
         if self.method == "block" and self.search == "sequential":
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
-        table = read(self, X).in_memory("Cross-validation takes samples out of a table in memory").finite()
-        grid = checked_cardinalities(self.cardinalities, table.shape[1])
+        table = read(self, X).in_memory("Cross-validation takes samples out of a table in memory")
+        table.finite(allow_nan=self.missing == "impute")
+        grid = checked_cardinalities(self.cardinalities, table.shape[1], POINTS[_is_large(table)])
         recipe = recipe_from(self._model(int(grid[0])).get_params(), table.shape)
         folds = _folds(self, table, y, grid)
         components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
-        scores, chosen = [], []
-        for _ in components:
-            found = Parallel(n_jobs=self.n_jobs)(delayed(fold.scores)(table) for fold in folds)
-            scores.append(np.array([score for score, _ in found]))  # (n_splits, n_points)
-            best = chosen_point(scores[-1], self.rule)
-            chosen.append(int(grid[best]))
-            folds = [fold.after(Z[best]) for fold, (_, Z) in zip(folds, found, strict=True)]
-        self.cv_results_ = _results(components, grid, scores)
+        judged, chosen, points = [], [], []
+        for j in range(len(components)):
+            found = self._found(folds, table, j * len(folds), len(components) * len(folds))
+            judged.append(judge(grid, found, scores_of(table.X)))
+            by, would = decide(judged[-1], self.criterion, self.rule)
+            chosen.append(by)
+            points.append(would)
+            folds = [fold.after(Z[would[by]]) for fold, (*_, Z) in zip(folds, found, strict=True)]
+        self.cv_results_ = _results(components, grid, judged)
         self.n_splits_ = len(folds)
-        self.best_params_: dict[str, Counts] = {"cardinality": chosen if self.search == "sequential" else chosen[0]}
+        self.chosen_by_ = np.array(chosen, dtype=object)
+        self.criteria_ = {name: grid[[would[name] for would in points]] for name in CRITERIA}
+        numbers = [int(grid[would[by]]) for by, would in zip(chosen, points, strict=True)]
+        self.best_params_: dict[str, Counts] = {"cardinality": numbers if self.search == "sequential" else numbers[0]}
         self.best_estimator_ = self._model(**self.best_params_).fit(X)
         return self
+
+    def _found(self, folds: Sequence[_Fold], table: Input, done: int, total: int) -> list[Found]:
+        """What the folds find of one component, told as they come."""
+        found: list[Found] = []
+        for each in Parallel(n_jobs=self.n_jobs, return_as="generator")(delayed(fold.judged)(table) for fold in folds):
+            found.append(each)
+            if self.progress is not None:
+                self.progress(done + len(found), total)
+        return found
 
     def _model(self, cardinality: Counts = None) -> GPower:
         """GPower with the parameters that are shared, and a number of variables."""
@@ -153,29 +196,18 @@ class GPowerCV(SparsePCAEstimator):
 
     def _restore(self, fitted: Named) -> None:
         """What a file holds, the best estimator's part to that one."""
-        own = {name: fitted.pop(name) for name in ("cv_results_", "best_params_", "n_splits_")}
+        own = {
+            name: fitted.pop(name) for name in ("cv_results_", "best_params_", "n_splits_", "chosen_by_", "criteria_")
+        }
         shared = {name: fitted[name] for name in ("n_features_in_", "feature_names_in_") if name in fitted}
         self.__dict__.update(own | shared)
         self.best_estimator_ = self._model(np.asarray(self.best_params_["cardinality"]).tolist())
         self.best_estimator_._restore(fitted)
 
 
-def chosen_point(scores: Array, rule: str) -> int:
-    """Index of the chosen column of scores (n_splits, n_points), the sparsest first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.array([[0.1, 0.30, 0.31], [0.1, 0.28, 0.33]])
-    >>> chosen_point(scores, "best"), chosen_point(scores, "one-se")
-    (2, 2)
-    """
-    mean = scores.mean(axis=0)
-    best = int(np.argmax(mean))
-    if rule == "best" or scores.shape[0] == 1:
-        return best
-    error = scores[:, best].std(ddof=1) / np.sqrt(scores.shape[0])
-    return int(np.argmax(mean >= mean[best] - error))
+def _is_large(table: Input) -> bool:
+    """Whether time is to be saved."""
+    return table.shape[0] * table.shape[1] > FEW_CELLS
 
 
 def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]:
@@ -186,6 +218,8 @@ def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]
             raise ValueError(f"cv={cv}: between 2 and n_samples={p} folds are needed.")
         cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
     each = model._model()
+    if model.n_init == "auto" and _is_large(table):
+        each.set_params(n_init=1, polish=False, tol=max(model.tol, 1e-4))
     if model.search == "sequential":
         each.set_params(n_components=1)
     splits = check_cv(cv, y).split(np.empty((p, 1)), y)
@@ -207,21 +241,33 @@ class _Fold:
         """The fold of the next component."""
         return replace(self, chosen=(*self.chosen, np.asarray(Z.toarray())))
 
-    def scores(self, table: Input) -> tuple[Array, list[sp.csc_array]]:
-        """Share of the held-out variance in the span of the components at each point of the grid, and the loadings."""
-        seen, params = table.rows(self.train), self.model.get_params()
+    def judged(self, table: Input) -> Found:
+        """Share of the held-out variance in the span of the components, and reliability of scores, along the grid."""
+        seen, params = table.rows(self.train).filled(), self.model.get_params()
         recipes = [recipe_from(params | {"cardinality": int(k)}, seen.shape) for k in self.grid]
         prepared = seen.prepared(None, recipes)
         operator, moments = prepared.operator, prepared.moments
+        held_out = self._held_out(table, prepared)
         for Z in self.chosen:
             operator = RULES[self.model.deflation].remove(operator, Z[:, 0])
         found = dict(sweep(operator, recipes, random_source(self.model.random_state)))
         solutions = [found[i].Z for i in range(len(recipes))]
-        held_out = table.X[self.test]
         total = total_variance(held_out, moments.mean, moments.scale)
-        spans = (np.hstack([*self.chosen, Z, self._to_come(operator, Z)]) for Z in solutions)
-        scores = np.array([share_inside(held_out, span, moments.mean, moments.scale, total) for span in spans])
-        return scores, [sp.csc_array(Z) for Z in solutions]
+        rest = leading_components(operator, self.total - len(self.chosen))[0]
+        spans = (
+            np.hstack([*self.chosen, *Z]) for Z in ((rest,), *((Z, self._to_come(operator, Z)) for Z in solutions))
+        )
+        ordinary, *scores = (share_inside(held_out, span, moments.mean, moments.scale, total) for span in spans)
+        reliable = [reliability(parts_of(held_out, Z, moments.scale)) for Z in solutions]
+        return np.array(scores), ordinary, np.array(reliable), [sp.csc_array(Z) for Z in solutions]
+
+    def _held_out(self, table: Input, prepared: Prepared) -> Any:
+        """The samples to judge by, holes filled by ordinary components of the others."""
+        X = table.X[self.test]
+        if sp.issparse(X) or not np.isnan(np.sum(X)):
+            return X
+        V = leading_components(prepared.operator, min(self.total, *prepared.operator.shape))[0]
+        return fill_from(X, V, prepared.moments.mean, prepared.moments.scale)
 
     def _to_come(self, operator: Operator, Z: Array) -> Array:
         """Ordinary components in place of those still to be chosen, (n_features, count)."""
@@ -231,16 +277,20 @@ class _Fold:
         return leading_components(RULES[self.model.deflation].remove(operator, Z[:, 0]), count)[0]
 
 
-def _results(components: Sequence[int], grid: Array, scores: Sequence[Array]) -> dict[str, Array]:
-    """The scores (n_splits, n_points) of each component as columns, in scikit-learn's layout."""
-    rows = np.hstack(scores)
+def _results(components: Sequence[int], grid: Array, judged: Sequence[Judged]) -> dict[str, Array]:
+    """The scores (n_splits, n_points) of each component as columns, in scikit-learn's layout; the other criteria."""
+    rows = np.hstack([each.prediction for each in judged])
+    ranks = [rankdata(-each.prediction.mean(axis=0), method="min") for each in judged]
     return {
         "param_component": np.repeat(components, grid.size),
         "param_cardinality": np.tile(grid, len(components)),
         **{f"split{i}_test_score": row for i, row in enumerate(rows)},
         "mean_test_score": rows.mean(axis=0),
         "std_test_score": rows.std(axis=0),
-        "rank_test_score": np.hstack([rankdata(-table.mean(axis=0), method="min") for table in scores]).astype(
-            np.int32
-        ),
+        "rank_test_score": np.hstack(ranks).astype(np.int32),
+        "ordinary_score": np.repeat([each.ordinary.mean() for each in judged], grid.size),
+        "agreement": np.hstack([each.agreement.mean(axis=0) for each in judged]),
+        "stability": np.hstack([each.stability for each in judged]),
+        "sparseness": np.hstack([each.sparseness for each in judged]),
+        "reliability": np.hstack([each.reliability.mean(axis=0) for each in judged]),
     }

@@ -35,10 +35,10 @@ def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
     return np.unique(np.geomspace(1, n_features, n_points).round().astype(int))
 
 
-def checked_cardinalities(cardinalities: object, n_features: int) -> Array:
+def checked_cardinalities(cardinalities: object, n_features: int, n_points: int = 50) -> Array:
     """The grid of a user, ascending, each number once; the default grid for None."""
     if cardinalities is None:
-        return cardinality_grid(n_features)
+        return cardinality_grid(n_features, n_points)
     kind = f"a whole number of variables between 1 and n_features={n_features}"
     values = _checked(cardinalities, "cardinalities", lambda k: is_a(k, Integral) and 1 <= k <= n_features, kind)
     return np.unique(np.array(values, int))

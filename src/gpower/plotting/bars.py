@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpower._arrays import Array
 from gpower.plotting.canvas import given_panels, new_panels, remark, say
-from gpower.plotting.looks import SMALL, GivenAxes, Panel, Panels
+from gpower.plotting.looks import SMALL, GivenAxes, Panel, Panels, width_of
 
 PANELS_PER_LINE = 3
 MIN_SLOTS = 2  # a single bar does not fill its panel
@@ -35,7 +35,8 @@ def bar_panels(
     n_wide = min(n_panels, PANELS_PER_LINE) if axes is None else n_panels
     slots = [max(MIN_SLOTS, *map(len, shown[start : start + n_wide])) for start in range(0, n_panels, n_wide)]
     if axes is None:
-        panels = _new_bar_panels(n_panels, n_wide, slots)
+        room = width_of(names[i] for at in shown for i in at)
+        panels = _new_bar_panels(n_panels, n_wide, slots, room)
     else:
         panels = given_panels(axes, n_panels, f"the model has {n_panels} components")
     for j, (panel, at) in enumerate(zip(panels, shown, strict=True)):
@@ -45,10 +46,10 @@ def bar_panels(
     return panels, shown
 
 
-def _new_bar_panels(n_panels: int, n_wide: int, slots: list[int]) -> Panels:
-    """The panels of a new figure, a few to a line, each line as high as its fullest panel needs."""
+def _new_bar_panels(n_panels: int, n_wide: int, slots: list[int], room: float) -> Panels:
+    """The panels of a new figure, a few to a line, as high as the fullest of a line needs, with room for names."""
     height = 0.85 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
-    grid = new_panels(len(slots), n_wide, 3.4 * n_wide, height, height_ratios=slots)
+    grid = new_panels(len(slots), n_wide, (2.2 + max(room, 1.2)) * n_wide, height, height_ratios=slots)
     for unused in grid.flat[n_panels:]:
         unused.set_axis_off()
     return np.asarray(grid.flat[:n_panels])

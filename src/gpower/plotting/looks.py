@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpower._arrays import Array
@@ -25,7 +25,8 @@ MARKERS = "osD^vPX*"
 QUIET = "0.45"
 SMALL, NORMAL, TITLE = 8, 9, 9.5
 CURVE: Style = {"markersize": 4, "linewidth": 1.3}
-MAX_NAME = 24  # characters of a name that a picture shows
+MAX_NAME = 60  # characters of a name that a picture shows
+CHARACTER = 0.068  # inches that a small one is wide, about
 
 
 def look(i: int) -> Style:
@@ -34,7 +35,7 @@ def look(i: int) -> Style:
 
 
 def variable_names(source: object, given: Sequence[str] | None, n_features: int) -> list[str]:
-    """One short name per variable: the given ones, those the data came with, or x0, x1, …."""
+    """One name per variable, ready to be drawn: the given ones, those the data came with, or x0, x1, …."""
     names = given
     for attribute in ("feature_names_in_", "feature_names"):
         names = getattr(source, attribute, None) if names is None else names
@@ -42,9 +43,23 @@ def variable_names(source: object, given: Sequence[str] | None, n_features: int)
         return [f"x{j}" for j in range(n_features)]
     if len(names) != n_features:
         raise ValueError(f"feature_names has {len(names)} entries, but the model has {n_features} variables.")
-    return [shortened(str(name)) for name in names]
+    return [literal(name) for name in names]
 
 
-def shortened(name: str, most: int = MAX_NAME) -> str:
-    """At most so many characters of a name, the last of them an ellipsis where some are missing."""
-    return name if len(name) <= most else name[: most - 1] + "…"
+def literal(name: object, most: int = MAX_NAME) -> str:
+    r"""A name as text that is drawn as it is: on one line, and nothing between dollars taken for mathematics.
+
+    Of a very long one the beginning, with an ellipsis.
+
+    Examples
+    --------
+    >>> print(literal("cost_in_$\nper_$"), literal("a" * 70)[-3:])
+    cost_in_\$↵per_\$ aa…
+    """
+    line = "".join(c if c.isprintable() else "↵" if c == "\n" else " " for c in str(name))
+    return (line if len(line) <= most else line[: most - 1] + "…").replace("$", r"\$")
+
+
+def width_of(names: Iterable[str]) -> float:
+    """Inches that the longest of some names takes."""
+    return CHARACTER * max(map(len, names), default=0)

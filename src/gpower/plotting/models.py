@@ -1,4 +1,4 @@
-"""Pictures of a fitted model: its loadings, which component uses which variable, and where the samples lie."""
+"""Pictures of a fitted model: its loadings, and which component uses which variable."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpower._arrays import Array
 from gpower.devices import on_host
+from gpower.fitted import SparsePCAEstimator
 from gpower.held import Held
+from gpower.operators import Operator
 from gpower.plotting.bars import bar_panels, by_size
-from gpower.plotting.canvas import entitle, one_panel, say, tidy
-from gpower.plotting.looks import BLUE, SMALL, VERMILION, GivenAxes, Panel, Panels, look, variable_names
+from gpower.plotting.canvas import entitle, one_panel, say
+from gpower.plotting.looks import BLUE, SMALL, VERMILION, GivenAxes, Panel, Panels, variable_names, width_of
+from gpower.preparation import read
 
-__all__ = ["plot_loadings", "plot_scores", "plot_support"]
-
-MAX_GROUPS = 24  # of samples; beyond that nobody tells colours and markers apart
+__all__ = ["plot_loadings", "plot_support"]
 
 
 class Model(Protocol):
@@ -28,6 +29,11 @@ class Model(Protocol):
 
     def transform(self, X: ArrayLike) -> Array:
         """Scores of the samples."""
+
+
+def matrix_of(model: SparsePCAEstimator, X: ArrayLike) -> Operator:
+    """The matrix that a model sees in samples or in a covariance, centred and scaled as it does."""
+    return read(model, X, reset=False).filled().prepared().operator
 
 
 def plot_loadings(
@@ -72,14 +78,14 @@ def plot_loadings(
     for j, panel in enumerate(panels):
         loadings = components[j, shown[j]]
         reach = 1.08 * max(np.abs(loadings), default=1.0)
-        entitle(panel, _share_label(model, j))
+        entitle(panel, share_label(model, j))
         panel.set_xlabel("loading", fontsize=SMALL)
         panel.axvline(0, color="0.25", linewidth=0.8)
         panel.set_xlim(-reach if np.any(loadings < 0) else 0.0, reach)
     return panels
 
 
-def _share_label(model: Model, j: int) -> str:
+def share_label(model: Model, j: int) -> str:
     """How component j is called, with the share of the variance that it explains."""
     return f"Component {j + 1} · {100 * model.explained_variance_ratio_[j]:.3g} % of variance"
 
@@ -123,7 +129,8 @@ def plot_support(
     names = variable_names(model, feature_names, components.shape[1])
     used = by_size(np.abs(components).max(axis=0, initial=0))
     shown = _grouped(components, used[:max_variables])
-    panel = one_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.7 + 0.32 * len(components))
+    room = max(0.7, width_of(names[i] for i in shown))
+    panel = one_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.0 + room + 0.32 * len(components))
     beyond = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
     entitle(panel, f"{len(used)} of {components.shape[1]} variables used{beyond}")
     rows = [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(model.explained_variance_ratio_)]
@@ -158,81 +165,3 @@ def _draw_map(axes: Panel, loadings: Array) -> None:
     bar.set_label("loading", fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_visible(False)
-
-
-def plot_scores(
-    model: Model,
-    X: ArrayLike,
-    components: tuple[int, int] = (0, 1),
-    labels: Sequence[object] | None = None,
-    axes: GivenAxes = None,
-) -> Panel:
-    """Scatter of the samples' scores on two components, groups told apart by colour and marker.
-
-    Parameters
-    ----------
-    model : GPower
-        A fitted model, or a pipeline that has one.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        The samples, as `model.transform` takes them.
-    components : pair of int, default (0, 1)
-        The components on the two axes, counted from 0.
-    labels : sequence, optional
-        The group of each sample, at most 24 different ones.
-    axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from gpower import GPower
-    >>> from gpower.datasets import load_planted_expression
-    >>> from gpower.plotting import plot_scores
-    >>> X = load_planted_expression().X
-    >>> axes = plot_scores(GPower(2, cardinality=8).fit(X), X)
-    >>> axes.get_xlabel()
-    'Component 1 · 27.1 % of variance'
-    """
-    held = Held.fitted(model)
-    model = held.model
-    first, second = _checked_pair(components, len(model.explained_variance_ratio_))
-    scores = held.scores(X)[:, [first, second]]
-    groups = _groups(labels, len(scores))
-    panel = one_panel(axes, 5.6 if labels is None else 6.8, 4.2)
-    size = 26 if len(scores) <= 500 else 8
-    for i, (group, members) in enumerate(groups.items()):
-        x, y = scores[members].T
-        panel.scatter(x, y, s=size, alpha=0.8, linewidth=0, label=group, **look(i))
-    tidy(panel, _share_label(model, first), _share_label(model, second))
-    if labels is not None:  # outside, where it hides no sample
-        panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=SMALL)
-    return panel
-
-
-def _checked_pair(components: tuple[int, int], n_components: int) -> tuple[int, int]:
-    pair = tuple(components)
-    if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= j < n_components for j in pair):
-        raise ValueError(
-            f"components={components!r}: give two different ones of the model's {n_components}, counted from 0"
-            + ("; fit one with n_components=2 or more." if n_components < 2 else ".")
-        )
-    return pair
-
-
-def _groups(labels: Sequence[object] | None, n_samples: int) -> dict[str, NDArray[np.intp]]:
-    """The samples of each group, the groups in the order in which they come."""
-    if labels is None:
-        return {"samples": np.arange(n_samples)}
-    words = [str(label) for label in labels]
-    if len(words) != n_samples:
-        raise ValueError(f"labels has {len(words)} entries, but X has {n_samples} samples.")
-    groups = list(dict.fromkeys(words))
-    if len(groups) > MAX_GROUPS:
-        raise ValueError(
-            f"labels has {len(groups)} different values, too many to tell apart: give at most {MAX_GROUPS}; "
-            "cut a measured quantity into a few ranges."
-        )
-    return {group: np.flatnonzero(np.array(words) == group) for group in groups}

@@ -14,7 +14,19 @@ from sklearn.isotonic import isotonic_regression
 from gpower._arrays import Array
 from gpower.plotting.bars import by_size
 from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy, without_zeros
-from gpower.plotting.looks import BLACK, CURVE, NORMAL, QUIET, SMALL, GivenAxes, Panel, Style, look, variable_names
+from gpower.plotting.looks import (
+    BLACK,
+    CURVE,
+    NORMAL,
+    QUIET,
+    SMALL,
+    GivenAxes,
+    Panel,
+    Style,
+    look,
+    variable_names,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from gpower.model_selection import SparsityPath
@@ -175,7 +187,7 @@ def plot_path_loadings(
     names = variable_names(path, feature_names, path.n_features)
     used, loadings = _aligned_rows(path, component)
     cardinality = np.asarray(path.cardinality)[:, component]
-    panel = one_panel(axes, 6.4, 4.2)
+    panel = one_panel(axes, 5.4 + max(1.0, width_of(names[i] for i in used)), 4.2)
     tidy(panel, "", "loading")
     cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
     order = by_size(loadings[-1])[:n_names]

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpower.plotting.bars import draw_bars
 from gpower.plotting.canvas import one_panel
-from gpower.plotting.looks import BLUE, SMALL, GivenAxes, Panel, shortened
+from gpower.plotting.looks import BLUE, SMALL, GivenAxes, Panel, literal
 
 if TYPE_CHECKING:
     from gpower.comparison import Entry
@@ -48,7 +48,7 @@ def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Pane
     panel = one_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
     shares = np.nan_to_num([100 * entry.share_of_pca for entry in shown])
     colours = [BLUE if entry.method.startswith("gpower") else "0.72" for entry in shown]
-    draw_bars(panel, shares, [entry.method for entry in shown], len(shown), color=colours)
+    draw_bars(panel, shares, [literal(entry.method) for entry in shown], len(shown), color=colours)
     panel.axvline(100, color="0.25", linewidth=0.8)
     panel.set_xlim(0, 118)
     panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL)
@@ -94,7 +94,7 @@ def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20
     panel = one_panel(axes, 7.5, 1.0 + 0.24 * room)
     heights = -np.log10(np.maximum(smallest[order], np.finfo(float).tiny))
     colours = [BLUE if smallest[at] < result.alpha else "0.75" for at in order]
-    labels = [f"{shortened(result.universe.set_names[at], MAX_SET_NAME)} ({best[at] + 1})" for at in order]
+    labels = [f"{literal(result.universe.set_names[at], MAX_SET_NAME)} ({best[at] + 1})" for at in order]
     draw_bars(panel, heights, labels, room, color=colours)
     panel.axvline(-np.log10(result.alpha), color="0.25", linewidth=0.8, linestyle="--")
     panel.set_xlabel("−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=SMALL)

@@ -1,0 +1,148 @@
+"""``gpower plot``: every picture of a saved model that its data allow."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpower.cli.app import command
+from gpower.cli.console import answering, note, noted, progress
+from gpower.cli.options import READING, Values
+from gpower.cli.tables import Loaded, load
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gpower.fitted import SparsePCAEstimator
+
+#: A picture: the name of its file, and what draws it.
+Picture = tuple[str, Callable[[], Any]]
+_MOST_COLOURED = 12  # columns of metadata that the scores are coloured by
+
+
+@command(reading=READING)
+def plot(
+    model: Path,
+    data: Path,
+    *,
+    reading: Values,
+    metadata: Path | None = None,
+    output: Path = Path("figures"),
+    suffix: str = "png",
+    level: float = 0.95,
+) -> None:
+    """Draw a model and its samples: gpower plot model.npz genes.csv --metadata samples.csv -o figures
+
+    Parameters
+    ----------
+    model : path
+        What gpower fit -o wrote: model.npz.
+    data : path
+    metadata : path, optional
+        Text table of what is known of the samples, a row for each.
+    output : folder
+        Folder for the pictures.
+    suffix : {"png", "pdf", "svg"}
+        Kind of the pictures.
+    level : float
+        Share of normal samples that limits and ellipses hold.
+    """
+    with answering(output) as answer:
+        from gpower.parameters import one_of, parameters_of
+        from gpower.plotting import save_picture
+        from gpower.preparation import read
+
+        one_of(suffix, "suffix", ("png", "pdf", "svg"))
+        fitted = _loaded_model(model)
+        known = {"covariance": None, "missing": "error"}
+        known |= {name: value for name, value in parameters_of(fitted).items() if name in known}
+        loaded = load(data, reading, known, answer.err)
+        with noted(answer.err):
+            read(fitted, loaded.table.labelled(), reset=False)  # refuses data of other variables
+        columns = _columns(metadata, loaded)
+        drawn: list[str] = []
+        with noted(answer.err), progress(answer.err, f"drawing {model.name}"):
+            for name, draw in _pictures(fitted, loaded, columns, level):
+                try:
+                    save_picture(draw(), output / f"{name}.{suffix}")
+                    drawn.append(f"{name}.{suffix}")
+                except ValueError as error:  # one picture that cannot be is no reason to lose the others
+                    note(answer.err, [f"no {name}. {error}"])
+        answer.tell(f"Wrote {', '.join(drawn)} into {output}.")
+
+
+def _loaded_model(path: Path) -> "SparsePCAEstimator":
+    """The model of a file, whichever of the two estimators wrote it."""
+    from gpower import GPower, GPowerCV
+    from gpower.persistence import read_model
+
+    kind = read_model(path)[0]["class"]
+    estimators = {"GPower": GPower, "GPowerCV": GPowerCV}
+    if kind not in estimators:
+        raise ValueError(f"{path} holds a {kind}; pictures are drawn of a GPower or a GPowerCV model.")
+    return estimators[kind].load(path)
+
+
+def _columns(metadata: Path | None, loaded: Loaded) -> dict[str, list[str]]:
+    from gpower.datasets import read_metadata
+
+    if metadata is None:
+        return {}
+    if loaded.covariance:
+        raise ValueError("--metadata tells of samples; DATA is a covariance and has none.")
+    return read_metadata(metadata, loaded.table.X.shape[0], loaded.table.sample_names)
+
+
+def _pictures(
+    model: "SparsePCAEstimator", loaded: Loaded, columns: dict[str, list[str]], level: float
+) -> Iterator[Picture]:
+    """Those of the model, those of its variables and samples, those by metadata."""
+    from gpower import plotting
+
+    X, names, m = loaded.table.labelled(), loaded.names, len(model.components_)
+    yield "loadings", partial(plotting.plot_loadings, model, names)
+    yield "support", partial(plotting.plot_support, model, names)
+    yield "scree", partial(plotting.plot_scree, model, X)
+    if m > 1:
+        yield "overlap", partial(plotting.plot_overlap, model)
+        yield "correlation_circle", partial(plotting.plot_correlation_circle, model, X, feature_names=names)
+    if loaded.covariance:
+        return
+    yield "outliers", partial(plotting.plot_outliers, model, X, loaded.table.sample_names, level=level)
+    if m > 1:
+        yield "scores", partial(plotting.plot_scores, model, X, names=loaded.table.sample_names, ellipse=level)
+        yield "biplot", partial(plotting.plot_biplot, model, X, feature_names=names)
+    if m > 2:
+        yield "pairs", partial(plotting.plot_pairs, model, X)
+    if columns:
+        yield "metadata", partial(plotting.plot_metadata, model, X, columns)
+        yield from _coloured(model, X, columns, level) if m > 1 else ()
+
+
+def _coloured(model: "SparsePCAEstimator", X: Any, columns: dict[str, list[str]], level: float) -> Iterator[Picture]:
+    """The scores by each column that tells samples apart."""
+    from gpower.association import column_of
+    from gpower.plotting import plot_scores
+    from gpower.plotting.groups import MAX_GROUPS
+
+    files: set[str] = set()
+    for name, values in list(columns.items())[:_MOST_COLOURED]:
+        column = column_of(values)
+        if column.is_measured or 1 < len(column.groups) <= MAX_GROUPS:
+            file = "scores_by_" + (re.sub(r"\W+", "_", name).strip("_")[:40] or "column")
+            while file in files:
+                file += "_"
+            files.add(file)
+            ellipse = None if column.is_measured else level
+            yield file, partial(_entitled, name, partial(plot_scores, model, X, labels=values, ellipse=ellipse))
+
+
+def _entitled(name: str, draw: Callable[[], "Axes"]) -> "Axes":
+    """A picture with a name above it."""
+    from gpower.plotting.canvas import entitle
+    from gpower.plotting.looks import literal
+
+    panel = draw()
+    entitle(panel, literal(name))
+    return panel

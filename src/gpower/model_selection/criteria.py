@@ -1,0 +1,210 @@
+"""Which number of variables? Six answers, to six questions, from the same folds.
+
+==============  ====================================================================================================
+criterion       the number of variables
+==============  ====================================================================================================
+`prediction`    that explain held-out samples best, or the fewest within one standard error of it
+`share`         the fewest that explain 90 % of what ordinary components explain of held-out samples
+`agreement`     whose scores agree best between folds, or the fewest within one standard error of it
+`stability`     that are chosen again most often in other folds, beyond chance
+`sparseness`    of the largest index of sparseness: what is explained times the share of zeros
+`reliability`   the fewest from which on held-out scores stay reliable: Cronbach's α is at least 0.9
+`auto`          by prediction where at most half of the variables do as well as all of them, else by reliability
+==============  ====================================================================================================
+
+Where the truth is sparse, prediction has its top there. Where all variables carry something, as in most real tables, it
+prefers all of them whatever one wants to read; then a component is large enough once its scores are hardly noise.
+
+Cronbach (1951), Psychometrika 16, 297–334 (α); Nogueira, Sechidis and Brown (2018), Journal of Machine Learning
+Research 18, 1–54 (stability); Trendafilov (2014), Computational Statistics 29, 431–454 (index of sparseness).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._arrays import Array
+from gpower.operators import Table
+
+#: What a fold found: prediction and reliability at every point, what ordinary components reach, and the loadings.
+Found: TypeAlias = tuple[Array, float, Array, list[sp.csc_array]]
+#: What `share` and `reliability` ask for.
+SHARE, RELIABLE = 0.9, 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What the folds say of every number of variables of one component, or of all in a joint search.
+
+    Attributes
+    ----------
+    grid : ndarray of shape (n_points,)
+        Numbers of variables, ascending.
+    n_features : int
+    prediction, agreement, reliability : ndarray of shape (n_splits, n_points)
+        Share of held-out variance; correlation of scores with those of the other folds; Cronbach's α.
+    ordinary : ndarray of shape (n_splits,)
+        Share of held-out variance that ordinary components reach.
+    stability : ndarray of shape (n_points,)
+        Of the supports, one where all folds agree, zero where they agree as by chance; NaN where all are chosen.
+    """
+
+    grid: Array
+    n_features: int
+    prediction: Array
+    ordinary: Array
+    agreement: Array
+    stability: Array
+    reliability: Array
+
+    @property
+    def sparseness(self) -> Array:
+        """Index of sparseness, (n_points,)."""
+        reach = float(self.ordinary.mean())
+        return np.asarray(reach * self.prediction.mean(axis=0) * (1 - self.grid / self.n_features))
+
+
+def judge(grid: Array, folds: Sequence[Found], scores: Callable[[sp.csc_array], Array]) -> Judged:
+    """Put together what folds found; `scores` makes scores of loadings."""
+    loadings = [Z for *_, Z in folds]
+    points = range(len(grid))
+    return Judged(
+        grid=grid,
+        n_features=loadings[0][0].shape[0],
+        prediction=np.array([fold[0] for fold in folds]),
+        ordinary=np.array([fold[1] for fold in folds]),
+        reliability=np.array([fold[2] for fold in folds]),
+        agreement=np.column_stack([_agreement([scores(Z[i]) for Z in loadings]) for i in points]),
+        stability=np.array([_stability([Z[i] for Z in loadings]) for i in points]),
+    )
+
+
+def _agreement(scores: Sequence[Array]) -> Array:
+    """Mean correlation of each fold's scores with those of the others, the worst component counting, (n_splits,)."""
+    if len(scores) == 1:
+        return np.ones(1)
+    Y = np.stack(scores) - np.mean(scores, axis=1, keepdims=True)  # (n_splits, n_samples, m)
+    norms = np.linalg.norm(Y, axis=1, keepdims=True)
+    Y = Y / np.where(norms > 0, norms, 1)
+    correlation = np.abs(np.moveaxis(Y, 2, 0) @ np.moveaxis(Y, 2, 0).swapaxes(1, 2))  # (m, n_splits, n_splits)
+    others = (correlation.sum(axis=2) - np.diagonal(correlation, axis1=1, axis2=2)) / (len(scores) - 1)
+    return np.asarray(others.min(axis=0))
+
+
+def _stability(loadings: Sequence[sp.csc_array]) -> float:
+    """Of supports, all components together [Nogueira, Sechidis and Brown 2018, eq. 4]."""
+    counts = sum((Z != 0).astype(float) for Z in loadings)
+    M, size = len(loadings), float(np.prod(loadings[0].shape))
+    frequency = counts.data / M
+    mean = frequency.sum() / size
+    if M == 1 or not 0 < mean < 1:
+        return np.nan
+    return float(1 - M / (M - 1) * np.sum(frequency * (1 - frequency)) / size / (mean * (1 - mean)))
+
+
+def reliability(parts: Sequence[Array]) -> float:
+    """Cronbach's α of weighted variables, the worst component counting; zero for a single variable.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray of shape (n_samples, k)
+        Of each component, what each of its variables adds to the scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> same = np.outer([-1.0, 0.0, 1.0], [1.0, 1.0])
+    >>> reliability([same]), reliability([same[:, :1]])
+    (1.0, 0.0)
+    """
+    found = []
+    for part in parts:
+        k, total = part.shape[1], float(np.var(part.sum(axis=1)))
+        found.append((1 - float(np.var(part, axis=0).sum()) / total) * k / (k - 1) if k > 1 and total > 0 else 0.0)
+    return min(found, default=0.0)
+
+
+def parts_of(X: Table, Z: Array, scale: Array) -> list[Array]:
+    """What each variable adds to the scores of each component, up to constants."""
+    used = [np.flatnonzero(z) for z in Z.T]
+    columns = (X[:, idx].toarray() if sp.issparse(X) else X[:, idx] for idx in used)
+    return [np.asarray(A) * (Z[idx, j] / scale[idx]) for j, (A, idx) in enumerate(zip(columns, used, strict=True))]
+
+
+def scores_of(X: Table) -> Callable[[sp.csc_array], Array]:
+    """What makes scores of loadings, up to constants; missing entries are at their mean."""
+    if not sp.issparse(X) and np.isnan(np.sum(X)):
+        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    return lambda Z: np.asarray((X @ Z).todense() if sp.issparse(X) else X @ Z)
+
+
+def chosen_point(scores: Array, rule: str) -> int:
+    """Index of the chosen column of scores (n_splits, n_points), the sparsest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0.1, 0.30, 0.31], [0.1, 0.28, 0.33]])
+    >>> chosen_point(scores, "best"), chosen_point(scores, "one-se")
+    (2, 2)
+    """
+    mean = scores.mean(axis=0)
+    best = int(np.argmax(mean))
+    if rule == "best" or scores.shape[0] == 1:
+        return best
+    error = scores[:, best].std(ddof=1) / np.sqrt(scores.shape[0])
+    return int(np.argmax(mean >= mean[best] - error))
+
+
+def _by_prediction(judged: Judged, rule: str) -> int:
+    return chosen_point(judged.prediction, rule)
+
+
+def _by_share(judged: Judged, rule: str) -> int:
+    enough = judged.prediction.mean(axis=0) >= SHARE * judged.ordinary.mean()
+    return int(np.argmax(enough)) if enough.any() else _by_prediction(judged, "best")
+
+
+def _by_agreement(judged: Judged, rule: str) -> int:
+    return chosen_point(judged.agreement, rule)
+
+
+def _by_stability(judged: Judged, rule: str) -> int:
+    return int(np.argmax(np.nan_to_num(judged.stability, nan=-np.inf)))
+
+
+def _by_sparseness(judged: Judged, rule: str) -> int:
+    return int(np.argmax(judged.sparseness))
+
+
+def _by_reliability(judged: Judged, rule: str) -> int:
+    mean = judged.reliability.mean(axis=0)
+    short = np.flatnonzero(mean < RELIABLE)
+    if short.size == 0:
+        return 0
+    return int(short[-1]) + 1 if short[-1] + 1 < mean.size else int(np.argmax(mean))
+
+
+CRITERIA: dict[str, Callable[[Judged, str], int]] = {
+    "prediction": _by_prediction,
+    "share": _by_share,
+    "agreement": _by_agreement,
+    "stability": _by_stability,
+    "sparseness": _by_sparseness,
+    "reliability": _by_reliability,
+}
+
+
+def decide(judged: Judged, criterion: str, rule: str) -> tuple[str, dict[str, int]]:
+    """The criterion that decides, and the point that each would choose."""
+    points = {name: choose(judged, rule) for name, choose in CRITERIA.items()}
+    if criterion != "auto":
+        return criterion, points
+    best = _by_prediction(judged, "best")
+    as_good = bool(judged.prediction[:, best].mean() >= judged.ordinary.mean())
+    return ("prediction" if as_good and 2 * judged.grid[best] <= judged.n_features else "reliability"), points

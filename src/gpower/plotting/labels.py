@@ -1,0 +1,104 @@
+"""Names beside points: inside the panel, none over another, and as few points as possible covered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpower._arrays import Array
+from gpower.plotting.canvas import remark
+from gpower.plotting.looks import SMALL, Panel, Style
+
+#: Where a name may stand: directions around its point, at growing distances (points of print).
+DIRECTIONS, DISTANCES = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
+#: Free space at both ends of a name: print is a little wider at other resolutions.
+MARGIN = 1.5
+#: From this distance on a thread leads from the name to its point.
+THREAD = 12.0
+
+
+def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, colours: Sequence[str]) -> int:
+    """Write names beside points, the first ones first; how many found no room.
+
+    The layout of the figure must be final: legends and colour bars are there already. Names are no part of it.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    at : ndarray of shape (n_names, 2)
+        The points that are named.
+    names : sequence of str
+        As they are drawn.
+    others : ndarray of shape (n, 2)
+        All points that a name should not cover, the named ones among them.
+    colours : sequence of str
+        Of the names.
+    """
+    if not len(names):
+        return 0
+    axes.figure.canvas.figure.draw_without_rendering()
+    taken: list[Array] = []
+    covered = axes.transData.transform(others)
+    panel = axes.get_window_extent().extents + np.array([1, 1, -1, -1])
+    pixels = axes.figure.dpi / 72
+    for point, name, colour in zip(at, names, colours, strict=True):
+        text = axes.annotate(name, tuple(point), (0, 0), textcoords="offset points", fontsize=SMALL, color=colour)
+        text.set_in_layout(False)
+        box = text.get_window_extent()
+        size = (box.width + 2 * MARGIN * pixels, box.height)
+        place = _place(axes.transData.transform(point), size, panel, taken, covered, pixels)
+        text.remove()
+        if place is not None:
+            taken.append(place)
+            _write(axes, point, name, place, colour)
+    return len(names) - len(taken)
+
+
+def _place(
+    point: Array, size: tuple[float, float], panel: Array, taken: list[Array], covered: Array, pixels: float
+) -> Array | None:
+    """The best box (left, bottom, right, top) for a name of a size, in pixels; None where there is no room."""
+    boxes, far = _boxes(point, np.array(size), panel, pixels)
+    free = np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
+    for other in taken:
+        free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
+    if not free.any():
+        return None
+    inside = (covered[None] > boxes[:, None, :2]) & (covered[None] < boxes[:, None, 2:])  # (n_boxes, n, 2)
+    cost = 8 * np.count_nonzero(inside.all(axis=2), axis=1) + far
+    return boxes[int(np.argmin(np.where(free, cost, np.inf)))]
+
+
+def _boxes(point: Array, size: Array, panel: Array, pixels: float) -> tuple[Array, Array]:
+    """Boxes around a point, those away from the middle of the panel first, and how far each is, in points of print."""
+    outward = np.arctan2(*(point - (panel[:2] + panel[2:]) / 2)[::-1])
+    angles = outward + np.pi * np.array([0, *(s * i / 8 for i in range(1, 8) for s in (1, -1)), 1])
+    directions = np.column_stack([np.cos(angles), np.sin(angles)])
+    far = np.repeat(DISTANCES, DIRECTIONS)
+    middle = point + np.tile(directions, (len(DISTANCES), 1)) * (pixels * far[:, None] + size / 2)
+    turned = np.tile(np.linspace(0, 2, DIRECTIONS), len(DISTANCES))
+    return np.hstack([middle - size / 2, middle + size / 2]), far + turned
+
+
+def _write(axes: Panel, point: Array, name: str, place: Array, colour: str) -> None:
+    """The name in its place, with a thread to its point where that is far."""
+    pixels = axes.figure.dpi / 72
+    offset = ((place[:2] + place[2:]) / 2 - axes.transData.transform(point)) / pixels
+    size = (place[2:] - place[:2]) / pixels
+    far = float(np.max(np.abs(offset) - size / 2))
+    thread = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
+    style: Style = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SMALL, "color": colour}
+    text = axes.annotate(name, tuple(point), tuple(offset), arrowprops=thread if far > THREAD else None, **style)
+    text.set_in_layout(False)
+
+
+def along(tips: Array) -> Array:
+    """Points along arrows from the origin, which names should not cover."""
+    return np.vstack([share * tips for share in np.linspace(0.1, 1, 16)])
+
+
+def tell_left_out(axes: Panel, n_left: int) -> None:
+    """A line about points without a name."""
+    if n_left:
+        remark(axes, 0.99, 0.01, f"{n_left} more not named", fontsize=7)

@@ -1,0 +1,76 @@
+"""The picture of how components go with what is known of the samples."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpower.association import Metadata, associate
+from gpower.held import Held
+from gpower.outlying import share_of
+from gpower.plotting.canvas import entitle, one_panel
+from gpower.plotting.looks import SMALL, GivenAxes, Panel, literal, width_of
+from gpower.plotting.models import Model
+
+__all__ = ["plot_metadata"]
+
+
+def plot_metadata(
+    model: Model, X: ArrayLike, metadata: Metadata, axes: GivenAxes = None, *, level: float = 0.05
+) -> Panel:
+    """Map of how strongly each component goes with each column of metadata.
+
+    Measured columns by Spearman's rank correlation, whose sign is written; groups by the test of Kruskal and Wallis, as
+    the square root of the share of the ranks' variance that lies between them; scores of a few values by Cramér's V. A
+    star marks what stays below `level` once all p-values of the picture are corrected after Benjamini and Hochberg.
+    Samples without a value are left out of that column, and groups of one sample.
+
+    Parameters
+    ----------
+    model : GPower
+        A fitted model: anything with `transform` and `explained_variance_ratio_`.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    metadata : mapping of str to sequence, or pandas.DataFrame
+        Columns with a value for every sample, in the order of X.
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    level : float, default 0.05
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_metadata
+    >>> X = load_planted_expression().X
+    >>> model = GPower(2, cardinality=8).fit(X)
+    >>> axes = plot_metadata(model, X, {"dose": model.transform(X)[:, 0], "batch": ["a", "b", "c"] * 20})
+    >>> [text.get_text() for text in axes.texts][0]
+    '+1.00*'
+    """
+    found = associate(Held.of(model).scores(X), metadata)
+    m, n = found.strength.shape
+    below = found.adjusted_p_values < share_of(level)
+    names = [f"{literal(name)} · {test}" for name, test in zip(found.names, found.tests, strict=True)]
+    panel = one_panel(axes, 2.2 + width_of(names) + 0.55 * m, 1.3 + 0.26 * n)
+    edges = (np.arange(m + 1) - 0.5, np.arange(n + 1) - 0.5)
+    cells = panel.pcolormesh(*edges, found.strength.T, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
+    panel.set_facecolor("0.93")  # seen where nothing can be said
+    for j, i in np.ndindex(m, n):
+        strength, sign = float(found.strength[j, i]), ("", "+", "−")[int(found.sign[j, i])]
+        word = "–" if np.isnan(strength) else f"{sign}{strength:.2f}{'*' if below[j, i] else ''}"
+        panel.text(j, i, word, ha="center", va="center", fontsize=7.5, color="white" if strength > 0.6 else "black")
+    panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL)
+    panel.set_yticks(np.arange(n), names, fontsize=SMALL)
+    panel.set_xlabel("component", fontsize=SMALL)
+    panel.set_ylim(n - 0.5, -0.5)
+    panel.tick_params(length=0)
+    panel.spines[:].set_visible(False)
+    bar = panel.figure.colorbar(cells, ax=panel, pad=0.02, aspect=12)
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.outline.set_visible(False)
+    entitle(panel, f"Association; * adjusted p < {level:g}")
+    return panel

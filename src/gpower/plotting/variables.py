@@ -1,0 +1,255 @@
+"""Pictures of the variables of a model: among the samples, by their correlations, and shared by components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpower._arrays import Array, to_host
+from gpower.devices import on_host
+from gpower.fitted import SparsePCAEstimator
+from gpower.held import Held
+from gpower.plotting.bars import by_size
+from gpower.plotting.canvas import entitle, one_panel, remark, tidy
+from gpower.plotting.groups import Samples, colour_of
+from gpower.plotting.labels import along, place_names, tell_left_out
+from gpower.plotting.looks import BLACK, QUIET, SMALL, GivenAxes, Panel, variable_names
+from gpower.plotting.models import Model, matrix_of, share_label
+from gpower.plotting.samples import checked_pair, draw_scores
+
+__all__ = ["plot_biplot", "plot_correlation_circle", "plot_overlap"]
+
+
+def plot_biplot(
+    model: Model,
+    X: ArrayLike,
+    components: tuple[int, int] = (0, 1),
+    labels: Iterable[object] | None = None,
+    feature_names: Sequence[str] | None = None,
+    axes: GivenAxes = None,
+    *,
+    max_variables: int = 20,
+) -> Panel:
+    """Scores of the samples on two components, with the loadings of the variables as arrows.
+
+    An arrow has the two loadings of its variable; all are lengthened alike to fill the panel. Most variables of sparse
+    components are in one of them only, so their arrows lie on an axis.
+
+    Parameters
+    ----------
+    model : GPower
+        A fitted model: anything with `components_`, `transform` and `explained_variance_ratio_`.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    components : pair of int, default (0, 1)
+    labels : sequence, optional
+        As for `plot_scores`.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those the model was fitted with, or x0, x1, ….
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    max_variables : int, default 20
+        The arrows that are drawn, those of the largest loadings.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_biplot
+    >>> data = load_planted_expression()
+    >>> axes = plot_biplot(GPower(2, cardinality=[8, 6]).fit(data.X), data.X, feature_names=data.feature_names)
+    >>> axes.get_ylabel()
+    'Component 2 · 12.3 % of variance'
+    """
+    held = Held.of(model)
+    model = held.model
+    pair = checked_pair(components, len(model.explained_variance_ratio_))
+    loadings = np.asarray(on_host(model.components_))[pair].T  # (n_features, 2)
+    names = variable_names(model, feature_names, len(loadings))
+    scores = held.scores(X)[:, pair]
+    samples = Samples.of(len(scores), labels)
+    panel = one_panel(axes, 5.9 + samples.legend_width, 5.0)
+    draw_scores(panel, scores, samples)
+    used = by_size(np.abs(loadings).max(axis=1))
+    shown = used[:max_variables]
+    tips = loadings[shown] * _lengthening(scores, loadings[shown])
+    _draw_arrows(panel, tips, BLACK)
+    _make_room(panel, np.vstack([scores, tips]))
+    tidy(panel, *(share_label(model, j) for j in pair))
+    if shown.size < used.size:
+        remark(panel, 0.01, 0.01, f"the {shown.size} largest of {used.size} variables", fontsize=7, ha="left")
+    samples.explain(panel)
+    tell_left_out(panel, place_names(panel, tips, [names[i] for i in shown], along(tips), [BLACK] * shown.size))
+    return panel
+
+
+def _lengthening(scores: Array, loadings: Array) -> float:
+    """What brings the longest arrow near the edge of the samples."""
+    reach = np.abs(scores).max(axis=0, initial=0)
+    longest = np.abs(loadings).max(axis=0, initial=0)
+    ratios = [0.95 * r / a for r, a in zip(reach, longest, strict=True) if r > 0 and a > 0]
+    return float(min(ratios, default=1.0))
+
+
+def _draw_arrows(axes: Panel, tips: Array, colour: str) -> None:
+    for x, y in tips:
+        style = {
+            "arrowstyle": "-|>",
+            "color": colour,
+            "linewidth": 0.8,
+            "mutation_scale": 7,
+            "shrinkA": 0,
+            "shrinkB": 0,
+        }
+        axes.annotate("", (x, y), (0, 0), arrowprops=style).set_in_layout(False)
+
+
+def _make_room(axes: Panel, points: Array) -> None:
+    """Limits with a margin for names."""
+    for limit, values in ((axes.set_xlim, points[:, 0]), (axes.set_ylim, points[:, 1])):
+        low, high = min(values.min(), 0.0), max(values.max(), 0.0)
+        margin = 0.12 * ((high - low) or 1.0)
+        limit(low - margin, high + margin)
+
+
+def plot_correlation_circle(
+    model: SparsePCAEstimator,
+    X: ArrayLike,
+    components: tuple[int, int] = (0, 1),
+    feature_names: Sequence[str] | None = None,
+    axes: GivenAxes = None,
+    *,
+    max_variables: int = 30,
+) -> Panel:
+    """Correlations of the variables in use with two components, made uncorrelated first.
+
+    Scores of sparse components are correlated. Against the raw scores the squared correlations of a variable may add up
+    to more than one, outside of the circle; here the second axis is what is left of the second component's scores once
+    the first's are taken out, and the squared radius is the share of the variable that both explain together.
+
+    Parameters
+    ----------
+    model : GPower
+        A fitted model.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The samples, or the covariance of a model with ``covariance="precomputed"``.
+    components : pair of int, default (0, 1)
+    feature_names : sequence of str, optional
+        Names of all variables; by default those the model was fitted with, or x0, x1, ….
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    max_variables : int, default 30
+        The variables that are drawn, those nearest to the circle.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_pitprops
+    >>> from gpower.plotting import plot_correlation_circle
+    >>> pitprops = load_pitprops()
+    >>> model = GPower(2, cardinality=5, covariance="precomputed").fit(pitprops.correlation)
+    >>> axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
+    >>> axes.get_ylabel()
+    'Component 2 less component 1'
+    """
+    pair = checked_pair(components, len(model.components_))
+    loadings = np.asarray(on_host(model.components_), np.float64)[pair].T
+    names = variable_names(model, feature_names, len(loadings))
+    correlations = _correlations(model, X, loadings)  # (n_features, 2)
+    used = np.flatnonzero(loadings.any(axis=1))
+    shown = used[np.argsort(-np.sum(correlations[used] ** 2, axis=1), kind="stable")][:max_variables]
+    panel = one_panel(axes, 5.6, 5.6)
+    _draw_circle(panel)
+    owners = np.abs(loadings[shown]).argmax(axis=1)
+    for owner in (0, 1):
+        _draw_arrows(panel, correlations[shown[owners == owner]], colour_of(owner))
+    first, second = (j + 1 for j in pair)
+    tidy(panel, f"Component {first}", f"Component {second} less component {first}")
+    entitle(panel, f"Correlations of {len(shown)} of the {len(used)} variables in use")
+    colours = [colour_of(owner) for owner in owners]
+    at = correlations[shown]
+    tell_left_out(panel, place_names(panel, at, [names[i] for i in shown], along(at), colours))
+    return panel
+
+
+def _correlations(model: SparsePCAEstimator, X: ArrayLike, loadings: Array) -> Array:
+    """Of all variables with the scores of some loadings, made uncorrelated one after the other."""
+    operator = matrix_of(model, X)
+    Y = operator.combine(operator.own(loadings.astype(operator.dtype)))
+    C = to_host(operator.correlate(Y)).astype(np.float64)  # AᵀA Z
+    norms = to_host(operator.column_norms).astype(np.float64)
+    gram, found = loadings.T @ C, np.zeros_like(C)
+    scale = max(float(np.trace(gram)), np.finfo(float).tiny)
+    for j in range(gram.shape[0]):  # Gram–Schmidt, on products alone
+        if gram[j, j] > 1e-10 * scale:
+            found[:, j] = C[:, j] / np.sqrt(gram[j, j])
+            C, gram = C - np.outer(C[:, j], gram[j] / gram[j, j]), gram - np.outer(gram[j], gram[j]) / gram[j, j]
+    return found / np.where(norms > 0, norms, 1.0)[:, None]
+
+
+def _draw_circle(axes: Panel) -> None:
+    from matplotlib.patches import Circle
+
+    for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):
+        axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=colour, linewidth=0.9))
+    for draw in (axes.axhline, axes.axvline):
+        draw(0, color="0.7", linewidth=0.7)
+    axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
+    axes.text(0, -np.sqrt(0.5), "half explained", fontsize=7, color=QUIET, ha="center", va="bottom")
+
+
+def plot_overlap(model: Model, axes: GivenAxes = None) -> Panel:
+    """How many variables each pair of components shares; on the diagonal, how many each has.
+
+    Parameters
+    ----------
+    model : GPower
+        A fitted model: anything with `components_`.
+    axes : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from gpower.plotting import plot_overlap
+    >>> axes = plot_overlap(SimpleNamespace(components_=[[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]]))
+    >>> [text.get_text() for text in axes.texts]
+    ['2', '1', '1', '2']
+    """
+    counts = overlap_of(np.asarray(on_host(model.components_)))
+    m = len(counts)
+    panel = one_panel(axes, 2.0 + 0.42 * m, 1.4 + 0.42 * m)
+    share = counts / np.maximum(np.minimum.outer(np.diagonal(counts), np.diagonal(counts)), 1)
+    edges = np.arange(m + 1) - 0.5
+    panel.pcolormesh(edges, edges, share, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
+    for i, j in np.ndindex(m, m):
+        dark = share[i, j] > 0.6
+        panel.text(
+            j, i, str(counts[i, j]), ha="center", va="center", fontsize=SMALL, color="white" if dark else "black"
+        )
+    panel.set(xlim=(-0.5, m - 0.5), ylim=(m - 0.5, -0.5), aspect="equal")
+    panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL)
+    panel.set_yticks(np.arange(m), [f"Component {j + 1}" for j in range(m)], fontsize=SMALL)
+    panel.tick_params(length=0)
+    panel.spines[:].set_visible(False)
+    entitle(panel, "Variables in common")
+    return panel
+
+
+def overlap_of(components: Array) -> NDArray[np.intp]:
+    """Variables shared by each pair of components, (m, m)."""
+    used = (components != 0).astype(np.intp)
+    return used @ used.T

@@ -1,0 +1,131 @@
+"""``gpower components`` and ``gpower plot``: how many components, and every picture of a model that its data allow."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from gpower import GPower, component_test
+from gpower.datasets import load_pitprops, load_planted_expression
+
+typer = pytest.importorskip("typer")
+rich = pytest.importorskip("rich")
+matplotlib = pytest.importorskip("matplotlib")
+
+EXPRESSION, PITPROPS = load_planted_expression(), load_pitprops()
+ODD = (
+    "cost_in_$x_per_$y",
+    "two\nlines",
+    "_hidden",
+    "a name of sixty characters, as those of pathways of genes are"[:60],
+)
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "expression.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sample", *ODD, *EXPRESSION.feature_names[4:40]])
+        writer.writerows([f"s{i}", *map(repr, row)] for i, row in enumerate(EXPRESSION.X[:, :40].tolist()))
+    return path
+
+
+@pytest.fixture
+def model(gpower, data, tmp_path):
+    assert gpower("fit", data, "-m", "3", "-k", "6", "-o", tmp_path).exit_code == 0
+    return tmp_path / "model.npz"
+
+
+def samples(path, rows):
+    lines = ["batch,$dose$,name", *(f"{'ab'[i % 2]},{i / 7},s{i}" for i in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+ALWAYS = {"loadings", "support", "scree", "overlap", "correlation_circle"}
+OF_SAMPLES = {"outliers", "scores", "biplot", "pairs"}
+
+
+def drawn(folder):
+    files = list(folder.iterdir())
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    return {file.stem for file in files}
+
+
+def test_all_pictures_with_odd_names(gpower, model, data, tmp_path):
+    table = samples(tmp_path / "samples.csv", reversed(range(60)))
+    result = gpower("plot", model, data, "--metadata", table, "-o", tmp_path / "figures")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    assert drawn(tmp_path / "figures") == ALWAYS | OF_SAMPLES | {"metadata", "scores_by_batch", "scores_by_dose"}
+
+
+def test_without_metadata_and_in_another_format(gpower, model, data, tmp_path):
+    result = gpower("plot", model, data, "-o", tmp_path / "figures", "--suffix", "svg")
+    assert result.exit_code == 0, result.stderr
+    assert {file.name for file in (tmp_path / "figures").iterdir()} == {f"{name}.svg" for name in ALWAYS | OF_SAMPLES}
+
+
+def test_a_covariance_has_no_samples(gpower, tmp_path):
+    path = tmp_path / "pitprops.csv"
+    np.savetxt(path, PITPROPS.correlation, delimiter=",", header=",".join(PITPROPS.feature_names), comments="")
+    GPower(2, cardinality=4, covariance="precomputed").fit(PITPROPS.correlation).save(tmp_path / "m.npz")
+    result = gpower("plot", tmp_path / "m.npz", path, "-o", tmp_path / "figures")
+    assert result.exit_code == 0, result.stderr
+    assert drawn(tmp_path / "figures") == ALWAYS
+    result = gpower("plot", tmp_path / "m.npz", path, "--metadata", path)
+    assert result.exit_code == 1
+    assert "DATA is a covariance and has none" in result.stderr
+
+
+def test_mistakes_are_told_in_a_sentence(gpower, model, data, tmp_path):
+    result = gpower("plot", tmp_path / "none.npz", data)
+    assert (result.exit_code, "There is no model file" in result.stderr) == (1, True)
+    result = gpower("plot", model, data, "--metadata", samples(tmp_path / "few.csv", range(7)), "-o", tmp_path / "f")
+    assert result.exit_code == 1
+    assert "no column names the samples of the data, and there are 7 rows for 60 samples" in result.stderr
+    np.savetxt(tmp_path / "other.csv", np.eye(7), delimiter=",")
+    result = gpower("plot", model, tmp_path / "other.csv", "-o", tmp_path / "f")
+    assert result.exit_code == 1
+    assert "X has 7 features, but GPower is expecting 40 features" in result.stderr
+    result = gpower("plot", model, data, "--suffix", "gif", "-o", tmp_path / "f")
+    assert (result.exit_code, "suffix='gif' is not known" in result.stderr) == (1, True)
+
+
+def test_metadata_of_a_sample_twice(gpower, model, data, tmp_path):
+    table = samples(tmp_path / "twice.csv", [*range(60), 3])
+    result = gpower("plot", model, data, "--metadata", table, "-o", tmp_path / "f")
+    assert result.exit_code == 1
+    assert "the sample 's3' has two rows, 5 and 62; keep one" in result.stderr
+
+
+@pytest.fixture
+def expression(tmp_path):
+    path = tmp_path / "genes.csv"
+    names = ",".join(EXPRESSION.feature_names)
+    np.savetxt(path, EXPRESSION.X, delimiter=",", header=names, comments="", fmt="%.17g")
+    return path
+
+
+def test_components_are_counted(gpower, expression, tmp_path):
+    args = ("components", expression, "-k", "6", "-m", "4", "--n-permutations", "39")
+    result = gpower(*args, "-o", tmp_path, "--plot", tmp_path / "c.png")
+    assert result.exit_code == 0, result.stderr
+    assert "3 at the level 0.05, by up to 39 permuted tables" in result.stdout
+    assert (tmp_path / "c.png").stat().st_size > 0
+    test = component_test(EXPRESSION.X, 4, cardinality=6, n_permutations=39)
+    with (tmp_path / "components.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    np.testing.assert_allclose([float(row["p_value"]) for row in rows], test.p_values)
+    np.testing.assert_allclose([float(row["variance"]) for row in rows], test.variance)
+    answer = json.loads(gpower(*args, "--json").stdout)
+    assert answer["n_components"] == 3
+    np.testing.assert_allclose(answer["p_value"], test.p_values)
+
+
+def test_fit_takes_the_number_from_the_data(gpower, expression):
+    result = gpower("fit", expression, "-m", "auto", "-k", "6", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["cardinality_"] == [6, 6, 6]

@@ -1,0 +1,105 @@
+"""Components against metadata: the right test for each kind of column, and nothing said where nothing can be."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gpower.association import associate, column_of
+
+
+@pytest.fixture
+def scores():
+    return np.random.default_rng(0).standard_normal((40, 2))
+
+
+def test_each_kind_has_its_test(scores):
+    rng = np.random.default_rng(1)
+    age, group = rng.standard_normal(40), rng.choice(list("abc"), 40)
+    found = associate(scores, {"age": age, "group": group})
+    rank = stats.spearmanr(scores[:, 1], age)
+    between = stats.kruskal(*(scores[group == g, 1] for g in "abc"))
+    assert found.tests == ("Spearman", "Kruskal–Wallis")
+    np.testing.assert_allclose(found.p_values[1], [rank.pvalue, between.pvalue])
+    np.testing.assert_allclose(found.strength[1], [abs(rank.statistic), np.sqrt(between.statistic / 39)])
+    assert found.sign[1, 0] == np.sign(rank.statistic)
+    np.testing.assert_allclose(
+        found.adjusted_p_values, stats.false_discovery_control(found.p_values, axis=None).reshape(2, 2)
+    )
+
+
+def test_scores_of_two_values_are_counted():
+    score = np.repeat([0.0, 1.0], 20)
+    group = ["a"] * 15 + ["b"] * 10 + ["a"] * 2 + ["b"] * 13
+    found = associate(score[:, None], {"group": group})
+    expected = stats.chi2_contingency([[15, 2], [5, 18]], correction=False)
+    assert found.tests == ("χ²",)
+    assert found.p_values[0, 0] == pytest.approx(expected.pvalue)
+    assert found.strength[0, 0] == pytest.approx(np.sqrt(expected.statistic / 40))
+
+
+def test_nothing_is_said_where_nothing_can_be(scores):
+    columns = {
+        "constant": ["x"] * 40,
+        "constant number": [3.5] * 40,
+        "all different": [f"id{i}" for i in range(40)],
+        "unknown": [None] * 40,
+        "three": [1.5, 2.5, 3.5] + [np.nan] * 37,
+    }
+    found = associate(scores, columns)
+    assert np.isnan(found.p_values).all()
+    assert np.isnan(found.adjusted_p_values).all()
+    assert np.isnan(associate(np.zeros((40, 1)), {"age": scores[:, 0], "ab": ["a", "b"] * 20}).p_values).all()
+
+
+def test_missing_values_and_groups_of_one_are_left_out(scores):
+    group = np.array(["a", "b"] * 20, dtype=object)
+    group[5], group[6], group[7] = None, "NA", "alone"
+    kept = np.isin(group, ["a", "b"])
+    found = associate(scores, {"group": group})
+    groups = (scores[kept & (group == g), 0] for g in "ab")
+    assert found.p_values[0, 0] == pytest.approx(stats.kruskal(*groups).pvalue)
+    age = np.arange(40) + 0.5
+    age[:4] = np.nan
+    found = associate(scores, {"age": age})
+    assert found.p_values[0, 0] == pytest.approx(stats.spearmanr(scores[4:, 0], age[4:]).pvalue)
+
+
+def test_no_more_false_alarms_than_asked_for():
+    rng = np.random.default_rng(2)
+    alarms = 0
+    for _ in range(200):
+        metadata = {
+            "age": rng.standard_normal(30),
+            "grade": rng.choice([1, 2, 3], 30),
+            "site": rng.choice(["x", "y"], 30),
+        }
+        alarms += np.any(associate(rng.standard_normal((30, 4)), metadata).adjusted_p_values < 0.05)
+    assert alarms <= 0.05 * 200 + 3 * np.sqrt(200 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize(
+    ("values", "measured"),
+    [
+        ([0, 1, 0, 1], False),
+        ([1, 2, 3, 2, 1], False),
+        ([0.5, 1.5, 2.5, 1.0], True),
+        (["1.5", "", "2.5", "3.5"], True),
+        (range(12), True),
+        ([True, False, True], False),
+        (["2020-01-01", "x"], False),
+        ([np.inf, 1.5, 2.5, 3.25], True),
+    ],
+)
+def test_kinds_of_columns(values, measured):
+    assert column_of(values).is_measured == measured
+
+
+def test_whole_numbers_are_groups_in_their_order():
+    assert list(column_of([10, 2, 2, 10, 1]).groups) == ["1", "2", "10"]
+
+
+def test_columns_that_do_not_fit(scores):
+    with pytest.raises(ValueError, match="metadata: 'age' has 3 values, but there are 40 samples"):
+        associate(scores, {"age": [1, 2, 3]})
+    with pytest.raises(ValueError, match="metadata has no column"):
+        associate(scores, {})

@@ -1,0 +1,176 @@
+"""How many components: chance is rarely taken for one, planted ones are counted, whatever the number of jobs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.planted import planted_components
+
+from gpower import GPower, component_test
+from gpower.datasets import load_planted_expression
+from gpower.permutations import Stage
+from gpower.recipes import Exact, Recipe
+
+SHAPE = (40, 80)
+NOISE = {
+    "Gaussian": lambda rng: rng.standard_normal(SHAPE),
+    "heavy tails": lambda rng: rng.standard_t(2.5, SHAPE),
+    "counts": lambda rng: rng.negative_binomial(2, 0.3, SHAPE) * rng.randint(1, 4, SHAPE[1]),
+}
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_chance_is_rarely_taken_for_a_component(kind):
+    claimed = sum(
+        component_test(NOISE[kind](np.random.RandomState(seed)), 1, cardinality=5, n_permutations=39).n_components
+        for seed in range(40)
+    )
+    assert claimed <= 0.05 * 40 + 2.6 * np.sqrt(40 * 0.05 * 0.95)
+
+
+def test_blocks_are_kept_where_asked():
+    rng = np.random.RandomState(0)
+    blocks = np.repeat(np.arange(20), 4)
+    X = np.repeat(rng.standard_normal((60, 20)), 4, axis=1) + 0.5 * rng.standard_normal((60, 80))
+    assert component_test(X, 2, cardinality=4, n_permutations=39).n_components > 0
+    assert component_test(X, 2, cardinality=4, n_permutations=39, blocks=blocks).n_components == 0
+
+
+def test_three_planted_components_are_three():
+    counts = []
+    for seed in range(6):
+        X = planted_components(100, 200, (10, 12, 14), (6.0, 5.0, 4.0), random_state=seed).X
+        counts.append(component_test(X, 5, cardinality=12, n_permutations=39, random_state=seed).n_components)
+    assert counts.count(3) >= 5
+
+
+def test_a_second_component_is_not_found_in_the_rest_of_the_first():
+    claimed = 0
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        X = rng.standard_normal((100, 24))
+        X[:, :10] += 2 * rng.standard_normal((100, 1))
+        claimed += component_test(X, 2, cardinality=10, n_permutations=39, random_state=seed).n_components > 1
+    assert claimed <= 4
+
+
+def test_one_outlying_sample_does_not_hide_the_next_component():
+    data = planted_components(60, 100, (10,), (4.0,), random_state=0)
+    X = data.X.copy()
+    X[7] += 8.0
+    test = component_test(X, 3, cardinality=100, n_permutations=39)
+    assert test.n_components == 2
+
+
+@pytest.fixture(scope="module")
+def test():
+    return component_test(load_planted_expression().X, 6, cardinality=6, n_permutations=60)
+
+
+def test_p_values_never_fall_and_decide(test):
+    assert test.p_values.shape == (6,)
+    assert np.all(np.diff(test.p_values) >= 0)
+    np.testing.assert_allclose(test.p_values[:3], np.array([1, 2, 2]) / 61)  # of later ones doubled
+    assert test.n_components == np.count_nonzero(test.p_values <= 0.05) == 3
+
+
+def test_hopeless_components_get_no_more_permutations(test):
+    made = np.count_nonzero(~np.isnan(test.permuted_variance), axis=0)
+    assert list(made) == [60, 60, 60, 20, 20, 20]
+
+
+def test_variances_are_those_of_the_fit_and_horns_line_that_of_pca(test):
+    X = load_planted_expression().X
+    A = X - X.mean(axis=0)
+    variances = np.linalg.svd(A, compute_uv=False)[:6] ** 2 / 59
+    np.testing.assert_allclose(test.pca_variance, variances)
+    assert np.all(np.diff(test.horn) < 0)
+    assert test.n_components_pca == np.argmax(test.pca_variance <= test.horn)
+    assert test.total_variance == pytest.approx(X.var(axis=0, ddof=1).sum())
+    best = GPower(1, cardinality=6).fit(X).explained_variance_[0]
+    assert 0.9 * best <= test.variance[0] <= best * (1 + 1e-5)
+
+
+def test_the_number_of_jobs_makes_no_difference(test):
+    again = component_test(load_planted_expression().X, 6, cardinality=6, n_permutations=60, n_jobs=2)
+    np.testing.assert_array_equal(again.permuted_variance, test.permuted_variance)
+    np.testing.assert_array_equal(again.p_values, test.p_values)
+    other = component_test(load_planted_expression().X, 6, cardinality=6, n_permutations=60, random_state=1)
+    assert not np.array_equal(other.permuted_variance[:20], test.permuted_variance[:20])
+
+
+def test_progress_is_told():
+    told = []
+    component_test(
+        load_planted_expression().X, 2, cardinality=6, n_permutations=50, progress=lambda *at: told.append(at)
+    )
+    assert told == [(20, 50), (40, 50), (50, 50)]
+
+
+def test_permuted_tables_are_as_free_as_what_they_stand_for():
+    data = planted_components(30, 12, (6,), (3.0,), random_state=0)
+    A = (data.X - data.X.mean(axis=0)).T.copy()
+    recipe = Recipe(Exact(levels=(6,)))
+    first = Stage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe)
+    z = GPower(1, cardinality=6).fit(data.X).components_[0]
+    stage = first.after(z, recipe)
+    left = stage.left()
+    np.testing.assert_allclose(z @ left, 0, atol=1e-12)
+    rng = np.random.default_rng(0)
+    order = rng.permuted(np.tile(np.arange(30), (12, 1)), axis=1) + 30 * np.arange(12)[:, None]
+    permuted = stage.permuted(order)
+    np.testing.assert_allclose(np.linalg.norm(permuted, axis=1), np.linalg.norm(left, axis=1))
+    np.testing.assert_allclose(permuted @ stage.taken, 0, atol=1e-10)
+    assert np.linalg.norm(z @ permuted) < 0.2 * np.linalg.norm(z @ np.take(left, order))
+    np.testing.assert_array_equal(np.sort(first.permuted(order), axis=1), np.sort(A, axis=1))  # the first: as it was
+
+
+def test_auto_fits_as_many_as_are_more_than_chance():
+    X = load_planted_expression().X
+    model = GPower("auto", cardinality=6).fit(X)
+    assert model.components_.shape == (3, 150)
+    np.testing.assert_array_equal(model.components_, GPower(3, cardinality=6).fit(X).components_)
+    assert model.component_p_values_.shape == (20,)
+    assert list(GPower("auto", cardinality=[8, 6, 5, 4]).fit(X).cardinality_) == [8, 6, 5]
+    assert GPower("auto", cardinality=[8, 6]).fit(X).components_.shape == (2, 150)
+    model.n_components = 2
+    assert "component_p_values_" not in vars(model.fit(X))
+
+
+def test_auto_keeps_one_of_noise_and_says_so():
+    X = np.random.default_rng(0).standard_normal((30, 20))
+    with pytest.warns(UserWarning, match=r"No component explains more than chance \(p = 0\.\d+\); one is kept"):
+        assert GPower("auto", cardinality=4).fit(X).components_.shape == (1, 20)
+
+
+def test_a_table_without_variance():
+    with pytest.warns(UserWarning, match="No component|do not vary|all zero"):
+        assert GPower("auto", cardinality=2).fit(np.ones((10, 4))).components_.shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "match"),
+    [
+        (np.eye(5), {"covariance": "precomputed"}, "Permuting needs the samples"),
+        (sp.csr_array(np.eye(5)), {}, "Permuting needs a dense table; X is sparse"),
+        (
+            np.eye(5),
+            {"n_permutations": 10},
+            "n_permutations=10 give p-values down to 0.18, above level=0.05; take at least 39",
+        ),
+        (np.eye(5), {"level": 2}, "level=2: a share between 0 and 1"),
+        (np.eye(5), {"blocks": [1, 2]}, "blocks has 2 entries, but there are 5 variables"),
+    ],
+)
+def test_what_cannot_be_tested(X, options, match):
+    with pytest.raises(ValueError, match=match):
+        component_test(X, 2, cardinality=2, **options)
+
+
+def test_what_auto_does_not_take():
+    X = load_planted_expression().X
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        GPower("auto", cardinality=6).fit(X, sample_weight=np.ones(60))
+    with pytest.raises(ValueError, match="fill the table first, or give the number"):
+        GPower("auto", cardinality=6, missing="impute").fit(X)
+    with pytest.raises(ValueError, match="n_components='many'"):
+        GPower("many", cardinality=6).fit(X)

@@ -1,0 +1,235 @@
+"""Pictures by which people read a PCA: what is drawn is in its place, named, and inside the panel or the circle."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from tests.planted import planted_components
+
+from gpower import GPower
+from gpower.datasets import load_pitprops, load_planted_expression
+from gpower.plotting import (
+    plot_biplot,
+    plot_correlation_circle,
+    plot_metadata,
+    plot_outliers,
+    plot_overlap,
+    plot_pairs,
+    plot_scores,
+    plot_scree,
+)
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.text import Text  # noqa: E402
+
+LONG = "a name of sixty characters, as those of pathways of genes are"[:60]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def wine():
+    data = load_wine(as_frame=True)
+    return SimpleNamespace(X=data.data, classes=data.target_names[data.target], names=list(data.data))
+
+
+@pytest.fixture(scope="module")
+def model(wine):
+    return GPower(4, cardinality=5, scale=True).fit(wine.X)
+
+
+def names_in(axes):
+    return [text for text in axes.texts if text.get_text() and text.get_transform() != axes.transAxes]
+
+
+def boxes_of(axes, dpi=150):
+    axes.figure.set_dpi(dpi)  # as in a file
+    axes.figure.draw_without_rendering()
+    return [Text.get_window_extent(text) for text in names_in(axes)]  # without threads
+
+
+def assert_inside_and_apart(axes):
+    boxes = boxes_of(axes)
+    panel = axes.get_window_extent()
+    assert boxes
+    for i, box in enumerate(boxes):
+        assert panel.x0 <= box.x0 < box.x1 <= panel.x1
+        assert panel.y0 <= box.y0 < box.y1 <= panel.y1
+        for other in boxes[:i]:
+            assert box.x1 <= other.x0 or other.x1 <= box.x0 or box.y1 <= other.y0 or other.y1 <= box.y0
+
+
+def tips_of(axes):
+    return np.array([text.xy for text in axes.texts if not text.get_text()])
+
+
+def test_nothing_leaves_the_circle_though_the_scores_are_correlated():
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((50, 1))
+    X = factor + 0.6 * rng.standard_normal((50, 6))  # both components have the same factor
+    model = GPower(2, cardinality=3, deflation="projection").fit(X)
+    scores = model.transform(X)
+    raw = np.corrcoef(X.T, scores.T)[:6, 6:]
+    assert np.max(np.sum(raw**2, axis=1)) > 1.5  # drawn as if uncorrelated they would be far outside
+    tips = tips_of(plot_correlation_circle(model, X))
+    assert len(tips) == 6
+    assert np.all(np.sum(tips**2, axis=1) <= 1 + 1e-12)
+
+
+def test_the_circle_has_the_correlations_with_orthonormal_scores(model, wine):
+    axes = plot_correlation_circle(model, wine.X, components=(1, 0))
+    A = (wine.X - wine.X.mean()) / wine.X.std()
+    Q, _ = np.linalg.qr(A.to_numpy() @ model.components_[[1, 0]].T)
+    expected = np.abs(A.to_numpy().T @ Q / np.linalg.norm(A, axis=0)[:, None])
+    used = np.flatnonzero(model.components_[[1, 0]].any(axis=0))
+    order = np.argsort(-np.sum(expected[used] ** 2, axis=1))
+    found = np.abs(tips_of(axes))
+    np.testing.assert_allclose(
+        found[np.lexsort(found.T)], expected[used[order]][np.lexsort(expected[used[order]].T)], atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("names", [None, [LONG, "cost $x_1$", "_a", "two\nlines", *map(str, range(9))]])
+def test_names_stay_in_the_panel_and_apart(model, wine, names):
+    assert_inside_and_apart(plot_correlation_circle(model, wine.X, feature_names=names))
+    assert_inside_and_apart(plot_biplot(model, wine.X, labels=wine.classes, feature_names=names))
+    assert_inside_and_apart(plot_outliers(model, wine.X, [f"wine {i}" for i in range(len(wine.X))]))
+    assert_inside_and_apart(
+        plot_scores(model, wine.X, labels=wine.classes, names=[f"w{i}" for i in range(len(wine.X))])
+    )
+
+
+def test_many_names_of_few_places_are_left_out_and_counted():
+    X = planted_components(30, 60, (25, 20), (9.0, 8.0), random_state=0).X
+    fitted = GPower(2, cardinality=25).fit(X)
+    axes = plot_biplot(fitted, X, feature_names=[f"{LONG[:52]} {i}" for i in range(60)], max_variables=50)
+    left = [text.get_text() for text in axes.texts if "not named" in text.get_text()]
+    assert len(left) == 1
+    named = [text for text in names_in(axes) if text.get_text().startswith("a name")]
+    assert int(left[0].split()[0]) + len(named) == len(tips_of(axes)) > 40
+    assert_inside_and_apart(axes)
+
+
+def test_pitprops_in_the_circle():
+    pitprops = load_pitprops()
+    model = GPower(2, cardinality=[7, 4], covariance="precomputed").fit(pitprops.correlation)
+    axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
+    assert {text.get_text() for text in names_in(axes)} >= {"topdiam", "length", "moist", "testsg"}
+    assert np.all(np.linalg.norm(tips_of(axes), axis=1) <= 1)
+    assert_inside_and_apart(axes)
+
+
+def test_arrows_are_the_loadings_lengthened_alike(model, wine):
+    tips = tips_of(plot_biplot(model, wine.X))
+    loadings = model.components_[:2].T[model.components_[:2].any(axis=0)]
+    ratio = np.linalg.norm(tips, axis=1).max() / np.linalg.norm(loadings, axis=1).max()
+    assert ratio > 1
+    np.testing.assert_allclose(tips[np.lexsort(tips.T)], ratio * loadings[np.lexsort(loadings.T)], atol=1e-12)
+
+
+def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
+    values = wine.X["alcohol"].to_numpy().copy()
+    values[:3] = np.nan
+    axes = plot_scores(model, wine.X, labels=values)
+    hollow, shaded = axes.collections
+    assert len(hollow.get_offsets()) == 3
+    np.testing.assert_array_equal(shaded.get_array(), values[3:])
+    assert len(axes.figure.axes) == 2  # with the colour bar
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["not known"]
+
+
+def test_colours_and_shapes_are_two_groupings(model, wine):
+    batch = ["_first", "$second$"] * (len(wine.X) // 2)
+    axes = plot_scores(model, wine.X, labels=wine.classes, shapes=batch)
+    assert len(axes.collections) == 6
+    assert sum(len(points.get_offsets()) for points in axes.collections) == len(wine.X)
+    assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 3
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert words == ["class_0", "class_1", "class_2", "_first", r"\$second\$"]
+
+
+def test_an_ellipse_holds_its_share():
+    X = np.random.default_rng(1).multivariate_normal([0, 0], [[4, 1.5], [1.5, 1]], 4000)
+    model = GPower(2, cardinality=1).fit(X)
+    (ellipse,) = plot_scores(model, X, ellipse=0.9).patches
+    inside = ellipse.get_path().contains_points(ellipse.get_patch_transform().inverted().transform(model.transform(X)))
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
+
+
+def test_groups_of_three_have_no_ellipse(model, wine):
+    labels = ["few"] * 3 + ["many"] * (len(wine.X) - 3)
+    assert len(plot_scores(model, wine.X, labels=labels, ellipse=0.95).patches) == 1
+
+
+def test_all_pairs(model, wine):
+    panels = plot_pairs(model, wine.X, labels=wine.classes)
+    assert panels.shape == (4, 4)
+    scores = model.transform(wine.X)
+    points = np.vstack([group.get_offsets() for group in panels[2, 1].collections])
+    np.testing.assert_array_equal(points, scores[:, [1, 2]])  # the classes come one after the other
+    assert panels[1, 2].texts[0].get_text() == f"{np.corrcoef(scores.T)[1, 2]:+.2f}"
+    assert panels[3, 0].get_xlabel() == "Component 1"
+    with pytest.raises(ValueError, match="Pairs need two components"):
+        plot_pairs(GPower(1, cardinality=2).fit(wine.X), wine.X)
+
+
+def test_shared_variables_are_counted():
+    loadings = np.array([[0.6, 0.8, 0.0, 0.0], [0.0, 0.6, 0.8, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    axes = plot_overlap(SimpleNamespace(components_=loadings))
+    assert [int(text.get_text()) for text in axes.texts] == [2, 1, 0, 1, 2, 0, 0, 0, 0]
+
+
+def test_the_scree_is_the_adjusted_variance_beside_pca(model, wine):
+    axes = plot_scree(model, wine.X)
+    np.testing.assert_allclose([bar.get_height() for bar in axes.patches], 100 * model.explained_variance_ratio_)
+    A = ((wine.X - wine.X.mean()) / wine.X.std()).to_numpy()
+    singular = np.linalg.svd(A, compute_uv=False) ** 2
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 100 * (singular / singular.sum())[:4])
+    np.testing.assert_allclose(axes.lines[1].get_ydata()[-1], 100 * model.explained_variance_ratio_.sum())
+    bars = plot_scree(model)  # without the data no ordinary components
+    assert len(bars.lines) == 1
+
+
+def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
+    odd = wine.X.copy()
+    odd.iloc[7] = wine.X.mean() + 9 * wine.X.std()
+    axes = plot_outliers(model, odd, [f"wine {i}" for i in range(len(odd))], reference=wine.X, level=0.99)
+    beyond = (model.hotelling_t2(odd) > model.hotelling_t2_limit(0.99)) | (
+        model.squared_residual(odd) > model.squared_residual_limit(wine.X, 0.99)
+    )
+    assert {text.get_text() for text in names_in(axes)} == {f"wine {i}" for i in np.flatnonzero(beyond)}
+    vertical, horizontal = axes.lines
+    assert vertical.get_xdata()[0] == model.hotelling_t2_limit(0.99)
+    assert horizontal.get_ydata()[0] == model.squared_residual_limit(wine.X, 0.99)
+
+
+def test_metadata_in_a_map():
+    data = load_planted_expression()
+    model = GPower(2, cardinality=[8, 6]).fit(data.X)
+    scores = model.transform(data.X)
+    found = {"up": scores[:, 0] + 10.5, "down_$": -scores[:, 1], "same": ["x"] * 60, "batch": ["a", "b", "c"] * 20}
+    axes = plot_metadata(model, data.X, found)
+    words = np.array([text.get_text() for text in axes.texts]).reshape(2, 4)
+    assert words[0, 0] == "+1.00*"
+    assert words[1, 1] == "−1.00*"
+    assert list(words[:, 2]) == ["–", "–"]
+    assert not any(word.endswith("*") for word in words[:, 3])
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    assert rows == ["up · Spearman", r"down_\$ · Spearman", "same · Kruskal–Wallis", "batch · Kruskal–Wallis"]
+
+
+def test_names_of_another_length_are_told(model, wine):
+    with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
+        plot_outliers(model, wine.X, ["one"])
+    with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
+        plot_scores(model, wine.X, names=["one"])
+    with pytest.raises(ValueError, match="shapes has 178 different values, too many to tell apart: give at most 8"):
+        plot_scores(model, wine.X, shapes=np.arange(178))
