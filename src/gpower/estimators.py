@@ -67,6 +67,9 @@ class GPower(SparsePCAEstimator):
         How a component is removed before the next. "schur" takes everything from the data that is correlated with the
         component's scores, so that later components look elsewhere; "projection", the paper's rule, takes what lies
         along its loadings, "orthogonalized" along the loadings of all so far. A block removes nothing.
+    constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
+        What several components with a cardinality owe each other: orthogonal loadings, uncorrelated scores, or no
+        variable in common. All are then found as one problem, the sum of their variances as large as it gets.
     l1_bound : float or sequence of float, optional
         s ≥ 1 of the constraint ‖z‖₁ ≤ √s, instead of a penalty.
     regularization : float, default=0.0
@@ -159,6 +162,7 @@ class GPower(SparsePCAEstimator):
     refit: str | None = "auto"
     polish: bool = True
     deflation: str = "schur"
+    constraint: str | None = None
     l1_bound: Any = None
     regularization: float = 0.0
     acceleration: bool = True

@@ -8,15 +8,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpower._arrays import Array, embedded, largest, orient, rows_of, to_host
+from gpower.constraints import Constraint
 from gpower.deflation import deflate
-from gpower.formulations import Problem
+from gpower.feasible_sets import CorrelationSet
+from gpower.formulations import OnCorrelations, Problem
 from gpower.leading import leading_components
+from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators.base import Operator
 from gpower.recipes import Recipe, Solution
 from gpower.starts import Ground
+from gpower.together import adjusted_together, held_together
 
 #: Screened columns are gathered once when no more than this share is left.
 SCREENED_SHARE = 0.25
+#: Turns of non-negative components that share no variable.
+APART_TURNS = 5
 
 ROTATION_NOTE = (
     "With equal mu and no penalty the loadings of a block are defined only up to a rotation; "
@@ -62,8 +68,12 @@ def extract_components(
 
     `known` are components found earlier; `completed` is told of all found so far after each.
     """
+    if recipe.constraint is not None and len(recipe.mu) > 1:
+        free = extract_components(operator, replace(recipe, constraint=None), rng, known, completed)
+        return _constrained(operator, recipe, recipe.constraint, free, rng)
     if recipe.block:
-        return extract(operator, recipe, rng)
+        found = extract(operator, recipe, rng)
+        return _total(operator, recipe, found, rng) if recipe.is_total else found
     units: list[Extraction] = list(known)
     for j in range(len(recipe.mu)):
         gathering = operator.gathering()  # the columns of this component, dropped with it
@@ -74,6 +84,57 @@ def extract_components(
         if j + 1 < len(recipe.mu):  # a resumed fit has gathered nothing: with checkpoints nothing gathered is used
             operator = deflate(operator if completed else gathering, units[j].Z[:, 0], recipe.deflation)
     return Extraction.joined(units)
+
+
+def _constrained(
+    operator: Operator, recipe: Recipe, constraint: Constraint, free: Extraction, rng: np.random.RandomState
+) -> Extraction:
+    """Components that keep a constraint, begun at those without; by decreasing variance where none has its own place."""
+    levels, start = recipe.levels, to_host(free.Z).astype(np.float64)
+    if recipe.wish.positive:
+        Z: Array | None = _apart(operator, recipe, start, rng)
+    else:
+        Z = held_together(operator, start, levels, constraint, rng)
+    variances = None if Z is None else np.diagonal(score_gram(operator, operator.own(Z)))
+    if Z is None or variances is None or not constraint.allows(variances):
+        raise ValueError(constraint.refusal(len(levels), min(levels)))
+    order = np.argsort(-variances, kind="stable") if len(set(levels)) == 1 else np.arange(len(levels))
+    Z = operator.own(orient(Z[:, order]).astype(operator.dtype))
+    m = len(levels)
+    n_iter, converged = np.resize(free.n_iter, m), np.resize(free.converged, m)
+    return replace(free, Z=Z, objective=variances[order], gap=np.full(m, np.nan), n_iter=n_iter, converged=converged)
+
+
+def _apart(operator: Operator, recipe: Recipe, Z: Array, rng: np.random.RandomState) -> Array:
+    """Disjoint components that are non-negative: each in turn the best of what the others leave, while that helps."""
+    best, n = np.zeros(Z.shape[1]), Z.shape[0]
+    Z = np.zeros_like(Z)
+    for _ in range(APART_TURNS):
+        before = best.sum()
+        for j in range(Z.shape[1]):
+            room = np.flatnonzero(~np.delete(Z, j, axis=1).any(axis=1))
+            unit = extract(operator.take(room), recipe.unit(j), rng)
+            if unit.objective[0] > best[j] * (1 + 1e-9):
+                best[j], Z[:, j] = unit.objective[0], embedded(to_host(unit.Z), room, n)[:, 0]
+        if best.sum() <= before * (1 + 1e-9):
+            break
+    return Z
+
+
+def _total(operator: Operator, recipe: Recipe, found: Extraction, rng: np.random.RandomState) -> Extraction:
+    """A block that explains as much as it can: the better of itself and of components found in turn, each improved."""
+    alone = replace(recipe, block=False, mu=(1.0,) * len(recipe.mu), start=None, deflation="schur")
+    ends = [to_host(each.Z).astype(np.float64) for each in (extract_components(operator, alone, rng), found)]
+    if not recipe.wish.positive:
+        ends = [adjusted_together(operator, Z, recipe.levels) for Z in ends]
+    Z = max(ends, key=lambda Z: float(adjusted_variances(score_gram(operator, operator.own(Z))).sum()))
+    Z = operator.own(orient(Z).astype(operator.dtype))
+    problem = recipe.wish.problem(operator, operator.column_norms, np.asarray(recipe.mu), recipe.regularization)
+    point = problem.feasible_set.point(operator.combine(Z))
+    value, slope = OnCorrelations(problem.penalty).value_and_gradient(point)
+    data = CorrelationSet(operator, problem.mu, problem.samples)
+    gap = max(data.support_value(slope) - data.pairing(slope, point), 0.0)
+    return replace(found, Z=Z, objective=np.array([value]), gap=np.array([gap]))
 
 
 def extract(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Extraction:

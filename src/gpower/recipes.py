@@ -25,6 +25,7 @@ import numpy as np
 from gpower._arrays import Array
 from gpower.ascent import AscentResult
 from gpower.calibration import calibrate, cut_or_filled
+from gpower.constraints import Constraint
 from gpower.exchanges import polished
 from gpower.feasible_sets import Point, SampleSet, Stiefel
 from gpower.formulations import Problem
@@ -81,6 +82,11 @@ class Wish(ABC):
 
     #: Whether the levels are numbers of variables, so that solutions of one level compare by the variance they explain.
     counts = False
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether any variable of a component may be exchanged for any other."""
+        return False
 
     def unit(self, j: int) -> Self:
         """The wish of unit j alone."""
@@ -151,6 +157,11 @@ class Exact(Wish):
 
     family: Penalty = field(default_factory=lambda: Cardinality(np.ones(1, np.intp)))
     counts = True
+
+    @property
+    def exchangeable(self) -> bool:
+        """As the penalty says."""
+        return self.family.exchangeable and self.samples.by_gram
 
     def penalty(self, gamma: Array) -> Penalty:
         """The penalty of so many variables."""
@@ -257,6 +268,8 @@ class Recipe:
         Where to begin instead of at the most promising columns.
     refit, polish, deflation, regularization
         As in the estimator.
+    constraint : Constraint or None
+        What components of exact cardinality owe each other.
     settings : Settings
         How to ascend.
     """
@@ -270,6 +283,7 @@ class Recipe:
     polish: bool = True
     deflation: str = "schur"
     regularization: float = 0.0
+    constraint: Constraint | None = None
     settings: Settings = field(default_factory=Settings)
 
     @property
@@ -280,6 +294,16 @@ class Recipe:
     def reads(self) -> int:
         """How often this recipe is expected to read the matrix, roughly."""
         return len(self.mu) * self.wish.reads()
+
+    @property
+    def levels(self) -> list[int]:
+        """Numbers of variables of an exact cardinality."""
+        return [int(level) for level in self.wish.levels]
+
+    @property
+    def is_total(self) -> bool:
+        """Whether all components of a block have one objective, the variance that they explain together."""
+        return self.block and self.wish.exchangeable and self.polish and len(set(self.mu)) == 1 < len(self.mu)
 
     def unit(self, j: int) -> Recipe:
         """The recipe of component j on its own."""
