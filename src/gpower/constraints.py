@@ -23,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpower._arrays import Array
+from gpower.metrics import cosines
 from gpower.patterns import Joint, Pattern
 
 #: Loadings of all components up to which they ascend together, and up to which single exchanges are tried so.
@@ -79,16 +80,8 @@ class Constraint(ABC):
         """Exchanges of variables, within and across components, the most promising first."""
 
 
-def cosines(gram: Array) -> Array:
-    """The off-diagonal cosines of a Gram matrix, (..., m, m), zero where a component is."""
-    lengths = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), 0))
-    scale = lengths[..., :, None] * lengths[..., None, :]
-    off = gram * (1 - np.eye(gram.shape[-1]))
-    return np.divide(off, scale, out=np.zeros_like(off), where=scale > 0)
-
-
 def _sum_over_pairs(C: Array) -> Array:
-    return np.asarray(np.abs(C).sum(axis=(-2, -1)) / 2)
+    return np.asarray(np.abs(C * (1 - np.eye(C.shape[-1]))).sum(axis=(-2, -1)) / 2)
 
 
 def worth(S: Array, joint: Joint, B: Array) -> tuple[Array, Array, Array]:
@@ -248,7 +241,7 @@ class Disjoint(Constraint):
     def violation(self, S: Array, Z: Array) -> Array:
         """Variables that two components share, counted for every pair."""
         used = (Z != 0).astype(float)
-        return _sum_over_pairs(np.swapaxes(used, -1, -2) @ used * (1 - np.eye(Z.shape[-1])))
+        return _sum_over_pairs(np.swapaxes(used, -1, -2) @ used)
 
     def settled(self, S: Array, Z: Array, supports: Supports) -> Joint:
         """Each variable to whom it has the larger loading in, then eigenvectors."""

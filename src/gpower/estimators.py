@@ -121,6 +121,10 @@ class GPower(SparsePCAEstimator):
     upper_bound_, optimality_ratio_ : ndarray of shape (n_components,)
         With ``certify=True``: what no component of as many variables can exceed, in the units of ‖A z‖² as `objective_`
         of an exact cardinality, on the matrix less the components before; and the share of it that was found.
+    overlap_ : ndarray of int of shape (n_components, n_components)
+        Number of variables in both of two components; of a component with itself, all of its own.
+    loading_correlation_, score_correlation_ : ndarray of shape (n_components, n_components)
+        Cosines between the loadings of two components, and correlations between their scores.
     mean_, scale_ : ndarray of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str

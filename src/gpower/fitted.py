@@ -16,7 +16,15 @@ from gpower._arrays import Array, is_device, to_host
 from gpower.devices import as_native, back_to, beside_all, is_foreign, on_host
 from gpower.extraction import Extraction
 from gpower.imputation import fill_from
-from gpower.metrics import adjusted_variances, captured_variance, project, score_gram, share_inside
+from gpower.metrics import (
+    adjusted_variances,
+    captured_variance,
+    cosines,
+    project,
+    score_gram,
+    share_inside,
+    shared_variables,
+)
 from gpower.parameters import parameters_of
 from gpower.persistence import flattened, jsonable, read_object, write_model
 from gpower.preparation import Prepared, read
@@ -72,6 +80,9 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "n_passes_": passes,
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
+        "overlap_": shared_variables(found.Z),
+        "loading_correlation_": cosines(to_host(found.Z.T @ found.Z).astype(np.float64)),
+        "score_correlation_": cosines(gram),
     }
     return Fit(found.Z.T.copy(), by_component, common, np.diagonal(gram) / moments.degrees)
 
@@ -84,6 +95,9 @@ class SparsePCAEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_passes_: float
     mean_: Array
     scale_: Array
+    overlap_: Array
+    loading_correlation_: Array
+    score_correlation_: Array
     #: Parameter that may be too large for any variable to be active.
     _sparsity_word: ClassVar[str | None] = "gamma"
     #: Whether the class itself says why a component has fewer variables than asked for.

@@ -83,6 +83,37 @@ def adjusted_variances(gram: Array, dependent: float = 1e-12, *, in_order: bool 
     return adjusted
 
 
+def cosines(gram: Array) -> Array:
+    """A Gram matrix, (..., m, m), over the lengths of its vectors: their cosines, or correlations of centred scores.
+
+    Zero for a vector that is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cosines(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    lengths = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), 0))
+    scale = lengths[..., :, None] * lengths[..., None, :]
+    return np.divide(gram, scale, out=np.zeros(gram.shape), where=scale > 0)
+
+
+def shared_variables(Z: Array) -> Array:
+    """Number of variables in both of two components, (m, m) of int, for loadings (n_features, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shared_variables(np.array([[0.6, 0.0], [0.8, 1.0], [0.0, 0.0]]))
+    array([[2, 1],
+           [1, 1]])
+    """
+    used = (Z != 0).astype(np.float64)
+    return to_host(used.T @ used).round().astype(int)
+
+
 def captured_variance(gram: Array, Z: Array) -> float:
     """Variance of the data inside the span of the loadings: tr((ZᵀZ)⁺ ZᵀΣZ)."""
     Z = Z.astype(np.float64)
