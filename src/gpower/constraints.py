@@ -65,7 +65,7 @@ class Constraint(ABC):
 
     @abstractmethod
     def price(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """V, (..., n, r), and d, (..., n), of the price VVᵀ + diag(d) of one component, given the others (..., n, r)."""
+        """V, (..., n, r), and d, (..., n), of the price VVᵀ + diag(d) of one component beside others, (..., n, m)."""
 
     @abstractmethod
     def violation(self, S: Array, Z: Array) -> Array:
@@ -73,7 +73,7 @@ class Constraint(ABC):
 
     @abstractmethod
     def settled(self, S: Array, Z: Array, supports: Supports) -> Joint | None:
-        """Components near Z on supports near the given ones that keep it, risen as far as they go; None if not found."""
+        """Components near Z and the supports that keep it, risen as far as they go; None if not found."""
 
     @abstractmethod
     def proposals(self, S: Array, joint: Joint) -> Iterator[Proposal]:
@@ -145,7 +145,7 @@ class _Pairs(Constraint):
 
 
 def fitted_beside(S: Array, support: Array, V: Array) -> Array | None:
-    """The loadings of the largest variance on a support orthogonal to the columns of V, (n,); None if there are none."""
+    """The loadings of the largest variance on a support that are orthogonal to V, (n,); None if there are none."""
     N = np.eye(support.size)
     if V.shape[1]:
         U, s, _ = np.linalg.svd(V[support])
@@ -210,11 +210,10 @@ class Uncorrelated(_Pairs):
 
     def refusal(self, m: int, k: int) -> str:
         """What to say: the rank, or too few variables."""
-        hint = f", or a cardinality of {m} or more" if k < m else ""
+        hint = f", or a cardinality of at least {m}" if k < m else ""
         return (
-            f'constraint="uncorrelated": no n_components={m} uncorrelated components with cardinality={k} were found; the '
-            f"data have as many as their rank, and a component needs variables enough to avoid all others. Ask for fewer "
-            f"components{hint}."
+            f'constraint="uncorrelated": {m} components of cardinality={k} were not found. The data have at most as '
+            f"many as their rank, and each needs enough variables to avoid all others. Ask for fewer components{hint}."
         )
 
     def price(self, S: Array, others: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from gpower.ascent import Callback
-from gpower.certificates import certifiable, certify_components
+from gpower.certificates import certifiable, certify_components, certify_together
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to
 from gpower.fitted import SparsePCAEstimator, fit_of
@@ -81,8 +81,8 @@ class GPower(SparsePCAEstimator):
     max_iter : int, default=1000
         Most steps of an ascent.
     certify : bool, default=False
-        Also prove how far each component is from the best possible: `upper_bound_` and `optimality_ratio_`. Takes up to
-        ten seconds for each; see `gpower.certify`.
+        Also prove how far each component is from the best possible: `upper_bound_` and `optimality_ratio_`, and all of
+        them together: `total_optimality_ratio_`. Takes up to ten seconds for each; see `gpower.certify`.
     missing : {"error", "impute"}, default="error"
         What NaN entries do: they are refused, or filled by a model of means and `n_components` ordinary components,
         fitted to the observed entries. `transform` then fills by the sparse components.
@@ -125,6 +125,9 @@ class GPower(SparsePCAEstimator):
         Number of variables in both of two components; of a component with itself, all of its own.
     loading_correlation_, score_correlation_ : ndarray of shape (n_components, n_components)
         Cosines between the loadings of two components, and correlations between their scores.
+    total_upper_bound_, total_optimality_ratio_ : float
+        With ``certify=True`` and several components: what the sum of ‖A z‖² of no such set exceeds that keeps the
+        constraint, and the share of it that was found; see `gpower.certify_total`.
     mean_, scale_ : ndarray of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -262,3 +265,7 @@ class GPower(SparsePCAEstimator):
         proofs = certify_components(prepared.in_double(), Z, **certifiable(self)) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
         self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
+        if count > 1 and varies:
+            asked = {"cardinality": self.cardinality, "constraint": self.constraint}
+            total = certify_together(prepared.in_double(), Z, **asked)
+            self.total_upper_bound_, self.total_optimality_ratio_ = total.upper_bound, total.ratio

@@ -89,20 +89,25 @@ def extract_components(
 def _constrained(
     operator: Operator, recipe: Recipe, constraint: Constraint, free: Extraction, rng: np.random.RandomState
 ) -> Extraction:
-    """Components that keep a constraint, begun at those without; by decreasing variance where none has its own place."""
+    """Components that keep a constraint, begun at those without; by decreasing variance unless each has its place."""
     levels, start = recipe.levels, to_host(free.Z).astype(np.float64)
     if recipe.wish.positive:
         Z: Array | None = _apart(operator, recipe, start, rng)
     else:
         Z = held_together(operator, start, levels, constraint, rng)
-    variances = None if Z is None else np.diagonal(score_gram(operator, operator.own(Z)))
-    if Z is None or variances is None or not constraint.allows(variances):
-        raise ValueError(constraint.refusal(len(levels), min(levels)))
-    order = np.argsort(-variances, kind="stable") if len(set(levels)) == 1 else np.arange(len(levels))
-    Z = operator.own(orient(Z[:, order]).astype(operator.dtype))
     m = len(levels)
+    gram = np.zeros((m, m)) if Z is None else score_gram(operator, operator.own(Z))
+    if Z is None or not constraint.allows(np.diagonal(gram)):
+        raise ValueError(constraint.refusal(m, min(levels)))
+    order = _places(gram, levels)
+    variances, Z = np.diagonal(gram), operator.own(orient(Z[:, order]).astype(operator.dtype))
     n_iter, converged = np.resize(free.n_iter, m), np.resize(free.converged, m)
     return replace(free, Z=Z, objective=variances[order], gap=np.full(m, np.nan), n_iter=n_iter, converged=converged)
+
+
+def _places(gram: Array, levels: Sequence[int]) -> Array:
+    """Components by decreasing adjusted variance, unless each has a cardinality of its own."""
+    return np.argsort(-adjusted_variances(gram), kind="stable") if len(set(levels)) == 1 else np.arange(len(levels))
 
 
 def _apart(operator: Operator, recipe: Recipe, Z: Array, rng: np.random.RandomState) -> Array:
@@ -127,7 +132,9 @@ def _total(operator: Operator, recipe: Recipe, found: Extraction, rng: np.random
     ends = [to_host(each.Z).astype(np.float64) for each in (extract_components(operator, alone, rng), found)]
     if not recipe.wish.positive:
         ends = [adjusted_together(operator, Z, recipe.levels) for Z in ends]
-    Z = max(ends, key=lambda Z: float(adjusted_variances(score_gram(operator, operator.own(Z))).sum()))
+    grams = [score_gram(operator, operator.own(Z)) for Z in ends]
+    best = int(np.argmax([adjusted_variances(gram).sum() for gram in grams]))
+    Z = ends[best][:, _places(grams[best], recipe.levels)]
     Z = operator.own(orient(Z).astype(operator.dtype))
     problem = recipe.wish.problem(operator, operator.column_norms, np.asarray(recipe.mu), recipe.regularization)
     point = problem.feasible_set.point(operator.combine(Z))

@@ -65,7 +65,7 @@ def notices(model: Any, constant: Array, own_variance: Array) -> Iterator[tuple[
 def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type[Warning]]]:
     """Components with fewer variables than asked for, and components that repeat others."""
     params = parameters_of(model)
-    at_most = params.get("positive", False) or model._explains_short
+    at_most = params.get("positive", False) or params.get("constraint") is not None or model._explains_short
     wanted = 0 if model.cardinality is None or at_most else np.asarray(model.cardinality)
     short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
     if np.any(short):

@@ -147,14 +147,14 @@ def _constraint(params: Mapping[str, Any], wish: Wish, shape: tuple[int, int]) -
         )
     if wish.positive and word != "disjoint":
         raise ValueError(
-            f'positive=True with constraint={word!r}: non-negative loadings are orthogonal only without common variables; '
-            'use constraint="disjoint".'
+            f"positive=True with constraint={word!r}: non-negative loadings are orthogonal only without common "
+            'variables; use constraint="disjoint".'
         )
     m, wanted, (p, n) = len(wish.levels), sum(map(int, wish.levels)), shape
     if word == "disjoint" and wanted > n:
         raise ValueError(
-            f'constraint="disjoint": {m} components of cardinality={params["cardinality"]!r} need {wanted} variables, and '
-            f"there are n_features={n}; ask for fewer components or variables."
+            f'constraint="disjoint": {m} components of cardinality={params["cardinality"]!r} need {wanted} variables, '
+            f"and there are n_features={n}; ask for fewer components or variables."
         )
     rank = min(n, p) if params["covariance"] is not None or not params["center"] else min(n, p - 1)
     if word == "uncorrelated" and m > rank:

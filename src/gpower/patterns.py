@@ -1,11 +1,11 @@
 """Several components on given supports, kept orthogonal or uncorrelated while all of them rise together.
 
-With the supports Iⱼ fixed, the loadings x = (z₁, …, z_m) on them are Σ kⱼ numbers, and what is asked of them are equations:
-zⱼᵀzⱼ = 1, and zᵢᵀB zⱼ = 0 for every pair, with B = I (orthogonal loadings) or B = Σ (uncorrelated scores). One
-component in turn with the others held is not enough: two that share a few variables hold each other where they are. So
-all move at once, by Newton's method on the manifold of these equations: a step in the null space of their Jacobian J, to
-the top of the quadratic model of the Lagrangian there, then back to the manifold by Gauss–Newton steps x − J⁺g(x), and
-only if Σ zⱼᵀΣzⱼ rises. Its multipliers say what a variable outside of a support would bring.
+With the supports Iⱼ fixed, the loadings x = (z₁, …, z_m) on them are Σ kⱼ numbers, and what is asked of them are
+equations: zⱼᵀzⱼ = 1, and zᵢᵀB zⱼ = 0 for every pair, with B = I (orthogonal loadings) or B = Σ (uncorrelated scores).
+One component in turn with the others held is not enough: two that share a few variables hold each other where they
+are. So all move at once, by Newton's method on the manifold of these equations: a step in the null space of their
+Jacobian J, to the top of the quadratic model of the Lagrangian there, then back to the manifold by Gauss–Newton steps
+x − J⁺g(x), and only if Σ zⱼᵀΣzⱼ rises. Its multipliers say what a variable outside of a support would bring.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """All components as one problem: each improves in turn on what the others leave, until nothing rises.
 
-Rounds, as for one component: a product with the whole matrix says which columns could matter to any component, and the
-rest happens on their covariance S alone. There many starts go side by side, as one batch. Each begins with a low price of
-touching the others, which grows until it is all but a constraint; at every price each component in turn exchanges
-variables as long as that helps it. The best of them settle: the constraint holds exactly, all components rise together on
-their supports, and exchanges within and across components are made while the objective rises. It never falls: the
-components that came in are one of the starts, and whatever is found is kept only if it is better.
+Rounds, as for one component: a product with the whole matrix says which columns could matter to any component, and
+the rest happens on their covariance S alone. There many starts go side by side, as one batch. Each begins with a low
+price of touching the others, which grows until it is all but a constraint; at every price each component in turn
+exchanges variables as long as that helps it. The best of them settle: the constraint holds exactly, all components
+rise together on their supports, and exchanges within and across components are made while the objective rises. It
+never falls: the components that came in are one of the starts, and whatever is found is kept only if it is better.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ WHOLE, CANDIDATES, TIMES = 300, 48, 3
 ROUNDS, RISE = 4, 1e-9
 #: Starts · Σ k · variables stays under this; there are never more than so many.
 WORK, MOST_STARTS = 30_000, 48
-#: Prices: the lowest is spread over the starts between these two, relative to the largest variance; the highest; how many.
+#: Prices, relative to the largest variance: the lowest is spread over the starts between these two; the highest; their
+#: number.
 LOWEST, HIGHEST, LEVELS = (0.05, 10.0), 30.0, 12
 #: Exchanges of a component at each price.
 EXCHANGES = 2
@@ -55,35 +56,35 @@ class Batch:
     def improve(self, j: int, price: tuple[Array, Array], height: Array, exchanges: int) -> None:
         """Exchange variables of component j at a price of some heights, (R,), and take the best loadings there."""
         V, d = price
-        I, n, row = self.supports[j].copy(), self.S.shape[0], np.arange(len(self.Z))[:, None]
+        support, n, row = self.supports[j].copy(), self.S.shape[0], np.arange(len(self.Z))[:, None]
         height = height[:, None, None]
         diagonal = np.diagonal(self.S) - height[:, 0] * (np.sum(V * V, axis=-1) + d)  # (R, n)
-        at = np.arange(I.shape[1])
+        at = np.arange(support.shape[1])
         for turn in range(exchanges + 1):
-            B = self.S[I] - height * (V[row, I] @ np.swapaxes(V, -1, -2))  # (R, k, n)
-            B[row, at, I] -= height[:, 0] * d[row, I]
-            P = np.take_along_axis(B, np.repeat(I[:, None], at.size, axis=1), axis=2)
+            B = self.S[support] - height * (V[row, support] @ np.swapaxes(V, -1, -2))  # (R, k, n)
+            B[row, at, support] -= height[:, 0] * d[row, support]
+            P = np.take_along_axis(B, np.repeat(support[:, None], at.size, axis=1), axis=2)
             if turn == exchanges:
                 u = np.linalg.eigh(P)[1][..., -1]
                 break
             _, u, slack = bordered_slack(P, B, diagonal)
-            slack[row[..., None], at[None, :, None], I[:, None]] = np.inf
-            best = np.argmin(slack.reshape(len(I), -1), axis=1)
-            helps = slack.reshape(len(I), -1)[row[:, 0], best] < 0
+            slack[row[..., None], at[None, :, None], support[:, None]] = np.inf
+            best = np.argmin(slack.reshape(len(support), -1), axis=1)
+            helps = slack.reshape(len(support), -1)[row[:, 0], best] < 0
             if not helps.any():
                 break
-            I[helps, best[helps] // n] = best[helps] % n
-        self.supports[j] = I
+            support[helps, best[helps] // n] = best[helps] % n
+        self.supports[j] = support
         self.Z[..., j] = 0.0
-        self.Z[row, I, j] = u
+        self.Z[row, support, j] = u
 
     def member(self, r: int) -> tuple[Array, Supports]:
         """One of the sets."""
-        return self.Z[r], [I[r] for I in self.supports]
+        return self.Z[r], [support[r] for support in self.supports]
 
 
 def begun(S: Array, starts: Sequence[Array], levels: Sequence[int], count: int, rng: np.random.RandomState) -> Batch:
-    """A batch of so many starts: the given ones, each (n, m), as they are, then with some components begun at random."""
+    """A batch of so many starts: the given ones, each (n, m), as they are, then with some components at random."""
     m = len(levels)
     which = np.arange(count)
     given = np.stack(starts)[which % len(starts)]  # (R, n, m)
@@ -92,9 +93,9 @@ def begun(S: Array, starts: Sequence[Array], levels: Sequence[int], count: int, 
     keys = np.where(Z != 0, 1 + np.abs(Z), rng.random_sample(Z.shape))
     order = np.argsort(-keys, axis=1, kind="stable")  # the loadings there are, then any
     supports = [order[:, :k, j] for j, k in enumerate(levels)]
-    for j, I in enumerate(supports):
+    for j, support in enumerate(supports):
         empty = np.flatnonzero(~Z[..., j].any(axis=1))
-        Z[empty[:, None], I[empty], j] = I.shape[1] ** -0.5
+        Z[empty[:, None], support[empty], j] = support.shape[1] ** -0.5
     return Batch(S, Z, supports)
 
 
@@ -111,7 +112,7 @@ def searched(
     for generation in range(GENERATIONS if count > len(starts) else 1):
         elite = [joint.Z for joint in best] if generation and best else [*starts, np.zeros_like(starts[0])]
         batch = begun(S, elite, levels, count, rng)
-        lowest = np.exp(rng.uniform(*np.log(LOWEST), count))
+        lowest = np.exp(rng.uniform(np.log(LOWEST[0]), np.log(LOWEST[1]), count))
         for height in np.geomspace(lowest, HIGHEST, LEVELS):
             for j in range(len(levels)):
                 batch.improve(j, constraint.price(S, np.delete(batch.Z, j, axis=-1)), height, EXCHANGES)
@@ -157,7 +158,7 @@ def cycled(S: Array, Z: Array, levels: Sequence[int]) -> tuple[Array, float]:
     for _ in range(TURNS):
         before = total
         for j in range(len(levels)):
-            batch = Batch(S, Z[None].copy(), [I[None] for I in _filled(S, Z, levels)])
+            batch = Batch(S, Z[None].copy(), [support[None] for support in _filled(S, Z, levels)])
             batch.improve(j, Schur().price(S, np.delete(batch.Z, j, axis=-1)), np.ones(1), MOST_EXCHANGES)
             better = adjusted_total(S, batch.Z[0])
             if better > total * (1 + RISE):

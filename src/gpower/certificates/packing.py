@@ -1,10 +1,10 @@
 """Disjoint supports: the best choice of several that share no variable, by branch and bound over lists of all supports.
 
-All supports of k variables are listed by decreasing largest eigenvalue, for every k that is asked for. A node has chosen
-some of them and holds what is left of the lists: the supports without a common variable with the chosen ones. No choice
-from there reaches more than the chosen values plus the largest left for each component still to be chosen; components of
-the same k are chosen in the order of their list, so that no set is looked at twice. Once that is no more than the best set
-known, the rest of a list is settled at a stroke, as it is sorted.
+All supports of k variables are listed by decreasing largest eigenvalue, for every k that is asked for. A node has
+chosen some of them and holds what is left of the lists: the supports without a common variable with the chosen ones.
+No choice from there reaches more than the chosen values plus the largest left for each component still to be chosen;
+components of the same k are chosen in the order of their list, so that no set is looked at twice. Once that is no
+more than the best set known, the rest of a list is settled at a stroke, as it is sorted.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ Let z₁, …, z_m be unit vectors with at most k₁, …, k_m non-zeros, and U_
 *Singles*, whatever the constraint: Σ zⱼᵀΣzⱼ ≤ Σ U_kⱼ. Without a constraint that is all there is to say: the best set is
 the best component m times.
 
-*Eigenvalues*, for every constraint: Σ zⱼᵀΣzⱼ ≤ λ₁ + … + λ_m of Σ. For orthonormal z this is Ky Fan's theorem, and disjoint
-ones are orthonormal. For uncorrelated ones with variances vⱼ > 0, the uⱼ = Σ^{1/2}zⱼ/√vⱼ are orthonormal, and
-uⱼᵀΣuⱼ = zⱼᵀΣ²zⱼ/vⱼ ≥ (zⱼᵀΣzⱼ)²/vⱼ = vⱼ by Cauchy–Schwarz, so Σ vⱼ ≤ Σ uⱼᵀΣuⱼ ≤ λ₁ + … + λ_m. Any s of the components may
-be bounded so and the others as singles: the least over s counts.
+*Eigenvalues*, for every constraint: Σ zⱼᵀΣzⱼ ≤ λ₁ + … + λ_m of Σ. For orthonormal z this is Ky Fan's theorem, and
+disjoint ones are orthonormal. For uncorrelated ones with variances vⱼ > 0, the uⱼ = Σ^{1/2}zⱼ/√vⱼ are orthonormal,
+and uⱼᵀΣuⱼ = zⱼᵀΣ²zⱼ/vⱼ ≥ (zⱼᵀΣzⱼ)²/vⱼ = vⱼ by Cauchy–Schwarz, so Σ vⱼ ≤ Σ uⱼᵀΣuⱼ ≤ λ₁ + … + λ_m. Any s of the
+components may be bounded so and the others as singles: the least over s counts.
 
 *Trace*, for disjoint ones: λmax(Σ_II) ≤ tr Σ_II, and no variable counts twice.
 
@@ -97,7 +97,9 @@ def certify_total(
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
     components, cardinality = loadings_of(model), certifiable(model)["cardinality"]
-    word = one_of(said(model, "constraint")[0] if constraint is None else constraint, "constraint", (None, *CONSTRAINTS))
+    word = one_of(
+        said(model, "constraint")[0] if constraint is None else constraint, "constraint", (None, *CONSTRAINTS)
+    )
     operator = checked_operator(X, **reading_of(model, covariance), sample_weight=sample_weight)
     Z = checked_components(components, operator.shape[1])
     return certify_together(operator, Z, cardinality=cardinality, constraint=word, tol=tol, max_time=max_time)
