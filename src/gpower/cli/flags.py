@@ -21,8 +21,8 @@ _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 #: Where the help lists a parameter; those that are not named here are of the method.
 PANELS = {
     "The table": "gmt index_col header transpose key drop platform covariance center scale missing",
-    "The components": "n_components cardinality cardinalities cv rule constraint gamma gammas l1_bound penalty positive "
-    "variance",
+    "The components": "n_components cardinality cardinalities cv rule constraint gamma gammas l1_bound penalty "
+    "positive variance",
     "The method": "",
     "The answer": "output plot as_json certify top show verbose",
 }
