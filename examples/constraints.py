@@ -57,7 +57,9 @@ def draw(models: dict[str, dict[str | None, GPower]], folder: Path) -> None:
     """The loadings under each constraint, a picture each."""
     from gpower.plotting import plot_loadings, save_picture
 
-    names = {"planted": [f"first {i}" for i in range(1, 6)] + [f"second {i}" for i in range(1, 6)] + ["noise 1", "noise 2"]}
+    names = {
+        "planted": [f"first {i}" for i in range(1, 6)] + [f"second {i}" for i in range(1, 6)] + ["noise 1", "noise 2"]
+    }
     names["pitprops"] = load_pitprops().feature_names
     for name, fitted in models.items():
         for word, model in fitted.items():

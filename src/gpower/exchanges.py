@@ -107,7 +107,8 @@ def bordered_slack(P: Array, B: Array, d: Array) -> tuple[Array, Array, Array]:
     """
     w, U = np.linalg.eigh(P)
     value, u = w[..., -1], U[..., -1:]  # (...), (..., k, 1)
-    s = (SWAP_GAIN * np.abs(value) + np.finfo(w.dtype).tiny)[..., None, None]
+    least = float(np.finfo(w.dtype).eps) ** 2 * float(np.max(np.abs(B), initial=0)) + float(np.finfo(w.dtype).tiny)
+    s = (SWAP_GAIN * np.max(np.abs(w), axis=-1) + least)[..., None, None]  # not so small that 1/s overflows
     U, w = U[..., :-1], (value[..., None] - w[..., :-1])[..., None, :] + s  # (..., k, k - 1), (..., 1, k - 1)
     N = np.sum(U * U / w, axis=-1, keepdims=True)  # diagonal of N without u's share, (..., k, 1)
     c, rest = _turned(u) @ B, _turned(U) @ B  # (..., 1, J), (..., k - 1, J)
