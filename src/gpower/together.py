@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize
 
 from gpower._arrays import Array, embedded, to_host, unit_columns
 from gpower.constraints import Constraint, Schur, Supports
@@ -43,6 +44,8 @@ SETTLED, POLISHED, MOST_EXCHANGES = 8, 2, 200
 VIOLATION_COST = 0.5
 #: Turns of all components without a constraint.
 TURNS = 20
+#: Steps and precision of the last ascent on their supports.
+REFINING = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-15, "gtol": 1e-9}
 
 
 @dataclass(eq=False)
@@ -163,9 +166,44 @@ def cycled(S: Array, Z: Array, levels: Sequence[int]) -> tuple[Array, float]:
             better = adjusted_total(S, batch.Z[0])
             if better > total * (1 + RISE):
                 Z, total = batch.Z[0], better
+        Z = refined(S, Z)
+        total = adjusted_total(S, Z)
         if total <= before * (1 + RISE):
             break
     return Z, total
+
+
+def refined(S: Array, Z: Array) -> Array:
+    """Components whose total adjusted variance is the largest near Z on the same supports, or Z where none is larger.
+
+    With the Gram matrix G = ZᵀSZ of the scores = L D Lᵀ in the order of decreasing variance, the total is tr D, and its
+    derivative by G is W Wᵀ with W = L⁻ᵀ, so by Z it is 2S Z W Wᵀ. L-BFGS goes along it, columns held to unit length.
+    """
+    rows, columns = np.nonzero(Z)
+    own = np.sum(Z * (S @ Z), axis=0)
+    order = np.argsort(-own, kind="stable")[: int(np.count_nonzero(own > 0))]
+
+    def loss(x: Array) -> tuple[float, Array]:
+        Y = np.zeros_like(Z)
+        Y[rows, columns] = x
+        lengths = np.sqrt(np.sum(Y * Y, axis=0)) + (own <= 0)
+        Y = Y / lengths
+        SY = S @ Y
+        root = np.linalg.cholesky((Y.T @ SY)[np.ix_(order, order)] + 1e-15 * float(own.max()) * np.eye(order.size))
+        W = np.linalg.inv(root / np.diagonal(root)).T
+        slope = np.zeros_like(Z)
+        slope[:, order] = 2 * SY[:, order] @ W @ W.T
+        slope = (slope - Y * np.sum(Y * slope, axis=0)) / lengths
+        return -float(np.sum(np.diagonal(root) ** 2)), -slope[rows, columns]
+
+    try:
+        x = minimize(loss, Z[rows, columns], method="L-BFGS-B", jac=True, options=REFINING).x
+    except np.linalg.LinAlgError:  # scores that depend on each other
+        return Z
+    found = np.zeros_like(Z)
+    found[rows, columns] = x
+    found = unit_columns(found)
+    return found if adjusted_total(S, found) > adjusted_total(S, Z) else Z
 
 
 def adjusted_total(S: Array, Z: Array) -> float:

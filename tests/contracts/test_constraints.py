@@ -16,6 +16,7 @@ from gpower.constraints import CONSTRAINTS, Schur
 from gpower.exchanges import bordered_slack, swap_slack
 from gpower.operators import as_operator
 from gpower.patterns import Pattern
+from gpower.together import adjusted_total, refined
 
 WORDS = tuple(CONSTRAINTS)
 KINDS = ("plain", "duplicates", "constant", "low rank", "scales", "integers")
@@ -205,6 +206,20 @@ def test_components_rise_together_on_their_supports(by_scores):
         others = B @ end.Z @ (end.multipliers[j] * (np.arange(3) != j))
         own = end.multipliers[j, j] * end.Z[:, j]
         np.testing.assert_allclose((2 * S @ end.Z[:, j] - others - own)[support], 0, atol=1e-5)
+
+
+def test_a_block_is_refined_to_where_its_total_is_flat():
+    S, Z = covariance(3, 9), np.zeros((9, 3))
+    for j, support in enumerate(([0, 1, 2, 3], [2, 3, 4, 5], [5, 6, 7, 8])):
+        Z[support, j] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
+    found = refined(S, Z)
+    best = adjusted_total(S, found)
+    assert best > adjusted_total(S, Z)
+    assert np.array_equal(found != 0, Z != 0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        near = (found + 1e-3 * rng.standard_normal(Z.shape)) * (Z != 0)
+        assert adjusted_total(S, near / np.linalg.norm(near, axis=0)) <= best * (1 + 1e-9)
 
 
 def test_the_price_of_schur_removes_what_the_others_explain():
