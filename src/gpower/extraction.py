@@ -17,7 +17,7 @@ from gpower.metrics import adjusted_variances, score_gram
 from gpower.operators.base import Operator
 from gpower.recipes import Recipe, Solution
 from gpower.starts import Ground
-from gpower.together import adjusted_together, held_together
+from gpower.together import adjusted_together, considered, held_together
 
 #: Screened columns are gathered once when no more than this share is left.
 SCREENED_SHARE = 0.25
@@ -112,18 +112,18 @@ def _places(gram: Array, levels: Sequence[int]) -> Array:
 
 def _apart(operator: Operator, recipe: Recipe, Z: Array, rng: np.random.RandomState) -> Array:
     """Disjoint components that are non-negative: each in turn the best of what the others leave, while that helps."""
-    best, n = np.zeros(Z.shape[1]), Z.shape[0]
-    Z = np.zeros_like(Z)
-    for _ in range(APART_TURNS):
+    W = considered(operator, Z, recipe.levels)
+    inner, best, found = operator.take(W), np.zeros(Z.shape[1]), np.zeros((W.size, Z.shape[1]))
+    for _ in range(APART_TURNS if W.size else 0):
         before = best.sum()
-        for j in range(Z.shape[1]):
-            room = np.flatnonzero(~np.delete(Z, j, axis=1).any(axis=1))
-            unit = extract(operator.take(room), recipe.unit(j), rng)
+        for j in range(best.size):
+            room = np.flatnonzero(~np.delete(found, j, axis=1).any(axis=1))
+            unit = extract(inner.take(room), recipe.unit(j), rng)
             if unit.objective[0] > best[j] * (1 + 1e-9):
-                best[j], Z[:, j] = unit.objective[0], embedded(to_host(unit.Z), room, n)[:, 0]
+                best[j], found[:, j] = unit.objective[0], embedded(to_host(unit.Z), room, W.size)[:, 0]
         if best.sum() <= before * (1 + 1e-9):
             break
-    return Z
+    return embedded(found, W, Z.shape[0])
 
 
 def _total(operator: Operator, recipe: Recipe, found: Extraction, rng: np.random.RandomState) -> Extraction:

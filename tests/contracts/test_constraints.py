@@ -160,8 +160,9 @@ def test_float32_stays_float32():
     assert violation("orthogonal", X, model.components_.T.astype(float)) < 1e-6
 
 
-def test_non_negative_disjoint_components():
-    X = table(2, 40, 12)
+@pytest.mark.parametrize("n", [12, 400])
+def test_non_negative_disjoint_components(n):
+    X = table(2, 40, n)
     model = fitted(X, 3, 3, "disjoint", positive=True)
     assert model.components_.min() >= 0
     assert violation("disjoint", X, model.components_.T) == 0
