@@ -118,7 +118,7 @@ def certify_together(
     gram, cards = score_gram(operator, Z), per_unit(cardinality, "cardinality", Z.shape[1])
     levels = [max(int(k or 0), int(np.count_nonzero(z)), 1) for k, z in zip(cards, Z.T, strict=True)]
     _check_kept(operator, Z, gram, constraint)
-    return _Total(operator, levels, constraint, tol, float(np.trace(gram)), Clock(max_time)).certificate()
+    return Total(operator, levels, constraint, tol, float(np.trace(gram)), Clock(max_time)).certificate()
 
 
 def _check_kept(operator: Operator, Z: Array, gram: Array, word: str | None) -> None:
@@ -134,7 +134,7 @@ def _check_kept(operator: Operator, Z: Array, gram: Array, word: str | None) -> 
         )
 
 
-class _Total:
+class Total:
     """What is known of a set of components; bounds are added from cheap to strong until the gap is small enough."""
 
     def __init__(
@@ -240,7 +240,7 @@ def best_disjoint(operator: Operator, cardinality: Any, tol: float, max_time: fl
     m = len(levels)
     recipe = Recipe(Exact(levels=tuple(levels)), (1.0,) * m, constraint=CONSTRAINTS["disjoint"])
     Z = extract_components(operator, recipe, np.random.RandomState(0)).Z
-    total = _Total(operator, levels, "disjoint", tol, float(np.trace(score_gram(operator, Z))), Clock(max_time))
+    total = Total(operator, levels, "disjoint", tol, float(np.trace(score_gram(operator, Z))), Clock(max_time))
     found = total.certificate()
     if total.supports:  # by size; equal sizes may be in any order
         order = np.argsort(levels, kind="stable")
