@@ -78,6 +78,8 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[tuple[str, type
     if np.any(repeats):
         elsewhere = params.get("deflation", "schur") != "schur" or params.get("method") == "block"
         advice = 'deflation="schur"' if elsewhere else "fewer components, or more variables in each"
+        if params.get("constraint") is not None:
+            advice = 'constraint="uncorrelated"'
         yield (
             f"{_rows(repeats)}: nearly all of the variance is that of other components, "
             f"whose variables it is correlated with. To look elsewhere, try {advice}.",

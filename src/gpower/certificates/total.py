@@ -142,6 +142,7 @@ class Total:
     ) -> None:
         self.operator, self.levels, self.word, self.tol = operator, sorted(levels), word, tol
         self.value, self.clock, self.bounds, self.nodes = value, clock, [Bound("none", np.inf)], 0
+        self.single: dict[int, float] = {}  # bounds on one component of k variables
         self.supports: list[Array] = []  # of a better set, where the search has found one
 
     @property
@@ -181,7 +182,6 @@ class Total:
     def singles(self) -> float:
         """The sum of bounds on components of their own."""
         sizes = sorted(set(self.levels))
-        self.single = {}
         for k in sizes:
             clock = self.clock.part(SINGLES_SHARE * self.clock.limit / len(sizes))
             *_, standing = cheap_bounds(best_known(self.operator, k, self.tol, clock), clock)
