@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.certificates import Certificate as Certificate
     from gpower.certificates import best_subset as best_subset
     from gpower.certificates import certify as certify
+    from gpower.certificates import certify_total as certify_total
     from gpower.comparison import Comparison as Comparison
     from gpower.comparison import compare as compare
     from gpower.estimators import GPower as GPower
@@ -28,7 +29,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
 _HOMES = {
     "gpower.ascent": ("AscentResult", "maximize"),
     "gpower.cautions": ("GPowerWarning",),
-    "gpower.certificates": ("Certificate", "best_subset", "certify"),
+    "gpower.certificates": ("Certificate", "best_subset", "certify", "certify_total"),
     "gpower.comparison": ("Comparison", "compare"),
     "gpower.estimators": ("GPower",),
     "gpower.model_selection": (

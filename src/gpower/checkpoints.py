@@ -27,7 +27,8 @@ from gpower.persistence import (
     write_model,
 )
 from gpower.preparation import Prepared
-from gpower.shared_rounds import Standing, extract_components
+from gpower.several import extract_components
+from gpower.shared_rounds import Standing
 
 #: Relative difference of means, norms and products up to which two matrices are taken for the same.
 SAME = 1e-8

@@ -10,9 +10,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from gpower import baselines
-from gpower._arrays import Seed
+from gpower._arrays import Array, Seed
 from gpower.baselines.base import Baseline
 from gpower.cautions import Doubt
+from gpower.constraints import CONSTRAINTS
 from gpower.estimators import GPower
 from gpower.fitted import Named
 from gpower.frames import Frame, frame
@@ -40,9 +41,18 @@ METHODS: dict[str, tuple[type[Method], Named]] = {
     "spca-thresholding": (baselines.SPCA, {"ridge": np.inf}),
     "scotlass": (baselines.SCoTLASS, {}),
     "dspca": (baselines.DSPCA, {"tol": 1e-3}),
+    "mspca": (baselines.MSPCA, {}),
     "varimax": (baselines.RotatedPCA, {}),
     "thresholding": (baselines.Thresholding, {}),
     "scikit-learn": (baselines.ScikitLearnSparsePCA, {}),
+}
+#: Those that keep a constraint.
+KEEPING = ("gpower-l0", "gpower-block-l0", "mspca")
+#: How far two components of a model are from each constraint, (m, m).
+VIOLATIONS: dict[str, Callable[[Method], Array]] = {
+    "orthogonal": lambda model: np.abs(model.loading_correlation_),
+    "uncorrelated": lambda model: np.abs(model.score_correlation_),
+    "disjoint": lambda model: model.overlap_,
 }
 
 
@@ -59,6 +69,9 @@ class Entry:
         The same with each component counted only as far as it is uncorrelated with those of larger variance.
     share_of_pca : float
         Adjusted variance over that of as many ordinary principal components.
+    violation : float
+        How far the components are from the constraint of the comparison, summed over pairs: |cosines| of loadings,
+        |correlations| of scores, or common variables. NaN without a constraint.
     cardinality : tuple of int
         Number of variables of each component.
     seconds : float
@@ -75,6 +88,7 @@ class Entry:
     variance: float = np.nan
     adjusted_variance: float = np.nan
     share_of_pca: float = np.nan
+    violation: float = np.nan
     cardinality: tuple[int, ...] = ()
     seconds: float = np.nan
     passes: float = np.nan
@@ -148,6 +162,7 @@ def compare(
     n_components: int = 2,
     cardinality: Counts,
     methods: Sequence[str] | None = None,
+    constraint: str | None = None,
     refit: bool = False,
     covariance: str | None = None,
     center: bool = True,
@@ -167,6 +182,9 @@ def compare(
         Number of variables, of all components or one number each; penalties are calibrated to it.
     methods : sequence of str, optional
         Some of the names in `gpower.comparison.METHODS`; by default all of them.
+    constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
+        What components owe each other. `GPower` with ``penalty="l0"`` and `MSPCA` keep it; of all methods it is told
+        how far they violate it.
     refit : bool, default=False
         Also choose the loadings of each competitor's pattern anew, for the most variance; GPower does so anyway.
     covariance, center, scale, random_state
@@ -191,13 +209,14 @@ def compare(
     names = _names(methods)
     reading: Named = {"covariance": covariance, "center": center, "scale": scale}
     asked = baselines.Thresholding(n_components, cardinality=cardinality, **reading)
+    one_of(constraint, "constraint", (None, *CONSTRAINTS))
     table = read(asked, X)
     asked.recipe(table.shape)  # refuse once, not in every row
     pca = _fitted("pca", baselines.Thresholding(n_components, cardinality=table.shape[1], **reading), X)
     if pca.model is None:
         raise ValueError(pca.note)
     operator = table.prepared(reduce=False).operator
-    entries = [_measured(pca, operator, None)]
+    entries = [_measured(pca, operator, None, constraint)]
     for name in names:
         if callback is not None:
             callback(name)
@@ -205,8 +224,10 @@ def compare(
         further: Named = {} if kind is GPower else {"refit": refit}  # which means something else there
         if "random_state" in kind().get_params():
             further["random_state"] = random_state
+        if constraint is not None and name in KEEPING:
+            further["constraint"] = constraint
         model = kind(n_components, cardinality=cardinality, **own, **reading, **further)
-        entries.append(_measured(_fitted(name, model, X), operator, entries[0].adjusted_variance))
+        entries.append(_measured(_fitted(name, model, X), operator, entries[0].adjusted_variance, constraint))
     return Comparison(tuple(entries))
 
 
@@ -232,8 +253,8 @@ def _fitted(name: str, model: Method, X: object) -> Entry:
     return Entry(name, seconds=seconds, note=note, model=model)
 
 
-def _measured(entry: Entry, operator: Operator, pca: float | None) -> Entry:
-    """The entry with its variances, all by the same definition; `pca` None for PCA itself."""
+def _measured(entry: Entry, operator: Operator, pca: float | None, constraint: str | None) -> Entry:
+    """The entry with its variances and violation, all by the same definition; `pca` None for PCA itself."""
     model, total = entry.model, operator.total_variance
     if model is None:
         return entry
@@ -244,6 +265,7 @@ def _measured(entry: Entry, operator: Operator, pca: float | None) -> Entry:
         variance=_share(float(scores.variances.sum()), total),
         adjusted_variance=adjusted,
         share_of_pca=_share(adjusted, adjusted if pca is None else pca),
+        violation=np.nan if constraint is None else float(np.triu(VIOLATIONS[constraint](model), 1).sum()),
         cardinality=tuple(int(k) for k in model.cardinality_),
         passes=np.nan if isinstance(model, baselines.ScikitLearnSparsePCA) else float(model.n_passes_),
     )

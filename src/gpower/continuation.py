@@ -17,7 +17,7 @@ from gpower.extraction import Extraction
 from gpower.metrics import Scores
 from gpower.operators.base import Operator
 from gpower.recipes import POLISH_ALL, Recipe
-from gpower.shared_rounds import extract_components
+from gpower.several import extract_components
 
 #: Points that get starts of their own where n_init="auto" makes them costly; the others begin at their neighbours.
 ANCHORS = 5

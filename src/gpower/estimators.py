@@ -10,7 +10,7 @@ import numpy as np
 
 from gpower.ascent import Callback
 from gpower.cautions import GPowerWarning, tell
-from gpower.certificates import certifiable, certify_components
+from gpower.certificates import certifiable, certify_components, certify_together
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to
 from gpower.fitted import SparsePCAEstimator, fit_of
@@ -74,6 +74,9 @@ class GPower(SparsePCAEstimator):
         How a component is removed before the next. "schur" takes everything from the data that is correlated with the
         component's scores, so that later components look elsewhere; "projection", the paper's rule, takes what lies
         along its loadings, "orthogonalized" along the loadings of all so far. A block removes nothing.
+    constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
+        What several components with a cardinality owe each other: orthogonal loadings, uncorrelated scores, or no
+        variable in common. All are then found as one problem, the sum of their variances as large as it gets.
     l1_bound : float or sequence of float, optional
         s ≥ 1 of the constraint ‖z‖₁ ≤ √s, instead of a penalty.
     regularization : float, default=0.0
@@ -85,8 +88,8 @@ class GPower(SparsePCAEstimator):
     max_iter : int, default=1000
         Most steps of an ascent.
     certify : bool, default=False
-        Also prove how far each component is from the best possible: `upper_bound_` and `optimality_ratio_`. Takes up to
-        ten seconds for each; see `gpower.certify`.
+        Also prove how far each component is from the best possible: `upper_bound_` and `optimality_ratio_`, and all of
+        them together: `total_optimality_ratio_`. Takes up to ten seconds for each; see `gpower.certify`.
     missing : {"error", "impute"}, default="error"
         What NaN entries do: they are refused, or filled by a model of means and `n_components` ordinary components,
         fitted to the observed entries. `transform` then fills by the sparse components.
@@ -125,6 +128,13 @@ class GPower(SparsePCAEstimator):
     upper_bound_, optimality_ratio_ : ndarray of shape (n_components,)
         With ``certify=True``: what no component of as many variables can exceed, in the units of ‖A z‖² as `objective_`
         of an exact cardinality, on the matrix less the components before; and the share of it that was found.
+    overlap_ : ndarray of int of shape (n_components, n_components)
+        Number of variables in both of two components; of a component with itself, all of its own.
+    loading_correlation_, score_correlation_ : ndarray of shape (n_components, n_components)
+        Cosines between the loadings of two components, and correlations between their scores.
+    total_upper_bound_, total_optimality_ratio_ : float
+        With ``certify=True`` and several components: what the sum of ‖A z‖² of no such set exceeds that keeps the
+        constraint, and the share of it that was found; see `gpower.certify_total`.
     mean_, scale_ : ndarray of shape (n_features,)
     notes_ : ndarray of str
         What is worth knowing and no reason to worry: columns that do not vary, eigenvalues that were lifted.
@@ -175,6 +185,7 @@ class GPower(SparsePCAEstimator):
     refit: str | None = "auto"
     polish: bool = True
     deflation: str = "schur"
+    constraint: str | None = None
     l1_bound: Any = None
     regularization: float = 0.0
     acceleration: bool = True
@@ -286,3 +297,7 @@ class GPower(SparsePCAEstimator):
         proofs = certify_components(prepared.in_double(), Z, **certifiable(self)) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
         self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
+        if count > 1 and varies:
+            asked = {"cardinality": self.cardinality, "constraint": self.constraint}
+            total = certify_together(prepared.in_double(), Z, **asked)
+            self.total_upper_bound_, self.total_optimality_ratio_ = total.upper_bound, total.ratio

@@ -96,17 +96,32 @@ def swap_slack(S: Array, support: Array, outside: Array) -> tuple[float, Array, 
     >>> value, bool(slack[0, 0] < 0)
     (2.0, True)
     """
-    w, U = np.linalg.eigh(S[np.ix_(support, support)])
     B, d = S[np.ix_(support, outside)], S[outside, outside]  # (k, |J|), (|J|,)
-    u, s = U[:, -1:], SWAP_GAIN * abs(float(w[-1])) + np.finfo(S.dtype).tiny
-    value = float(w[-1])
-    U, w = U[:, :-1], value + s - w[:-1]
-    N = np.sum(U * U / w, axis=1)[:, None]  # diagonal of N without u's share, (k, 1)
-    c, rest = u.T @ B, U.T @ B  # (1, |J|), (k - 1, |J|)
+    value, u, slack = bordered_slack(S[np.ix_(support, support)], B, d)
+    return float(value), u, slack
+
+
+def bordered_slack(P: Array, B: Array, d: Array) -> tuple[Array, Array, Array]:
+    """What `swap_slack` says, of P = S[support, support], B = S[support, outside] and the diagonal outside.
+
+    Axes in front, (..., k, k), (..., k, J) and (..., J), hold many supports side by side. S need not be semidefinite.
+    """
+    w, U = np.linalg.eigh(P)
+    value, u = w[..., -1], U[..., -1:]  # (...), (..., k, 1)
+    least = float(np.finfo(w.dtype).eps) ** 2 * float(np.max(np.abs(B), initial=0)) + float(np.finfo(w.dtype).tiny)
+    s = (SWAP_GAIN * np.max(np.abs(w), axis=-1) + least)[..., None, None]  # not so small that 1/s overflows
+    U, w = U[..., :-1], (value[..., None] - w[..., :-1])[..., None, :] + s  # (..., k, k - 1), (..., 1, k - 1)
+    N = np.sum(U * U / w, axis=-1, keepdims=True)  # diagonal of N without u's share, (..., k, 1)
+    c, rest = _turned(u) @ B, _turned(U) @ B  # (..., 1, J), (..., k - 1, J)
     V = (U / w) @ rest
-    Q = np.sum(rest * rest / w[:, None], axis=0)
+    Q = np.sum(rest * rest / _turned(w), axis=-2, keepdims=True)  # (..., 1, J)
     quadratic = (c**2 * N + u**2 * Q - 2 * u * c * V + s * (Q * N - V**2)) / (u**2 + s * N)
-    return value, u[:, 0], value + s - d - quadratic
+    return value, u[..., 0], value[..., None, None] + s - d[..., None, :] - quadratic
+
+
+def _turned(M: Array) -> Array:
+    """The last two axes exchanged."""
+    return np.swapaxes(M, -1, -2)
 
 
 def swap_polish(S: Array, support: Array) -> Array:

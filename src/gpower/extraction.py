@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._arrays import Array, embedded, largest, orient, rows_of, to_host
+from gpower._arrays import Array, beside, embedded, largest, orient, rows_of, to_host
 from gpower.formulations import Problem
 from gpower.leading import leading_components
 from gpower.operators.base import Operator
@@ -54,6 +54,13 @@ class Extraction:
         """Loadings on the columns `idx` of an operator as loadings on all of them."""
         like = operator.column_norms
         return self._with(lambda Z: embedded(Z, idx, like.size, like))
+
+    def ordered(self, order: Array) -> Extraction:
+        """The units in another order."""
+        m = self.Z.shape[1]
+        rows = {name: getattr(self, name) for name in ("gamma", "objective", "gap", "n_iter", "converged")}
+        moved = {name: values[order] for name, values in rows.items() if values.size == m}
+        return replace(self._with(lambda Z: Z[:, beside(Z, order)]), **moved)
 
     def _with(self, change: Callable[[Array], Array]) -> Extraction:
         return replace(self, Z=change(self.Z), end=None if self.end is None else change(self.end))

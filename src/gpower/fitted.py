@@ -19,7 +19,7 @@ from gpower.files import reading
 from gpower.frames import Frame, frame
 from gpower.imputation import fill_from
 from gpower.inputs import plain
-from gpower.metrics import Scores, captured_variance, project, share_inside
+from gpower.metrics import Scores, captured_variance, cosines, project, share_inside, shared_variables
 from gpower.names import listed, unique_names
 from gpower.outlying import Outlying
 from gpower.parameters import parameters_of
@@ -67,10 +67,16 @@ class Fit:
 
 
 def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> Fit:
-    """What loadings explain; `in_order` adjusts variances in the order of the components, not of their variance."""
+    """What loadings explain, the components by decreasing adjusted variance unless each has its place.
+
+    `in_order` leaves them where they are, and adjusts their variances in that order, not in that of their variance.
+    """
     operator, moments = prepared.operator, prepared.moments
     passes, scores = operator.passes, Scores.of(operator, found.Z)
     variances, total = scores.adjusted(in_order=in_order), operator.total_variance
+    if not in_order and prepared.recipes and prepared.recipe.orders:
+        order = np.argsort(-np.round(variances / max(variances.max(), np.finfo(float).tiny), 10), kind="stable")
+        found, scores, variances = found.ordered(order), scores.ordered(order), variances[order]
     by_component = {
         "explained_variance_": variances / moments.degrees,
         "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
@@ -80,7 +86,7 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "optimality_gap_": found.gap,
         "n_iter_": found.n_iter.view(PerAscent),
         "converged_": found.converged,
-        "score_covariance_": scores.root.T @ scores.root / moments.degrees,
+        "score_covariance_": scores.gram / moments.degrees,
     }
     common = {
         "n_passes_": passes,
@@ -88,6 +94,9 @@ def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> 
         "mean_": moments.mean.astype(operator.dtype),
         "scale_": moments.scale.astype(operator.dtype),
         "notes_": np.array(prepared.notes, dtype=object),
+        "overlap_": shared_variables(found.Z),
+        "loading_correlation_": cosines(to_host(found.Z.T @ found.Z).astype(np.float64)),
+        "score_correlation_": cosines(scores.gram),
     }
     return Fit(found.Z.T.copy(), by_component, common, scores.variances / moments.degrees)
 
@@ -101,6 +110,9 @@ class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerM
     mean_: Array
     scale_: Array
     notes_: Array
+    overlap_: Array
+    loading_correlation_: Array
+    score_correlation_: Array
     #: Parameter that may be too large for any variable to be active.
     _sparsity_word: ClassVar[str | None] = "gamma"
     #: Whether the class itself says why a component has fewer variables than asked for.

@@ -19,6 +19,8 @@ from gpower.operators import DataMatrix, Operator, Table, container_of
 
 #: Rows of scores that are factorised at once.
 ROWS = 4096
+#: Share of the largest variance below which inner products alone do not tell a variance from rounding.
+DEPENDENT = 1e-12
 
 
 def project(X: Table, Z: Array, mean: Array, scale: Array) -> Array:
@@ -84,6 +86,21 @@ class Scores:
         norms = table.deviation_norms(np.zeros(table.shape[1]))
         return cls.of(DataMatrix(table, norms), np.asarray(Z, np.float64))
 
+    @classmethod
+    def of_products(cls, gram: Array) -> Scores:
+        """Those of which only the inner products, (m, m), are known."""
+        least = np.sqrt(DEPENDENT * max(float(np.max(np.diagonal(gram), initial=0.0)), 0.0))
+        return cls(_square_root(gram), np.full(gram.shape[0], least))
+
+    def ordered(self, order: Array) -> Scores:
+        """The same, the components in another order."""
+        return Scores(self.root[:, order], self.noise[order])
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products of the scores, (m, m)."""
+        return np.asarray(self.root.T @ self.root)
+
     @cached_property
     def variances(self) -> Array:
         """‖A z‖² of each component on its own, (m,)."""
@@ -118,6 +135,37 @@ def _square_root(gram: Array) -> Array:
     unit = reciprocal(lengths)
     w, V = np.linalg.eigh(unit[:, None] * gram * unit)
     return np.asarray(np.sqrt(np.maximum(w, 0))[:, None] * V.T * lengths)
+
+
+def cosines(gram: Array) -> Array:
+    """A Gram matrix, (..., m, m), over the lengths of its vectors: their cosines, or correlations of centred scores.
+
+    Zero for a vector that is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cosines(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    lengths = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), 0))
+    scale = lengths[..., :, None] * lengths[..., None, :]
+    return np.divide(gram, scale, out=np.zeros(gram.shape), where=scale > 0)
+
+
+def shared_variables(Z: Array) -> Array:
+    """Number of variables in both of two components, (m, m) of int, for loadings (n_features, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shared_variables(np.array([[0.6, 0.0], [0.8, 1.0], [0.0, 0.0]]))
+    array([[2, 1],
+           [1, 1]])
+    """
+    used = (Z != 0).astype(np.float64)
+    return to_host(used.T @ used).round().astype(int)
 
 
 def captured_variance(gram: Array, Z: Array) -> float:

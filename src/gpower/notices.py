@@ -56,7 +56,7 @@ def notices(model: Any, varies: bool, own_variance: Array) -> Iterator[Caution]:
 def _about_sparsity(model: Any, own_variance: Array) -> Iterator[Caution]:
     """Components with fewer variables than asked for, and components that repeat others."""
     params = parameters_of(model)
-    at_most = params.get("positive", False) or model._explains_short
+    at_most = params.get("positive", False) or params.get("constraint") is not None or model._explains_short
     wanted = np.atleast_1d(0 if model.cardinality is None or at_most else model.cardinality)[: len(model.cardinality_)]
     short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
     if np.any(short):
@@ -69,6 +69,8 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[Caution]:
     if np.any(repeats):
         elsewhere = params.get("deflation", "schur") != "schur" or params.get("method") == "block"
         advice = 'deflation="schur"' if elsewhere else "fewer components, or more variables in each"
+        if params.get("constraint") is not None:
+            advice = 'constraint="uncorrelated"'
         yield (
             f"{_rows(repeats)}: nearly all of the variance is that of other components, "
             f"whose variables it is correlated with. To look elsewhere, try {advice}.",

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpower._arrays import Array
+from gpower.constraints import CONSTRAINTS, Constraint
 from gpower.deflation import RULES
 from gpower.feasible_sets import Cube, Stiefel
 from gpower.penalties import L0, L1, Penalty
@@ -48,8 +49,9 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
         raise ValueError(f"callback={params['callback']!r}: a function of the state of the ascent is needed, or None.")
     block = params["method"] == "block"
     _check_combinations(params, block, m, shape)
+    wish = _wish(params, m, shape[1])
     return Recipe(
-        wish=_wish(params, m, shape[1]),
+        wish=wish,
         mu=_weights(params["mu"], block, m),
         block=block,
         n_init=None
@@ -60,6 +62,7 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
         polish=bool(params["polish"]),
         deflation=RULES[params["deflation"]],
         regularization=number(params["regularization"], "regularization", 0.0),
+        constraint=_constraint(params, wish, shape),
         settings=Settings(
             rounds=SOLVERS[one_of(params["solver"], "solver", tuple(SOLVERS))],
             tol=number(params["tol"], "tol", 0.0),
@@ -132,6 +135,35 @@ def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
     levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
     family.at_gamma(np.zeros(m))
     return Penalized(family=family, levels=levels, **common)
+
+
+def _constraint(params: Mapping[str, Any], wish: Wish, shape: tuple[int, int]) -> Constraint | None:
+    """What components owe each other, if they can."""
+    word = one_of(params["constraint"], "constraint", (None, *CONSTRAINTS))
+    if word is None:
+        return None
+    if not wish.exchangeable:
+        raise ValueError(
+            f'constraint={word!r} works on components with a cardinality, penalty="l0" and variance="l2"; say how many '
+            "variables each may have, as cardinality=10."
+        )
+    if wish.positive and word != "disjoint":
+        raise ValueError(
+            f"positive=True with constraint={word!r}: non-negative loadings are orthogonal only without common "
+            'variables; use constraint="disjoint".'
+        )
+    m, wanted, (p, n) = len(wish.levels), sum(map(int, wish.levels)), shape
+    if word == "disjoint" and wanted > n:
+        raise ValueError(
+            f'constraint="disjoint": {m} components of cardinality={params["cardinality"]!r} need {wanted} variables, '
+            f"and there are n_features={n}; ask for fewer components or variables."
+        )
+    rank = min(n, p) if params["covariance"] is not None or not params["center"] else min(n, p - 1)
+    if word == "uncorrelated" and m > rank:
+        raise ValueError(
+            f'constraint="uncorrelated": n_components={m} is more than the data have, whose rank is at most {rank}.'
+        )
+    return CONSTRAINTS[word]
 
 
 def _check_contract(penalty: Penalty, shape: tuple[int, int]) -> None:

@@ -22,13 +22,14 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._arrays import Array, to_host
-from gpower.extraction import extract, extract_components
+from gpower.extraction import extract
 from gpower.leading import leading_components
 from gpower.metrics import Scores
 from gpower.operators import as_operator
 from gpower.operators.base import Operator
 from gpower.preparation import Input
 from gpower.recipes import Recipe
+from gpower.several import extract_components
 
 #: Permuted tables between two looks at what is hopeless by now.
 BATCH = 20

@@ -25,6 +25,7 @@ import numpy as np
 from gpower._arrays import Array
 from gpower.ascent import AscentResult
 from gpower.calibration import calibrate, cut_or_filled
+from gpower.constraints import Constraint
 from gpower.deflation import Rule, Schur
 from gpower.exchanges import polished
 from gpower.feasible_sets import Point, SampleSet, Stiefel
@@ -92,6 +93,11 @@ class Wish(ABC):
     counts = False
     #: Whether γ is found on the way.
     seeks_gamma = False
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether any variable of a component may be exchanged for any other."""
+        return False
 
     def unit(self, j: int) -> Self:
         """The wish of unit j alone."""
@@ -165,6 +171,11 @@ class Exact(Wish):
 
     family: Penalty = field(default_factory=lambda: Cardinality(np.ones(1, np.intp)))
     counts = True
+
+    @property
+    def exchangeable(self) -> bool:
+        """As the penalty says."""
+        return self.family.exchangeable and self.samples.by_gram
 
     def penalty(self, gamma: Array) -> Penalty:
         """The penalty of so many variables."""
@@ -271,6 +282,8 @@ class Recipe:
         Where to begin instead of at the most promising columns.
     refit, polish, deflation, regularization
         As in the estimator.
+    constraint : Constraint or None
+        What components of exact cardinality owe each other.
     settings : Settings
         How to ascend.
     """
@@ -284,6 +297,7 @@ class Recipe:
     polish: bool = True
     deflation: Rule = field(default_factory=Schur)
     regularization: float = 0.0
+    constraint: Constraint | None = None
     settings: Settings = field(default_factory=Settings)
 
     @property
@@ -321,6 +335,22 @@ class Recipe:
     def is_worth_gram(self, n: int, reads: int) -> bool:
         """Whether the covariance of n variables serves as well as the samples, and costs less than so many reads."""
         return n <= GRAM_READS * reads and not self.needs_samples
+
+    @property
+    def levels(self) -> list[int]:
+        """Numbers of variables of an exact cardinality."""
+        return [int(level) for level in self.wish.levels]
+
+    @property
+    def is_total(self) -> bool:
+        """Whether all components of a block have one objective, the variance that they explain together."""
+        return self.block and self.wish.exchangeable and self.polish and len(set(self.mu)) == 1 < len(self.mu)
+
+    @property
+    def orders(self) -> bool:
+        """Whether no component has a place of its own, by its level, its weight or its start."""
+        alike = len(set(self.wish.levels)) <= 1 and len(set(self.mu)) == 1
+        return alike and (self.start is None or not self.start.in_samples)
 
     def unit(self, j: int) -> Recipe:
         """The recipe of component j on its own."""

@@ -3,8 +3,8 @@
 import csv
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, combinations, zip_longest
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from gpower.fitted import SparsePCAEstimator
     from gpower.model_selection import SparsityPath
 
+#: Pairs of components that are spoken of: at most so many, with a common variable or a correlation of at least this.
+PAIRS_SHOWN, CORRELATED = 5, 0.3
 # A column is the name, a blank, a loading such as -0.123, and the two blanks on either side of it.
 _LOADING, _PADDING = 7, 4
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula of a spreadsheet begins with
@@ -73,6 +75,33 @@ def print_components(
         columns = [Column(Text(head), no_wrap=True, min_width=width) for head in heads[shown]]
         cells = [_cells(loadings, top, name_width) for loadings in components[shown]]
         print_rows(console, columns, zip_longest(*cells, fillvalue=""))
+    for line in _together(model):
+        say(console, line)
+
+
+def _together(model: "SparsePCAEstimator") -> Iterator[str]:
+    """Below the components: which share variables or are correlated most, and what is proven of all together."""
+    m, shared = len(model.components_), model.overlap_
+    scores, loadings = model.score_correlation_, model.loading_correlation_
+    pairs = sorted(combinations(range(m), 2), key=lambda pair: (-shared[pair], -abs(scores[pair])))
+    for i, j in [pair for pair in pairs if shared[pair] or abs(scores[pair]) >= CORRELATED][:PAIRS_SHOWN]:
+        yield (
+            f"Components {i + 1} and {j + 1} share {_counted(shared[i, j])}; correlation of scores {scores[i, j]:+.2f}"
+            f", of loadings {loadings[i, j]:+.2f}"
+        )
+    if m > 1 and not any(shared[pair] for pair in pairs):
+        yield "No variable is in two components"
+    if "total_optimality_ratio_" in vars(model):
+        yield f"All together: ≥ {_floored(model.total_optimality_ratio_)} % of the best possible"
+
+
+def _counted(count: int) -> str:
+    return f"{count} variable" + ("" if count == 1 else "s")
+
+
+def _floored(ratio: float) -> str:
+    """A proven share in percent, rounded down."""
+    return f"{math.floor(1e4 * (ratio + 1e-12)) / 100:g}"
 
 
 def _heads(model: "SparsePCAEstimator") -> list[str]:
@@ -83,7 +112,7 @@ def _heads(model: "SparsePCAEstimator") -> list[str]:
         for j, (share, total) in enumerate(zip(shares, accumulate(shares), strict=True), 1)
     ]
     for j, ratio in enumerate(vars(model).get("optimality_ratio_", ())):
-        heads[j] += f"\n≥ {math.floor(1e4 * (ratio + 1e-12)) / 100:g} % of the best possible"
+        heads[j] += f"\n≥ {_floored(ratio)} % of the best possible"
     return heads
 
 

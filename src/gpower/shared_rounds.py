@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpower._arrays import Array, first_largest, to_host
-from gpower.extraction import Extraction, extract, extract_in_turn
+from gpower.extraction import Extraction, extract_in_turn
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
 from gpower.recipes import WIDEST, Recipe
@@ -68,19 +68,17 @@ class Standing:
 Told = Callable[[Standing], object]
 
 
-def extract_components(
+def extract_one_by_one(
     operator: Operator,
     recipe: Recipe,
     rng: np.random.RandomState,
     standing: Standing | None = None,
     told: Told | None = None,
 ) -> Extraction:
-    """All components: a block at once, in shared rounds, or one after the other.
+    """Components of which each is looked for in what those before it leave: in shared rounds, or one after the other.
 
     `standing` is where an earlier fit of the same problem was.
     """
-    if recipe.block:
-        return extract(operator, recipe, rng)
     standing = Standing() if standing is None else standing
     if recipe.shares(operator) and not standing.units:
         standing = _begun(operator, recipe, rng)

@@ -58,6 +58,16 @@ def test_the_answer_is_that_of_the_host_and_stays_on_the_device(options):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_constraint_holds_on_the_device():
+    X = table()
+    model = GPower(2, cardinality=15, constraint="disjoint").fit(DeviceArray(X))
+    assert isinstance(model.components_, DeviceArray)
+    assert model.overlap_[0, 1] == 0
+    host = GPower(2, cardinality=15, constraint="disjoint").fit(X)
+    assert model.objective_.sum() == pytest.approx(host.objective_.sum(), rel=1e-3)  # many splits are nearly as good
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_single_precision_stays_single():
     X = table(np.float32)
     model = GPower(2, cardinality=20).fit(DeviceArray(X))

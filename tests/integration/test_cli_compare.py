@@ -105,3 +105,17 @@ def test_missing_cells_are_estimated_once_for_all_methods(tmp_path, gpower):
     assert [entry["method"] for entry in json.loads(filled.stdout)] == ["pca", "gpower-l0", "spca"]
     odd = gpower("compare", path, "-m", 1, "-k", 2, "--missing", "drop")
     assert "missing='drop' is not known" in odd.stderr
+
+
+def test_a_constraint_is_kept_or_its_violation_told(gpower, expression):
+    result = gpower(
+        "compare", expression, "-k", "5,5", "--constraint", "disjoint", "--methods", "gpower-l0,thresholding"
+    )
+    assert result.exit_code == 0, result.output
+    heads = result.stdout.splitlines()
+    assert any("violation" in line for line in heads)
+    fitted = gpower("fit", expression, "-k", "5,5", "--constraint", "disjoint")
+    assert "No variable is in two components" in fitted.stdout
+    refused = gpower("fit", expression, "-m", "2", "--constraint", "disjoint")
+    assert refused.exit_code == 1
+    assert "works on components with a cardinality" in refused.output

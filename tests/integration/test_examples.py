@@ -105,3 +105,19 @@ def test_how_many_variables_prints_what_its_page_shows(capsys, tmp_path):
     chosen = zip(answer.fewest.best_params_["cardinality"], answer.best.best_params_["cardinality"], strict=True)
     assert all(fewer <= most for fewer, most in chosen)
     assert answer.stable.model.cardinality_.tolist() == answer.fewest.best_params_["cardinality"]
+
+
+def test_the_guide_to_constraints_has_its_pictures_and_its_groups():
+    example = load("constraints")
+    models = example.solve()
+    disjoint = models["planted"]["disjoint"]
+    groups = [set(np.flatnonzero(row)) for row in disjoint.components_]
+    assert set(range(5)) < groups[0]
+    assert set(range(5, 10)) < groups[1]
+    assert not groups[0] & groups[1]
+    assert np.triu(models["planted"][None].overlap_, 1).sum() > 0
+    page = (EXAMPLES.parent / "docs" / "constraints.md").read_text(encoding="utf-8")
+    pictures = re.findall(r"\]\((images/[^)]+)\)", page)
+    assert len(pictures) == 7
+    for picture in pictures:
+        assert (EXAMPLES.parent / "docs" / picture).stat().st_size < 100_000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.planted import planted_components
 
 from gpower import best_subset, certify
-from gpower.certificates import subset
+from gpower.certificates import cascade, subset
 from gpower.certificates.rows import RowDual
 from gpower.datasets import gaussian, load_pitprops
 
@@ -180,7 +180,7 @@ def test_ctrl_c_before_the_first_support_leaves_the_largest_variables(monkeypatc
     def interrupted(*arguments):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(subset, "extract", interrupted)
+    monkeypatch.setattr(cascade, "extract", interrupted)
     component, certificate = best_subset(PITPROPS, cardinality=3, covariance="precomputed")
     assert component @ PITPROPS @ component == pytest.approx(certificate.value)
     assert certificate.value <= certificate.upper_bound < np.inf

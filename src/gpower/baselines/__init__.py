@@ -8,10 +8,12 @@
 `RankOneSVD`                thresholded rank-one approximation (Shen and Huang 2008)
 `Greedy`                    forward and backward selection (d'Aspremont et al. 2008; Moghaddam et al. 2006)
 `DSPCA`                     semidefinite relaxation (d'Aspremont et al. 2007)
+`MSPCA`                     orthogonal or uncorrelated components, a growing penalty (Cory-Wright and Pauphilet 2026)
 `ScikitLearnSparsePCA`      scikit-learn's `SparsePCA`, calibrated
 =========================== ==================================================================
 """
 
+from gpower.baselines.alternating import MSPCA as MSPCA
 from gpower.baselines.dspca import DSPCA as DSPCA
 from gpower.baselines.greedy import Greedy as Greedy
 from gpower.baselines.rank_one_svd import RankOneSVD as RankOneSVD

@@ -14,7 +14,9 @@ from gpower.certificates.certificate import Bound, Certificate, Clock, relative_
 from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.certificates.search import ROOT, Node, Rounds, Search, assess_by_rows
 from gpower.certificates.wide import Candidates
+from gpower.extraction import extract
 from gpower.operators.base import Operator
+from gpower.recipes import Exact, Recipe
 
 #: Entries of the columns that the sample-space bound may gather.
 SAMPLE_ENTRIES = 5e7
@@ -94,6 +96,19 @@ def loadings(operator: Operator, support: Array) -> Array:
     S = operator.gram(support)
     leading = np.linalg.eigh((S + S.T) / 2)[1][:, -1:]
     return embedded(orient(leading), support, operator.shape[1])[:, 0]
+
+
+def best_known(operator: Operator, k: int, tol: float, clock: Clock) -> Standing:
+    """The best heuristic's support, or after Ctrl-C the variables of largest variance."""
+    order = np.argsort(-operator.column_norms, kind="stable")
+    support = order[:k]
+    with clock.interruptible():
+        recipe = Recipe(Exact(levels=(k,)))
+        found = np.flatnonzero(extract(operator, recipe, np.random.RandomState(0)).Z[:, 0])
+        rest = np.setdiff1d(order, found, assume_unique=True)  # fill with any: more variables never explain less
+        support = np.append(found, rest[: k - found.size])
+    support = np.sort(support)
+    return Standing.of(operator, loadings(operator, support), k, tol, support)
 
 
 def cheap_bounds(standing: Standing, clock: Clock) -> Iterator[Standing]:

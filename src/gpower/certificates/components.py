@@ -77,34 +77,34 @@ def certify(
     held = Held.of(model)
     model, X = held.model, held.seen(X)
     loadings, asked = loadings_of(model), certifiable(model)
-    operator = checked_operator(X, **_reading(model, covariance), sample_weight=sample_weight)
+    operator = checked_operator(X, **reading_of(model, covariance), sample_weight=sample_weight)
     Z = checked_components(loadings, operator.shape[1])
     asked["deflation"] = one_of(asked["deflation"] if deflation is None else deflation, "deflation", tuple(RULES))
     return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
 
 
-def _said(model: object, *names: str) -> list[Any]:
+def said(model: object, *names: str) -> list[Any]:
     """Parameters or attributes of a model, None for what it has not; of loadings alone all are."""
     return [getattr(model, name, None) for name in names]
 
 
 def certifiable(model: object) -> dict[str, Any]:
     """What `certify_components` needs to know of a model besides its loadings."""
-    variance, deflation, cardinality, l1_bound = _said(model, "variance", "deflation", "cardinality", "l1_bound")
+    variance, deflation, cardinality, l1_bound = said(model, "variance", "deflation", "cardinality", "l1_bound")
     if variance == "l1":
         raise ValueError(
             'The model was fitted with variance="l1", which maximises ‖Az‖₁; the bounds are on ‖Az‖₂². '
             "Pass model.components_ to certify that variance instead."
         )
-    penalty, method, gamma = _said(model, "penalty", "method", "gamma_")
+    penalty, method, gamma = said(model, "penalty", "method", "gamma_")
     if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None:
         gamma = None
     return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur"}
 
 
-def _reading(model: object, covariance: str | None) -> dict[str, Any]:
+def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
     """How the data of a model were read, from its means and scales where it does not say."""
-    given, center, mean, scale, spread = _said(model, "covariance", "center", "mean_", "scale", "scale_")
+    given, center, mean, scale, spread = said(model, "covariance", "center", "mean_", "scale", "scale_")
     if covariance is None and given == "precomputed":
         covariance = "precomputed"
     if center is None:

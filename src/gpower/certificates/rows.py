@@ -17,6 +17,11 @@ Where variables of a variance up to `floor` were left out, (F) of `bounds` says:
 with at least one variable that was not, and k·floor for the others. With the price held at γ and ρᵢ = ‖rᵢ‖, λmax alone
 bounds the ℓ0-penalised problem.
 
+Several components: let z₁, …, z_m be orthonormal, as orthogonal loadings and disjoint ones are, each of at most k
+variables and of K together. The same R and b for all of them, and Ky Fan's Σ zⱼᵀM zⱼ ≤ λ₁(M) + … + λ_m(M), give
+
+    Σ zⱼᵀΣzⱼ ≤ λ₁(M) + … + λ_m(M) + Kb,      M = Σ + R + Rᵀ + diag(ρ²/b).                                      (K)
+
 Screening: variables that no better support contains, and variables that every better one contains, from one point of
 the dual. Let M be the matrix of (R), b the free price, c what the fixed variables pay, and let a support be better if
 its value exceeds `level`. With P = θI − M for the right θ each question is whether a small change of P is positive
@@ -40,6 +45,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from gpower._arrays import Array
 from gpower.certificates.bounds import rounding
@@ -49,6 +55,8 @@ from gpower.certificates.certificate import Clock
 MEMORY = 10
 #: Shares below this of the smoothed eigenvectors are left out of a gradient.
 NEGLIGIBLE = 1e-12
+#: Halvings of an interval that reach full precision.
+HALVINGS = 60
 #: Relative size below which a sign is doubtful in screening, and how far θ stays below what is allowed.
 DOUBT, SLACK = 1e-8, 1e-9
 
@@ -74,6 +82,8 @@ class RowProblem:
     fixed: Array  # (n,) of bool
     floor: float = 0.0  # largest variance of a variable that was left out of S; nothing may be fixed then
     price: float | None = None  # γ of the penalised problem, which pays it itself; k is n then, and nothing is fixed
+    units: int = 1  # orthogonal components of at most k variables each; nothing is fixed or left out of several
+    charged: int | None = None  # variables of all of them together
 
     @property
     def slots(self) -> int:
@@ -85,6 +95,8 @@ class RowProblem:
         if self.price is not None:
             return 0.0
         free = prices[~self.fixed]
+        if self.charged is not None:
+            return self.charged * float(np.max(free))
         return float(np.sum(prices[self.fixed])) + self.slots * max(float(np.max(free, initial=0)), self.floor)
 
     def counted(self, R: Array) -> Array:
@@ -108,8 +120,9 @@ class RowProblem:
         return self.S + rows.R + rows.R.T + np.diag(self.charges(rows))
 
     def bound(self, w: Array, prices: Array) -> float:
-        """(R) from the eigenvalues w of its matrix, with LAPACK's rounding added."""
-        return max(float(w[-1]) + rounding(w) + self.cost(prices), self.k * self.floor)
+        """(R), or (K) of several units, from the eigenvalues w of its matrix, with LAPACK's rounding added."""
+        largest = float(np.sum(w[-self.units :])) + self.units * rounding(w)
+        return max(largest + self.cost(prices), self.k * self.floor)
 
     def outside(self, rows: Rows, bound: float) -> float:
         """A bound on supports with a variable that was left out, from the bound (R) at the same rows."""
@@ -121,6 +134,33 @@ def first_rows(problem: RowProblem, threshold: float) -> Rows:
     t = max(threshold, 0.2 / problem.k, problem.floor)
     R = -t * np.tanh(problem.S / (2 * t))
     return Rows(R, np.full(problem.S.shape[0], t if problem.price is None else problem.price))
+
+
+def smoothed_sum(w: Array, count: int, smoothing: float) -> tuple[float, Array]:
+    """The sum of the `count` largest of the eigenvalues w, increasing, smoothed; and its derivatives, their shares.
+
+    One: μ·log Σ exp(w/μ). Several: min_s count·s + μ Σ log(1 + exp((w − s)/μ)), whose shares 1/(1 + exp((s − w)/μ)) add
+    up to `count`. Both are at least the sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> value, share = smoothed_sum(np.array([0.0, 1.0, 2.0]), 2, 1e-3)
+    >>> round(value, 6), share.round(6)
+    (3.0, array([0., 1., 1.]))
+    """
+    if count == 1:
+        share = np.exp((w - w[-1]) / smoothing)
+        total = float(share.sum())
+        return float(w[-1]) + smoothing * float(np.log(total)), share / total
+    if count >= w.size:
+        return float(np.sum(w)), np.ones(w.size)
+    low, high = float(w[0]) - 50 * smoothing, float(w[-1]) + 50 * smoothing
+    for _ in range(HALVINGS):
+        s = (low + high) / 2
+        share = expit((w - s) / smoothing)
+        low, high = (s, high) if float(share.sum()) > count else (low, s)
+    return count * s + smoothing * float(np.sum(np.logaddexp(0, (w - s) / smoothing))), share
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +175,7 @@ class Minimum:
 class RowDual:
     """(R) as a smooth function of R and the logarithms of the prices, for L-BFGS; it remembers the best point seen.
 
-    λmax is smoothed to μ·log Σ exp(w/μ) over all eigenvalues w; values that count as bounds are not smoothed.
+    λmax, or the sum of the largest few, is smoothed; values that count as bounds are not.
     """
 
     def __init__(self, problem: RowProblem, rows: Rows) -> None:
@@ -171,10 +211,9 @@ class RowDual:
         M = problem.S + R + R.T
         M[np.diag_indices_from(M)] += squares / b
         w, Q = np.linalg.eigh(M)
-        share = np.exp((w - w[-1]) / smoothing)
-        total = float(share.sum())
-        kept = share > NEGLIGIBLE * total
-        X = (Q[:, kept] * (share[kept] / total)) @ Q[:, kept].T
+        largest, share = smoothed_sum(w, problem.units, smoothing)
+        kept = share > NEGLIGIBLE
+        X = (Q[:, kept] * share[kept]) @ Q[:, kept].T
         d = np.diagonal(X)
         bound = problem.bound(w, b)
         if bound < self.best.bound:
@@ -182,12 +221,13 @@ class RowDual:
         gradient = np.ravel(2 * X + (2 * d / b)[:, None] * counted) / problem.k
         if problem.price is None:
             gradient = np.concatenate([gradient, self._price_gradient(d, squares, b)])
-        return float(w[-1]) + smoothing * float(np.log(total)) + problem.cost(b), gradient
+        return largest + problem.cost(b), gradient
 
     def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
         """By the logarithms of the prices."""
         by_price = -d * squares / b**2
-        free = self.problem.slots + float(np.sum(by_price[self.free]))
+        slots = self.problem.slots if self.problem.charged is None else self.problem.charged
+        free = slots + float(np.sum(by_price[self.free]))
         above = float(b[self.free[0]]) - self.problem.floor if self.free.size else 0.0
         return np.concatenate([[above * free], b[self.pinned] * (1 + by_price[self.pinned])])
 

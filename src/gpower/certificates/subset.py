@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -12,14 +12,13 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.certificates.bounds import EPS
-from gpower.certificates.cascade import Standing, cheap_bounds, exact_search, loadings, row_candidates, search_root
+from gpower.certificates.cascade import Standing, best_known, cheap_bounds, exact_search, row_candidates, search_root
 from gpower.certificates.certificate import Bound, Certificate, Clock
 from gpower.certificates.door import checked_operator
 from gpower.certificates.search import Search, assess_by_rows, assess_cheaply, best_completion
-from gpower.extraction import extract
+from gpower.certificates.total import best_disjoint
 from gpower.operators.base import Operator
-from gpower.parameters import number, whole
-from gpower.recipes import Exact, Recipe
+from gpower.parameters import number, one_of, whole
 
 #: Supports that are simply all looked at.
 ENUMERATED = 20_000
@@ -56,7 +55,8 @@ class Progress:
 def best_subset(
     X: Any,
     *,
-    cardinality: int,
+    cardinality: int | Sequence[int],
+    constraint: str | None = None,
     covariance: str | None = None,
     tol: float = 1e-6,
     max_time: float = 60.0,
@@ -65,6 +65,8 @@ def best_subset(
 ) -> tuple[Array, Certificate]:
     """The component of `cardinality` variables with the largest variance, and the proof that it is.
 
+    Or several of them that share no variable, with the largest sum of variances.
+
     Starts from many ascents with swap polish, then proves: by looking at all supports where they are few, else by
     branch and bound. Out of time, it returns the best component found and what is proven about it.
 
@@ -72,8 +74,11 @@ def best_subset(
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
         Data, centred here, or a covariance.
-    cardinality : int
-        Number of variables.
+    cardinality : int or sequence of int
+        Number of variables; with ``constraint="disjoint"`` one number for each component.
+    constraint : {None, "disjoint"}
+        Several components without a common variable: all supports are listed and searched, which up to 63 variables
+        and 500,000 supports of a size is a proof; beyond, the best components found and the bounds of `certify_total`.
     covariance : {None, "precomputed"}
         Whether X is a covariance.
     tol : float, default=1e-6
@@ -87,7 +92,7 @@ def best_subset(
 
     Returns
     -------
-    component : ndarray of shape (n_features,)
+    component : ndarray of shape (n_features,) or (n_components, n_features)
         Unit loadings, the largest positive.
     certificate : Certificate
 
@@ -102,6 +107,10 @@ def best_subset(
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
     operator = checked_operator(X, covariance)
+    if one_of(constraint, "constraint", (None, "disjoint")) is not None:
+        if resume is not None or callback is not None:
+            raise ValueError('constraint="disjoint" knows no callback and no resume; give it more max_time instead.')
+        return best_disjoint(operator, cardinality, tol, max_time)
     k, n = whole(cardinality, "cardinality", 1), operator.shape[1]
     if k > n:
         raise ValueError(f"cardinality={k}: a component uses at most as many variables as there are, n_features={n}.")
@@ -172,7 +181,7 @@ def search_subset(
 ) -> SubsetState:
     """All stages, from the beginning or from where an earlier call stopped, until the gap is closed or time is up."""
     clock = Clock(max_time, None if callback is None else lambda: callback(state.progress(clock.elapsed)))
-    state = SubsetState(_start(operator, k, tol, clock)) if begun is None else begun
+    state = SubsetState(best_known(operator, k, tol, clock)) if begun is None else begun
     for reached in _stages(state, clock):
         state = reached  # what the callback is told of
     state = replace(state, seconds=state.seconds + clock.elapsed)
@@ -194,19 +203,6 @@ def _stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
         begin = time.perf_counter()
         state.tree.run(assess_by_rows, clock)
         yield replace(state, standing=state.standing.searched(state.tree, "search", begin))
-
-
-def _start(operator: Operator, k: int, tol: float, clock: Clock) -> Standing:
-    """The best heuristic's support, or after Ctrl-C the variables of largest variance."""
-    order = np.argsort(-operator.column_norms, kind="stable")
-    support = order[:k]
-    with clock.interruptible():
-        recipe = Recipe(Exact(levels=(k,)))
-        found = np.flatnonzero(extract(operator, recipe, np.random.RandomState(0)).Z[:, 0])
-        rest = np.setdiff1d(order, found, assume_unique=True)  # fill with any: more variables never explain less
-        support = np.append(found, rest[: k - found.size])
-    support = np.sort(support)
-    return Standing.of(operator, loadings(operator, support), k, tol, support)
 
 
 def _enumerated(standing: Standing, clock: Clock) -> Standing:

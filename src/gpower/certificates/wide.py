@@ -143,10 +143,22 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
 
 def whole_eigenvalue(operator: Operator) -> float:
     """λmax(Σ) of all variables, as that of A Aᵀ where there are samples; infinite for too large a matrix."""
+    gram = _small_gram(operator)
+    return np.inf if gram is None else largest_eigenvalue(gram)
+
+
+def whole_spectrum(operator: Operator) -> Array | None:
+    """The eigenvalues of Σ of all variables, increasing, without some zeros; None for too large a matrix."""
+    gram = _small_gram(operator)
+    return None if gram is None else np.linalg.eigvalsh(gram)
+
+
+def _small_gram(operator: Operator) -> Array | None:
+    """A Aᵀ where there are samples, else Σ; None for too large a matrix."""
     if operator.shape[0] > MOST_SAMPLES:
-        return np.inf
+        return None
     gram = operator.sample_gram if operator.has_samples else operator.gram
-    return largest_eigenvalue(gram(np.arange(operator.shape[1])))
+    return gram(np.arange(operator.shape[1]))
 
 
 def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpower.comparison import Comparison, Entry
     from gpower.datasets import Table
 
-_HEADS = ("method", "variance", "adjusted", "of PCA", "variables", "s", "passes")
+_HEADS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
 _TEXT = ("method", "variables")
 _CARDINALITY = {
     "default": None,
@@ -98,8 +98,10 @@ def _filled(loaded: Loaded, options: Values, err: Console) -> "Table":
 def _print(console: Console, comparison: "Comparison", title: str) -> None:
     """The table of figures, and below it what there is to say about single methods."""
     say(console, title)
-    columns = [Column(head, justify="left" if head in _TEXT else "right", overflow="fold") for head in _HEADS]
-    print_rows(console, columns, map(_cells, comparison), padding=(0, 1, 0, 0))
+    asked = [head for head in _HEADS if head != "violation" or any(entry.violation >= 0 for entry in comparison)]
+    columns = [Column(head, justify="left" if head in _TEXT else "right", overflow="fold") for head in asked]
+    rows = ([cell for head, cell in zip(_HEADS, _cells(entry), strict=True) if head in asked] for entry in comparison)
+    print_rows(console, columns, rows, padding=(0, 1, 0, 0))
     for entry in comparison:
         if entry.note:
             say(console, f"{entry.method}: {entry.note}")
@@ -115,6 +117,7 @@ def _cells(entry: "Entry") -> list[str]:
         f"{100 * entry.variance:.2f} %",
         f"{100 * entry.adjusted_variance:.2f} %",
         f"{100 * entry.share_of_pca:.1f} %",
+        f"{entry.violation:.1g}",
         f"{len(counts)} × {counts[0]}" if same else "-".join(map(str, counts)),
         f"{entry.seconds:.2g}",
         "–" if math.isnan(entry.passes) else f"{entry.passes:.0f}",

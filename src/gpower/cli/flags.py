@@ -22,8 +22,8 @@ _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 PANELS = {
     "The table": "gmt index_col header transpose key drop drop_rows sep decimal skip platform "
     "covariance psd center scale missing",
-    "The components": "n_components cardinality cardinalities cv criterion rule gamma gammas l1_bound penalty positive "
-    "variance",
+    "The components": "n_components cardinality cardinalities cv criterion rule constraint gamma gammas l1_bound "
+    "penalty positive variance",
     "The method": "",
     "The answer": "output plot safe_csv as_json certify top show verbose",
 }

@@ -1,0 +1,93 @@
+"""All components of a recipe: a block, or one after the other; kept apart where that is asked for; in their order.
+
+What finds several components at once meets here: shared rounds and deflation (`shared_rounds`), blocks (`extraction`),
+and the improvement of all of them together (`together`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpower._arrays import Array, embedded, orient, to_host
+from gpower.constraints import Constraint
+from gpower.deflation import Schur
+from gpower.extraction import Extraction, extract
+from gpower.feasible_sets import CorrelationSet
+from gpower.formulations import OnCorrelations
+from gpower.metrics import Scores
+from gpower.operators.base import Operator
+from gpower.recipes import Recipe
+from gpower.shared_rounds import Standing, Told, extract_one_by_one
+from gpower.together import adjusted_together, considered, held_together
+
+#: Turns of non-negative components that share no variable.
+APART_TURNS = 5
+
+
+def extract_components(
+    operator: Operator,
+    recipe: Recipe,
+    rng: np.random.RandomState,
+    standing: Standing | None = None,
+    told: Told | None = None,
+) -> Extraction:
+    """All components; `standing` is where an earlier fit of the same problem was, `told` hears how far this one is."""
+    if recipe.constraint is not None and len(recipe.mu) > 1:
+        free = extract_components(operator, replace(recipe, constraint=None), rng, standing, told)
+        return _constrained(operator, recipe, recipe.constraint, free, rng)
+    if recipe.block:
+        found = extract(operator, recipe, rng)
+        return _total(operator, recipe, found, rng) if recipe.is_total else found
+    return extract_one_by_one(operator, recipe, rng, standing, told)
+
+
+def _constrained(
+    operator: Operator, recipe: Recipe, constraint: Constraint, free: Extraction, rng: np.random.RandomState
+) -> Extraction:
+    """Components that keep a constraint, begun at those without."""
+    levels, start = recipe.levels, to_host(free.Z).astype(np.float64)
+    if recipe.wish.positive:
+        Z: Array | None = _apart(operator, recipe, start, rng)
+    else:
+        Z = held_together(operator, start, levels, constraint, rng)
+    m = len(levels)
+    variances = np.zeros(m) if Z is None else Scores.of(operator, operator.own(Z)).variances
+    if Z is None or not constraint.allows(variances):
+        raise ValueError(constraint.refusal(m, min(levels)))
+    Z = operator.own(orient(Z).astype(operator.dtype))
+    n_iter, converged = np.resize(free.n_iter, m), np.resize(free.converged, m)
+    return replace(free, Z=Z, objective=variances, gap=np.full(m, np.nan), n_iter=n_iter, converged=converged, end=None)
+
+
+def _apart(operator: Operator, recipe: Recipe, Z: Array, rng: np.random.RandomState) -> Array:
+    """Disjoint components that are non-negative: each in turn the best of what the others leave, while that helps."""
+    W = considered(operator, Z, recipe.levels)
+    inner, best, found = operator.take(W), np.zeros(Z.shape[1]), np.zeros((W.size, Z.shape[1]))
+    for _ in range(APART_TURNS if W.size else 0):
+        before = best.sum()
+        for j in range(best.size):
+            room = np.flatnonzero(~np.delete(found, j, axis=1).any(axis=1))
+            unit = extract(inner.take(room), recipe.unit(j), rng)
+            if unit.objective[0] > best[j] * (1 + 1e-9):
+                best[j], found[:, j] = unit.objective[0], embedded(to_host(unit.Z), room, W.size)[:, 0]
+        if best.sum() <= before * (1 + 1e-9):
+            break
+    return embedded(found, W, Z.shape[0])
+
+
+def _total(operator: Operator, recipe: Recipe, found: Extraction, rng: np.random.RandomState) -> Extraction:
+    """A block that explains as much as it can: the better of itself and of components found in turn, each improved."""
+    alone = replace(recipe, block=False, mu=(1.0,) * len(recipe.mu), start=None, deflation=Schur())
+    ends = [to_host(each.Z).astype(np.float64) for each in (extract_one_by_one(operator, alone, rng), found)]
+    if not recipe.wish.positive:
+        ends = [adjusted_together(operator, Z, recipe.levels) for Z in ends]
+    Z = max(ends, key=lambda Z: float(Scores.of(operator, operator.own(Z)).adjusted().sum()))
+    Z = operator.own(orient(Z).astype(operator.dtype))
+    problem = recipe.wish.problem(operator, operator.column_norms, np.asarray(recipe.mu), recipe.regularization)
+    point = problem.feasible_set.point(operator.combine(Z))
+    value, slope = OnCorrelations(problem.penalty).value_and_gradient(point)
+    data = CorrelationSet(operator, problem.mu, problem.samples)
+    gap = max(data.support_value(slope) - data.pairing(slope, point), 0.0)
+    return replace(found, Z=Z, objective=np.array([value]), gap=np.array([gap]), end=None)

@@ -1,0 +1,265 @@
+"""Whatever the data, a constraint holds to rounding; enumeration of small problems says what can be reached."""
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpower import GPower, best_subset, certify_total
+from gpower.certificates.rows import smoothed_sum
+from gpower.certificates.total import certify_together
+from gpower.constraints import CONSTRAINTS, Schur
+from gpower.exchanges import bordered_slack, swap_slack
+from gpower.operators import as_operator
+from gpower.patterns import Pattern
+from gpower.together import adjusted_total, refined
+
+WORDS = tuple(CONSTRAINTS)
+KINDS = ("plain", "duplicates", "constant", "low rank", "scales", "integers")
+
+
+def table(seed, p, n, kind="plain"):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((p, n))
+    if kind == "duplicates":
+        X[:, rng.integers(n, size=n // 2)] = X[:, [0]]
+    if kind == "constant":
+        X[:, : n // 3] = 1.0
+    if kind == "low rank":
+        X = X[:, :2] @ rng.standard_normal((2, n))
+    if kind == "scales":
+        X *= 10.0 ** rng.integers(-3, 4, n)
+    return np.round(X) if kind == "integers" else X
+
+
+def covariance(seed, n, kind="plain"):
+    X = table(seed, 2 * n, n, kind)
+    return X.T @ X
+
+
+def violation(word, X, Z):
+    """By the definition: of pairs of components, from the data."""
+    if word == "disjoint":
+        used = (Z != 0).astype(int)
+        return np.triu(used.T @ used, 1).sum()
+    V = Z if word == "orthogonal" else (X - X.mean(axis=0)) @ Z
+    V = V / np.where(np.linalg.norm(V, axis=0) > 0, np.linalg.norm(V, axis=0), 1)
+    return np.abs(np.triu(V.T @ V, 1)).sum()
+
+
+def fitted(X, m, k, word, **more):
+    """None where the estimator says that there is no such set."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about constant columns, repeated and empty components
+        try:
+            return GPower(m, cardinality=k, constraint=word, **more).fit(X)
+        except ValueError as error:
+            if "components of cardinality" in str(error) or "rank is at most" in str(error):
+                return None
+            raise
+
+
+def best_disjoint(S, sizes):
+    """By looking at all sets."""
+
+    def best(sizes, free):
+        if not sizes:
+            return 0.0
+        return max(
+            np.linalg.eigvalsh(S[np.ix_(one, one)])[-1] + best(sizes[1:], [i for i in free if i not in one])
+            for one in combinations(free, sizes[0])
+        )
+
+    return best(list(sizes), list(range(len(S))))
+
+
+@settings(max_examples=24, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from(WORDS), st.data())
+def test_the_constraint_holds_to_rounding(seed, kind, word, data):
+    p, n = data.draw(st.integers(3, 20)), data.draw(st.integers(3, 12))
+    X, m = table(seed, p, n, kind), data.draw(st.integers(2, 3))
+    k = data.draw(st.integers(1, n // m if word == "disjoint" else n))
+    model = fitted(X, m, k, word)
+    if model is None:
+        return
+    Z = model.components_.T
+    assert violation(word, X, Z) <= (0 if word == "disjoint" else 1e-10)
+    assert np.all(model.cardinality_ <= k)
+    lengths = np.linalg.norm(Z, axis=0)
+    assert np.all((np.abs(lengths - 1) < 1e-12) | (lengths == 0))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_disjoint_components_are_the_best_and_orthogonal_ones_no_worse(seed):
+    S, m = covariance(seed, 7, KINDS[seed % 6]), 2 + seed % 2
+    k = 3 if m == 2 else 2
+    truth = best_disjoint(S, (k,) * m)
+    disjoint = fitted(S, m, k, "disjoint", covariance="precomputed")
+    orthogonal = fitted(S, m, k, "orthogonal", covariance="precomputed")
+    assert disjoint.objective_.sum() == pytest.approx(truth, rel=1e-9)
+    assert orthogonal.objective_.sum() >= truth * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_total_bound_is_never_below_the_truth(seed):
+    S, m = covariance(seed, 6 + seed % 3, KINDS[seed % 6]), 2 + seed % 2
+    sizes = (2,) * m if seed % 2 else tuple(range(1, m + 1))
+    truth = best_disjoint(S, sizes)
+    operator, _ = as_operator(S, covariance=True)
+    component, certificate = best_subset(S, cardinality=sizes, constraint="disjoint", covariance="precomputed")
+    assert certificate.value == pytest.approx(truth, rel=1e-9)
+    assert certificate.optimal
+    assert violation("disjoint", None, component.T) == 0
+    for word in (None, *WORDS[::2]):  # disjoint components are orthogonal
+        bound = certify_together(operator, component.T, cardinality=sizes, constraint=word, tol=0.0)
+        assert all(each.value >= truth * (1 - 1e-9) for each in bound.bounds), bound.bounds
+    found = fitted(S, m, max(sizes), "uncorrelated", covariance="precomputed")
+    if found is not None:
+        bound = certify_total(found, S, tol=0.0)
+        assert bound.upper_bound >= bound.value == pytest.approx(found.objective_.sum())
+        assert all(each.value >= bound.value * (1 - 1e-9) for each in bound.bounds), bound.bounds
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_any_container_gives_the_same(word, tmp_path):
+    X = table(3, 40, 15)
+    X[np.abs(X) < 0.5] = 0
+    np.save(tmp_path / "x.npy", X)
+    on_disk = np.load(tmp_path / "x.npy", mmap_mode="r")
+    A = X - X.mean(axis=0)
+    want = fitted(X, 3, 4, word)
+    others = [fitted(data, 3, 4, word) for data in (sp.csr_array(X), on_disk)]
+    others.append(fitted(A.T @ A, 3, 4, word, covariance="precomputed"))
+    for other in others:
+        np.testing.assert_allclose(np.abs(other.components_), np.abs(want.components_), atol=1e-6)
+        assert violation(word, X, other.components_.T) <= 1e-10
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_wide_data_never_need_a_matrix_of_all_variables(word, monkeypatch):
+    X = table(0, 25, 2000)
+    X[:, :30] += 3 * table(1, 25, 1)
+    widest = []
+    from gpower.operators.data_matrix import DataMatrix
+
+    gram = DataMatrix.gram
+    monkeypatch.setattr(DataMatrix, "gram", lambda self, idx: widest.append(len(idx)) or gram(self, idx))
+    model = fitted(X, 3, 6, word, n_init=2)
+    assert violation(word, X, model.components_.T) <= 1e-10
+    assert max(widest) < 600
+
+
+def test_float32_stays_float32():
+    X = table(0, 30, 12).astype(np.float32)
+    model = fitted(X, 2, 3, "orthogonal")
+    assert model.components_.dtype == np.float32
+    assert violation("orthogonal", X, model.components_.T.astype(float)) < 1e-6
+
+
+@pytest.mark.parametrize("n", [12, 400])
+def test_non_negative_disjoint_components(n):
+    X = table(2, 40, n)
+    model = fitted(X, 3, 3, "disjoint", positive=True)
+    assert model.components_.min() >= 0
+    assert violation("disjoint", X, model.components_.T) == 0
+    assert np.all(model.cardinality_ >= 1)
+
+
+def test_each_component_keeps_its_own_cardinality_and_place():
+    model = fitted(table(1, 40, 12), 3, (2, 4, 3), "disjoint")
+    assert model.cardinality_.tolist() == [2, 4, 3]
+    equal = fitted(table(1, 40, 12), 3, 3, "orthogonal")
+    assert np.all(np.diff(equal.objective_) <= 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_block_explains_no_less_than_components_in_turn(seed):
+    S = covariance(seed, 12, KINDS[seed])
+    for m, k in ((3, 2), (2, 5)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            turn = GPower(m, cardinality=k, covariance="precomputed").fit(S)
+            block = GPower(m, cardinality=k, covariance="precomputed", method="block").fit(S)
+        assert block.explained_variance_.sum() >= turn.explained_variance_.sum() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("by_scores", [False, True])
+def test_components_rise_together_on_their_supports(by_scores):
+    S = covariance(4, 9)
+    S /= np.linalg.eigvalsh(S)[-1]
+    supports = [np.array([0, 1, 2, 3]), np.array([2, 3, 4, 5]), np.array([3, 5, 6, 7])]
+    rng = np.random.default_rng(0)
+    Z = np.zeros((9, 3))
+    for j, support in enumerate(supports):
+        Z[support, j] = rng.standard_normal(4)
+    pattern = Pattern(S, supports, by_scores)
+    begin = pattern.returned(pattern.of(Z / np.linalg.norm(Z, axis=0)))
+    end = pattern.ascend(pattern.loadings(begin))
+    assert end.value > pattern.value(begin)
+    B = S if by_scores else np.eye(9)
+    np.testing.assert_allclose(np.triu(end.Z.T @ B @ end.Z, 1), 0, atol=1e-13)
+    np.testing.assert_allclose(np.sum(end.Z**2, axis=0), 1, atol=1e-13)
+    for j, support in enumerate(supports):  # first-order optimal: the gradient is spanned by the equations
+        others = B @ end.Z @ (end.multipliers[j] * (np.arange(3) != j))
+        own = end.multipliers[j, j] * end.Z[:, j]
+        np.testing.assert_allclose((2 * S @ end.Z[:, j] - others - own)[support], 0, atol=1e-5)
+
+
+def test_a_block_is_refined_to_where_its_total_is_flat():
+    S, Z = covariance(3, 9), np.zeros((9, 3))
+    for j, support in enumerate(([0, 1, 2, 3], [2, 3, 4, 5], [5, 6, 7, 8])):
+        Z[support, j] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
+    found = refined(S, Z)
+    best = adjusted_total(S, found)
+    assert best > adjusted_total(S, Z)
+    assert np.array_equal(found != 0, Z != 0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        near = (found + 1e-3 * rng.standard_normal(Z.shape)) * (Z != 0)
+        assert adjusted_total(S, near / np.linalg.norm(near, axis=0)) <= best * (1 + 1e-9)
+
+
+def test_the_price_of_schur_removes_what_the_others_explain():
+    S, Z = covariance(0, 8), np.linalg.qr(table(1, 8, 3))[0]
+    V, d = Schur().price(S, Z)
+    np.testing.assert_allclose((S - V @ V.T) @ Z, 0, atol=1e-10)
+    assert not d.any()
+
+
+def test_many_supports_at_once_have_the_slack_of_each():
+    S = covariance(5, 8)
+    supports, outside = np.array([[0, 1, 2], [3, 5, 7]]), np.array([[3, 4, 5], [0, 1, 6]])
+    P = S[supports[:, :, None], supports[:, None, :]]
+    B = S[supports[:, :, None], outside[:, None, :]]
+    values, _, slack = bordered_slack(P, B, np.diagonal(S)[outside])
+    for r in range(2):
+        value, _, one = swap_slack(S, supports[r], outside[r])
+        assert values[r] == pytest.approx(value)
+        np.testing.assert_allclose(slack[r], one, rtol=1e-9)
+        rises = [
+            [
+                np.linalg.eigvalsh(S[np.ix_(J, J)])[-1] > value
+                for i in outside[r]
+                for J in [np.where(supports[r] == o, i, supports[r])]
+            ]
+            for o in supports[r]
+        ]
+        np.testing.assert_array_equal(slack[r] < 0, rises)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=8), st.integers(1, 4), st.floats(1e-3, 1.0))
+def test_a_smoothed_sum_of_eigenvalues_is_above_the_sum(values, count, smoothing):
+    w = np.sort(values)
+    count = min(count, w.size)
+    value, share = smoothed_sum(w, count, smoothing)
+    assert value >= w[-count:].sum() - 1e-9
+    assert share.sum() == pytest.approx(count)
+    step = 1e-5 * np.arange(1, w.size + 1)
+    if np.all(np.diff(w) > 1e-3) and count < w.size:
+        slope = (smoothed_sum(w + step, count, smoothing)[0] - value) / 1e-5
+        assert slope == pytest.approx(share @ np.arange(1, w.size + 1), rel=1e-2, abs=1e-2)

@@ -1,0 +1,177 @@
+"""Several components at the door: what is refused, told, compared, proven and printed."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+
+from gpower import GPower, GPowerCV, best_subset, certify_total, compare
+from gpower.baselines import MSPCA, Thresholding
+from gpower.certificates.certificate import Clock
+from gpower.certificates.packing import Packing
+from gpower.certificates.total import certify_together
+from gpower.datasets import load_pitprops
+from gpower.operators import as_operator
+
+PITPROPS = load_pitprops().correlation
+X = np.random.default_rng(0).standard_normal((12, 6))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"constraint": "separate", "cardinality": 2},
+            "constraint='separate' is not known; use one of None, 'orthogonal'",
+        ),
+        ({"constraint": "orthogonal"}, "constraint='orthogonal' works on components with a cardinality"),
+        ({"constraint": "orthogonal", "cardinality": 2, "penalty": "l1"}, 'penalty="l0"'),
+        ({"constraint": "orthogonal", "cardinality": 2, "variance": "l1"}, 'variance="l2"'),
+        ({"constraint": "orthogonal", "cardinality": 2, "positive": True}, 'use constraint="disjoint"'),
+        (
+            {"constraint": "disjoint", "cardinality": 4},
+            "2 components of cardinality=4 need 8 variables, and .* n_features=6",
+        ),
+        ({"constraint": "disjoint", "cardinality": (1, 6)}, "need 7 variables"),
+    ],
+)
+def test_what_cannot_be_is_said(params, message):
+    with pytest.raises(ValueError, match=message):
+        GPower(2, **params).fit(X)
+
+
+def test_more_uncorrelated_components_than_the_rank_are_refused():
+    with pytest.raises(ValueError, match="n_components=4 is more than the data have, whose rank is at most 3"):
+        GPower(4, cardinality=4, constraint="uncorrelated").fit(X[:4])
+    flat = X[:, :2] @ np.ones((2, 6))
+    with pytest.raises(ValueError, match="2 components of cardinality=4 were not found"):
+        GPower(2, cardinality=4, constraint="uncorrelated").fit(flat)
+    with pytest.raises(ValueError, match="a cardinality of at least 3"):
+        GPower(3, cardinality=1, constraint="uncorrelated").fit(X)
+
+
+def test_every_model_says_how_its_components_overlap():
+    data = np.random.default_rng(1).standard_normal((40, 8))
+    for model in (GPower(3, cardinality=4), GPower(2, gamma=0.1), Thresholding(3, cardinality=4), GPowerCV(2, cv=3)):
+        Z = model.fit(data).components_.T
+        used = (Z != 0).astype(int)
+        np.testing.assert_array_equal(model.overlap_, used.T @ used)
+        np.testing.assert_allclose(model.loading_correlation_, Z.T @ Z, atol=1e-12)
+        np.testing.assert_allclose(model.score_correlation_, np.corrcoef(model.transform(data).T), atol=1e-12)
+
+
+def test_they_are_saved_with_the_model(tmp_path):
+    model = GPower(2, cardinality=3, constraint="disjoint").fit(X)
+    model.save(tmp_path / "model.npz")
+    again = GPower.load(tmp_path / "model.npz")
+    assert again.constraint == "disjoint"
+    np.testing.assert_array_equal(again.overlap_, model.overlap_)
+
+
+def test_the_pit_props_reach_what_was_published():
+    model = GPower(6, cardinality=4, constraint="orthogonal", covariance="precomputed").fit(PITPROPS)
+    assert model.objective_.sum() / 13 >= 0.822
+    assert np.abs(np.triu(model.loading_correlation_, 1)).sum() < 1e-10
+    assert np.all(np.diff(model.explained_variance_) <= 1e-12)
+
+
+@pytest.mark.parametrize(("m", "k", "best"), [(2, 4, 5.25516), (2, 6, 5.89724), (3, 3, 6.63965), (3, 4, 7.25015)])
+def test_enumerated_disjoint_sets_are_reached_and_proven(m, k, best):
+    model = GPower(m, cardinality=k, constraint="disjoint", covariance="precomputed").fit(PITPROPS)
+    assert model.objective_.sum() == pytest.approx(best, abs=1e-5)
+    components, proof = best_subset(PITPROPS, cardinality=(k,) * m, constraint="disjoint", covariance="precomputed")
+    assert proof.optimal
+    assert proof.value == pytest.approx(best, abs=1e-5)
+    assert components.shape == (m, 13)
+    operator, _ = as_operator(PITPROPS, covariance=True)
+    looser = certify_together(operator, components.T, cardinality=k, constraint="orthogonal")
+    assert best <= looser.upper_bound <= 1.1 * best
+
+
+def test_a_search_out_of_time_proves_what_it_has_seen():
+    search = Packing((4, 4), 0.0)
+    search.run(PITPROPS, Clock(0.0))
+    assert search.proven == np.inf
+    _, proof = best_subset(PITPROPS, cardinality=(4, 4), constraint="disjoint", covariance="precomputed", max_time=0.0)
+    assert proof.value <= 5.25516 + 1e-5 <= proof.upper_bound + 2e-5
+
+
+def test_sizes_keep_their_places_in_a_search():
+    components, proof = best_subset(PITPROPS, cardinality=(2, 4, 3), constraint="disjoint", covariance="precomputed")
+    assert np.count_nonzero(components, axis=1).tolist() == [2, 4, 3]
+    assert proof.cardinality == 9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cardinality": (7, 7)}, "need 14, and there are n_features=13"),
+        ({"cardinality": (2, 0)}, "cardinality=0: a whole number of at least 1"),
+        ({"cardinality": (2, 2), "callback": print}, "no callback and no resume"),
+        ({"cardinality": (2, 2), "constraint": "orthogonal"}, "constraint='orthogonal' is not known; use one of None"),
+    ],
+)
+def test_a_search_refuses_with_a_sentence(options, message):
+    with pytest.raises(ValueError, match=message):
+        best_subset(PITPROPS, covariance="precomputed", **{"constraint": "disjoint"} | options)
+
+
+def test_a_total_certificate_needs_components_that_keep_the_constraint():
+    model = GPower(3, cardinality=5, covariance="precomputed").fit(PITPROPS)
+    with pytest.raises(ValueError, match="The components are not disjoint: they violate it by"):
+        certify_total(model, PITPROPS, constraint="disjoint")
+    free = certify_total(model, PITPROPS)
+    assert free.method == "singles"
+    assert free.upper_bound == pytest.approx(3 * 3.40615, rel=1e-3)
+
+
+def test_fit_proves_all_components_together():
+    model = GPower(2, cardinality=3, constraint="disjoint", covariance="precomputed", certify=True).fit(PITPROPS)
+    assert model.total_optimality_ratio_ == pytest.approx(1)
+    assert model.total_upper_bound_ == pytest.approx(4.67884, abs=1e-5)
+
+
+def test_the_alternating_penalty_stops_at_its_tolerance_and_ours_does_not():
+    asked = {"cardinality": 3, "covariance": "precomputed"}
+    theirs = MSPCA(2, **asked, random_state=0).fit(PITPROPS)
+    assert theirs.converged_.all()
+    assert np.abs(np.triu(theirs.loading_correlation_, 1)).sum() <= 1e-4
+    ours = GPower(2, **asked, constraint="orthogonal").fit(PITPROPS)
+    assert ours.objective_.sum() >= np.trace(theirs.components_ @ PITPROPS @ theirs.components_.T) - 1e-9
+    scores = MSPCA(2, **asked, constraint="uncorrelated", random_state=0).fit(PITPROPS)
+    assert np.abs(np.triu(scores.score_correlation_, 1)).sum() <= 1e-4
+    with pytest.raises(ValueError, match="this method knows orthogonal and uncorrelated components only"):
+        MSPCA(2, **asked, constraint="disjoint").fit(PITPROPS)
+
+
+def test_a_comparison_tells_who_violates_the_constraint():
+    asked = {"n_components": 3, "cardinality": 4, "covariance": "precomputed"}
+    table = compare(PITPROPS, **asked, methods=["gpower-l0", "greedy"], constraint="orthogonal")
+    assert table["gpower-l0"].violation < 1e-10
+    assert table["gpower-l0"].model.constraint == "orthogonal"
+    Z = table["greedy"].model.components_.T
+    assert table["greedy"].violation == pytest.approx(np.abs(np.triu(Z.T @ Z, 1)).sum())
+    plain = compare(PITPROPS, **asked, methods=["greedy"])
+    assert np.isnan(plain["greedy"].violation)
+    with pytest.raises(ValueError, match="constraint='none' is not known"):
+        compare(PITPROPS, **asked, constraint="none")
+
+
+def test_the_report_speaks_of_all_components():
+    rich = pytest.importorskip("rich.console")
+    from gpower.report import print_components
+
+    def printed(**more):
+        model = GPower(3, cardinality=4, covariance="precomputed", **more).fit(PITPROPS)
+        console = rich.Console(file=io.StringIO(), width=200)
+        print_components(console, model, load_pitprops().feature_names, "pit props")
+        return console.file.getvalue()
+
+    disjoint = printed(constraint="disjoint", certify=True)
+    assert "No variable is in two components" in disjoint
+    assert "All together: ≥ 100 % of the best possible" in disjoint
+    assert re.search(
+        r"Components \d and \d share 0 variables; correlation of scores \+0.49, of loadings \+0.00", disjoint
+    )
+    assert "share 1 variable;" in printed()
