@@ -44,6 +44,7 @@ myst_substitutions = {"version": version}
 myst_heading_anchors = 3
 myst_fence_as_directive = ["math"]
 
+templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"gpower {version}"
 html_static_path = ["_static"]
@@ -66,7 +67,7 @@ numpydoc_class_members_toctree = False
 numpydoc_show_class_members = True
 numpydoc_show_inherited_class_members = True
 numpydoc_xref_param_type = False
-doctest_global_setup = "import numpy as np"
+doctest_test_doctest_blocks = ""  # those of docstrings run with the suite, where the names of their module are known
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
