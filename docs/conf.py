@@ -194,16 +194,23 @@ write_pages()
 write_commands()
 
 
+def mathml(formula: str, display: str = "inline") -> str:
+    """A formula of LaTeX as MathML; bars stay as high as a letter, or an index would pull them down."""
+    return re.sub(
+        r"<mo[^>]*>(&#x02016;|&#x0007C;)</mo>", r'<mo stretchy="false">\1</mo>', convert(formula, display=display)
+    )
+
+
 def visit_math(self, node: nodes.math) -> None:
     """A formula within a line."""
-    self.body.append(convert(node.astext()))
+    self.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_math_block(self, node: nodes.math_block) -> None:
     """A formula of its own; a wide one scrolls."""
     lines = re.split(r"\n\s*\n", node.astext())
-    formulas = "".join(convert(line, display="block") for line in lines if line.strip())
+    formulas = "".join(mathml(line, "block") for line in lines if line.strip())
     self.body.append(f'<div class="formula">{formulas}</div>')
     raise nodes.SkipNode
 
