@@ -59,7 +59,7 @@ def draw(labels, model):
     """Loadings of both components, a bar per variable, shaded by group."""
     import matplotlib.pyplot as plt
 
-    _, panels = plt.subplots(2, 1, sharex=True, sharey=True, figsize=(7, 3.5))
+    _, panels = plt.subplots(2, 1, sharex=True, sharey=True, figsize=(7, 3.5), layout="constrained")
     for j, (panel, z) in enumerate(zip(panels, model.components_, strict=True), 1):
         panel.bar(np.arange(z.size), z, width=1, color=np.where(labels % 2, "tab:blue", "tab:orange"))
         panel.set_ylabel(f"component {j}")
