@@ -45,7 +45,7 @@ test-matrix:
 test-lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet "uv>=0.5"
-	VIRTUAL_ENV=$(CURDIR)/.venv-lowest .venv-lowest/bin/uv pip install --quiet --resolution lowest-direct \
+	VIRTUAL_ENV=$(CURDIR)/.venv-lowest .venv-lowest/bin/uv pip install --quiet --upgrade --resolution lowest-direct \
 	  --editable ".[all]" --group test --group experiments
 	$(SETTINGS) .venv-lowest/bin/python -m pytest -n 2 -q
 
