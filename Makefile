@@ -1,6 +1,10 @@
 # make demo   the main job on bundled data, with a picture
-# make test   lint, types, import floors and the whole test suite (test-matrix: on every supported Python found)
+# make test   lint, types, import floors and the whole test suite (test-matrix: on every Python found)
+# make test-lowest   the suite on exactly the lowest versions that are declared
 # make fuzz   damaged files and random problems by the thousand, some minutes (FUZZ=long: hours)
+# make docs   the documentation site into docs/_build/html, doctests and inner links checked
+# make release-check   sdist and wheel, built, looked at, installed into an empty environment and tried
+# make coverage   the suite in random order, with the branches it does not take
 # make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
 # make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
 # All set up a virtual environment inside the checkout the first time.
@@ -9,9 +13,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+SETTINGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-matrix lint types floors unit fuzz bench bench-full paper paper-full format clean
+.PHONY: demo test test-matrix test-lowest fuzz docs release-check coverage lint types floors unit bench bench-full paper paper-full format clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
@@ -37,6 +42,14 @@ test-matrix:
 	  done; \
 	done; echo "Passed on Python:$$tested (of $(VERSIONS))"; test -n "$$tested"
 
+# uv resolves to the lowest direct versions; the others are the newest that these go with.
+test-lowest:
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet "uv>=0.5"
+	VIRTUAL_ENV=$(CURDIR)/.venv-lowest .venv-lowest/bin/uv pip install --quiet --upgrade --resolution lowest-direct \
+	  --editable ".[all]" --group test --group experiments
+	$(SETTINGS) .venv-lowest/bin/python -m pytest -n 2 -q
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -48,7 +61,26 @@ floors: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 -q
+	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q
+
+coverage: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group coverage
+	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q --cov --cov-report=term-missing:skip-covered --cov-report=xml
+
+DOCS := .venv-docs/bin
+docs: .venv-docs/.installed
+	$(DOCS)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(DOCS)/python -m sphinx -W --keep-going -q -b doctest -D plot_gallery=0 docs docs/_build/doctest
+	$(DOCS)/python docs/check_links.py docs/_build/html
+
+.venv-docs/.installed: pyproject.toml
+	test -x $(DOCS)/python || $(PYTHON) -m venv .venv-docs
+	$(DOCS)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(DOCS)/python -m pip install --quiet --editable ".[all]" --group docs
+	touch $@
+
+release-check:
+	$(PYTHON) tools/release_check.py
 
 fuzz: $(STAMP)
 	@failed=0; for program in tests/fuzz/*.py; do \
@@ -72,4 +104,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-3.* build dist demo-output
+	rm -rf $(VENV) .venv-* build dist demo-output docs/_build docs/api docs/gallery

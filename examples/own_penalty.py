@@ -1,4 +1,8 @@
-"""A sparsity of your own: variables come in groups, and a component uses a few whole groups.
+"""
+A sparsity of your own: whole groups
+====================================
+
+Variables come in groups, and a component uses a few whole groups.
 
 A penalty is a convex function of the correlations between a component and the variables. It has to say its value and
 its gradient; everything else (starts, rounds on a few columns, deflation, paths, cross-validation) works with that.
@@ -51,5 +55,18 @@ def main():
     return labels, X, model, path
 
 
+def draw(labels, model):
+    """Loadings of both components, a bar per variable, shaded by group."""
+    import matplotlib.pyplot as plt
+
+    _, panels = plt.subplots(2, 1, sharex=True, sharey=True, figsize=(7, 3.5), layout="constrained")
+    for j, (panel, z) in enumerate(zip(panels, model.components_, strict=True), 1):
+        panel.bar(np.arange(z.size), z, width=1, color=np.where(labels % 2, "tab:blue", "tab:orange"))
+        panel.set_ylabel(f"component {j}")
+    panels[-1].set_xlabel("variable; colours alternate from group to group")
+    plt.show()
+
+
 if __name__ == "__main__":
-    main()
+    labels, _, model, _ = main()
+    draw(labels, model)

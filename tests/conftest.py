@@ -1,6 +1,7 @@
 """Shared settings of the test suite."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -8,3 +9,6 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", derandomize=False, max_examples=500, deadline=None)
 settings.load_profile("search" if os.environ.get("HYPOTHESIS_SEARCH") else "repeatable")
+
+# A shell that starts the suite in the background has it ignore Ctrl-C, which some tests press.
+signal.signal(signal.SIGINT, signal.default_int_handler)

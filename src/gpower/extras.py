@@ -1,6 +1,9 @@
 """Packages that not everybody has: imported with the first need of them, and a sentence where they are missing."""
 
-from importlib import import_module
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module, metadata
 from types import ModuleType
 
 
@@ -30,3 +33,57 @@ def extra(module: str, name: str, need: str, packages: str = "") -> ModuleType:
     except ImportError:
         packages = packages or module.partition(".")[0]
         raise ImportError(f'{need} {packages}: pip install "gpower[{name}]".') from None
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A package that this one is installed with, as its metadata say: the extra that brings it, "" for all of us."""
+
+    package: str
+    least: str
+    extra: str = ""
+
+    @property
+    def found(self) -> str:
+        """The version that is installed, "" where there is none.
+
+        Examples
+        --------
+        >>> Requirement("no-such-package", "1.0").found
+        ''
+        """
+        try:
+            return metadata.version(self.package)
+        except metadata.PackageNotFoundError:
+            return ""
+
+    @property
+    def met(self) -> bool:
+        """Whether it is there, and new enough."""
+        return _numbers(self.found) >= _numbers(self.least)
+
+    def fault(self) -> str:
+        """Why it would not load, "" if it does."""
+        try:
+            import_module({"scikit-learn": "sklearn"}.get(self.package, self.package))
+        except Exception as error:  # whatever a broken installation raises
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+
+def requirements() -> Iterator[Requirement]:
+    """What the installed metadata ask for, the core first.
+
+    Examples
+    --------
+    >>> [requirement.package for requirement in requirements() if not requirement.extra]
+    ['numpy', 'scikit-learn', 'scipy']
+    """
+    for line in metadata.requires("gpower") or []:
+        part = re.match(r"([\w.-]+)[^>]*>=([\d.]+)(?:.*extra == ['\"](.+?)['\"])?", line)
+        if part and part[3] != "all":
+            yield Requirement(part[1], part[2], part[3] or "")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))

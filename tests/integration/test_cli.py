@@ -7,12 +7,14 @@ import io
 import json
 import logging
 import os
+import platform
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+import scipy
 from scipy import io as scipy_io
 from scipy import sparse
 
@@ -733,4 +735,7 @@ def test_help_tells_the_default_penalty(gpower):
 
 
 def test_version(gpower):
-    assert gpower("--version").stdout == f"gpower {__version__}\n"
+    first, second = gpower("--version").stdout.splitlines()
+    assert first == f"gpower {__version__}"
+    assert f"Python {platform.python_version()}, numpy {np.__version__}" in second
+    assert f"scipy {scipy.__version__}" in second

@@ -2,12 +2,31 @@
 
 import importlib.util
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+GALLERY = sorted(path for path in EXAMPLES.glob("*.py") if path.read_text(encoding="utf-8").startswith('"""\n'))
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_the_examples_of_the_gallery_draw(path, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    if path.stem == "single_cells":
+        pytest.importorskip("anndata")
+    pytest.importorskip("pandas")
+    pyplot.switch_backend("agg")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+        assert pyplot.get_fignums()
+    finally:
+        pyplot.close("all")
 
 
 def load(name):

@@ -29,8 +29,6 @@ NAMES = [f"gene {j}" for j in range(N)]
 
 def zarr_array(path, A, chunks, zarr_format, **options):
     zarr = pytest.importorskip("zarr")
-    if not hasattr(zarr, "create_array"):
-        pytest.skip("zarr older than 3")
     array = zarr.create_array(
         str(path), shape=A.shape, chunks=chunks, dtype=A.dtype, zarr_format=zarr_format, **options
     )

@@ -1,6 +1,15 @@
 """The command line: one file per command. Needs typer and rich, the ``cli`` extra."""
 
-from gpower.cli import compare, components, demo, enrich, fit, path, plot  # noqa: F401  (a command registers itself)
+from gpower.cli import (  # noqa: F401  (a command registers itself)
+    compare,
+    components,
+    demo,
+    doctor,
+    enrich,
+    fit,
+    path,
+    plot,
+)
 from gpower.cli.app import app
 
 __all__ = ["app"]

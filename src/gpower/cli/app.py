@@ -1,6 +1,7 @@
 """The application: what ``gpower`` alone and ``gpower --version`` say. Each command has a file beside this one."""
 
 import inspect
+import platform
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated
@@ -9,6 +10,7 @@ import typer
 
 from gpower import __version__
 from gpower.cli.flags import PANELS, Flags, own_flags
+from gpower.extras import requirements
 
 Command = Callable[..., None]
 
@@ -19,11 +21,12 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"gpower {__version__}")
+        core = ", ".join(f"{wish.package} {wish.found}" for wish in requirements() if not wish.extra)
+        typer.echo(f"gpower {__version__}\nPython {platform.python_version()}, {core}, {platform.platform()}")
         raise typer.Exit
 
 
-_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions and stop.")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,230 @@
+"""The documentation site: the guides of this folder, a page for every public name, the examples as a gallery.
+
+``make docs`` builds it. What can be read off the package is written down nowhere else: the pages below ``api`` are made
+here from what the modules offer. Formulas become MathML, so that the pages need nothing from elsewhere.
+"""
+
+import inspect
+import re
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import typer
+from docutils import nodes
+from latex2mathml.converter import convert
+
+import gpower
+from gpower.cli import app
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+project = "gpower"
+author = "The gpower developers"
+copyright = author
+version = release = gpower.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.doctest",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "numpydoc",
+]
+exclude_patterns = ["_build", "api/names/*/*"]
+suppress_warnings = ["config.cache"]
+default_role = "code"
+
+myst_enable_extensions = ["dollarmath", "substitution"]
+myst_substitutions = {"version": version}
+myst_heading_anchors = 3
+myst_fence_as_directive = ["math"]
+
+templates_path = ["_templates"]
+html_theme = "pydata_sphinx_theme"
+html_title = f"gpower {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_math_renderer = "mathml"
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+    "header_links_before_dropdown": 8,
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+}
+
+autosummary_generate = True
+autosummary_imported_members = True
+autodoc_typehints = "none"
+numpydoc_class_members_toctree = False
+numpydoc_show_class_members = True
+numpydoc_show_inherited_class_members = True
+numpydoc_xref_param_type = False
+doctest_test_doctest_blocks = ""  # those of docstrings run with the suite, where the names of their module are known
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+#: The reader's order; examples that are not named come after these.
+ORDER = (
+    "first_steps",
+    "choosing_the_number",
+    "stable_variables",
+    "text_topics",
+    "single_cells",
+    "larger_than_memory",
+    "gene_sets",
+    "own_penalty",
+    "parts_of_digits",
+    "outlying_samples",
+    "optimality",
+    "other_methods",
+    "figure_one",
+    "optimiser",
+)
+#: Examples that other pages explain.
+ELSEWHERE = ("how_many_variables", "power_method", "shifted_power_method", "procrustes")
+warnings.filterwarnings("ignore", message=".*non-interactive", category=UserWarning)  # a gallery shows its own pictures
+
+
+class ReadingOrder:
+    """The place of an example in the gallery."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, file: str) -> tuple[int, str]:
+        """Where a file stands: by the list, then by name."""
+        stem = file.removesuffix(".py")
+        return (ORDER.index(stem) if stem in ORDER else len(ORDER), stem)
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": rf"^({'|'.join(ELSEWHERE)})\.py$",
+    "within_subsection_order": "conf.ReadingOrder",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 10_000,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "reset_modules": ("matplotlib",),
+}
+
+#: Modules with a page of names, and what the page is called.
+MODULES = {
+    "gpower": "Models and searches",
+    "gpower.model_selection": "How many variables",
+    "gpower.certificates": "Certificates",
+    "gpower.comparison": "Comparison",
+    "gpower.baselines": "Other methods",
+    "gpower.metrics": "Measures of variance",
+    "gpower.plotting": "Pictures",
+    "gpower.datasets": "Data sets and files",
+    "gpower.single_cell": "Single cells",
+    "gpower.enrichment": "Gene sets",
+    "gpower.penalties": "Penalties",
+    "gpower.feasible_sets": "Feasible sets",
+    "gpower.operators": "Matrices",
+    "gpower.operators.caching": "Decoded copies of stores",
+    "gpower.operators.distributed": "Clusters",
+}
+
+
+def public_names(module: str) -> list[str]:
+    """What a module offers: its `__all__`, or what it or its parts define under a name without an underscore."""
+    home = import_module(module)
+    if hasattr(home, "__all__"):
+        return sorted(name for name in home.__all__ if module == "gpower" or name not in gpower.__all__)
+    objects = {name: value for name, value in vars(home).items() if not name.startswith("_")}
+    return sorted(
+        name
+        for name, value in objects.items()
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
+    )
+
+
+def write_pages() -> None:
+    """A page for every module, with the table of its names, from which autosummary makes a page for each."""
+    folder = HERE / "api"
+    folder.mkdir(exist_ok=True)
+    for module, title in MODULES.items():
+        names = "\n   ".join(public_names(module))
+        page = f"""{title}
+{"=" * len(title)}
+
+.. automodule:: {module}
+   :no-members:
+
+.. currentmodule:: {module}
+
+.. autosummary::
+   :toctree: names
+
+   {names}
+"""
+        file = folder / f"{module}.rst"
+        if not file.exists() or file.read_text(encoding="utf-8") != page:
+            file.write_text(page, encoding="utf-8")
+
+
+def write_commands() -> None:
+    """The options of every command, as the command line itself knows them."""
+    parts = ["# The command line\n\n`gpower COMMAND --help` says the same in a terminal.\n"]
+    for name, command in typer.main.get_command(app).commands.items():
+        parts.append(f"## gpower {name}\n\n{command.help}\n\n| option | meaning |\n|---|---|")
+        for option in command.params:
+            words = option.opts + option.secondary_opts if option.param_type_name == "option" else [option.metavar]
+            meaning = (option.help or "Show the help.").replace("|", "\\|")
+            parts.append(f"| {' '.join(f'`{word}`' for word in words)} | {meaning} |")
+        parts.append("")
+    (HERE / "command-line.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+write_pages()
+write_commands()
+
+
+def mathml(formula: str, display: str = "inline") -> str:
+    """A formula of LaTeX as MathML; bars stay as high as a letter, or an index would pull them down."""
+    return re.sub(
+        r"<mo[^>]*>(&#x02016;|&#x0007C;)</mo>", r'<mo stretchy="false">\1</mo>', convert(formula, display=display)
+    )
+
+
+def visit_math(self, node: nodes.math) -> None:
+    """A formula within a line."""
+    self.body.append(mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def visit_math_block(self, node: nodes.math_block) -> None:
+    """A formula of its own; a wide one scrolls."""
+    lines = re.split(r"\n\s*\n", node.astext())
+    formulas = "".join(mathml(line, "block") for line in lines if line.strip())
+    self.body.append(f'<div class="formula">{formulas}</div>')
+    raise nodes.SkipNode
+
+
+def spell_bars(app, what, name, obj, options, lines: list[str]) -> None:
+    """Bars and stars of formulas in docstrings are themselves; reStructuredText would take them for markup."""
+    for i, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(`+[^`]*`+)", line)
+            parts[::2] = [re.sub(r"\||(?<=‖)\*", lambda found: "\\" + found[0], part) for part in parts[::2]]
+            lines[i] = "".join(parts)
+
+
+def setup(app) -> None:
+    """Teach Sphinx to write MathML and to leave formulas alone."""
+    app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None))
+    app.connect("autodoc-process-docstring", spell_bars)

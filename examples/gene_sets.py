@@ -1,0 +1,24 @@
+"""
+Which gene sets do the components hold?
+=======================================
+
+A component is a list of genes; ``enrich`` asks which known sets are over-represented in it. The sets here are the three
+planted modules among twenty-seven drawn at random.
+"""
+
+import numpy as np
+
+from gpower import GPower
+from gpower.datasets import load_planted_expression
+from gpower.enrichment import enrich
+from gpower.plotting import plot_enrichment
+
+table = load_planted_expression()
+rng = np.random.default_rng(0)
+sets = {module: set(genes) for module, genes in table.modules.items()}
+sets |= {f"random {i}": set(rng.choice(table.feature_names, 10, replace=False)) for i in range(1, 28)}
+
+# %%
+model = GPower(3, cardinality=(8, 6, 5)).fit(table.X)
+found = enrich(model, sets, genes=table.feature_names)
+plot_enrichment(found)

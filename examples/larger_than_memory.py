@@ -1,0 +1,39 @@
+"""
+Larger than memory
+==================
+
+Give the path of a store instead of an array. The matrix is read in blocks, a few times, and the answer is the one of
+the array. Here 48 MB stand for the terabyte.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from gpower import GPower
+from gpower.plotting import plot_loadings
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((2000, 3000))
+X[:, :10] += 3 * rng.standard_normal((2000, 1))  # ten variables that vary together
+X[:, 20:30] += 2 * rng.standard_normal((2000, 1))  # and ten more
+folder = tempfile.TemporaryDirectory()
+store = Path(folder.name) / "counts.npy"
+np.save(store, X)
+print(f"{store.stat().st_size / 1e6:.0f} MB on disk")
+
+# %%
+# ``memory_limit`` bounds what is held at a time; ``n_passes_`` counts how often the store was read.
+for limit in ("4MB", "8MB", "16MB"):
+    model = GPower(2, cardinality=10, memory_limit=limit).fit(store)
+    print(f"{limit}: {[np.flatnonzero(z).tolist() for z in model.components_]}, {model.n_passes_:.0f} passes")
+
+# %%
+# In memory the answer is the same.
+whole = GPower(2, cardinality=10).fit(X)
+print(f"largest difference of a loading: {abs(whole.components_ - model.components_).max():.0e}")
+
+# %%
+plot_loadings(model)
+folder.cleanup()

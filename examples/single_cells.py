@@ -1,0 +1,46 @@
+"""
+Single cells
+============
+
+``gpower.single_cell.sparse_pca`` takes the arguments of ``scanpy.pp.pca`` and stores its answer beside that of PCA, so
+that neighbours, embeddings and plots go on from it. The cells are made up: three kinds, each with a programme of twelve
+genes that it reads three times as often as the others.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from anndata import AnnData
+
+from gpower.single_cell import sparse_pca
+
+rng = np.random.default_rng(0)
+kinds = rng.integers(3, size=400)
+rates = np.tile(rng.gamma(0.7, 2.0, size=600), (3, 1))
+for kind in range(3):
+    rates[kind, 12 * kind : 12 * (kind + 1)] = rates[kind, 12 * kind : 12 * (kind + 1)] * 3 + 2
+counts = rng.poisson(rates[kinds] + 0.1).astype(np.float32)
+
+# %%
+# Counts are brought to the same depth and their logarithms taken, as usual.
+depth = counts.sum(axis=1, keepdims=True)
+cells = AnnData(
+    np.log1p(counts / depth * np.median(depth)),
+    obs=pd.DataFrame({"kind": pd.Categorical([f"kind {k}" for k in kinds])}, index=[f"cell{i}" for i in range(400)]),
+    var=pd.DataFrame(index=[f"GENE{i}" for i in range(600)]),
+)
+
+# %%
+# Two components of twelve genes: loadings in ``varm``, scores in ``obsm``, the rest in ``uns``.
+sparse_pca(cells, n_comps=2, cardinality=12)
+for column in cells.varm["sPCs"].T:
+    used = np.flatnonzero(column)
+    print(f"{np.sum(used < 36)} of {used.size} genes belong to a programme:", *cells.var_names[used][:5], "…")
+
+# %%
+for kind in cells.obs["kind"].cat.categories:
+    plt.scatter(*cells.obsm["X_spca"][cells.obs["kind"] == kind].T, s=8, label=kind)
+plt.xlabel("component 1")
+plt.ylabel("component 2")
+plt.legend(frameon=False)
+plt.show()

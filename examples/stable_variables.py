@@ -1,0 +1,20 @@
+"""
+Would they be chosen again?
+===========================
+
+A variable belongs in a conclusion only if other samples would have named it too. Fit to many random halves of the
+samples and count.
+"""
+
+from sklearn.datasets import load_wine
+
+from gpower import stability
+
+X = load_wine(as_frame=True).data
+stable = stability(X, n_components=2, cardinality=(9, 5), scale=True, n_subsamples=50)
+stable.plot()
+
+# %%
+# What is chosen in at least eight of ten halves is called selected.
+for j, selected in enumerate(stable.selected, 1):
+    print(f"component {j}:", ", ".join(stable.feature_names[i] for i in selected.nonzero()[0]))

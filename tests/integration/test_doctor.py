@@ -1,0 +1,57 @@
+"""``gpower doctor`` tells what an installation can do and what it lacks."""
+
+import json
+from importlib import metadata
+
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+
+from gpower import extras
+
+
+def told(gpower):
+    """What it says of each package, by name."""
+    return {row["package"]: row for row in json.loads(gpower("doctor", "--json").stdout)["packages"]}
+
+
+def test_every_declared_package_is_examined(gpower):
+    declared = [Requirement(line) for line in metadata.requires("gpower")]
+    rows = told(gpower)
+    assert {(row["package"], f">={row['least']}") for row in rows.values() if row["least"]} == {
+        (wish.name, str(wish.specifier)) for wish in declared
+    }
+    assert rows["numpy"]["found"] == np.__version__
+    assert rows["numpy"]["remedy"] == ""
+
+
+def test_what_is_missing_old_or_broken_comes_with_what_to_do(gpower, monkeypatch):
+    version, load = metadata.version, extras.import_module
+
+    def found(package):
+        if package == "zarr":
+            raise metadata.PackageNotFoundError(package)
+        return "1.0.2rc1" if package == "h5py" else version(package)
+
+    def loaded(name):
+        if name == "matplotlib":
+            raise OSError("libfreetype.so.6: cannot open shared object file")
+        return load(name)
+
+    monkeypatch.setattr(metadata, "version", found)
+    monkeypatch.setattr(extras, "import_module", loaded)
+    rows = told(gpower)
+    assert (rows["zarr"]["found"], rows["zarr"]["remedy"]) == ("", 'pip install "gpower[dask]"')
+    assert (rows["h5py"]["found"], rows["h5py"]["remedy"]) == ("1.0.2rc1", 'pip install "gpower[io]"')
+    assert "libfreetype.so.6" in rows["matplotlib"]["remedy"]
+    assert rows["scipy"]["remedy"] == ""
+
+
+def test_it_tells_libraries_and_threads(gpower, monkeypatch):
+    pytest.importorskip("threadpoolctl")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    printed = gpower("doctor").stdout
+    assert "OMP_NUM_THREADS=3" in printed
+    assert "threads:" in next(line for line in printed.splitlines() if line.startswith("blas"))
+    assert "single" not in printed  # features are told in words
+    assert "AnnData" in printed

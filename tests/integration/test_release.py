@@ -1,0 +1,78 @@
+"""What a release says of itself: one version, one address, the same floors, wherever they are written."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gpower import __version__
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SOURCE = PROJECT["urls"]["Source"]
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_version_is_the_same_everywhere():
+    assert re.search(r"^version: (.+)$", text("CITATION.cff"), re.MULTILINE)[1] == __version__
+    assert json.loads(text("codemeta.json"))["version"] == __version__
+    assert re.search(r'set version = "(.+)"', text("recipe/meta.yaml"))[1] == __version__
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "CITATION.cff", "codemeta.json", "recipe/meta.yaml", "SECURITY.md", "CHANGELOG.md"]
+)
+def test_addresses_of_the_repository_agree(name):
+    owner = SOURCE.removeprefix("https://github.com/")
+    addresses = re.findall(r"https://(?:raw\.githubusercontent|github)\.com/([\w-]+/[\w-]+)", text(name))
+    assert set(addresses) <= {owner}
+
+
+def test_the_recipe_asks_for_what_the_package_asks_for():
+    lines = re.findall(r"- ([\w-]+) (>=[\d.]+)$", text("recipe/meta.yaml"), re.MULTILINE)
+    asked = {name + least for name, least in lines if name != "hatchling"}
+    extras = PROJECT["optional-dependencies"]
+    declared = {*PROJECT["dependencies"], *(line for name in extras if name != "all" for line in extras[name])}
+    assert asked == {line.replace("[array]", "").replace("matplotlib", "matplotlib-base") for line in declared}
+
+
+def test_every_supported_python_is_tested_and_told():
+    pythons = re.search(r"python: \[(.+)\]", text(".github/workflows/test.yml"))[1]
+    told = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert re.findall(r'"(.+?)"', pythons) == told
+    assert told[0] == PROJECT["requires-python"].removeprefix(">=")
+    assert f"| Python | {', '.join(told)} |" in text("docs/support.md")
+    assert re.search(r"^VERSIONS := (.+)$", text("Makefile"), re.MULTILINE)[1].split() == told
+
+
+def test_pictures_of_the_readme_show_outside_the_repository():
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text("README.md"))
+    assert pictures
+    address = SOURCE.replace("github.com", "raw.githubusercontent.com") + "/main/"
+    for picture in pictures:
+        assert picture.startswith(address)
+        assert (ROOT / picture.removeprefix(address)).exists()
+
+
+def test_every_page_is_in_the_table_of_contents():
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index", "command-line"}
+    lists = "".join(
+        block
+        for path in (ROOT / "docs").glob("*.md")
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    )
+    missing = pages - {line.strip() for line in lists.splitlines()}
+    assert not missing, f"add to the list in docs/how-to.md or docs/explanation.md: {sorted(missing)}"
+
+
+def test_every_example_is_in_the_gallery_or_explained_elsewhere():
+    conf = text("docs/conf.py")
+    named = set(re.findall(r'"(\w+)"', re.search(r"^ORDER = \((.*?)\)$", conf, re.DOTALL | re.MULTILINE)[1]))
+    elsewhere = set(re.findall(r'"(\w+)"', re.search(r"^ELSEWHERE = \((.*?)\)$", conf, re.MULTILINE)[1]))
+    assert named | elsewhere >= {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert named | elsewhere <= {path.stem for path in (ROOT / "examples").glob("*.py")}
