@@ -83,6 +83,7 @@ ORDER = (
     "own_penalty",
     "parts_of_digits",
     "outlying_samples",
+    "constraints",
     "optimality",
     "other_methods",
     "figure_one",

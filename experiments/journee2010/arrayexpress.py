@@ -5,9 +5,10 @@ from os import PathLike
 from pathlib import Path
 
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes
-from gpower.datasets.delimited import listed, read_rows
+from gpower.datasets.delimited import read_rows
 from gpower.datasets.table import TableFile
 from gpower.datasets.text import Row, open_text, tabbed_rows
+from gpower.names import listed
 
 __all__ = ["read_arrayexpress"]
 

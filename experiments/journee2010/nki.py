@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from gpower.datasets import Table, TableError, collapse_probes
-from gpower.datasets.delimited import listed, read_rows
+from gpower.datasets.delimited import read_rows
 from gpower.datasets.table import TableFile
 from gpower.datasets.text import Row, tabbed_rows
+from gpower.names import listed
 
 __all__ = ["read_nki"]
 

@@ -281,7 +281,7 @@ class GPower(SparsePCAEstimator):
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""
         found = extract_kept(prepared, random_source(self.random_state), parameters_of(self))
-        fit = fit_of(prepared, found)
+        fit = fit_of(prepared, found, sort=True)
         self.__dict__.update(fit.attributes)
         if self.certify:
             self._prove(prepared)

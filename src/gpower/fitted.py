@@ -66,15 +66,16 @@ class Fit:
         return {"components_": self.components} | self.by_component | self.common
 
 
-def fit_of(prepared: Prepared, found: Extraction, *, in_order: bool = False) -> Fit:
-    """What loadings explain, the components by decreasing adjusted variance unless each has its place.
+def fit_of(prepared: Prepared, found: Extraction, *, sort: bool = False, in_order: bool = False) -> Fit:
+    """What loadings explain.
 
-    `in_order` leaves them where they are, and adjusts their variances in that order, not in that of their variance.
+    `sort` puts components of which none has a place of its own by decreasing adjusted variance; `in_order` adjusts
+    variances in the order of the components, not of their variance.
     """
     operator, moments = prepared.operator, prepared.moments
     passes, scores = operator.passes, Scores.of(operator, found.Z)
     variances, total = scores.adjusted(in_order=in_order), operator.total_variance
-    if not in_order and prepared.recipes and prepared.recipe.orders:
+    if sort and prepared.recipe.orders:
         order = np.argsort(-np.round(variances / max(variances.max(), np.finfo(float).tiny), 10), kind="stable")
         found, scores, variances = found.ordered(order), scores.ordered(order), variances[order]
     by_component = {

@@ -53,8 +53,9 @@ def test_the_answer_is_that_of_the_host_and_stays_on_the_device(options):
     scores = model.transform(DeviceArray(X))
     assert isinstance(scores, DeviceArray)
     np.testing.assert_allclose(numbers(scores), expected.transform(X), atol=1e-9)
-    # Gram matrices of candidates (404²) at most; the matrix has 360,000 entries, its Gram matrix nine million.
-    assert max(TRANSFERS) <= 404**2
+    # A matrix of few samples, 120 × 3000, comes to the host once, where starts race; its Gram matrix has nine million.
+    assert max(TRANSFERS) <= X.size
+    assert sum(size == X.size for size in TRANSFERS) <= 1
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -94,7 +94,7 @@ def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
         return W
 
     watching = Settings(
-        options.solver,
+        options.rounds,
         options.tol,
         options.max_iter,
         options.acceleration,
@@ -235,7 +235,7 @@ def test_single_precision_stays_single_and_monotone(name, m):
 def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
     X = np.random.default_rng(5).standard_normal((60, 1500))
     passes = {}
-    for solver in ("rounds", "direct"):
+    for solver in (True, False):
         operator = as_operator(X)[0]
         mu = np.linspace(1.1, 1.0, m)
         problem = Problem(operator, L1(0.25 * mu * operator.column_norms.max()), mu)
@@ -244,7 +244,7 @@ def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
         result = ascend(problem, Point(start[0], mu * start[1]), Settings(solver, 1e-8, acceleration=False))
         assert result.converged
         passes[solver] = operator.passes - before
-    assert passes["rounds"] < passes["direct"] / 2
+    assert passes[True] < passes[False] / 2
 
 
 @pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
@@ -375,25 +375,25 @@ def sized(p, n, **options):
 
 
 def test_small_matrices_are_ascended_directly_and_large_ones_by_rounds():
-    assert not uses_rounds(sized(500, 500), "auto")
-    assert uses_rounds(sized(500, 501), "auto")
+    assert not uses_rounds(sized(500, 500), Settings())
+    assert uses_rounds(sized(500, 501), Settings())
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (500, 501)])
 def test_the_solver_can_be_chosen_by_name(shape):
-    assert uses_rounds(sized(*shape), "rounds")
-    assert not uses_rounds(sized(*shape), "direct")
+    assert uses_rounds(sized(*shape), Settings(True))
+    assert not uses_rounds(sized(*shape), Settings(False))
 
 
-@pytest.mark.parametrize("solver", ["auto", "rounds", "direct"])
+@pytest.mark.parametrize("rounds", [None, True, False])
 @pytest.mark.parametrize("options", [{"samples": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
-def test_what_rounds_cannot_do_is_ascended_directly(solver, options):
-    assert not uses_rounds(sized(500, 501, **options), solver)
+def test_what_rounds_cannot_do_is_ascended_directly(rounds, options):
+    assert not uses_rounds(sized(500, 501, **options), Settings(rounds))
 
 
 @pytest.mark.parametrize("samples", [Stiefel(), Spheres()])
 def test_blocks_and_batches_may_use_rounds(samples):
-    assert uses_rounds(sized(500, 501, samples=samples), "auto")
+    assert uses_rounds(sized(500, 501, samples=samples), Settings())
 
 
 @pytest.mark.parametrize("options", [{"samples": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])

@@ -50,12 +50,14 @@ def test_containers_agree(recipe, shape):
     X = mixed(*shape)
     kwargs = RECIPES[recipe]
     expected = GPower(3, **kwargs).fit(X)
+    # A block's total is flat to the square of the distance of its loadings from the best.
+    atol = 1e-6 if recipe == "block cardinality" else 1e-8
     for make in (np.asfortranarray, sp.csr_array, sp.csc_matrix):
         found = GPower(3, **kwargs).fit(make(X))
-        np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
+        np.testing.assert_allclose(found.components_, expected.components_, atol=atol)
         np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=1e-8)
     precomputed = GPower(3, covariance="precomputed", **kwargs).fit(np.cov(X.T))
-    np.testing.assert_allclose(precomputed.components_, expected.components_, atol=1e-8)
+    np.testing.assert_allclose(precomputed.components_, expected.components_, atol=atol)
     single = GPower(3, **kwargs).fit(X.astype(np.float32))
     np.testing.assert_allclose(single.explained_variance_.sum(), expected.explained_variance_.sum(), rtol=1e-3)
 

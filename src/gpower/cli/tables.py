@@ -101,7 +101,7 @@ def _read(path: Path, reading: Values, options: Values) -> Loaded:
         raise TableError(path, reason, **error.options) from None
     covariance = options["covariance"] is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
-    doubts = tuple(f"{hint}." for hint in hints(file, table, covariance=covariance, scale=bool(options["scale"])))
+    doubts = tuple(f"{hint}." for hint in hints(file, table, covariance=covariance, scale=bool(options.get("scale"))))
     return Loaded(table, path, covariance, reading["key"], doubts=doubts)
 
 

@@ -172,7 +172,7 @@ class _Asked:
     def path(self, found: Mapping[int, Extraction]) -> SparsityPath:
         """The solutions with what they explain."""
         operator, m, points = self.prepared.operator, len(self.prepared.recipe.mu), sorted(found)
-        fits = [fit_of(self.prepared, found[i]) for i in points]
+        fits = [fit_of(self.prepared, found[i], sort=True) for i in points]
         pca, total = leading_components(operator, m)[1], operator.total_variance
         names = {} if self.table.names is None else {"feature_names_in_": self.table.names}
         return SparsityPath(

@@ -1,0 +1,184 @@
+"""All components in shared rounds: each is first-order optimal for its own deflated problem, by explicit matrices."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpower import GPower, shared_rounds
+from gpower.deflation import RULES
+from gpower.operators import as_operator
+
+RULE_NAMES = tuple(RULES)
+WISHES = {
+    "l0": {"gamma": 0.05},
+    "l1": {"gamma": 0.3, "penalty": "l1"},
+}
+
+
+def factors(seed, shape=(60, 240), count=6, size=8):
+    """Noise and a few sparse factors, of decreasing strength."""
+    rng = np.random.default_rng(seed)
+    L = np.zeros((count, shape[1]))
+    for j in range(count):
+        L[j, rng.choice(shape[1], size, replace=False)] = (3 - 2 * j / count) * rng.choice([-1.0, 1.0], size)
+    return rng.standard_normal((shape[0], count)) @ L + rng.standard_normal(shape)
+
+
+def deflated(A, Z, rule):
+    """The matrices that the components see, by explicit arithmetic."""
+    left, removed = [A], []
+    for z in Z.T[:-1]:
+        M = left[-1]
+        if rule == "schur":
+            y = M @ z
+            x = y / np.linalg.norm(y)
+            left.append(M - np.outer(x, x @ M))
+            continue
+        if rule == "orthogonalized":
+            for u in removed:
+                z = z - u * (u @ z)
+            z = z / np.linalg.norm(z)
+            removed.append(z)
+        left.append(M - np.outer(M @ z, z))
+    return left
+
+
+@pytest.fixture
+def rounds_made(monkeypatch):
+    """How many rounds were made."""
+    made, original = [], shared_rounds._round
+
+    def counted(*arguments):
+        made.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(shared_rounds, "_round", counted)
+    return made
+
+
+@pytest.mark.parametrize("rule", RULE_NAMES)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "covariance"])
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=10)
+def test_one_product_sees_what_removal_leaves(rule, kind, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((20, 9))
+    A -= A.mean(axis=0)
+    operator = {
+        "dense": lambda: as_operator(A)[0],
+        "sparse": lambda: as_operator(sp.csr_array(A))[0],
+        "covariance": lambda: as_operator(A.T @ A, covariance=True)[0],
+    }[kind]()
+    Z, ends = (
+        np.where(rng.random((9, 4)) < 0.5, rng.standard_normal((9, 4)), 0) + 1e-3 * np.eye(9)[:, :4] for _ in "ab"
+    )
+    Z /= np.linalg.norm(Z, axis=0)
+    C, norms = RULES[rule].seen(operator, Z, ends)
+    for j, M in enumerate(deflated(A, Z, rule)):
+        x = M @ ends[:, j]
+        np.testing.assert_allclose(C[:, j], M.T @ (x / np.linalg.norm(x)), atol=1e-7 * np.abs(C).max())
+        outside = ~Z[:, : j + 1].any(axis=1)
+        np.testing.assert_allclose(norms[outside, j], np.linalg.norm(M, axis=0)[outside], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", RULE_NAMES)
+@pytest.mark.parametrize("positive", [False, True])
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=6)
+def test_exact_components_are_fixed_points_of_the_whole(rule, positive, seed):
+    X = factors(seed)
+    model = GPower(4, cardinality=6, deflation=rule, positive=positive, solver="rounds", tol=1e-12)
+    A = X - X.mean(axis=0)
+    found = shared_rounds_of(model, X)
+    for z, M in zip(found.T, deflated(A, found, rule), strict=True):
+        c = M.T @ (M @ z)
+        c = c if positive else np.abs(c)
+        smallest, rest = c[z != 0].min(), c[z == 0].max()
+        assert smallest >= rest * (1 - 1e-6)
+
+
+def shared_rounds_of(model, X):
+    """Loadings in the order in which they were found, (n, m)."""
+    from gpower.parameters import random_source
+    from gpower.preparation import read
+    from gpower.several import extract_components
+
+    prepared = read(model, X).prepared(None, read(model, X).recipes(), reduce=False)
+    return extract_components(prepared.operator, prepared.recipe, random_source(None)).Z
+
+
+@pytest.mark.parametrize("rule", ["schur", "projection"])
+@pytest.mark.parametrize("wish", ["l0", "l1"])
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=6)
+def test_penalised_components_are_fixed_points_of_the_whole(rule, wish, seed):
+    X = factors(seed)
+    model = GPower(3, deflation=rule, solver="rounds", tol=1e-13, max_iter=20000, refit=None, **WISHES[wish])
+    A = X - X.mean(axis=0)
+    found = shared_rounds_of(model, X)
+    gammas = model.fit(X).gamma_
+    for z, M, gamma in zip(found.T, deflated(A, found, rule), sorted_as_found(model, found, gammas), strict=True):
+        x = M @ z
+        c = M.T @ (x / np.linalg.norm(x))
+        active = c**2 > gamma if wish == "l0" else np.abs(c) > gamma
+        step = np.where(active, c if wish == "l0" else np.sign(c) * (np.abs(c) - gamma), 0)
+        np.testing.assert_allclose(np.abs(z), np.abs(step) / np.linalg.norm(step), atol=2e-3)
+
+
+def sorted_as_found(model, found, gammas):
+    """γ of the model's components, which are sorted, in the order of loadings as they were found."""
+    at = [int(np.argmax(np.abs(model.components_ @ z))) for z in found.T]
+    return gammas[at]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_rounds_are_few_and_the_answer_is_that_of_one_after_the_other(kind, rounds_made, monkeypatch):
+    X = factors(3, (120, 2500), 12, 10)
+    table = X if kind == "dense" else sp.csr_array(np.where(np.abs(X) > 1, X, 0))
+    model = GPower(12, cardinality=10).fit(table)
+    assert 1 <= len(rounds_made) <= 6
+    assert model.n_passes_ < 25
+    monkeypatch.setattr(shared_rounds, "HELD", 2.0)  # nothing is held: one after the other
+    alone = GPower(12, cardinality=10).fit(table)
+    assert alone.n_passes_ > 3 * model.n_passes_
+    share, other = (each.explained_variance_ratio_.sum() for each in (model, alone))
+    assert share > 0.98 * other
+
+
+def test_noise_is_looked_for_in_the_whole_matrix(rounds_made):
+    X = np.random.default_rng(0).standard_normal((300, 1500))
+    GPower(2, cardinality=10).fit(X)
+    assert not rounds_made
+
+
+def test_an_interrupted_round_is_resumed(tmp_path, monkeypatch):
+    X = factors(5, (120, 2500), 12, 10)
+    whole = GPower(8, cardinality=10, checkpoint=tmp_path / "whole.npz").fit(X)
+    original = shared_rounds._round
+
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shared_rounds, "_round", stopped)
+    path = tmp_path / "cut.npz"
+    with pytest.raises(KeyboardInterrupt):
+        GPower(8, cardinality=10, checkpoint=path).fit(X)
+    monkeypatch.setattr(shared_rounds, "_round", original)
+    resumed = GPower(8, cardinality=10, checkpoint=path, resume=True).fit(X)
+    np.testing.assert_array_equal(resumed.components_, whole.components_)
+    assert resumed.n_passes_ < whole.n_passes_
+
+
+@pytest.mark.parametrize("options", [{"cardinality": 5}, {"gamma": 0.1}, {"cardinality": 5, "method": "block"}])
+def test_components_come_by_decreasing_variance(options):
+    for seed in range(5):
+        X = np.random.default_rng(seed).standard_normal((30, 12)) @ np.diag(np.linspace(1, 2, 12))
+        model = GPower(4, **options).fit(X)
+        assert np.all(np.diff(model.explained_variance_) <= 1e-9 * model.explained_variance_[0])
+
+
+def test_components_of_their_own_cardinality_keep_their_places():
+    X = factors(1)
+    assert GPower(3, cardinality=[2, 9, 4]).fit(X).cardinality_.tolist() == [2, 9, 4]
