@@ -100,6 +100,11 @@ class Container(ABC):
         return self.shape[1]
 
     @property
+    def gram_share(self) -> float:
+        """Columns are ascended on by their Gram matrix when they are fewer than this share of the samples."""
+        return 0.5
+
+    @property
     def is_tall(self) -> bool:
         """Whether its covariance takes so little room beside it that it may stand for it."""
         return False

@@ -13,9 +13,6 @@ from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.moments import Moments, centred_gram
 
-#: An ascent on |W| gathered columns uses their Gram matrix when |W| is below this share of the samples.
-GRAM_SHARE = 0.5
-
 
 @dataclass(frozen=True, eq=False)
 class DataMatrix(Operator):
@@ -245,7 +242,7 @@ class Gathering(Wrapper):
 
         Of sparse columns, or too many, the Gram matrix alone, none of them ever in memory.
         """
-        small = len(idx) < GRAM_SHARE * self.shape[0]
+        small = len(idx) < self.container.gram_share * self.shape[0]
         if small and not self.container.gathers(len(idx)):
             n, like = self.shape[1], self.column_norms
             return Restriction(Covariance(self.gram(idx)), lambda U: self.combine(embedded(U, idx, n, like)))
