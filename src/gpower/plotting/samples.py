@@ -111,7 +111,8 @@ def _draw_ellipse(axes: Panel, points: Array, level: float, colour: str) -> None
     values, vectors = np.linalg.eigh(np.cov(points.T))
     width, height = 2 * np.sqrt(values.clip(0) * t2_limit(2, len(points), level))
     angle = np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0]))
-    axes.add_patch(Ellipse(points.mean(axis=0), width, height, angle=angle, fill=False, edgecolor=colour, linewidth=1))
+    x, y = (float(middle) for middle in points.mean(axis=0))
+    axes.add_patch(Ellipse((x, y), width, height, angle=angle, fill=False, edgecolor=colour, linewidth=1))
     axes.autoscale_view()
 
 
