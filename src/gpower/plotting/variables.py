@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpower._arrays import Array, to_host
 from gpower.devices import on_host
 from gpower.fitted import SparsePCAEstimator
 from gpower.held import Held
+from gpower.metrics import shared_variables
 from gpower.plotting.bars import by_size
 from gpower.plotting.canvas import entitle, one_panel, remark, tidy
 from gpower.plotting.groups import Samples, colour_of
@@ -229,7 +230,7 @@ def plot_overlap(model: Model, axes: GivenAxes = None) -> Panel:
     >>> [text.get_text() for text in axes.texts]
     ['2', '1', '1', '2']
     """
-    counts = overlap_of(np.asarray(on_host(model.components_)))
+    counts = shared_variables(np.asarray(on_host(model.components_)).T)
     m = len(counts)
     panel = one_panel(axes, 2.0 + 0.42 * m, 1.4 + 0.42 * m)
     share = counts / np.maximum(np.minimum.outer(np.diagonal(counts), np.diagonal(counts)), 1)
@@ -247,9 +248,3 @@ def plot_overlap(model: Model, axes: GivenAxes = None) -> Panel:
     panel.spines[:].set_visible(False)
     entitle(panel, "Variables in common")
     return panel
-
-
-def overlap_of(components: Array) -> NDArray[np.intp]:
-    """Variables shared by each pair of components, (m, m)."""
-    used = (components != 0).astype(np.intp)
-    return used @ used.T
