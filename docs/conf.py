@@ -76,21 +76,22 @@ ORDER = (
     "first_steps",
     "choosing_the_number",
     "stable_variables",
+    "known_of_samples",
     "text_topics",
     "single_cells",
     "larger_than_memory",
     "gene_sets",
     "own_penalty",
+    "no_variable_twice",
     "parts_of_digits",
     "outlying_samples",
-    "constraints",
     "optimality",
     "other_methods",
     "figure_one",
     "optimiser",
 )
 #: Examples that other pages explain.
-ELSEWHERE = ("how_many_variables", "power_method", "shifted_power_method", "procrustes")
+ELSEWHERE = ("constraints", "how_many_variables", "power_method", "shifted_power_method", "procrustes")
 warnings.filterwarnings("ignore", message=".*non-interactive", category=UserWarning)  # a gallery shows its own pictures
 
 
@@ -116,6 +117,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 10_000,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
     "reset_modules": ("matplotlib",),
