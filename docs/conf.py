@@ -118,6 +118,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 10_000,
     "write_computation_times": False,
+    "ignore_repr_types": r"matplotlib|ndarray",  # the picture is the answer
     "remove_config_comments": True,
     "abort_on_example_error": True,
     "reset_modules": ("matplotlib",),
