@@ -142,19 +142,31 @@ MODULES = {
     "gpower.operators.caching": "Decoded copies of stores",
     "gpower.operators.distributed": "Clusters",
 }
+#: Names that the rooms need of each other; nobody calls them from outside.
+INNER = {
+    "gpower.certificates": {"certifiable", "certify_together"},
+    "gpower.comparison": {"METHODS"},
+    "gpower.metrics": {"project", "share_inside", "total_variance"},
+    "gpower.penalties": {"smallest_divisor", "top"},
+    "gpower.feasible_sets": {"Correlations", "Point", "RegularizedSet", "fresh_directions", "own_correlations"},
+    "gpower.operators": {"recognised"},
+    "gpower.operators.distributed": {"is_dask"},
+}
 
 
 def public_names(module: str) -> list[str]:
     """What a module offers: its `__all__`, or what it or its parts define under a name without an underscore."""
-    home = import_module(module)
+    home, inner = import_module(module), INNER.get(module, set())
     if hasattr(home, "__all__"):
-        return sorted(name for name in home.__all__ if module == "gpower" or name not in gpower.__all__)
+        names = {name for name in home.__all__ if module == "gpower" or name not in gpower.__all__}
+        return sorted(names - inner)
     objects = {name: value for name, value in vars(home).items() if not name.startswith("_")}
-    return sorted(
+    names = {
         name
         for name, value in objects.items()
         if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
-    )
+    }
+    return sorted(names - inner)
 
 
 def write_pages() -> None:
