@@ -81,6 +81,18 @@ class AscentResult:
         ``str(status)`` is a sentence.
     history : ndarray of shape (n_iter + 1,)
         Values of f from the start on, never decreasing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import maximize
+    >>> from gpower.feasible_sets import Sphere
+    >>> class Squares:
+    ...     def value_and_gradient(self, x):
+    ...         return float(x @ x), 2 * x
+    >>> result = maximize(Squares(), Sphere(), np.array([0.6, 0.8]))
+    >>> round(result.value, 6), result.n_iter, str(result.status)
+    (1.0, 1, 'Converged: the last step raised the objective by no more than tol, relatively.')
     """
 
     last: AscentState

@@ -82,6 +82,15 @@ class Entry:
         What the method warned of; or why it did not run, and then there is no `model` and all figures are NaN.
     model : estimator or None
         Fitted.
+
+    Examples
+    --------
+    >>> from gpower import compare
+    >>> from gpower.datasets import load_pitprops
+    >>> S = load_pitprops().correlation
+    >>> found = compare(S, n_components=1, cardinality=5, methods=["gpower-l0", "greedy"], covariance="precomputed")
+    >>> [(entry.method, round(entry.variance, 3), entry.cardinality) for entry in found]
+    [('pca', 0.325, (13,)), ('gpower-l0', 0.262, (5,)), ('greedy', 0.262, (5,))]
     """
 
     method: str

@@ -169,7 +169,16 @@ def shared_variables(Z: Array) -> Array:
 
 
 def captured_variance(gram: Array, Z: Array) -> float:
-    """Variance of the data inside the span of the loadings: tr((ZᵀZ)⁺ ZᵀΣZ)."""
+    """Variance of the data inside the span of the loadings: tr((ZᵀZ)⁺ ZᵀΣZ).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> S = np.diag([3.0, 2.0, 1.0])
+    >>> Z = np.array([[1.0, 0.6], [0.0, 0.8], [0.0, 0.0]])  # they span the first two variables
+    >>> round(captured_variance(Z.T @ S @ Z, Z), 6)
+    5.0
+    """
     Z = Z.astype(np.float64)
     return float(np.trace(np.linalg.pinv(to_host(Z.T @ Z), rcond=1e-12, hermitian=True) @ gram))
 

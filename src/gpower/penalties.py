@@ -32,6 +32,21 @@ class Penalty(ABC):
     `evaluate` is all that must be there. A penalty on named variables also says in `restrict` what is left of it on
     some of them. `at_cardinality`, or `at_gamma` with `gamma_max`, let `GPower` set its level, so that paths and
     cross-validation run over it. docs/mathematics.md shows one.
+
+    Examples
+    --------
+    The sum of squares wants all variables: ordinary PCA.
+
+    >>> import numpy as np
+    >>> from gpower import GPower
+    >>> class Squares(Penalty):
+    ...     def evaluate(self, C):
+    ...         return np.sum(C**2, axis=0), 2 * C
+    ...     def restrict(self, idx):
+    ...         return self
+    >>> X = np.random.default_rng(0).standard_normal((20, 4))
+    >>> GPower(1, penalty=Squares()).fit(X).cardinality_
+    array([4])
     """
 
     #: Whether loadings are non-negative.

@@ -30,6 +30,15 @@ class Bound:
     seconds : float
     threshold : float
         t of a soft threshold; zero for the others.
+
+    Examples
+    --------
+    >>> from gpower import GPower, certify
+    >>> from gpower.datasets import load_pitprops
+    >>> S = load_pitprops().correlation
+    >>> certificate = certify(GPower(1, cardinality=7, covariance="precomputed").fit(S), S)[0]
+    >>> [bound.method for bound in certificate.bounds]
+    ['trace', 'gershgorin', 'eigenvalue', 'soft threshold', 'sample space', 'rows']
     """
 
     method: str

@@ -42,6 +42,15 @@ class Progress:
         Time of this call.
     support : ndarray of int
         The best support so far.
+
+    Examples
+    --------
+    >>> from gpower import best_subset
+    >>> from gpower.datasets import gaussian
+    >>> seen = []
+    >>> _ = best_subset(gaussian(20, 30, random_state=0), cardinality=4, callback=seen.append)
+    >>> all(progress.incumbent <= progress.bound for progress in seen)
+    True
     """
 
     bound: float

@@ -14,7 +14,19 @@ from gpower._arrays import Array
 
 
 class FeasibleSet(ABC):
-    """A compact set with an easy linear maximiser."""
+    """A compact set with an easy linear maximiser.
+
+    Examples
+    --------
+    The corners of a simplex: the largest coordinate of a gradient decides.
+
+    >>> import numpy as np
+    >>> class Simplex(FeasibleSet):
+    ...     def argmax_linear(self, g):
+    ...         return np.eye(len(g))[np.argmax(g)]
+    >>> Simplex().support_value(np.array([1.0, 3.0, 2.0]))
+    3.0
+    """
 
     @property
     def passes(self) -> float:

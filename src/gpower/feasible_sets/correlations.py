@@ -44,6 +44,15 @@ class CorrelationSet(FeasibleSet):
         Weights of the units.
     samples : SampleSet
         Where X lives: orthonormal units of a block, independent starts of one unit, or the cube of ℓ1 variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators import as_operator
+    >>> operator, _ = as_operator(np.diag([3.0, 2.0]), center=False)
+    >>> data = CorrelationSet(operator, np.ones(1))
+    >>> data.argmax_linear(np.array([[1.0], [0.0]])).C.ravel()
+    array([3., 0.])
     """
 
     operator: Operator

@@ -32,7 +32,17 @@ Placed = tuple[Array, Array]
 
 
 class SampleSet(FeasibleSet):
-    """A set of sample-space units X, (p, m), for a matrix A that is known by its products."""
+    """A set of sample-space units X, (p, m), for a matrix A that is known by its products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.feasible_sets import Stiefel
+    >>> from gpower.operators import as_operator
+    >>> operator, _ = as_operator(np.diag([3.0, 2.0]), center=False)
+    >>> Stiefel().reach(operator)  # what one unit can have to do with each column
+    array([3., 2.])
+    """
 
     #: Whether a problem on some columns needs no more than their Gram matrix.
     by_gram = True

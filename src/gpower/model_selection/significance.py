@@ -30,6 +30,14 @@ class ComponentTest:
         p-value up to which a component counts.
     degrees : float
         Divisor of variances, n_samples − 1.
+
+    Examples
+    --------
+    >>> from gpower import component_test
+    >>> from gpower.datasets import load_planted_expression
+    >>> test = component_test(load_planted_expression().X, 4, cardinality=8, random_state=0)
+    >>> test.n_components, test.p_values.shape
+    (3, (4,))
     """
 
     chance: Chance

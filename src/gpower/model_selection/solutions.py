@@ -61,6 +61,14 @@ class SparsityPath(Sequence[GPower]):
     n_samples : int
     complete : bool
         False where the computation was interrupted.
+
+    Examples
+    --------
+    >>> from gpower import sparsity_path
+    >>> from gpower.datasets import load_planted_expression
+    >>> path = sparsity_path(load_planted_expression().X, cardinalities=[2, 4, 8])
+    >>> len(path), path.grid.tolist(), path[-1].cardinality_.tolist()
+    (3, [2, 4, 8], [8])
     """
 
     params: Named

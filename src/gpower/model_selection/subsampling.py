@@ -45,6 +45,14 @@ class Stability:
         Fitted to all samples; its components are those that the subsamples' are matched with.
     n_subsamples : int
     feature_names : ndarray of str or None
+
+    Examples
+    --------
+    >>> from gpower import stability
+    >>> from gpower.datasets import load_planted_expression
+    >>> stable = stability(load_planted_expression().X, cardinality=8, n_components=1, n_subsamples=20, random_state=0)
+    >>> stable.frequency.shape, int(stable.selected.sum())
+    ((1, 150), 8)
     """
 
     frequency: Array

@@ -52,7 +52,21 @@ _RECOGNISERS: list[Recogniser] = [
 
 
 def register(recogniser: Recogniser) -> Recogniser:
-    """Let a kind of data be fitted: a function that turns X into its container, or gives None for any other X."""
+    """Let a kind of data be fitted: a function that turns X into its container, or gives None for any other X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import GPower
+    >>> class Columns(dict):
+    ...     pass
+    >>> @register
+    ... def of_columns(X, memory_limit, kind=Columns):
+    ...     return container_of(np.column_stack([*X.values()])) if isinstance(X, kind) else None
+    >>> X = Columns(a=[1.0, 2.0, 4.0], b=[1.0, 2.0, 3.0], c=[0.0, 1.0, 0.0])
+    >>> GPower(1, cardinality=2).fit(X).components_.nonzero()[1]
+    array([0, 1])
+    """
     _RECOGNISERS.append(recogniser)
     return recogniser
 
@@ -64,7 +78,14 @@ def recognised(X: object, memory_limit: float | None = None) -> Container | None
 
 
 def container_of(X: Table) -> Container:
-    """X as a container: an array, one on a device, a CSR or CSC matrix, or whatever is registered."""
+    """X as a container: an array, one on a device, a CSR or CSC matrix, or whatever is registered.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> container_of(sp.csr_array([[0.0, 1.0], [2.0, 0.0]])).shape
+    (2, 2)
+    """
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return in_memory(X)
     return Device(X) if is_device(X) else recognised(X) or in_memory(np.asarray(X))

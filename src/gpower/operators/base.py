@@ -68,7 +68,16 @@ def nonzero_rows(T: Array) -> Array:
 
 
 class Operator(ABC):
-    """A matrix known through its products; see the table of this module. `counter` counts its reads."""
+    """A matrix known through its products; see the table of this module. `counter` counts its reads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators import as_operator
+    >>> operator, _ = as_operator(np.array([[3.0, 0.0], [4.0, 1.0]]), center=False)
+    >>> operator.shape, operator.column_norms
+    ((2, 2), array([5., 1.]))
+    """
 
     counter: PassCounter
 

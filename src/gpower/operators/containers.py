@@ -79,6 +79,14 @@ class Container(ABC):
         Whether products with data in single precision are summed in double, and rounded once.
     names : tuple of str or None
         Names of the columns, where they are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators import container_of
+    >>> X = container_of(np.eye(3))
+    >>> X.shape, X.dtype, X.is_sparse
+    ((3, 3), dtype('float64'), False)
     """
 
     shape: tuple[int, int]

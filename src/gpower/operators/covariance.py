@@ -18,6 +18,13 @@ class Covariance(Operator):
     """A known through Σ = AᵀA alone; a sample-space vector x = A u is represented by u.
 
     Then A T is represented by T, AᵀX by ΣU, and XᵀX is UᵀΣU: no factorisation of Σ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> S = Covariance(np.diag([4.0, 1.0]))
+    >>> S.column_norms
+    array([2., 1.])
     """
 
     S: Array

@@ -29,6 +29,14 @@ class DataMatrix(Operator):
         r (square roots of the sample weights) and s; None stands for ones.
     moments : Moments or None
         Of X, where it is centred: the means that q removes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators import container_of
+    >>> A = DataMatrix(container_of(np.array([[1.0, 2.0], [3.0, 4.0]])), column_scale=np.array([1.0, 0.5]))
+    >>> A.correlate(np.ones((2, 1))).ravel()
+    array([4., 3.])
     """
 
     X: Container

@@ -59,6 +59,15 @@ def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes
         Array within the store.
     block_bytes : int
         Size of a block in memory, roughly.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/x.npy", np.eye(4))
+    ...     from_store(f"{folder}/x.npy").shape
+    (4, 4)
     """
     da = extra("dask.array", "dask", "A store on a cluster needs")
     source = open_source(path, key)
@@ -95,6 +104,12 @@ class DaskMatrix(BlockMatrix):
         Dense or CSR blocks. Chunked along both axes it is rechunked by rows, with a warning.
     memory_limit : float, optional
         Bytes that gathered columns may take on this machine; by default a quarter of its free memory.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> DaskMatrix(da.ones((6, 4), chunks=(2, 4))).shape
+    (6, 4)
     """
 
     def __init__(self, X: DaskArray, memory_limit: float | None = None) -> None:

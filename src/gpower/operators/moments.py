@@ -54,6 +54,14 @@ class Moments:
         Number of samples, or the sum of their weights.
     degrees : float
         Divisor of variances, of `scale` too; see `degrees_of`. One where a single sample counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators import as_operator
+    >>> _, moments = as_operator(np.array([[1.0, 2.0], [3.0, 2.0]]), center=True)
+    >>> moments.mean, moments.norms.round(3)
+    (array([2., 2.]), array([1.414, 0.   ]))
     """
 
     mean: Array
