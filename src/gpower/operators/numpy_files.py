@@ -106,10 +106,8 @@ def read_npz(path: Path) -> dict[str, Array]:
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     with archive.open(member) as file:
         shape, by_column, dtype = _header(file, member.file_size)  # type: ignore[arg-type]
-        count = math.prod(shape)
-        numbers = np.empty(count, dtype)
-        content = file.read(count * dtype.itemsize)
-        if len(content) < count * dtype.itemsize or file.read(1):
+        size = math.prod(shape) * dtype.itemsize
+        content = file.read(size)
+        if len(content) < size or file.read(1):
             raise ValueError(f"{member.filename} is shorter or longer than it says")
-        numbers = np.frombuffer(bytearray(content), dtype) if content else numbers
-        return numbers.reshape(shape, order="F" if by_column else "C")
+        return np.frombuffer(bytearray(content), dtype).reshape(shape, order="F" if by_column else "C")
