@@ -1,0 +1,277 @@
+"""What a page tells of a model, gathered from the results of the library: plain numbers and names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpower._arrays import Array
+from gpower.association import Association, Metadata, associate
+from gpower.certificates import Certificate
+from gpower.devices import on_host
+from gpower.enrichment import Enrichment
+from gpower.fitted import SparsePCAEstimator
+from gpower.held import Held
+from gpower.model_selection import ComponentTest, SparsityPath, Stability
+from gpower.names import unique_names
+from gpower.pages.samples import Samples, dense, moments, samples_of
+from gpower.parameters import parameters_of
+from gpower.plotting.scree import ordinary_shares
+from gpower.preparation import read
+
+#: Loadings that a page lists at most, gene sets of a component, and loadings of a component at a point of a path.
+MOST_LOADINGS, MOST_SETS, MOST_ON_PATH = 5000, 10, 30
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was found beside the model, each where it was asked for."""
+
+    enrichment: Enrichment | None = None
+    path: SparsityPath | None = None
+    stability: Stability | None = None
+    test: ComponentTest | None = None
+    certificates: tuple[Certificate, ...] = ()
+
+    @classmethod
+    def of(cls, given: Iterable[object]) -> Results:
+        """Results by what they are; a list, as `certify` returns it, for what it holds."""
+        found: dict[str, Any] = {}
+        for each in given:
+            match each:
+                case Enrichment():
+                    found["enrichment"] = each
+                case SparsityPath():
+                    found["path"] = each
+                case Stability():
+                    found["stability"] = each
+                case ComponentTest():
+                    found["test"] = each
+                case [Certificate(), *_]:
+                    found["certificates"] = tuple(each)
+                case _:
+                    raise TypeError(
+                        f"results: a page shows no {type(each).__name__}; give what sparsity_path, stability, "
+                        "component_test, enrich and certify return."
+                    )
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a component."""
+
+    name: str
+    loading: float
+    mean: float
+    spread: float
+    at: int  # its place among the variables of the model
+    again: float | None = None  # how often it is chosen again, of parts of the samples
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component with what is known of it."""
+
+    number: int
+    share: float
+    total: float
+    variables: tuple[Variable, ...]
+    ratio: float | None = None  # proven share of the best possible
+    p_value: float | None = None
+    sets: tuple[dict[str, Any], ...] = ()  # enriched gene sets
+    n_sets: int = 0
+
+    @property
+    def reach(self) -> float:
+        """The largest loading, by which bars are drawn."""
+        return max((abs(variable.loading) for variable in self.variables), default=1.0)
+
+    @property
+    def has_both(self) -> bool:
+        """Whether some loadings are positive and some negative."""
+        return len({variable.loading < 0 for variable in self.variables}) == 2
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """Everything that a page shows.
+
+    Attributes
+    ----------
+    model : GPower
+        Without names of variables, so that plain matrices fit it.
+    matrix : ndarray or sparse matrix
+        The data, or the covariance, as the model sees them.
+    names : list of str
+        Of all variables.
+    components : tuple of Component
+    ordinary : ndarray of shape (n_components,)
+        Share of the variance in each ordinary component.
+    samples : Samples or None
+    association : Association or None
+    results : Results
+    warnings : tuple of str
+    """
+
+    model: SparsePCAEstimator
+    matrix: Any = field(repr=False)
+    names: list[str] = field(repr=False)
+    components: tuple[Component, ...]
+    ordinary: Array
+    results: Results
+    samples: Samples | None = None
+    association: Association | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_covariance(self) -> bool:
+        """Whether there are no samples to speak of."""
+        return parameters_of(self.model).get("covariance") is not None
+
+    @property
+    def listed(self) -> list[tuple[Component, Variable]]:
+        """The loadings of all components, of very many the largest."""
+        pairs = [(component, variable) for component in self.components for variable in component.variables]
+        if len(pairs) <= MOST_LOADINGS:
+            return pairs
+        least = sorted((abs(variable.loading) for _, variable in pairs), reverse=True)[MOST_LOADINGS]
+        return [pair for pair in pairs if abs(pair[1].loading) > least]
+
+    @property
+    def n_loadings(self) -> int:
+        """Loadings that are not zero."""
+        return sum(len(component.variables) for component in self.components)
+
+
+def collected(
+    model: Any,
+    X: Any,
+    *,
+    metadata: Metadata | None = None,
+    sample_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    results: Results,
+    with_samples: bool = True,
+    warnings: Iterable[str] = (),
+) -> Contents:
+    """What there is to tell of a fitted model and its data."""
+    held = Held.fitted(model)
+    seen, names = held.seen(X), _names(held.model, feature_names)
+    table = read(held.model, seen, reset=False).in_memory("A report needs the data in the memory of this machine")
+    bare = _bare(held.model)
+    covariance = parameters_of(bare).get("covariance") is not None
+    if covariance and metadata is not None:
+        raise ValueError("metadata tell of samples; the model is of a covariance, and has none.")
+    used = _used(on_host(bare.components_))
+    given = _sample_names(X, table.shape[0]) if sample_names is None else sample_names
+    samples = None if covariance else samples_of(bare, table.X, given, metadata, used)
+    return Contents(
+        model=bare,
+        matrix=table.X,
+        names=names,
+        components=tuple(_components(bare, table.X, names, used, results)),
+        ordinary=ordinary_shares(bare, table.X),
+        results=results,
+        samples=samples if with_samples else None,
+        association=None if metadata is None else associate(bare.transform(table.X), metadata),
+        warnings=tuple(dict.fromkeys([*vars(bare).get("warnings_", ()), *warnings])),
+    )
+
+
+def _bare(model: Any) -> SparsePCAEstimator:
+    """The model itself, of a search the best, without names, so that it takes plain matrices without a word."""
+    bare = copy(getattr(model, "best_estimator_", model))
+    vars(bare).pop("feature_names_in_", None)
+    return bare
+
+
+def _names(model: Any, given: Sequence[str] | None) -> list[str]:
+    names = getattr(model, "feature_names_in_", None) if given is None else given
+    n = model.components_.shape[1]
+    if names is None:
+        return [f"x{j}" for j in range(n)]
+    if len(names) != n:
+        raise ValueError(f"feature_names has {len(names)} entries, but there are {n} variables.")
+    return unique_names([str(name) for name in names])
+
+
+def _sample_names(X: Any, n: int) -> list[str]:
+    """Those of a frame, or s0, s1, …."""
+    rows = getattr(X, "index", None)
+    return [f"s{i}" for i in range(n)] if rows is None or callable(rows) else [str(name) for name in rows]
+
+
+def _used(components: Array) -> NDArray[np.intp]:
+    """Variables with a loading, the largest first."""
+    sizes = np.abs(components).max(axis=0)
+    return np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
+
+
+def _components(
+    model: SparsePCAEstimator, matrix: Any, names: list[str], used: NDArray[np.intp], results: Results
+) -> Iterable[Component]:
+    """Each component with its variables, its proof, its p-value and its gene sets."""
+    known = _moments(model, matrix, used)
+    place, at = {int(j): i for i, j in enumerate(used)}, {name: j for j, name in enumerate(names)}
+    shares, sets = np.asarray(model.explained_variance_ratio_, float), _sets(results.enrichment)
+    ratios, p_values = _ratios(model, results), _p_values(model, results)
+    for i, loadings in enumerate(model.loadings(names)):
+        again = None if results.stability is None else results.stability.frequency[i]
+        found = sets.get(i + 1, [])
+        yield Component(
+            number=i + 1,
+            share=float(shares[i]),
+            total=float(shares[: i + 1].sum()),
+            variables=tuple(
+                Variable(
+                    name,
+                    loading,
+                    float(known["mean"][place[at[name]]]),
+                    float(known["spread"][place[at[name]]]),
+                    at[name],
+                    None if again is None else float(again[at[name]]),
+                )
+                for name, loading in loadings.items()
+            ),
+            ratio=ratios.get(i),
+            p_value=p_values.get(i),
+            sets=tuple(found[:MOST_SETS]),
+            n_sets=len(found),
+        )
+
+
+def _moments(model: SparsePCAEstimator, matrix: Any, used: NDArray[np.intp]) -> Any:
+    """Mean and spread of the variables; a covariance tells the spread alone."""
+    if parameters_of(model).get("covariance") is None:
+        return moments(matrix, used)
+    spread = np.sqrt(np.diagonal(dense(matrix))[used].clip(0))
+    return {"mean": np.full(used.size, np.nan), "spread": spread}
+
+
+def _ratios(model: SparsePCAEstimator, results: Results) -> dict[int, float]:
+    """Proven shares of the best possible, by component."""
+    if results.certificates:
+        return {i: proof.ratio for i, proof in enumerate(results.certificates)}
+    return {i: float(ratio) for i, ratio in enumerate(vars(model).get("optimality_ratio_", ()))}
+
+
+def _p_values(model: SparsePCAEstimator, results: Results) -> dict[int, float]:
+    """By component, of those that were held against permuted tables."""
+    if results.test is not None:
+        return {i: float(p) for i, p in enumerate(results.test.p_values[: results.test.n_tested])}
+    return {i: float(p) for i, p in enumerate(vars(model).get("component_p_values_", ()))}
+
+
+def _sets(enrichment: Enrichment | None) -> dict[int, list[dict[str, Any]]]:
+    """The enriched gene sets of each component, counted from 1."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for record in () if enrichment is None else enrichment.records():
+        if record["enriched"]:
+            found.setdefault(record["component"], []).append(record)
+    return found
