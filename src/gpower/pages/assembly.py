@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from gpower.pages.workbook import workbook_of
 
 HERE = Path(__file__).parent
 #: Nothing is fetched, sent or framed; only these scripts run. Bokeh styles its own parts from within.
-POLICY = "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,9 @@ def _pairs(contents: Contents) -> list[list[tuple[int, float, float]]]:
     model = contents.model
     tables = (model.overlap_, model.score_correlation_, model.loading_correlation_)
     m = len(contents.components)
-    return [[(int(tables[0][i, j]), float(tables[1][i, j]), float(tables[2][i, j])) for j in range(m)] for i in range(m)]
+    return [
+        [(int(tables[0][i, j]), float(tables[1][i, j]), float(tables[2][i, j])) for j in range(m)] for i in range(m)
+    ]
 
 
 def _path_rows(contents: Contents) -> list[tuple[str, float, float]]:
@@ -133,7 +138,7 @@ def _path(contents: Contents) -> list[dict[str, Any]]:
     points = []
     for i, used in enumerate(path.cardinality):
         rows = path.components(i)
-        parts = [_largest(rows.indices[a:b], rows.data[a:b], names) for a, b in zip(rows.indptr, rows.indptr[1:])]
+        parts = [_largest(rows.indices[a:b], rows.data[a:b], names) for a, b in pairwise(rows.indptr)]
         points.append({"x": float(used.mean()), "y": 100 * float(path.share_of_pca[i]), "components": parts})
     return points
 

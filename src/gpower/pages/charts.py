@@ -200,7 +200,7 @@ def loadings_chart(contents: Contents) -> Any:
 def _middles(listed: list[Any]) -> list[int]:
     """Where the name of each component stands."""
     numbers = [component.number for component, _ in listed]
-    return [(first := numbers.index(number)) + (numbers.count(number) - 1) // 2 for number in dict.fromkeys(numbers)]
+    return [numbers.index(number) + (numbers.count(number) - 1) // 2 for number in dict.fromkeys(numbers)]
 
 
 def _numbers(listed: list[Any]) -> dict[float, str]:

@@ -1,4 +1,7 @@
-"""The pictures that stay: those of `gpower.plotting`, for paper and for readers without JavaScript."""
+"""The pictures that stay: those of `gpower.plotting`, for paper and for readers without JavaScript.
+
+Loadings have none: the bars of the components are there in any case.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ def pictures_of(contents: Contents) -> dict[str, str]:
 def _drawn(contents: Contents) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What can be drawn, and how."""
     model, names, found = contents.model, contents.names, contents.results
-    yield "loadings", partial(plotting.plot_loadings, model, names, max_variables=30)
     yield "scree", partial(plotting.plot_scree, model, test=found.test)
     if contents.samples is not None:
         shown, rows = contents.samples, contents.matrix[contents.samples.rows]

@@ -29,7 +29,7 @@ def shown(name: object, most: int = LONGEST) -> str:
 
 
 def embedded(content: Any) -> str:
-    """JSON that may stand inside a script element: it cannot end it, nor begin a comment.
+    r"""JSON that may stand inside a script element: it cannot end it, nor begin a comment.
 
     Examples
     --------

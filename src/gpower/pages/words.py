@@ -16,14 +16,14 @@ from gpower.parameters import parameters_of
 
 #: What there is to cite, by the part of a page that rests on it.
 CITATIONS = {
-    "method": "M. Journée, Y. Nesterov, P. Richtárik, R. Sepulchre (2010). Generalized power method for sparse principal "
-    "component analysis. Journal of Machine Learning Research 11, 517–553.",
-    "stability": "N. Meinshausen, P. Bühlmann (2010). Stability selection. Journal of the Royal Statistical Society B 72, "
-    "417–473.",
+    "method": "M. Journée, Y. Nesterov, P. Richtárik, R. Sepulchre (2010). Generalized power method for sparse "
+    "principal component analysis. Journal of Machine Learning Research 11, 517–553.",
+    "stability": "N. Meinshausen, P. Bühlmann (2010). Stability selection. Journal of the Royal Statistical Society B "
+    "72, 417–473.",
     "test": "J. L. Horn (1965). A rationale and test for the number of factors in factor analysis. Psychometrika 30, "
     "179–185.",
-    "adjusted": "Y. Benjamini, Y. Hochberg (1995). Controlling the false discovery rate. Journal of the Royal Statistical "
-    "Society B 57, 289–300.",
+    "adjusted": "Y. Benjamini, Y. Hochberg (1995). Controlling the false discovery rate. Journal of the Royal "
+    "Statistical Society B 57, 289–300.",
     "t2": "H. Hotelling (1931). The generalization of Student’s ratio. Annals of Mathematical Statistics 2, 360–378.",
     "residual": "G. E. P. Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance "
     "problems, I. Annals of Mathematical Statistics 25, 290–302.",
@@ -109,8 +109,8 @@ def methods(contents: Contents) -> Iterator[str]:
     counts = [len(component.variables) for component in contents.components]
     done = _options(contents).replace("; variables", ", which")
     yield (
-        f"Sparse principal components were computed with gpower {version('gpower')}, an implementation of the generalized "
-        f"power method (Journée et al. 2010), from {size_of(contents)}{done}."
+        f"Sparse principal components were computed with gpower {version('gpower')}, an implementation of the "
+        f"generalized power method (Journée et al. 2010), from {size_of(contents)}{done}."
     )
     yield f"{counted(len(counts), 'component')} of {each_has(counts)} {_search(params)}."
     yield (
@@ -128,13 +128,13 @@ def methods(contents: Contents) -> Iterator[str]:
     if found.test is not None:
         made = found.test.permuted_variance.shape[0]
         yield (
-            f"The number of components was tested against up to {made} tables with independently permuted columns at the "
-            f"level {found.test.level:g}, beside parallel analysis (Horn 1965)."
+            f"The number of components was tested against up to {made} tables with independently permuted columns at "
+            f"the level {found.test.level:g}, beside parallel analysis (Horn 1965)."
         )
     if found.enrichment is not None:
         yield (
-            "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the number of "
-            f"tests (Benjamini and Hochberg 1995), at the level {found.enrichment.alpha:g}."
+            "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the number "
+            f"of tests (Benjamini and Hochberg 1995), at the level {found.enrichment.alpha:g}."
         )
     if contents.association is not None:
         tests = sorted(set(contents.association.tests))
@@ -144,8 +144,8 @@ def methods(contents: Contents) -> Iterator[str]:
         )
     if contents.samples is not None:
         yield (
-            f"Limits for single samples hold {100 * LEVEL:g} % of normal ones: Hotelling’s T² (1931) within the components, "
-            "and the squared residual (Box 1954) outside of them."
+            f"Limits for single samples hold {100 * LEVEL:g} % of normal ones: Hotelling’s T² (1931) within the "
+            "components, and the squared residual (Box 1954) outside of them."
         )
 
 
@@ -174,7 +174,10 @@ def citations(contents: Contents) -> list[str]:
         "t2": contents.samples is not None,
         "residual": contents.samples is not None,
     }
-    own = f"The gpower developers. gpower: sparse principal components by the generalized power method, version {version('gpower')}."
+    own = (
+        "The gpower developers. gpower: sparse principal components by the generalized power method, version "
+        f"{version('gpower')}."
+    )
     return [CITATIONS[name] for name, cited in wanted.items() if cited] + [own]
 
 

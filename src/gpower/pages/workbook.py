@@ -36,7 +36,13 @@ def _cell(openpyxl: object, sheet: object, value: object) -> object:
 
 def _sheets(contents: Contents) -> Iterable[tuple[str, Iterable[Sequence[object]]]]:
     parts, listed, shown_samples = contents.components, contents.listed, contents.samples
-    heads = ("component", "variables", "share of variance", "running total", "proven share of the best possible")
+    heads: tuple[str, ...] = (
+        "component",
+        "variables",
+        "share of variance",
+        "running total",
+        "proven share of the best possible",
+    )
     yield "components", [heads, *((c.number, len(c.variables), c.share, c.total, c.ratio) for c in parts)]
     heads = ("component", "variable", "loading", "mean", "standard deviation", "chosen again")
     rows = ((c.number, v.name, v.loading, v.mean, v.spread, v.again) for c, v in listed)
