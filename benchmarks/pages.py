@@ -4,12 +4,12 @@
 Chromium and Playwright, and are left out where they are missing.
 """
 
-import shutil
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from tests.browser.chromium import executable
 
 from gpower import GPower, html_report
 
@@ -38,8 +38,7 @@ def clocked(work):
 def browser_times(file):
     """Seconds to open a page, and milliseconds from the pointer's move to the answer, of every hover."""
     from playwright.sync_api import sync_playwright
-
-    from tests.browser.chromium import ARGUMENTS, centre_of, executable
+    from tests.browser.chromium import ARGUMENTS, place_of
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)
@@ -50,7 +49,7 @@ def browser_times(file):
         for i in range(HOVERS):
             page.mouse.move(1, 1)
             page.wait_for_timeout(50)
-            place = centre_of(page, i)
+            place = place_of(page, i)
             _, seconds, _ = clocked(lambda place=place: _hovered(page, place))
             answers.append(1000 * seconds)
         browser.close()
@@ -73,7 +72,7 @@ def main():
             )
             print(f"{what}: {wall:.2f} s ({processor:.2f} s processor)")
         print(f"size: {file.stat().st_size / 1e6:.2f} MB")
-        if 0:
+        if executable():
             opened, answers = browser_times(file)
             print(f"opened and ready: {opened:.2f} s")
             print(f"hover: median {np.median(answers):.0f} ms, largest {max(answers):.0f} ms of {HOVERS}")

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from gpower.association import Column
-from gpower.extras import extra
 from gpower.pages import text, words
 from gpower.pages.charts import bokeh, charts_of, colourings, document_of, marks
 from gpower.pages.contents import MOST_ON_PATH, Contents
+from gpower.pages.needs import needed
 from gpower.pages.pictures import pictures_of
 from gpower.pages.workbook import workbook_of
 
@@ -42,7 +42,7 @@ class Colouring:
 
 def page_of(contents: Contents, title: str) -> str:
     """The whole page."""
-    jinja2 = extra("jinja2", "report", "A report needs", "bokeh, jinja2, matplotlib and openpyxl")
+    jinja2 = needed("jinja2")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -9,8 +9,8 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.association import Column
-from gpower.extras import extra
 from gpower.pages.contents import Contents
+from gpower.pages.needs import needed
 from gpower.pages.samples import Samples
 from gpower.plotting.groups import MAX_GROUPS
 from gpower.plotting.looks import BLUE, COLOURS, VERMILION
@@ -29,7 +29,7 @@ NUMBER = "{%.4g}"
 
 def bokeh(module: str) -> ModuleType:
     """A module of Bokeh, loaded with the first page."""
-    return extra(f"bokeh.{module}", "report", "A report needs", "bokeh, jinja2, matplotlib and openpyxl")
+    return needed(f"bokeh.{module}")
 
 
 def charts_of(contents: Contents) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def samples_source(samples: Samples) -> Any:
     m = samples.scores.shape[1]
     data: dict[str, Any] = {f"t{j + 1}": samples.scores[:, j] for j in range(m)}
     data |= {"x": samples.scores[:, 0], "y": samples.scores[:, min(1, m - 1)], "name": samples.names}
-    data |= {"t2": samples.t2, "residual": samples.residual}
+    data |= {"inside": samples.t2, "outside": samples.residual}
     data |= {"value": samples.values[:, 0]} if samples.variables.size else {}
     data |= {f"v{j}": samples.values[:, i] for i, j in enumerate(samples.variables.tolist())}
     for i, column in enumerate(samples.columns.values()):
@@ -161,11 +161,11 @@ def outliers_chart(samples: Samples, source: Any) -> Any:
     labels = ("distance within the components, T²", "squared residual, outside of the components")
     chart = _figure("outliers", *labels, SAMPLE_TOOLS)
     style = {"size": 8, "line_color": None, "fill_alpha": 0.85, "nonselection_fill_alpha": 0.12}
-    dots = chart.scatter("t2", "residual", source=source, fill_color=BLUE, **style)
+    dots = chart.scatter("inside", "outside", source=source, fill_color=BLUE, **style)
     span = bokeh("models").Span
     for limit, dimension in zip(samples.limits, ("height", "width"), strict=True):
         chart.add_layout(span(location=limit, dimension=dimension, line_color=VERMILION, line_dash="dashed"))
-    _hover(chart, [dots], [("sample", "@name"), ("T²", f"@t2{NUMBER}"), ("residual", f"@residual{NUMBER}")])
+    _hover(chart, [dots], [("sample", "@name"), ("T²", f"@inside{NUMBER}"), ("residual", f"@outside{NUMBER}")])
     _lasso(chart)
     return chart
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from gpower.fitted import SparsePCAEstimator
 from gpower.held import Held
 from gpower.model_selection import ComponentTest, SparsityPath, Stability
 from gpower.names import unique_names
-from gpower.pages.samples import Samples, dense, moments, samples_of
+from gpower.pages.samples import Samples, dense, moments, naming, samples_of
 from gpower.parameters import parameters_of
 from gpower.plotting.scree import ordinary_shares
 from gpower.preparation import read
@@ -60,6 +61,22 @@ class Results:
                         "component_test, enrich and certify return."
                     )
         return cls(**found)
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Refuse results of another model."""
+        sizes = {
+            "Enrichment": self.enrichment and len(self.enrichment.n_selected),
+            "SparsityPath": self.path and self.path.n_components,
+            "Stability": self.stability and len(self.stability.frequency),
+            "list of certificates": len(self.certificates) or None,
+        }
+        for kind, size in sizes.items():
+            if size is not None and size != shape[0]:
+                raise ValueError(f"results: the {kind} is of {size} components, but the model has {shape[0]}.")
+        wide = (self.path and self.path.n_features, self.stability and self.stability.frequency.shape[1])
+        for count in wide:
+            if count is not None and count != shape[1]:
+                raise ValueError(f"results: one is of {count} variables, but the model has {shape[1]}.")
 
 
 @dataclass(frozen=True)
@@ -158,6 +175,7 @@ def collected(
     feature_names: Sequence[str] | None = None,
     results: Results,
     with_samples: bool = True,
+    anonymise: bool = False,
     warnings: Iterable[str] = (),
 ) -> Contents:
     """What there is to tell of a fitted model and its data."""
@@ -168,9 +186,14 @@ def collected(
     covariance = parameters_of(bare).get("covariance") is not None
     if covariance and metadata is not None:
         raise ValueError("metadata tell of samples; the model is of a covariance, and has none.")
+    left_out = naming(metadata) if anonymise and metadata is not None else ()
+    metadata = metadata and {name: values for name, values in metadata.items() if str(name) not in left_out}
+    results.check(bare.components_.shape)
     used = _used(on_host(bare.components_))
     given = _sample_names(X, table.shape[0]) if sample_names is None else sample_names
     samples = None if covariance else samples_of(bare, table.X, given, metadata, used)
+    if samples is not None and anonymise:
+        samples = samples.anonymous(left_out)
     return Contents(
         model=bare,
         matrix=table.X,
@@ -179,9 +202,14 @@ def collected(
         ordinary=ordinary_shares(bare, table.X),
         results=results,
         samples=samples if with_samples else None,
-        association=None if metadata is None else associate(bare.transform(table.X), metadata),
-        warnings=tuple(dict.fromkeys([*vars(bare).get("warnings_", ()), *warnings])),
+        association=associate(bare.transform(table.X), metadata) if metadata else None,
+        warnings=tuple(dict.fromkeys(map(_counted, [*vars(bare).get("warnings_", ()), *warnings]))),
     )
+
+
+def _counted(warning: str) -> str:
+    """A sentence of the library with components counted from 1, as the page counts them."""
+    return re.sub(r"components_\[(\d+)\]", lambda found: f"component {int(found[1]) + 1}", str(warning))
 
 
 def _bare(model: Any) -> SparsePCAEstimator:

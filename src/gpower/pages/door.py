@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from gpower.association import Metadata
 from gpower.files import check_writable, replaced
 from gpower.pages.assembly import page_of
 from gpower.pages.contents import Results, collected
+from gpower.pages.needs import check_needs
 
 
 def html_report(
@@ -87,10 +87,9 @@ def html_report(
         feature_names=feature_names,
         results=Results.of(results),
         with_samples=scores,
+        anonymise=anonymise,
         warnings=warnings,
     )
-    if anonymise and contents.samples is not None:
-        contents = replace(contents, samples=contents.samples.anonymous())
     page = page_of(contents, title)
     with replaced(place) as file:
         file.write_text(page, encoding="utf-8", newline="\n")
@@ -99,6 +98,7 @@ def html_report(
 
 def prepared_place(path: str | os.PathLike[str]) -> Path:
     """Where a page goes, refused before the work if nothing can be written there; missing folders are made."""
+    check_needs()
     place = Path(path)
     if place.is_dir():
         raise ValueError(f"{place}: this is a folder; a report is one file, such as {place / 'report.html'}.")

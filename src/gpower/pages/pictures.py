@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from gpower import plotting
-from gpower.extras import extra
 from gpower.pages.contents import Contents
+from gpower.pages.needs import needed
 from gpower.plotting.canvas import pyplot
 
 
@@ -44,7 +44,7 @@ def _drawn(contents: Contents) -> Iterator[tuple[str, Callable[[], Any]]]:
 def address(draw: Callable[[], Any]) -> str:
     """A picture as SVG in an address: an image, so that nothing in it is run or styled by the page."""
     settings = {"svg.fonttype": "none", "svg.hashsalt": "gpower"}
-    with extra("matplotlib", "plot", "Pictures need").rc_context(settings), warnings.catch_warnings():
+    with needed("matplotlib").rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's browser has it
         figure, file = np.ravel(np.asarray(draw(), dtype=object))[0].figure, io.BytesIO()
         figure.savefig(file, format="svg", metadata={"Date": None})

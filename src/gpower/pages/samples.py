@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gpower._arrays import Array
-from gpower.association import Column, Metadata, columns_of
+from gpower.association import Column, Metadata, column_of, columns_of
 from gpower.fitted import SparsePCAEstimator
 
 #: Samples and columns of metadata that a page shows at most, and numbers of single variables that it holds.
@@ -68,21 +68,14 @@ class Samples:
         inside, outside = self.beyond.sum(axis=0)
         return int(inside), int(outside)
 
-    def anonymous(self) -> Samples:
-        """The same in an order of chance, numbered, without columns of words that name each sample.
+    def anonymous(self, left_out: tuple[str, ...]) -> Samples:
+        """The same in an order of chance, numbered, with columns named that were left out.
 
         The order comes from the system, not from a seed: nobody can go back.
         """
         order = np.random.default_rng().permutation(len(self.rows))
-        named = tuple(name for name, column in self.columns.items() if _names_samples(column))
-        kept = {name: column for name, column in self.columns.items() if name not in named}
-        shown = self._taken(order)
-        return replace(
-            shown,
-            names=[f"sample {i}" for i in range(1, len(order) + 1)],
-            columns={name: _part(column, order) for name, column in kept.items()},
-            left_out=(*self.left_out, *named),
-        )
+        names = [f"sample {i}" for i in range(1, len(order) + 1)]
+        return replace(self._taken(order), names=names, left_out=(*self.left_out, *left_out))
 
     def _taken(self, order: NDArray[np.intp]) -> Samples:
         """Rows in another order."""
@@ -130,6 +123,17 @@ def dense(part: Any) -> Array:
 
 def _part(column: Column, rows: NDArray[np.intp]) -> Column:
     return Column(column.values[rows], column.known[rows])
+
+
+def naming(metadata: Metadata) -> tuple[str, ...]:
+    """Columns of words that have another one for every sample, as a name has.
+
+    Examples
+    --------
+    >>> naming({"id": ["a7", "b1", "c9"], "sex": ["f", "m", "f"], "age": [31.5, 40.5, 52.5]})
+    ('id',)
+    """
+    return tuple(str(name) for name, values in metadata.items() if _names_samples(column_of(values)))
 
 
 def _names_samples(column: Column) -> bool:

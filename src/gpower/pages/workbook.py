@@ -6,8 +6,8 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 
-from gpower.extras import extra
 from gpower.pages.contents import Contents
+from gpower.pages.needs import needed
 from gpower.pages.text import shown
 
 MIME = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -15,7 +15,7 @@ MIME = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 def workbook_of(contents: Contents) -> str:
     """An address that holds the workbook: components, loadings and, where the page shows them, scores."""
-    openpyxl = extra("openpyxl", "report", "A report needs", "bokeh, jinja2, matplotlib and openpyxl")
+    openpyxl = needed("openpyxl")
     book, file = openpyxl.Workbook(write_only=True), io.BytesIO()
     for title, rows in _sheets(contents):
         sheet = book.create_sheet(title)
