@@ -180,9 +180,10 @@ def collected(
 ) -> Contents:
     """What there is to tell of a fitted model and its data."""
     held = Held.fitted(model)
-    seen, names = held.seen(X), _names(held.model, feature_names)
-    table = read(held.model, seen, reset=False).in_memory("A report needs the data in the memory of this machine")
-    bare = _bare(held.model)
+    why = "A report needs the data in the memory of this machine"
+    reader = held.model if held.pipeline is None else held.pipeline[-1]  # with the names that the fit has seen, if any
+    table = read(reader, held.seen(X), reset=False).in_memory(why)
+    names, bare = _names(held.model, feature_names), _bare(held.model)
     covariance = parameters_of(bare).get("covariance") is not None
     if covariance and metadata is not None:
         raise ValueError("metadata tell of samples; the model is of a covariance, and has none.")
