@@ -13,14 +13,15 @@ from gpower.pages.contents import Contents
 from gpower.pages.needs import needed
 from gpower.pages.samples import Samples
 from gpower.plotting.groups import MAX_GROUPS
-from gpower.plotting.looks import BLUE, COLOURS, VERMILION
+from gpower.plotting.looks import COLOURS, VERMILION
 
-#: Colours and markers of groups on light and on dark paper: those of the other pictures, black made grey.
-GROUP_COLOURS = (*COLOURS[:6], "#8a8a8a")
+#: Colours and markers of groups: those of the other pictures, blue and black made to show on light and on dark paper.
+BLUE, QUIET = "#1a80bb", "#8a8a8a"
+GROUP_COLOURS = (BLUE, *COLOURS[1:6], QUIET)
 GROUP_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star")
 #: The same markers as letters, for legends.
 GLYPHS = ("●", "■", "◆", "▲", "▼", "✚", "★")
-UNKNOWN, QUIET = "#9a9a9a", "#8a8a8a"
+UNKNOWN = "#9a9a9a"
 SAMPLE_TOOLS = "pan,box_zoom,wheel_zoom,lasso_select,box_select,tap,reset,save"
 PLAIN_TOOLS = "pan,box_zoom,reset,save"
 #: Four digits of a number, in hovers.
@@ -83,7 +84,8 @@ def _figure(name: str, x: str, y: str, tools: str, height: int = 400, **options:
     models = bokeh("models")
     options |= {"tools": tools, "height": height, "sizing_mode": "stretch_width", "toolbar_location": "above"}
     chart = bokeh("plotting").figure(name=f"figure-{name}", **options)
-    chart.toolbar.logo, chart.min_border = None, 8
+    chart.toolbar.logo, chart.toolbar.active_drag, chart.min_border = None, None, 8
+    chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None  # the page's own
     chart.xaxis.axis_label, chart.yaxis.axis_label = models.PlainText(text=x), models.PlainText(text=y)
     chart.xaxis.axis_label_text_font_style = chart.yaxis.axis_label_text_font_style = "normal"
     return chart

@@ -77,15 +77,12 @@
 
   function paint(figures) {
     const style = getComputedStyle(root), of = (name) => style.getPropertyValue("--" + name).trim();
-    const [ink, quiet, paper, line, grid] = ["ink", "quiet", "paper", "line", "grid"].map(of);
+    const [ink, quiet, line, grid] = ["ink", "quiet", "line", "grid"].map(of);
     const parts = {
       axis_label_text_color: ink, major_label_text_color: quiet, axis_line_color: line, major_tick_line_color: line,
       minor_tick_line_color: null, grid_line_color: grid,
     };
-    for (const figure of figures) {
-      colour(figure, { background_fill_color: paper, border_fill_color: paper, outline_line_color: null });
-      [...figure.below, ...figure.left, ...figure.center].forEach((part) => colour(part, parts));
-    }
+    for (const figure of figures) [...figure.below, ...figure.left, ...figure.center].forEach((part) => colour(part, parts));
   }
 
   function explore(page) {
