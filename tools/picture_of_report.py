@@ -21,7 +21,7 @@ from gpower import GPower, component_test, html_report  # noqa: E402
 from gpower.datasets import load_planted_expression  # noqa: E402
 from gpower.enrichment import enrich  # noqa: E402
 
-WIDTH, HEIGHT, SHOWN = 1280, 1500, 900
+WIDTH, HEIGHT, SHOWN = 1280, 1490, 900
 
 
 def written(folder: Path) -> Path:
@@ -44,7 +44,6 @@ def shot(file: Path) -> bytes:
         page.goto(file.as_uri())
         page.wait_for_selector("html[data-ready]")
         page.get_by_label("Colour").select_option(label="growth")
-        page.evaluate("document.querySelector('#warnings').remove()")
         page.mouse.move(*place_of(page, 18))
         page.wait_for_timeout(500)
         picture = page.screenshot()

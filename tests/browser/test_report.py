@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ class TestNumbers:
         assert len(cards) == 3
         for j, card in enumerate(cards):
             assert f"{100 * model.explained_variance_ratio_[j]:.3g} %" in card
-            assert "Of the best possible\n≥ " in card
+            assert re.search(r"Of the best possible\n(100 %|≥ \d\d\.\d+ %)\n", card)
             assert "By chance\np = " in card
         assert "GROWTH" in cards[0].partition("Gene sets")[2]
 
@@ -242,6 +243,12 @@ class TestReaders:
         page = opened(case["file"], viewport={"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") == width
         assert page.locator("#chart-scores canvas").first.bounding_box()["width"] <= width
+
+    @pytest.mark.parametrize(("mobile", "action"), [(False, "pinch-zoom"), (True, "auto")])
+    def test_a_finger_scrolls_and_a_mouse_draws(self, opened, case, mobile, action):
+        page = opened(case["file"], viewport={"width": 400, "height": 800}, has_touch=mobile, is_mobile=mobile)
+        events = page.locator("#chart-scores .bk-events")
+        assert events.evaluate("(layer) => getComputedStyle(layer).touchAction") == action
 
     def test_dark_and_light(self, opened, case):
         colours = []

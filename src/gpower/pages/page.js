@@ -85,11 +85,17 @@
     for (const figure of figures) [...figure.below, ...figure.left, ...figure.center].forEach((part) => colour(part, parts));
   }
 
+  // A finger scrolls the page unless the lasso is asked for.
+  function leaveScrolling(figures) {
+    for (const figure of figures) figure.toolbar.tools.filter((tool) => tool.type === "LassoSelectTool").forEach((tool) => { tool.active = false; });
+  }
+
   function explore(page) {
     const named = (name) => page.get_model_by_name(name);
     const source = named("samples"), loadings = named("loadings");
     const set = (columns) => { source.data = { ...source.data, ...columns }; };
     paint(page.roots());
+    if (matchMedia("(pointer: coarse)").matches) leaveScrolling(page.roots());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => paint(page.roots()));
 
     function by(key) {
