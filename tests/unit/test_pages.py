@@ -178,8 +178,15 @@ class TestWords:
 
     def test_what_is_proven(self):
         model = GPower(2, cardinality=4, certify=True).fit(DATA.X)
+        model.optimality_ratio_, model.total_optimality_ratio_ = np.array([1.0, 0.98769]), 0.5
         *_, third = summary(collect(model))
-        assert re.search(r"at least [\d.]+ % of the best possible .* all of them together at least [\d.]+ %", third)
+        assert third == (
+            "Each is proven to reach at least 98.76 % of the best possible with as many variables, and all of them "
+            "together at least 50 %."
+        )
+        model.optimality_ratio_ = np.ones(2)
+        *_, third = summary(collect(model))
+        assert third.startswith("Each is proven to be the best possible with as many variables")
 
     def test_methods_tell_what_was_done_and_cite_it(self):
         plain = collect()

@@ -46,7 +46,7 @@ def page_of(contents: Contents, title: str) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    filters = {"name": text.shown, "percent": text.percent, "proven": text.proven}
+    filters = {"name": text.shown, "percent": text.percent, "at_least": text.at_least}
     filters |= {"signed": text.signed, "rounded": text.rounded, "probability": text.probability, "exact": exact}
     environment.filters |= filters
     template = environment.from_string((HERE / "page.html").read_text(encoding="utf-8"))

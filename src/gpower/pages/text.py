@@ -61,6 +61,18 @@ def proven(ratio: float) -> str:
     return f"{math.floor(1e4 * (ratio + 1e-12)) / 100:g} %"
 
 
+def at_least(ratio: float) -> str:
+    """A proven share of the best possible, which may be all of it.
+
+    Examples
+    --------
+    >>> at_least(0.98765), at_least(1 - 1e-13)
+    ('≥ 98.76 %', '100 %')
+    """
+    words = proven(ratio)
+    return words if words == "100 %" else f"≥ {words}"
+
+
 def signed(number: float) -> str:
     """A loading or a correlation.
 

@@ -100,7 +100,8 @@ def _distance(contents: Contents) -> str:
     total = vars(contents.model).get("total_optimality_ratio_")
     together = "" if total is None else f", and all of them together at least {proven(float(total))}"
     least = proven(min(ratios))
-    return f"Each is proven to reach at least {least} of the best possible with as many variables{together}."
+    what = "be the best possible" if least == "100 %" else f"reach at least {least} of the best possible"
+    return f"Each is proven to {what} with as many variables{together}."
 
 
 def methods(contents: Contents) -> Iterator[str]:
