@@ -2,6 +2,9 @@
 
 import os
 import shutil
+from importlib.util import find_spec
+
+import pytest
 
 #: Nothing is looked up, synchronised or updated while a test runs.
 ARGUMENTS = (
@@ -28,6 +31,15 @@ _PLACE = """([figure, source, x, y, i]) => {
 def executable():
     """The program, "" where there is none."""
     return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+def require():
+    """Skip the tests of a module where there is no browser; or fail, if GPOWER_BROWSER says that it is required."""
+    if executable() and find_spec("playwright"):
+        return
+    if os.environ.get("GPOWER_BROWSER") == "required":
+        pytest.fail(ADVICE, pytrace=False)
+    pytest.skip(ADVICE, allow_module_level=True)
 
 
 def place_of(page, i, figure="scores", source="samples", x="x", y="y"):

@@ -1,28 +1,21 @@
 """What the tests of pages share: the browser, and pages that must neither fail nor ask for anything."""
 
-import os
-
 import numpy as np
 import pytest
-from tests.browser.chromium import ADVICE, ARGUMENTS, executable
+from tests.browser.chromium import ARGUMENTS, executable
 
 from gpower import GPower, component_test, html_report, sparsity_path, stability
 from gpower.datasets import load_planted_expression
 from gpower.enrichment import enrich
 
-REQUIRED = os.environ.get("GPOWER_BROWSER") == "required"
 OURS = ("file:", "data:", "blob:")
 
 
 @pytest.fixture(scope="session")
 def browser():
-    """Chromium; where there is none the tests are skipped, or fail if GPOWER_BROWSER says that it is required."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        sync_playwright = None
-    if sync_playwright is None or not executable():
-        pytest.fail(ADVICE) if REQUIRED else pytest.skip(ADVICE)
+    """Chromium."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)
         yield started

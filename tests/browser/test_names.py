@@ -7,12 +7,13 @@ import re
 
 import numpy as np
 import pytest
-from tests.browser.chromium import place_of
+from tests.browser.chromium import place_of, require
 
 from gpower import GPower, html_report
 from gpower.enrichment import enrich
 from gpower.pages.text import shown
 
+require()
 HOSTILE = [
     "<script>window.hacked = 1</script>",
     '"><img src="http://example.invalid/x.png" onerror="window.hacked = 1">',
