@@ -22,7 +22,8 @@ for package in ("bokeh", "jinja2", "matplotlib", "openpyxl"):
 
 from gpower.pages import contents as contents_module  # noqa: E402
 from gpower.pages import samples as samples_module  # noqa: E402
-from gpower.pages.contents import Results, collected  # noqa: E402
+from gpower.pages.contents import collected  # noqa: E402
+from gpower.pages.results import Results  # noqa: E402
 from gpower.pages.words import citations, methods, options, summary  # noqa: E402
 
 DATA = load_planted_expression()
@@ -126,9 +127,11 @@ class TestCollected:
         assert "components_[" not in " ".join(found.warnings)
         assert MODEL.warnings_.tolist() == []
 
-    def test_metadata_are_held_against_the_scores(self):
-        status = np.where(MODEL.transform(DATA.X)[:, 0] > 0, "a", "b")
-        found = collect(metadata={"status": status}).association
+    @pytest.mark.parametrize("kind", ["mapping", "frame"])
+    def test_metadata_are_held_against_the_scores(self, kind):
+        status = {"status": np.where(MODEL.transform(DATA.X)[:, 0] > 0, "a", "b")}
+        known = status if kind == "mapping" else pytest.importorskip("pandas").DataFrame(status)
+        found = collect(metadata=known).association
         assert found.names == ("status",)
         assert found.strength[0, 0] > 0.8
 

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpower._arrays import Array
+from gpower._arrays import Array, is_device, to_host
 from gpower.association import Association, Metadata, associate
-from gpower.certificates import Certificate
 from gpower.devices import on_host
 from gpower.enrichment import Enrichment
 from gpower.fitted import SparsePCAEstimator
 from gpower.held import Held
-from gpower.model_selection import ComponentTest, SparsityPath, Stability
 from gpower.names import unique_names
+from gpower.pages.results import Results
 from gpower.pages.samples import Samples, dense, moments, naming, samples_of
 from gpower.parameters import parameters_of
 from gpower.plotting.scree import ordinary_shares
@@ -27,56 +26,6 @@ from gpower.preparation import read
 
 #: Loadings that a page lists at most, gene sets of a component, and loadings of a component at a point of a path.
 MOST_LOADINGS, MOST_SETS, MOST_ON_PATH = 5000, 10, 30
-
-
-@dataclass(frozen=True)
-class Results:
-    """What was found beside the model, each where it was asked for."""
-
-    enrichment: Enrichment | None = None
-    path: SparsityPath | None = None
-    stability: Stability | None = None
-    test: ComponentTest | None = None
-    certificates: tuple[Certificate, ...] = ()
-
-    @classmethod
-    def of(cls, given: Iterable[object]) -> Results:
-        """Results by what they are; a list, as `certify` returns it, for what it holds."""
-        found: dict[str, Any] = {}
-        for each in given:
-            match each:
-                case Enrichment():
-                    found["enrichment"] = each
-                case SparsityPath():
-                    found["path"] = each
-                case Stability():
-                    found["stability"] = each
-                case ComponentTest():
-                    found["test"] = each
-                case [Certificate(), *_]:
-                    found["certificates"] = tuple(each)
-                case _:
-                    raise TypeError(
-                        f"results: a page shows no {type(each).__name__}; give what sparsity_path, stability, "
-                        "component_test, enrich and certify return."
-                    )
-        return cls(**found)
-
-    def check(self, shape: tuple[int, int]) -> None:
-        """Refuse results of another model."""
-        sizes = {
-            "Enrichment": self.enrichment and len(self.enrichment.n_selected),
-            "SparsityPath": self.path and self.path.n_components,
-            "Stability": self.stability and len(self.stability.frequency),
-            "list of certificates": len(self.certificates) or None,
-        }
-        for kind, size in sizes.items():
-            if size is not None and size != shape[0]:
-                raise ValueError(f"results: the {kind} is of {size} components, but the model has {shape[0]}.")
-        wide = (self.path and self.path.n_features, self.stability and self.stability.frequency.shape[1])
-        for count in wide:
-            if count is not None and count != shape[1]:
-                raise ValueError(f"results: one is of {count} variables, but the model has {shape[1]}.")
 
 
 @dataclass(frozen=True)
@@ -184,26 +133,28 @@ def collected(
     reader = held.model if held.pipeline is None else held.pipeline[-1]  # with the names that the fit has seen, if any
     table = read(reader, held.seen(X), reset=False).in_memory(why)
     names, bare = _names(held.model, feature_names), _bare(held.model)
+    matrix = to_host(table.X) if is_device(table.X) else table.X
     covariance = parameters_of(bare).get("covariance") is not None
     if covariance and metadata is not None:
         raise ValueError("metadata tell of samples; the model is of a covariance, and has none.")
-    left_out = naming(metadata) if anonymise and metadata is not None else ()
-    metadata = metadata and {name: values for name, values in metadata.items() if str(name) not in left_out}
+    known = {} if metadata is None else {str(name): values for name, values in metadata.items()}
+    left_out = naming(known) if anonymise else ()
+    known = {name: values for name, values in known.items() if name not in left_out}
     results.check(bare.components_.shape)
     used = _used(on_host(bare.components_))
     given = _sample_names(X, table.shape[0]) if sample_names is None else sample_names
-    samples = None if covariance else samples_of(bare, table.X, given, metadata, used)
+    samples = None if covariance else samples_of(bare, matrix, given, known, used)
     if samples is not None and anonymise:
         samples = samples.anonymous(left_out)
     return Contents(
         model=bare,
-        matrix=table.X,
+        matrix=matrix,
         names=names,
-        components=tuple(_components(bare, table.X, names, used, results)),
-        ordinary=ordinary_shares(bare, table.X),
+        components=tuple(_components(bare, matrix, names, used, results)),
+        ordinary=ordinary_shares(bare, matrix),
         results=results,
         samples=samples if with_samples else None,
-        association=associate(bare.transform(table.X), metadata) if metadata else None,
+        association=associate(bare.transform(matrix), known) if known else None,
         warnings=tuple(dict.fromkeys(map(_counted, [*vars(bare).get("warnings_", ()), *warnings]))),
     )
 

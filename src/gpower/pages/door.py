@@ -10,8 +10,9 @@ from typing import Any
 from gpower.association import Metadata
 from gpower.files import check_writable, replaced
 from gpower.pages.assembly import page_of
-from gpower.pages.contents import Results, collected
+from gpower.pages.contents import collected
 from gpower.pages.needs import check_needs
+from gpower.pages.results import Results
 
 
 def html_report(

@@ -85,13 +85,13 @@ class Samples:
 
 
 def samples_of(
-    model: SparsePCAEstimator, matrix: Any, names: Sequence[str], metadata: Metadata | None, used: NDArray[np.intp]
+    model: SparsePCAEstimator, matrix: Any, names: Sequence[str], metadata: Metadata, used: NDArray[np.intp]
 ) -> Samples:
     """What a model says of the rows of a matrix; of very many, some drawn by a fixed seed."""
     n = matrix.shape[0]
     if len(names) != n:
         raise ValueError(f"sample_names has {len(names)} entries, but X has {n} samples.")
-    columns = {} if metadata is None else columns_of(metadata, n)
+    columns = columns_of(metadata, n) if metadata else {}
     kept = dict(list(columns.items())[:MOST_COLUMNS])
     rows = np.arange(n) if n <= MOST_SAMPLES else np.sort(np.random.default_rng(0).permutation(n)[:MOST_SAMPLES])
     shown, variables = matrix[rows], used[: MOST_VALUES // max(len(rows), 1)]

@@ -106,7 +106,7 @@ def _distance(contents: Contents) -> str:
 
 def methods(contents: Contents) -> Iterator[str]:
     """Sentences for the methods of a paper."""
-    params, found = parameters_of(contents.model), contents.results
+    params = parameters_of(contents.model)
     counts = [len(component.variables) for component in contents.components]
     done = _options(contents).replace("; variables", ", which")
     yield (
@@ -120,6 +120,13 @@ def methods(contents: Contents) -> Iterator[str]:
     )
     if any(component.ratio is not None for component in contents.components):
         yield "Upper bounds on the variance of any component of as many variables were computed as certificates."
+    yield from _results(contents)
+    yield from _samples(contents)
+
+
+def _results(contents: Contents) -> Iterator[str]:
+    """What was asked for beside the model."""
+    found = contents.results
     if found.stability is not None:
         again = found.stability
         yield (
@@ -137,6 +144,10 @@ def methods(contents: Contents) -> Iterator[str]:
             "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the number "
             f"of tests (Benjamini and Hochberg 1995), at the level {found.enrichment.alpha:g}."
         )
+
+
+def _samples(contents: Contents) -> Iterator[str]:
+    """What the samples were held against."""
     if contents.association is not None:
         tests = sorted(set(contents.association.tests))
         yield (
