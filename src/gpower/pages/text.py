@@ -89,12 +89,12 @@ def rounded(number: float | None) -> str:
 
     Examples
     --------
-    >>> rounded(1234.567), rounded(float("nan")), rounded(-0.00012345)
-    ('1235', '–', '−0.0001234')
+    >>> rounded(1234.567), rounded(19731.2), rounded(float("nan")), rounded(-0.00012345)
+    ('1235', '19731', '–', '−0.0001234')
     """
     if number is None or number != number:
         return "–"
-    return f"{number:.4g}".replace("-", "−")
+    return (f"{number:.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}").replace("-", "−")
 
 
 def probability(p: float | None) -> str:
