@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from gpower.ascent import Callback
-from gpower.cautions import GPowerWarning, tell
+from gpower.cautions import Caution, GPowerWarning, tell
 from gpower.certificates import certifiable, certify_components, certify_together
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to
@@ -138,6 +138,8 @@ class GPower(SparsePCAEstimator):
     mean_, scale_ : ndarray of shape (n_features,)
     notes_ : ndarray of str
         What is worth knowing and no reason to worry: columns that do not vary, eigenvalues that were lifted.
+    warnings_ : ndarray of str
+        What the fit warned of, so that a report of a saved model can tell.
     component_p_values_ : ndarray
         With ``n_components="auto"``: p-values of all components that were looked at.
     score_covariance_ : ndarray of shape (n_components, n_components)
@@ -235,9 +237,6 @@ class GPower(SparsePCAEstimator):
         if sample_weight is not None:
             raise ValueError('n_components="auto" permutes samples as equals; it takes no sample_weight.')
         chosen, self.component_p_values_ = counted(table, random_source(self.random_state))
-        if self.component_p_values_[0] > LEVEL:
-            note = "No component explains more than chance (p = {:.2g}); one is kept all the same."
-            tell([(note.format(self.component_p_values_[0]), UserWarning)])
         return chosen
 
     def _given_back(self, back: Callable[[Any], Any]) -> Self:
@@ -287,8 +286,20 @@ class GPower(SparsePCAEstimator):
             self._prove(prepared)
         if self.verbose:
             log_fit(self)
-        tell([*notices(self, prepared.varies, fit.own_variance), *((note, GPowerWarning) for note in found.notes)])
+        cautions = [*self._doubts(), *notices(self, prepared.varies, fit.own_variance)]
+        cautions += [(note, GPowerWarning) for note in found.notes]
+        self.warnings_ = np.array([sentence for sentence, _ in cautions], dtype=object)
+        tell(cautions)
         return self
+
+    def _doubts(self) -> Iterator[Caution]:
+        """What there is to say of a number of components that was left to the data."""
+        p_values = vars(self).get("component_p_values_")
+        if p_values is not None and p_values[0] > LEVEL:
+            yield (
+                f"No component explains more than chance (p = {p_values[0]:.2g}); one is kept all the same.",
+                UserWarning,
+            )
 
     def _prove(self, prepared: Prepared) -> None:
         """Keep what can be proven of every component, on what the earlier ones leave."""

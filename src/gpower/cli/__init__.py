@@ -9,6 +9,7 @@ from gpower.cli import (  # noqa: F401  (a command registers itself)
     fit,
     path,
     plot,
+    report,
 )
 from gpower.cli.app import app
 

@@ -20,12 +20,12 @@ _PACKAGE = Path(__file__).parents[1]
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 #: Where the help lists a parameter; those that are not named here are of the method.
 PANELS = {
-    "The table": "gmt index_col header transpose key drop drop_rows sep decimal skip platform "
+    "The table": "metadata gmt index_col header transpose key drop drop_rows sep decimal skip platform "
     "covariance psd center scale missing",
     "The components": "n_components cardinality cardinalities cv criterion rule constraint gamma gammas l1_bound "
     "penalty positive variance",
     "The method": "",
-    "The answer": "output plot safe_csv as_json certify top show verbose",
+    "The answer": "output title plot path stability test scores anonymise safe_csv as_json certify top show verbose",
 }
 #: Fields of a flag that differ from what signature and docstring say.
 Change = dict[str, Any]

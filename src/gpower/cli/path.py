@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gpower import SparsityPath
 
 _FILE = "path.npz"
-_FURTHER = ("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state")
-_OPTIONS = flags_of("gpower", "sparsity_path", like=GPOWER) | {name: GPOWER[name] for name in _FURTHER}
+FURTHER = ("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state")
+_OPTIONS = flags_of("gpower", "sparsity_path", like=GPOWER) | {name: GPOWER[name] for name in FURTHER}
 
 
 @command(reading=READING, options=_OPTIONS)
