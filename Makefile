@@ -1,10 +1,11 @@
 # make demo   the main job on bundled data, with pictures and a report
 # make test   lint, types, import floors and the whole test suite (test-matrix: on every Python found)
 # make test-lowest   the suite on exactly the lowest versions that are declared
+# make test-shuffled   the suite in another order, which SEED=number repeats
 # make fuzz   damaged files and random problems by the thousand, some minutes (FUZZ=long: hours)
 # make docs   the documentation site into docs/_build/html, doctests and inner links checked
 # make release-check   sdist and wheel, built, looked at, installed into an empty environment and tried
-# make coverage   the suite in random order, with the branches it does not take
+# make coverage   the suite, shuffled, with the lines and branches that it does not reach
 # make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
 # make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
 # All set up a virtual environment inside the checkout the first time.
@@ -16,7 +17,7 @@ STAMP  := $(VENV)/.installed
 SETTINGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-matrix test-lowest fuzz docs release-check coverage lint types floors unit bench bench-full paper paper-full format clean
+.PHONY: demo test test-matrix test-lowest test-shuffled fuzz docs release-check coverage lint types floors schemas unit bench bench-full paper paper-full format clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
@@ -28,7 +29,7 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/gpower demo --output demo-output
 
-test: lint types floors unit
+test: lint types floors schemas unit
 
 # Pythons on the PATH that run, and those of pyenv; an environment of its own for each, kept between runs.
 VERSIONS := 3.11 3.12 3.13 3.14
@@ -60,12 +61,29 @@ types: $(STAMP)
 floors: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
+# Files that other people's programs read, against the schemas that these programs publish.
+SCHEMA := $(BIN)/check-jsonschema --builtin-schema
+schemas: $(STAMP)
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/wish.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.readthedocs .readthedocs.yaml
+	$(SCHEMA) vendor.citation-file-format --default-filetype yaml CITATION.cff
+
 unit: $(STAMP)
 	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q
 
+# Modules in another order, and tests within each; the seed is said, so that an order can be had again.
+SEED ?= $(shell date +%s)
+SHUFFLED = --random-order --random-order-seed=$(SEED)
+test-shuffled: $(STAMP)
+	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q $(SHUFFLED)
+
 coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group coverage
-	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q --cov --cov-report=term-missing:skip-covered --cov-report=xml
+	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q $(SHUFFLED) --cov --cov-report=term-missing:skip-covered --cov-report=xml
 
 DOCS := .venv-docs/bin
 docs: .venv-docs/.installed

@@ -9,6 +9,8 @@ from statistics import median
 
 from benchmarks.rulers import Measurement
 
+PER_ROW = 3  # panels; more would be too small on a page
+
 
 def plot(measured: Sequence[Measurement], path: Path, machine: str) -> None:
     """Both axes logarithmic, on the Gaussian tables."""
@@ -22,8 +24,11 @@ def plot(measured: Sequence[Measurement], path: Path, machine: str) -> None:
     import matplotlib.pyplot as plt
 
     colors = {name: f"C{j}" for j, name in enumerate(dict.fromkeys(row.solver for row in rows))}
-    figure, axes = plt.subplots(1, len(panels), figsize=(max(3.4 * len(panels), 7), 4), sharey=True, squeeze=False)
-    for axis, panel in zip(axes[0], panels, strict=True):
+    n_rows = -(-len(panels) // PER_ROW)
+    figure, axes = plt.subplots(n_rows, PER_ROW, figsize=(3.5 * PER_ROW, 1 + 3.2 * n_rows), sharey=True, squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.remove()
+    for axis, panel in zip(axes.flat, panels, strict=False):
         for name, color in colors.items():
             points = defaultdict(list)
             for row in rows:
@@ -33,7 +38,8 @@ def plot(measured: Sequence[Measurement], path: Path, machine: str) -> None:
             axis.loglog(sorted(points), seconds, "o-", ms=4, color=color, label=name)
         axis.set(title=panel, xlabel="entries of the matrix")
         axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("seconds")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("seconds")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncol=4, frameon=False)
     figure.suptitle(machine, fontsize=5)

@@ -76,21 +76,22 @@ ORDER = (
     "first_steps",
     "choosing_the_number",
     "stable_variables",
+    "known_of_samples",
     "text_topics",
     "single_cells",
     "larger_than_memory",
     "gene_sets",
     "own_penalty",
+    "no_variable_twice",
     "parts_of_digits",
     "outlying_samples",
-    "constraints",
     "optimality",
     "other_methods",
     "figure_one",
     "optimiser",
 )
 #: Examples that other pages explain.
-ELSEWHERE = ("how_many_variables", "power_method", "shifted_power_method", "procrustes")
+ELSEWHERE = ("constraints", "how_many_variables", "power_method", "shifted_power_method", "procrustes")
 warnings.filterwarnings("ignore", message=".*non-interactive", category=UserWarning)  # a gallery shows its own pictures
 
 
@@ -116,6 +117,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 10_000,
+    "write_computation_times": False,
+    "ignore_repr_types": r"matplotlib|ndarray",  # the picture is the answer
     "remove_config_comments": True,
     "abort_on_example_error": True,
     "reset_modules": ("matplotlib",),
@@ -139,19 +142,31 @@ MODULES = {
     "gpower.operators.caching": "Decoded copies of stores",
     "gpower.operators.distributed": "Clusters",
 }
+#: Names that the rooms need of each other; nobody calls them from outside.
+INNER = {
+    "gpower.certificates": {"certifiable", "certify_together"},
+    "gpower.comparison": {"METHODS"},
+    "gpower.metrics": {"project", "share_inside", "total_variance"},
+    "gpower.penalties": {"smallest_divisor", "top"},
+    "gpower.feasible_sets": {"Correlations", "Point", "RegularizedSet", "fresh_directions", "own_correlations"},
+    "gpower.operators": {"recognised"},
+    "gpower.operators.distributed": {"is_dask"},
+}
 
 
 def public_names(module: str) -> list[str]:
     """What a module offers: its `__all__`, or what it or its parts define under a name without an underscore."""
-    home = import_module(module)
+    home, inner = import_module(module), INNER.get(module, set())
     if hasattr(home, "__all__"):
-        return sorted(name for name in home.__all__ if module == "gpower" or name not in gpower.__all__)
+        names = {name for name in home.__all__ if module == "gpower" or name not in gpower.__all__}
+        return sorted(names - inner)
     objects = {name: value for name, value in vars(home).items() if not name.startswith("_")}
-    return sorted(
+    names = {
         name
         for name, value in objects.items()
         if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
-    )
+    }
+    return sorted(names - inner)
 
 
 def write_pages() -> None:

@@ -32,5 +32,7 @@ for variance, counts in found.items():
     plt.plot(distances, counts, "o-", label=f'variance="{variance}"')
 plt.xlabel("distance of two outlying samples")
 plt.ylabel("of the six variables found")
+plt.ylim(-0.3, 6.3)
+plt.yticks(range(7))
 plt.legend(frameon=False)
 plt.show()

@@ -39,6 +39,10 @@ class WholeGroups(Penalty):
         return WholeGroups(self.labels, k)
 
 
+# %%
+# Two hidden factors, each behind two groups of five variables among forty: the wish is for two groups a component.
+
+
 def main():
     """Two hidden factors, each behind two groups of five variables among forty."""
     rng = np.random.default_rng(0)
@@ -67,6 +71,8 @@ def draw(labels, model):
     plt.show()
 
 
+# %%
+# Both components name their groups, and no variable outside of them.
 if __name__ == "__main__":
     labels, _, model, _ = main()
     draw(labels, model)

@@ -1,6 +1,6 @@
 """
-Constraints: parts of digits
-============================
+Positive loadings: parts of digits
+==================================
 
 With non-negative loadings a component can only add, never take away, and few of them make it a part. Sixteen parts of
 handwritten digits, 12 pixels of 64 each.

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpower import GPower
 from gpower.baselines import (
     DSPCA,
+    MSPCA,
     SPCA,
     Greedy,
     RankOneSVD,
@@ -101,6 +102,7 @@ def copy_of(model, **params):
         RankOneSVD(penalty="l0", cardinality=2),
         Greedy(),
         DSPCA(),
+        MSPCA(cardinality=2),
         ScikitLearnSparsePCA(),
     ],
     expected_failed_checks=lambda model: (

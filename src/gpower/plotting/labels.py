@@ -12,8 +12,8 @@ from gpower.plotting.looks import SMALL, Panel, Style
 
 #: Where a name may stand: directions around its point, at growing distances (points of print).
 DIRECTIONS, DISTANCES = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
-#: Free space at both ends of a name: print is a little wider at other resolutions.
-MARGIN = 1.5
+#: Free space beside a name, and above and below: print is a little wider and higher at other resolutions.
+MARGIN = np.array([1.5, 0.75])
 #: From this distance on a thread leads from the name to its point.
 THREAD = 12.0
 
@@ -45,8 +45,7 @@ def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, col
     for point, name, colour in zip(at, names, colours, strict=True):
         text = axes.annotate(name, tuple(point), (0, 0), textcoords="offset points", fontsize=SMALL, color=colour)
         text.set_in_layout(False)
-        box = text.get_window_extent()
-        size = (box.width + 2 * MARGIN * pixels, box.height)
+        size = np.array(text.get_window_extent().size) + 2 * MARGIN * pixels
         place = _place(axes.transData.transform(point), size, panel, taken, covered, pixels)
         text.remove()
         if place is not None:
@@ -55,11 +54,9 @@ def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, col
     return len(names) - len(taken)
 
 
-def _place(
-    point: Array, size: tuple[float, float], panel: Array, taken: list[Array], covered: Array, pixels: float
-) -> Array | None:
+def _place(point: Array, size: Array, panel: Array, taken: list[Array], covered: Array, pixels: float) -> Array | None:
     """The best box (left, bottom, right, top) for a name of a size, in pixels; None where there is no room."""
-    boxes, far = _boxes(point, np.array(size), panel, pixels)
+    boxes, far = _boxes(point, size, panel, pixels)
     free = np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
     for other in taken:
         free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
