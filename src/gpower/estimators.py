@@ -77,6 +77,19 @@ class GPower(SparsePCAEstimator):
     constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
         What several components with a cardinality owe each other: orthogonal loadings, uncorrelated scores, or no
         variable in common. All are then found as one problem, the sum of their variances as large as it gets.
+    groups : sequence of labels or dict, optional
+        The group of each variable, in the order of the columns; or by its name or column number, where variables that
+        are not named are groups of their own. A group is in or out as a whole: `cardinality` counts groups, and `gamma`
+        weighs them by the square root of their size, unless `penalty_weights` says otherwise.
+    include, exclude : sequence of int or str, or one each
+        Variables that are always among the `cardinality`, and variables that are never used, by name or column number;
+        one list for all components, or one list for each.
+    penalty_weights : sequence of float or dict, optional
+        Non-negative weights of the variables: with `gamma` the threshold of a variable is γ times its weight, and zero
+        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name, or by label of
+        groups, and those that it does not name are as without it.
+    budget : float or sequence of float, optional
+        Instead of `cardinality`: the most that the weights of the variables of a component may sum to.
     l1_bound : float or sequence of float, optional
         s ≥ 1 of the constraint ‖z‖₁ ≤ √s, instead of a penalty.
     regularization : float, default=0.0
@@ -186,6 +199,11 @@ class GPower(SparsePCAEstimator):
     polish: bool = True
     deflation: str = "schur"
     constraint: str | None = None
+    groups: Any = None
+    include: Any = None
+    exclude: Any = None
+    penalty_weights: Any = None
+    budget: Any = None
     l1_bound: Any = None
     regularization: float = 0.0
     acceleration: bool = True

@@ -18,6 +18,8 @@ from gpower._arrays import Array, is_device, to_host
 from gpower.cautions import Doubt, warn
 from gpower.imputation import impute
 from gpower.inputs import check_finite, check_range, check_table, name_of
+from gpower.knowledge import WORDS, Knowledge
+from gpower.names import listed
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
@@ -159,7 +161,16 @@ class Input:
 
     def recipes(self, *variants: Mapping[str, Any]) -> list[Recipe]:
         """What the estimator asks for on data of this shape: one recipe, or one per variant of its parameters."""
-        return [recipe_from({**self.params, **variant}, self.shape) for variant in variants or ({},)]
+        found = [recipe_from({**self.params, **variant}, self.shape, self.names) for variant in variants or ({},)]
+        if is_device(self.X) and any(recipe.wish.family.admissible is not None for recipe in found):
+            raise ValueError(f"{', '.join(WORDS)} work on the host only; pass X.get() or X.cpu().")
+        return found
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The fewest and the most variables, or groups of them, that the estimator lets a component have."""
+        count = self.reading.n_components
+        return Knowledge.of(self.params, self.shape[1], count, self.names).numbers
 
     def filled(self) -> Input:
         """The same as a fit wants it: in memory where a proof is to follow, missing entries filled where asked for."""
@@ -222,6 +233,7 @@ class Input:
         operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
         check_finite(table.X, self.names, moments.norms)
         check_range(moments.norms, self.names, operator.dtype)
+        self._check_included(recipes, moments)
         return Prepared(
             operator,
             moments,
@@ -230,6 +242,17 @@ class Input:
             names=self.names,
             remarks=remarks,
         )
+
+    def _check_included(self, recipes: Sequence[Recipe], moments: Moments) -> None:
+        """Refuse variables that must be used and do not vary."""
+        for known in filter(None, (recipe.wish.family.admissible for recipe in recipes[:1])):
+            still = known.energy(known.seen(moments.norms[:, None])) == 0
+            idle = np.flatnonzero(known.spread(known.forced & still).any(axis=1))
+            if idle.size:
+                called = listed([name_of(int(j), self.names) for j in idle])
+                raise ValueError(
+                    f"include asks for {called}, which does not vary and can have no loading; leave it out."
+                )
 
     def _operator(self, weight: Array | None, reduce: bool, moments: Moments | None = None) -> tuple[Operator, Moments]:
         """The operator of these numbers; those that are not finite show in its norms."""
@@ -266,8 +289,9 @@ class Input:
         batch, n = self._running(sample_weight), self.shape[1]
         seen = batch if earlier is None else earlier.merged(batch)
         standard = (bool(self.reading.center), bool(self.reading.scale))
-        recipe = recipe_from(self.params, (n, n))
+        recipe = recipe_from(self.params, (n, n), self.names)
         found, moments = seen.operator(*standard)
+        self._check_included([recipe], moments)
         return seen, Prepared(found, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0], self.names)
 
     def _running(self, sample_weight: Any) -> RunningMoments:

@@ -101,7 +101,7 @@ class Wish(ABC):
 
     def unit(self, j: int) -> Self:
         """The wish of unit j alone."""
-        return replace(self, levels=self.levels[j : j + 1])
+        return replace(self, levels=self.levels[j : j + 1], family=self.family.unit(j))
 
     def gamma(self, norms: Array, mu: Array) -> Array:
         """Absolute γ per unit, (m,); NaN where there is none."""
@@ -162,7 +162,7 @@ class Penalized(Wish):
         return self.family.at_gamma(gamma)
 
     def _lets_all(self, n: int) -> bool:
-        return all(level == 0 for level in self.levels)
+        return self.family.admissible is None and all(level == 0 for level in self.levels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,7 +179,7 @@ class Exact(Wish):
 
     def penalty(self, gamma: Array) -> Penalty:
         """The penalty of so many variables."""
-        return self.family.at_cardinality(np.asarray(self.levels, np.intp))
+        return self.family.at_cardinality(np.asarray(self.levels))
 
     def _lets_all(self, n: int) -> bool:
         return self.family.exchangeable and all(level >= n for level in self.levels)
@@ -195,7 +195,7 @@ class Exact(Wish):
     def solve(self, ground: Ground, gamma: Array, recipe: Recipe) -> Solution:
         """Of one unit the best of all ends, each polished; large supports, where that is dear, the best only."""
         problem = ground.problem
-        if not (problem.is_single and problem.penalty.exchangeable and recipe.refit.powers):
+        if not (problem.is_single and problem.penalty.polishable and recipe.refit.powers):
             return super().solve(ground, gamma, recipe)
         results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
         if problem.penalty.most > POLISH_ALL:
@@ -220,7 +220,7 @@ class Calibrated(Wish):
         return self.family.at_gamma(gamma)
 
     def _lets_all(self, n: int) -> bool:
-        return all(level >= n for level in self.levels)
+        return self.family.admissible is None and all(level >= n for level in self.levels)
 
     def is_costly(self, block: bool) -> bool:
         """Every γ that is tried is an ascent."""
@@ -236,7 +236,7 @@ class Calibrated(Wish):
         if np.all(found.active == wanted):
             return Solution(Z, found.gamma, result.value, result, end=end)
         how = recipe.refit if recipe.refit.powers else AUTOMATIC
-        Z = refit(found.problem, point, how, cut_or_filled(Z, point.C, wanted))
+        Z = refit(found.problem, point, how, cut_or_filled(problem.penalty, Z, point.C, wanted))
         return Solution(Z, found.gamma, result.value, result, (CUT_NOTE,), end)
 
 
@@ -349,7 +349,8 @@ class Recipe:
     @property
     def orders(self) -> bool:
         """Whether no component has a place of its own, by its level, its weight or its start."""
-        alike = len(set(self.wish.levels)) <= 1 and len(set(self.mu)) == 1
+        known = self.wish.family.admissible
+        alike = len(set(self.wish.levels)) <= 1 and len(set(self.mu)) == 1 and (known is None or known.alike)
         return alike and (self.start is None or not self.start.in_samples)
 
     def unit(self, j: int) -> Recipe:

@@ -151,5 +151,5 @@ def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: A
         idx = working_set(penalty, C, T)
     left = np.where(outside, norms, 0)
     if np.any(recipe.wish.gamma(left, np.ones(1)) > unit.gamma):
-        idx = np.append(idx, first_largest(left))
+        idx = np.append(idx, penalty.together_with(first_largest(penalty.promise(left))))
     return idx[outside[idx]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_host
+from gpower._arrays import Array, beside, embedded, first_largest, largest, rows_of, to_host
 from gpower.ascent import Callback, maximize
 from gpower.feasible_sets import Point, fresh_directions, own_correlations
 from gpower.formulations import Problem
@@ -201,11 +201,13 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
     problem, norms, rng = ground.problem, ground.norms, ground.rng
     wanted = max(RACE_COLUMNS, RACE_TIMES * problem.penalty.most)
     wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
-    kept = top(norms[:, None], wanted)[:, 0]
-    left_out = norms.copy()
+    promise = problem.penalty.promise(norms)
+    kept = top(promise[:, None], wanted)[:, 0]
+    left_out = promise.copy()
     left_out[kept] = 0
-    if largest(left_out) >= (1 - TIED) * largest(norms):
-        kept = top(shared_variance(problem.operator, norms, rng, REMOTE_PROBES)[:, None], wanted)[:, 0]
+    if largest(left_out) >= (1 - TIED) * largest(promise):
+        shared = shared_variance(problem.operator, norms, rng, REMOTE_PROBES)
+        kept = top(np.where(promise > 0, shared, 0)[:, None], wanted)[:, 0]
     kept = np.sort(to_host(kept))
     part = problem.among(kept)
     finalists = race(part, unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng), ground.callback)
@@ -256,11 +258,21 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
 
     The most promising columns; once they are used up, the first principal component and random combinations.
     """
-    idx = column_order(problem.operator, norms, count, rng)
-    directions = problem.operator.columns(idx)
+    idx = column_order(problem.operator, problem.penalty.promise(norms), count, rng)
+    directions = _directions(problem, idx)
     if count > idx.size:
         directions = np.hstack([directions, _beyond_columns(problem.operator, count - idx.size, rng)])
     return _better_sign(problem.penalty, problem.as_batch(directions.shape[1]).feasible_set.point(directions))
+
+
+def _directions(problem: Problem, idx: Array) -> Array:
+    """The columns `idx`; of one that is in or out with others, the leading direction of all of them."""
+    parts = [problem.penalty.together_with(int(i)) for i in idx]
+    if all(part.size == 1 for part in parts):
+        return problem.operator.columns(idx)
+    n, like = problem.operator.shape[1], problem.operator.column_norms
+    leading = [embedded(leading_components(problem.operator, 1, part)[0], part, n, like) for part in parts]
+    return problem.operator.combine(np.hstack(leading))
 
 
 def _better_sign(penalty: Penalty, points: Point) -> Point:

@@ -230,7 +230,7 @@ def test_order_and_repetition_do_not_matter():
     ("options", "message"),
     [
         ({"cardinalities": []}, "cardinalities is empty; give at least one number"),
-        ({"cardinalities": [2, 13]}, "cardinalities holds 13: each is a whole number .* between 1 and n_features=12"),
+        ({"cardinalities": [2, 13]}, "cardinalities holds 13: each is a whole number .* between 1 and 12"),
         ({"cardinalities": [0, 2]}, "cardinalities holds 0"),
         ({"cardinalities": [-1]}, "cardinalities holds -1"),
         ({"cardinalities": [2.5]}, "cardinalities holds 2.5"),
