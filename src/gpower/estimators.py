@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
+from gpower._arrays import padded
 from gpower.ascent import Callback
 from gpower.cautions import GPowerWarning, tell
 from gpower.certificates import certifiable, certify_components, certify_together
 from gpower.checkpoints import extract_kept
-from gpower.devices import back_to
+from gpower.devices import back_to, on_host
 from gpower.fitted import SparsePCAEstimator, fit_of
 from gpower.notices import log_fit, notices
 from gpower.operators.running import RunningMoments
@@ -34,9 +35,11 @@ class GPower(SparsePCAEstimator):
     n_components : int or "auto", default=2
         Number of components; "auto": as many as explain more than chance by `gpower.component_test`, at least one, at
         most 20 or as many as a list of cardinalities has.
-    cardinality : int or sequence of int, optional
+    cardinality : int, float or sequence of these, optional
         Exactly that many non-zero loadings, for all components or one each. With ``penalty="l0"`` the
-        constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active.
+        constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active. A share
+        between 0 and 1: the fewest variables for which a component explains that share of what one of all variables
+        would at its turn.
     penalty : {"l0", "l1"} or Penalty, default="l0"
         Penalty on the number of loadings, or on their absolute sum. An object of a class derived from
         `gpower.penalties.Penalty` is a sparsity of your own; its level is its own, or the `cardinality` or `gamma` that
@@ -116,6 +119,9 @@ class GPower(SparsePCAEstimator):
         File to keep the components found so far in, for fits one component at a time.
     resume : bool, default=False
         Go on from the checkpoint, if there is one, of the same data and parameters.
+    warm_start : bool, default=False
+        Begin a further `fit` at the components that the last one has found, instead of at promising columns; components
+        that it did not have begin there all the same.
     random_state : int, RandomState or None
         Of random starts and ties. None stands for a fixed seed: results repeat.
     verbose : int, default=0
@@ -215,6 +221,7 @@ class GPower(SparsePCAEstimator):
     memory_limit: Any = None
     checkpoint: Any = None
     resume: bool = False
+    warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
     callback: Callback | None = None
@@ -243,7 +250,16 @@ class GPower(SparsePCAEstimator):
         self._stream: RunningMoments | None = None
         table = read(self, X)
         chosen, table = self._chosen(table, sample_weight), table.filled()
-        return self._find(table.prepared(sample_weight, table.recipes(chosen)))._given_back(back)
+        prepared = table.prepared(sample_weight, table.recipes(chosen))
+        return self._find(self._begun(prepared))._given_back(back)
+
+    def _begun(self, prepared: Prepared) -> Prepared:
+        """The same, begun at the components of an earlier fit where that is asked for and they serve."""
+        found = vars(self).get("components_")
+        if not self.warm_start or found is None or found.shape[1] != prepared.operator.shape[1]:
+            return prepared
+        Z = padded(on_host(found).T, len(prepared.recipe.mu)).astype(prepared.operator.dtype)
+        return replace(prepared, recipes=(prepared.recipe.begun_at(prepared.operator.own(Z)),))
 
     def _chosen(self, table: Input, sample_weight: Any) -> dict[str, Any]:
         """The number of components, and what depends on it, where it was left to the data; their p-values are kept."""
@@ -294,7 +310,7 @@ class GPower(SparsePCAEstimator):
         """
         running: RunningMoments | None = vars(self).get("_stream")
         self._stream, prepared = read(self, X, reset=running is None).added_to(running, sample_weight)
-        return self._find(prepared)
+        return self._find(self._begun(prepared))
 
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""

@@ -19,6 +19,7 @@ from gpower.penalties import L0, L1, Penalty
 from gpower.postprocess import AUTOMATIC, Refit
 from gpower.recipes import AsGiven, Bounded, Calibrated, Exact, Penalized, Recipe, Wish
 from gpower.restricted import Chosen, WeighedL0, WeighedL1
+from gpower.shares import Share
 from gpower.starts import Given, Paper, Start
 from gpower.working_set import Settings
 
@@ -45,7 +46,7 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int], names: Names 
     one_of(params["deflation"], "deflation", tuple(RULES))
     one_of(params["psd"], "psd", ("lift", "error"))
     one_of(params["accumulation"], "accumulation", (None, "float64"))
-    for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume"):
+    for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume", "warm_start"):
         one_of(params[name], name, (True, False))
     if params["callback"] is not None and not callable(params["callback"]):
         raise ValueError(f"callback={params['callback']!r}: a function of the state of the ascent is needed, or None.")
@@ -126,6 +127,8 @@ def _wish(params: Mapping[str, Any], knowledge: Knowledge) -> Wish:
     if knowledge.told or params["budget"] is not None:
         return _restricted(params, knowledge, common)
     if params["cardinality"] is not None:
+        if _is_share(params["cardinality"]):
+            return _shared(params, knowledge, common)
         common["levels"] = _cardinalities(params["cardinality"], m, n)
         if own:
             family.at_cardinality(np.asarray(common["levels"]))  # refuses here what it does not know
@@ -161,6 +164,8 @@ def _restricted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[st
                 "penalty_weights says nothing about a cardinality, which counts; give budget=, the most that "
                 "the weights may sum to, or gamma."
             )
+        if _is_share(params["cardinality"]):
+            return _shared(params, knowledge, common)
         common["levels"] = _cardinalities(params["cardinality"], m, knowledge.n_groups, "groups" in told)
         counting = knowledge.admissible()
         assert counting is not None
@@ -174,6 +179,26 @@ def _restricted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[st
         return Calibrated(family=family, **common)
     levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
     return Penalized(family=family, levels=levels, **common)
+
+
+def _is_share(cardinality: Any) -> bool:
+    """Whether the number of variables is a share of the variance, for all components or for each."""
+    listed = isinstance(cardinality, Iterable) and not isinstance(cardinality, str)
+    levels = list(cardinality) if listed else [cardinality]
+    return bool(levels) and all(is_a(s, Real) and not is_a(s, Integral) and 0 < float(s) < 1 for s in levels)
+
+
+def _shared(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:
+    """The fewest variables for shares of the variance."""
+    m = knowledge.n_components
+    if params["method"] == "block":
+        raise ValueError(
+            f"cardinality={params['cardinality']!r} is a share, of what a component could explain at its turn; "
+            'method="block" knows no turns: give numbers of variables, or use method="deflation".'
+        )
+    shares = tuple(float(s) for s in per_unit(params["cardinality"], "cardinality", m))
+    inner = _wish({**params, "cardinality": knowledge.numbers[0]}, knowledge)
+    return Share(inner=inner, family=inner.family, levels=shares, **common)
 
 
 def _budgeted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:

@@ -12,6 +12,8 @@ wish          its levels                                  the words of the estim
 `Bounded`     s of ‖z‖₁ ≤ √s                              ``l1_bound``
 `AsGiven`     none                                        ``penalty`` an object, nothing else
 ============  ==========================================  ============================================
+
+A sixth, `shares.Share`, asks for the fewest variables of another wish.
 """
 
 from __future__ import annotations
@@ -93,6 +95,8 @@ class Wish(ABC):
     counts = False
     #: Whether γ is found on the way.
     seeks_gamma = False
+    #: Whether a unit must see all columns at once, so that units do not share rounds on some of them.
+    sees_all = False
 
     @property
     def exchangeable(self) -> bool:
@@ -312,7 +316,8 @@ class Recipe:
 
     def shares(self, operator: Operator) -> bool:
         """Whether all units are looked for in shared rounds: on a matrix that is large, or costly to read."""
-        free = self.start is None or (self.near is not None and not self.wish.seeks_gamma)
+        near = self.near is not None and bool(self.near.any(axis=0).all())
+        free = self.start is None or (near and not self.wish.seeks_gamma)
         return (
             free and operator.has_samples and self._can_share(operator.shape[1]) and is_large(operator, self.settings)
         )
@@ -320,6 +325,7 @@ class Recipe:
     def _can_share(self, n: int) -> bool:
         """Whether the units, of n variables, are sparse, and many or worth many starts."""
         many = len(self.mu) > 1 or (self.n_init is None and self.wish.is_costly(self.block))
+        many = many and not self.wish.sees_all
         return many and not self.block and self.wish.samples.by_gram and not self.wish.is_ordinary(n)
 
     def reads(self, n: int) -> int:

@@ -280,9 +280,9 @@ def test_at_names_the_nearest_where_there_is_none():
     path = sparsity_path(table(), cardinalities=[1, 2, 5, 9])
     with pytest.raises(ValueError, match="No point of the path has cardinality=4; the nearest are 1, 2, 5"):
         path.at(cardinality=4)
-    with pytest.raises(ValueError, match="takes one of cardinality and gamma"):
+    with pytest.raises(ValueError, match="takes one of cardinality, gamma and share"):
         path.at()
-    with pytest.raises(ValueError, match="takes one of cardinality and gamma"):
+    with pytest.raises(ValueError, match="takes one of cardinality, gamma and share"):
         path.at(cardinality=2, gamma=0.1)
     with pytest.raises(ValueError, match="runs over cardinalities"):
         path.at(gamma=0.1)

@@ -26,7 +26,7 @@ from gpower.persistence import jsonable
 from gpower.preparation import Input, Prepared, read
 
 #: Parameters in which two paths of the same problem may differ.
-IDLE = ("cardinality", "gamma", "callback", "verbose", "random_state", "n_init", "init")
+IDLE = ("cardinality", "gamma", "callback", "verbose", "random_state", "n_init", "init", "warm_start")
 #: Called with the steps done and their total.
 Progress = Callable[[int, int], object]
 
