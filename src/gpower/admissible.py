@@ -75,6 +75,11 @@ class Admissible:
         """Whether all units are allowed the same."""
         return self.cost.shape[1] == self.forced.shape[1] == self.barred.shape[1] == 1
 
+    @property
+    def usable(self) -> Array:
+        """Mask of the variables that some unit may use, (n,)."""
+        return np.asarray(~np.all(self.barred, axis=1))
+
     @cached_property
     def _even_cost(self) -> float:
         """What every group costs, where all cost the same; else zero."""

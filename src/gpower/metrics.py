@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, reciprocal, to_host
+from gpower._arrays import Array, is_device, reciprocal, to_host
 from gpower.operators import DataMatrix, Operator, Table, container_of
 
 #: Rows of scores that are factorised at once.
@@ -121,10 +121,10 @@ class Scores:
 
 
 def _triangle(Y: Array) -> Array:
-    """R of the QR factorisation of scores, from those of their blocks."""
-    Y = to_host(Y)
-    rows = range(0, max(Y.shape[0], 1), ROWS)
-    parts = [np.asarray(np.linalg.qr(Y[i : i + ROWS].astype(np.float64), mode="r")) for i in rows]
+    """R of the QR factorisation of scores, from those of their blocks; on a device there is one."""
+    step = max(Y.shape[0], 1) if is_device(Y) else ROWS
+    rows = range(0, max(Y.shape[0], 1), step)
+    parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in rows]
     return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))
 
 

@@ -318,9 +318,8 @@ class Recipe:
         """Whether all units are looked for in shared rounds: on a matrix that is large, or costly to read."""
         near = self.near is not None and bool(self.near.any(axis=0).all())
         free = self.start is None or (near and not self.wish.seeks_gamma)
-        return (
-            free and operator.has_samples and self._can_share(operator.shape[1]) and is_large(operator, self.settings)
-        )
+        sampled = operator.has_samples or len(self.mu) > 1  # one unit of a covariance is worth all of it
+        return free and sampled and self._can_share(operator.shape[1]) and is_large(operator, self.settings)
 
     def _can_share(self, n: int) -> bool:
         """Whether the units, of n variables, are sparse, and many or worth many starts."""
@@ -330,7 +329,7 @@ class Recipe:
 
     def reads(self, n: int) -> int:
         """How often this recipe is expected to read a matrix of n variables with one column, roughly."""
-        if self._can_share(n) and self.wish.counts and GROWTH * sum(self.wish.levels) <= WIDEST * n:
+        if self._can_share(n) and (not self.wish.counts or GROWTH * sum(self.wish.levels) <= WIDEST * n):
             return SHARED_READS + len(self.mu)
         return self.reads_in_turn()
 
@@ -344,8 +343,8 @@ class Recipe:
 
     @property
     def levels(self) -> list[int]:
-        """Numbers of variables of an exact cardinality."""
-        return [int(level) for level in self.wish.levels]
+        """Numbers of variables, where those are wished for."""
+        return [int(level) for level in self.wish.levels] if self.wish.counts else []
 
     @property
     def is_total(self) -> bool:

@@ -107,11 +107,11 @@ class Chosen(Restricted):
 
     def keep(self, norms: Array, mu: Array) -> Array:
         """Variables that vary and are not barred from every unit."""
-        return (norms > 0) & ~np.all(self.known.barred, axis=1)
+        return (norms > 0) & self.known.usable
 
     def promise(self, norms: Array) -> Array:
         """Nothing where a variable is barred from every unit."""
-        return np.where(np.all(self.known.barred, axis=1), 0, norms)
+        return np.where(self.known.usable, norms, 0)
 
     def at_cardinality(self, k: Array) -> Chosen:
         """Another level."""
@@ -151,7 +151,7 @@ class Weighed(Restricted):
         worth = np.max(self._largest_gamma(norms, np.ones(1)), axis=1)  # (g,)
         free = ~np.isfinite(worth)
         worth[free] = np.max(worth[~free], initial=0.0) or 1.0
-        own = np.where(np.all(known.barred, axis=1), 0, norms)
+        own = np.where(known.usable, norms, 0)
         first = own > 0
         if known.labels is not None:
             order = np.lexsort((-own, known.labels))

@@ -12,17 +12,17 @@ be found in one, as in pure noise, and the components are looked for one after t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpower._arrays import Array, first_largest, to_host
-from gpower.extraction import Extraction, extract_in_turn
+from gpower.extraction import Extraction, extract, extract_in_turn
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
 from gpower.recipes import WIDEST, Recipe
-from gpower.sketches import sketched
+from gpower.sketches import Sketch, sketched
 from gpower.starts import Largest
 from gpower.working_set import working_set
 
@@ -31,6 +31,12 @@ STARTS = 32
 #: Share of the first component's variance that a sketch must hold: 0.64 to 0.72 in Gaussian noise of 500 × 5000, from
 #: 0.94 on in expression data, word counts and factor models.
 HELD = 0.85
+#: A sketch is sharpened as long as a turn leaves no more than this of what it missed: 0.94 in Gaussian noise, 0.4 to
+#: 0.8 in sparse counts whose programmes stand out little.
+GAIN = 0.85
+#: Columns of a sketch among which the components are looked for: so many, or so many times the variables wished for.
+#: With 4000 of the 12,000 columns of GSE1992, standardised, 30 components explain 4 % less.
+MOST_RACED, RACED_TIMES = 20_000, 8
 #: Columns whose Gram matrix, 72 MB, fits anywhere.
 SMALL_GRAM = 3000
 
@@ -94,13 +100,20 @@ def extract_one_by_one(
 def _in_turn(
     operator: Operator, recipe: Recipe, rng: np.random.RandomState, standing: Standing, told: Told | None
 ) -> Standing:
-    """One after the other on the whole matrix, after those that are final; on its covariance where that is small."""
+    """One after the other on the whole matrix, or on its covariance where that is small, after those that are final.
+
+    The others begin where they were, if they were anywhere.
+    """
     n = operator.shape[1]
     if operator.has_samples and operator.container.is_tall and recipe.is_worth_gram(n, recipe.reads_in_turn()):
         operator = Covariance(operator.gram(np.arange(n)), operator.counter)
-    completed = None if told is None else lambda units: told(Standing(tuple(units), len(units)))
-    units = extract_in_turn(operator, recipe, rng, standing.known, completed)
-    return Standing(tuple(units), len(units))
+    recipe = recipe.begun_at(standing.Z) if len(standing.units) == len(recipe.mu) else recipe
+
+    def now(units: Sequence[Extraction]) -> Standing:
+        return Standing((*units, *standing.units[len(units) :]), len(units))
+
+    completed = None if told is None else lambda units: told(now(units))
+    return now(extract_in_turn(operator, recipe, rng, standing.known, completed))
 
 
 def _begun(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
@@ -109,19 +122,44 @@ def _begun(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> St
         gamma = recipe.wish.gamma(operator.column_norms, np.ones(len(recipe.mu)))
         pairs = zip(recipe.near.T[:, :, None], gamma[:, None], strict=True)
         return _standing(operator, recipe, tuple(Extraction.given(z, level) for z, level in pairs))
-    sketch = sketched(operator, len(recipe.mu), rng)
-    start = Largest(recipe.n_init or STARTS, sketch.noise)
-    units = tuple(extract_in_turn(sketch.matrix, replace(recipe, start=start, polish=False), rng))
-    if sketch.holds(operator, units[0].Z.astype(operator.dtype)) < HELD:
-        return Standing()
-    return _standing(sketch.matrix, recipe, units)
+    return _raced(operator, recipe, rng)
+
+
+def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
+    """Components of a sketch, which is sharpened until it holds the first, or no longer gains much by it."""
+    sketch: Sketch | None = sketched(operator, len(recipe.mu), rng)
+    missing = 1.0
+    while sketch is not None:
+        kept = _race_columns(sketch, recipe)
+        part = sketch.matrix.take(kept)
+        start = Largest(recipe.n_init or STARTS, sketch.noise[kept])
+        racing = replace(recipe.among(kept), start=start, polish=False)
+        first = extract(part, racing.unit(0), rng)
+        before, missing = missing, 1 - sketch.holds(first.embedded(kept, sketch.matrix).Z)
+        if missing <= 1 - HELD:
+            units = extract_in_turn(part, racing, rng, [first])
+            return _standing(sketch.matrix, recipe, tuple(unit.embedded(kept, sketch.matrix) for unit in units))
+        sketch = sketch.sharpened() if missing <= GAIN * before else None
+    return Standing()
+
+
+def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:
+    """Columns that starts race on: the most promising of those that may be used, and those that must."""
+    known = recipe.wish.family.admissible
+    if known is None:
+        return sketch.promising(max(MOST_RACED, RACED_TIMES * sum(recipe.levels)))
+    most = len(recipe.mu) * recipe.wish.penalty_of(np.zeros(len(recipe.mu))).most
+    kept = sketch.promising(max(MOST_RACED, RACED_TIMES * most), known.usable)
+    return np.union1d(kept, np.flatnonzero(known.spread(known.forced).any(axis=1)))
 
 
 def _round(operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState) -> Standing:
     """The components that are not final, found again on W from where they were; what they want of the whole matrix."""
-    W = standing.columns
-    if W.size > min(WIDEST * operator.shape[1], max(SMALL_GRAM, operator.container.widest_gram)):
-        return Standing(standing.known, standing.settled)
+    W, n = standing.columns, operator.shape[1]
+    if W.size > WIDEST * n and n <= min(SMALL_GRAM, operator.container.gram_share * operator.shape[0]):
+        W = np.arange(n)
+    elif W.size > min(WIDEST * n, max(SMALL_GRAM, operator.container.widest_gram)):
+        return Standing(standing.units, standing.settled)
     part, inner = operator.restrict(W).inner, recipe.begun_at(standing.Z).among(W)
     units = extract_in_turn(part, inner, rng, [unit.among(W, part) for unit in standing.known])
     return _standing(operator, recipe, tuple(unit.embedded(W, operator) for unit in units), W)

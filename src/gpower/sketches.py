@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, to_host
+from gpower._arrays import Array, reciprocal, to_host
+from gpower.feasible_sets import own_correlations
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 from gpower.operators.sparse import in_memory
@@ -24,39 +25,69 @@ FEW_SAMPLES = 200
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A small matrix in memory, and how much of each column's squared length, (n,), is noise by a sketch's measure."""
+    """A small matrix in memory, where it comes from, and whether it could be sharper.
 
+    `noise`, (n,), is how much of each column's squared length no other column shares. `T`, (n, rows), spans the rows
+    of the small matrix: the next turn of the power iteration begins there. None where the small matrix is the whole.
+    """
+
+    operator: Operator
     matrix: Operator
     noise: Array
+    T: Array | None = None
 
-    def holds(self, operator: Operator, z: Array) -> float:
+    def holds(self, z: Array) -> float:
         """Share of the variance of loadings z, (n, 1), that is seen in the small matrix."""
-        if not operator.has_samples:
-            return 1.0
-        seen, there = (float(np.sum(each.combine(each.own(z)) ** 2)) for each in (self.matrix, operator))
+        seen, there = (_variance(each, each.own(z.astype(each.dtype))) for each in (self.matrix, self.operator))
         return seen / there if there > 0 else 1.0
+
+    def promising(self, count: int, usable: Array | None = None) -> Array:
+        """Up to so many columns, those of which the most is not noise, sorted; of those in a mask, if there is one."""
+        squares = self.matrix.column_norms.astype(np.float64) ** 2 - self.noise
+        squares = squares if usable is None else np.where(usable, squares, -np.inf)
+        return np.sort(np.argpartition(-squares, min(count, squares.size) - 1)[:count])
+
+    def sharpened(self) -> Sketch | None:
+        """After another turn; None where there is nothing to gain."""
+        return None if self.T is None else _projected(self.operator, self.T)
 
 
 def sketched(operator: Operator, n_components: int, rng: np.random.RandomState) -> Sketch:
-    """A sketch of a matrix; the matrix itself, in memory, where it has few samples, or none but a covariance."""
-    if not operator.has_samples:
-        return Sketch(operator, np.zeros(operator.shape[1]))
-    rows = n_components + OVERSAMPLING
-    B = range_sketch(operator, min(rows, operator.shape[0]), rng)
-    small = DataMatrix(in_memory(B))
-    if operator.shape[0] > max(FEW_SAMPLES, 2 * rows):
-        return Sketch(small, np.zeros(B.shape[1]))
+    """A sketch of a matrix in single precision; the matrix itself, in memory, where it has few samples."""
+    n, rows = operator.shape[1], n_components + OVERSAMPLING
+    T = operator.own(rng.standard_normal((n, min(rows, *operator.shape))).astype(operator.dtype))
+    for _ in range(TURNS):
+        T = _turned(operator, T)
+    small = _projected(operator, T)
+    if not operator.has_samples or operator.shape[0] > max(FEW_SAMPLES, 2 * rows):
+        return small
     norms = to_host(operator.column_norms)
-    noise = norms.astype(np.float64) ** 2 - small.column_norms.astype(np.float64) ** 2
-    return Sketch(DataMatrix(in_memory(to_host(operator.columns(np.arange(B.shape[1])))), norms), noise)
+    noise = norms.astype(np.float64) ** 2 - small.matrix.column_norms.astype(np.float64) ** 2
+    whole = in_memory(to_host(operator.columns(np.arange(n))).astype(np.float32, order="F"))
+    return Sketch(operator, DataMatrix(whole, norms.astype(np.float32)), noise)
 
 
-def range_sketch(operator: Operator, rows: int, rng: np.random.RandomState) -> Array:
-    """QᵀA, (rows, n), on the host: Q an orthonormal basis of the range of A, as far as a few products find it.
+def _projected(operator: Operator, T: Array) -> Sketch:
+    """QᵀA, (rows, n), on the host: Q an orthonormal basis of the range of A T.
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
     """
-    T = operator.own(rng.standard_normal((operator.shape[1], rows)).astype(operator.dtype))
-    for _ in range(TURNS + 1):
-        T = operator.correlate(np.linalg.qr(operator.combine(T))[0])
-    return np.asfortranarray(to_host(T).T)
+    T = _turned(operator, T)
+    B = to_host(T.astype(np.float32, order="C")).T
+    return Sketch(operator, DataMatrix(in_memory(B)), np.zeros(B.shape[1]), T)
+
+
+def _turned(operator: Operator, T: Array) -> Array:
+    """AᵀQ, (n, rows), Q an orthonormal basis of the range of A T."""
+    if operator.has_samples:
+        return operator.correlate(np.linalg.qr(operator.combine(T))[0])
+    T = np.linalg.qr(T)[0]  # A T is known by its products alone
+    C = operator.correlate(T)
+    squares, V = np.linalg.eigh(operator.inner(T, T, C))
+    return C @ (V * reciprocal(np.sqrt(np.maximum(squares, 0))))
+
+
+def _variance(operator: Operator, z: Array) -> float:
+    """zᵀAᵀA z."""
+    y = operator.combine(z)
+    return float(operator.squared_norms(y, own_correlations(operator, y))[0])

@@ -364,3 +364,13 @@ def test_weights_and_holes_of_a_new_kind_of_data():
     A[4, 7] = np.nan
     with pytest.raises(ValueError, match=r"NaN \(a missing value\), first in column 7, row 4"):
         GPower(1, cardinality=3).fit(as_rows(A))
+
+
+@pytest.mark.parametrize(("shape", "density"), [((300, 1100), 0.05), ((9000, 12), 0.05), ((9000, 12), 0.5)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gram_matrices_of_large_sparse_matrices_are_summed_in_parts(shape, density, weighted):
+    rng = np.random.default_rng(0)
+    A = sp.csr_array(np.where(rng.random(shape) < density, rng.standard_normal(shape), 0))
+    w = rng.random(shape[0]) if weighted else None
+    dense = A.toarray() if w is None else np.sqrt(w)[:, None] * A.toarray()
+    np.testing.assert_allclose(container_of(A).gram(None, w), dense.T @ dense, rtol=1e-12, atol=1e-12)

@@ -6,9 +6,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpower import GPower, shared_rounds
+from gpower import GPower, shared_rounds, sketches
 from gpower.deflation import RULES
 from gpower.operators import as_operator
+from gpower.recipes import Recipe
 
 RULE_NAMES = tuple(RULES)
 WISHES = {
@@ -182,3 +183,39 @@ def test_components_come_by_decreasing_variance(options):
 def test_components_of_their_own_cardinality_keep_their_places():
     X = factors(1)
     assert GPower(3, cardinality=[2, 9, 4]).fit(X).cardinality_.tolist() == [2, 9, 4]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "covariance"])
+def test_a_sketch_that_is_sharpened_holds_more(kind):
+    X = factors(3, (400, 300), count=3)
+    X -= X.mean(axis=0)
+    table = {"dense": X, "sparse": sp.csr_array(X), "covariance": X.T @ X}[kind]
+    operator = as_operator(table, center=False, covariance=kind == "covariance", reduce=False)[0]
+    z = np.linalg.eigh(X.T @ X)[1][:, -60:]  # components that a sketch of some forty rows cannot all hold
+    sketch = sketches.sketched(operator, 1, np.random.RandomState(0))
+    held = [np.array([each.holds(v[:, None]) for v in z.T]) for each in (sketch, sketch.sharpened())]
+    assert held[0].max() <= 1 + 1e-5
+    assert held[0].sum() < held[1].sum()
+    assert held[1][-3:].min() > 0.99
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=5)
+def test_a_covariance_gives_the_components_of_its_data(seed):
+    X = factors(seed, (900, 520), count=4)
+    X -= X.mean(axis=0)
+    model, of_covariance = GPower(4, cardinality=8), GPower(4, cardinality=8, covariance="precomputed")
+    np.testing.assert_allclose(
+        of_covariance.fit(X.T @ X / (len(X) - 1)).explained_variance_.sum(),
+        model.fit(X).explained_variance_.sum(),
+        rtol=1e-3,
+    )
+
+
+def test_components_that_want_most_columns_begin_where_the_sketch_has_them(monkeypatch):
+    X = factors(1, (80, 4000), count=3, size=1200)
+    begun, original = [], Recipe.begun_at
+    monkeypatch.setattr(Recipe, "begun_at", lambda recipe, Z: begun.append(Z.shape) or original(recipe, Z))
+    model = GPower(3, cardinality=1200).fit(X)
+    assert begun
+    assert model.cardinality_.tolist() == [1200] * 3

@@ -11,7 +11,7 @@ from gpower.operators.containers import Container
 from gpower.operators.dense import ROWS_IN_SINGLE, Dense
 
 #: Entries that are centred at once.
-DEVICE_BLOCK = 1 << 28
+DEVICE_BLOCK = 1 << 26
 
 
 def product(A: Array, Y: Array) -> Array:
@@ -72,11 +72,16 @@ class Device(Dense):
 
     def _summed(self, entries: Callable[[Array], Array], weight: Array | None) -> Array:
         """Weighted sums over rows, as many at a time as take little of a device's memory and keep their digits."""
-        w = np.ones_like(self.A, shape=self.shape[:1]) if weight is None else self.own(weight.astype(self.dtype))
-        step = max(1, min(DEVICE_BLOCK // self.shape[1], ROWS_IN_SINGLE))
-        sums = np.zeros_like(self.A, dtype=np.float64, shape=self.shape[1:])
-        for i in range(0, self.shape[0], step):
-            sums += w[i : i + step] @ entries(self.A[i : i + step])
+        p, n = self.shape
+        w = np.ones_like(self.A, shape=(p,)) if weight is None else self.own(weight.astype(self.dtype))
+        few = max(1, min(DEVICE_BLOCK // n, ROWS_IN_SINGLE, p))
+        many = few * max(1, DEVICE_BLOCK // (n * few))  # rows at once: some times as few as keep their digits
+        sums = np.zeros_like(self.A, dtype=np.float64, shape=(n,))
+        for i in range(0, p, many):
+            rows, count = entries(self.A[i : i + many]), min(many, p - i) // few
+            whole = count * few
+            parts = w[i : i + whole].reshape(count, 1, few) @ rows[:whole].reshape(count, few, n)
+            sums += np.sum(parts, axis=(0, 1), dtype=np.float64) + w[i + whole : i + many] @ rows[whole:]
         return sums
 
     moments = Container.moments

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -18,8 +21,11 @@ Block: TypeAlias = Any
 
 #: Stored entries treated at once.
 ENTRIES = 1 << 16
-#: Rows whose products are summed at once.
-ROWS = 1 << 12
+#: Rows whose products are summed at once, and parts of a matrix that are summed side by side, however many threads.
+ROWS, PARTS = 1 << 12, 4
+#: Share of stored entries from which dense products of rows are cheaper, and the groups of columns of sparse ones
+#: where there are many (measured on CSR 50000 × 2000: 6.5 s as a whole, 4.8 s in 8 groups, as long as dense at 8 %).
+CROWDED, GROUPS, GROUPED = 0.1, 8, 1000
 
 
 def canonical(A: Stored) -> Stored:
@@ -86,19 +92,26 @@ class Sparse(InMemory):
         return type(self)(A, self.in_double)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Sums over blocks of rows in float64; to be centred, these are dense, a few at a time."""
+        """Sums over blocks of rows in float64; crowded ones, or to be centred, are dense, a few rows at a time."""
         A = (self.A if idx is None else self.A[:, idx]).tocsr()
-        S = np.zeros((A.shape[1], A.shape[1]))
-        step = ROWS if idx is None or mean is not None else max(A.shape[0], 1)  # some columns take little room
-        for start in range(0, A.shape[0], step):
-            rows = slice(start, start + step)
-            w = None if weight is None else weight[rows]
-            if mean is not None:
-                S += Dense(A[rows].toarray()).gram(mean, w)
-            else:
-                B = A[rows].astype(np.float64)
-                S += (B.T @ (B if w is None else sp.diags_array(w.astype(np.float64)) @ B)).toarray()
-        return S
+        p, n = A.shape
+        crowded = mean is not None or A.nnz > CROWDED * p * n
+
+        def squared(rows: slice) -> Array:
+            B, w = A[rows].astype(np.float64), None if weight is None else weight[rows].astype(np.float64)
+            if crowded:
+                return Dense(B.toarray()).gram(mean, w)
+            return _squared(B if w is None else sp.diags_array(np.sqrt(w)).tocsr() @ B)
+
+        def summed(part: Array) -> Array:
+            S = np.zeros((n, n))
+            for start in range(part[0], part[-1] + 1, ROWS):
+                S += squared(slice(start, min(start + ROWS, part[-1] + 1)))
+            return S
+
+        parts = [part for part in np.array_split(np.arange(p), 1 if crowded or p <= ROWS else PARTS) if part.size]
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, PARTS)) as pool:  # SciPy lets go of the interpreter
+            return np.sum(list(pool.map(summed, parts)), axis=0) if parts else np.zeros((n, n))
 
     @property
     def values(self) -> Array:
@@ -149,3 +162,13 @@ def _major(indptr: Array, block: slice) -> Array:
     first, last = np.searchsorted(indptr, [block.start, block.stop - 1], side="right") - 1
     bounds = np.clip(indptr[first : last + 2], block.start, block.stop)
     return np.repeat(np.arange(first, last + 1), np.diff(bounds))
+
+
+def _squared(B: Stored) -> Array:
+    """BᵀB of a CSR matrix, dense: some groups of columns, each multiplied with itself and those after it."""
+    n, by_column = B.shape[1], B.tocsc()
+    S, cuts = np.zeros((n, n)), np.linspace(0, n, (GROUPS if n >= GROUPED else 1) + 1).astype(int).tolist()
+    for i, j in pairwise(cuts):
+        S[i:j, i:] = (by_column[:, i:j].T @ (B[:, i:] if i else B)).toarray()
+        S[j:, i:j] = S[i:j, j:].T
+    return S
