@@ -163,6 +163,8 @@ class Admissible:
 
     def unit(self, j: int) -> Admissible:
         """What unit j is allowed."""
+        if self.alike:
+            return self
         mine = {name: _column(getattr(self, name), j) for name in ("cost", "forced", "barred")}
         return replace(self, **mine, spent=self.spent if self.spent.size == 1 else self.spent[j : j + 1])
 

@@ -56,7 +56,7 @@ def trade_polish(S: Array, chosen: Array, known: Admissible, level: float) -> Ar
             if np.count_nonzero(u) > SMALL:
                 break
             few = np.argsort(-bounds, kind="stable")[:TRIED]
-            exact = [_leading(S, _traded(chosen, trades[t]), known)[0] for t in few]
+            exact = [_value(S, _traded(chosen, trades[t]), known) for t in few]
             best = int(few[int(np.argmax(exact))])
             if not max(exact) > value * (1 + GAIN):
                 break
@@ -82,10 +82,20 @@ def _traded(chosen: Array, trade: Array) -> Array:
     return new[:-1]
 
 
+def _support(chosen: Array, known: Admissible) -> Array:
+    """The variables of some groups."""
+    return np.flatnonzero(known.spread(chosen[:, None])[:, 0] & ~known.barred[:, 0])
+
+
+def _value(S: Array, chosen: Array, known: Admissible) -> float:
+    """The largest variance on the variables of some groups."""
+    support = _support(chosen, known)
+    return float(np.linalg.eigvalsh(S[np.ix_(support, support)])[-1]) if support.size else 0.0
+
+
 def _leading(S: Array, chosen: Array, known: Admissible) -> tuple[float, Array]:
-    """The largest variance on the variables of some groups, and its loadings among all, (n,)."""
-    u = np.zeros(len(S))
-    support = np.flatnonzero(known.spread(chosen[:, None])[:, 0] & ~known.barred[:, 0])
+    """The same, and its loadings among all, (n,)."""
+    u, support = np.zeros(len(S)), _support(chosen, known)
     if not support.size:
         return 0.0, u
     w, U = np.linalg.eigh(S[np.ix_(support, support)])

@@ -3,7 +3,8 @@
 Run as a program, ``python tests/fuzz/known.py``; no part of pytest, which looks at a few of the same cases. Every case
 is a table of up to twelve variables. `best_subset` has to give the best of all admissible supports and to prove it;
 `GPower` with its defaults has to find it in 95 % of the cases, and never less than 98 % of its variance. Cases are
-seeded one by one: ``python tests/fuzz/known.py 17`` repeats one. Half a minute; twenty times as many cases with ``FUZZ=long``.
+seeded one by one: ``python tests/fuzz/known.py 17`` repeats one. Half a minute; with ``FUZZ=long`` twenty times as many
+cases.
 """
 
 from __future__ import annotations
