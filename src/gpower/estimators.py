@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from gpower._arrays import padded
 from gpower.ascent import Callback
@@ -15,6 +16,7 @@ from gpower.certificates import certifiable, certify_components, certify_togethe
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to, on_host
 from gpower.fitted import SparsePCAEstimator, fit_of
+from gpower.knowledge import Knowledge
 from gpower.notices import log_fit, notices
 from gpower.operators.running import RunningMoments
 from gpower.parameters import parameters_of, random_source
@@ -311,6 +313,26 @@ class GPower(SparsePCAEstimator):
         running: RunningMoments | None = vars(self).get("_stream")
         self._stream, prepared = read(self, X, reset=running is None).added_to(running, sample_weight)
         return self._find(self._begun(prepared))
+
+    def groups_used(self) -> list[list[Any]]:
+        """The labels of the groups of each component, the one of largest loadings first.
+
+        Returns
+        -------
+        list of list
+            Without `groups`, the columns of the variables; a variable that is in no group is told by its column too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> X = np.random.default_rng(0).standard_normal((30, 6)) * [1, 1, 1, 4, 4, 1]
+        >>> GPower(1, cardinality=1, groups=list("aabbcc")).fit(X).groups_used()
+        [['b']]
+        """
+        check_is_fitted(self)
+        known = Knowledge.of(parameters_of(self), self.n_features_in_, 1, vars(self).get("feature_names_in_"))
+        return [known.ranked(z) for z in on_host(self.components_)]
 
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""

@@ -21,6 +21,8 @@ from gpower.names import listed
 
 #: What the variables are called, if they have names.
 Names = Sequence[str] | Array | None
+#: What stands in front of the column of a variable that is in no group.
+_ALONE = object()
 #: The parameters that say what is known.
 WORDS = ("groups", "include", "exclude", "penalty_weights")
 
@@ -109,7 +111,7 @@ class Knowledge:
     def _labels(self) -> list[Any]:
         """One label per variable; with a dictionary those that it does not name are groups of their own."""
         if isinstance(self.groups, Mapping):
-            labels: list[Any] = [("alone", j) for j in range(self.n_features)]
+            labels: list[Any] = [(_ALONE, j) for j in range(self.n_features)]
             for variable, label in self.groups.items():
                 labels[self.place(variable, "groups")] = label
             return labels
@@ -138,8 +140,14 @@ class Knowledge:
         if self._grouped is None:
             return self.name(g)
         label = self._grouped[1][g]
-        alone = isinstance(label, tuple) and len(label) == 2 and label[0] == "alone"
-        return self.name(label[1]) if alone else repr(label)
+        return self.name(label[1]) if _is_alone(label) else repr(label)
+
+    def ranked(self, z: Array) -> list[Any]:
+        """Labels of the groups with loadings, (n,), the largest by their squares first; variables alone by column."""
+        labels, called = (np.arange(z.size), list(range(z.size))) if self._grouped is None else self._grouped
+        squares = np.bincount(labels, z * z, minlength=len(called))
+        order = np.argsort(-squares, kind="stable")[: np.count_nonzero(squares)]
+        return [called[g][1] if _is_alone(called[g]) else called[g] for g in order]
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -289,6 +297,11 @@ class Knowledge:
     def _list(self, idx: Array) -> str:
         names = listed([self.name(int(j)) for j in idx])
         return f"{names} is" if idx.size == 1 else f"{names} are"
+
+
+def _is_alone(label: Any) -> bool:
+    """Whether a label was made for a variable in no group: with its column."""
+    return isinstance(label, tuple) and len(label) == 2 and label[0] is _ALONE
 
 
 def _masks(lists: Sequence[Array], size: int) -> Array:

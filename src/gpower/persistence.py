@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import sklearn
 
 from gpower.devices import on_host
 from gpower.files import FileError, first_line, replaced
@@ -29,9 +30,16 @@ class ModelFileError(FileError):
 
 def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, np.ndarray]) -> None:
     """Write a model atomically: the file is there whole, or the old one is untouched."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, **header})
+    text = json.dumps({"format": FORMAT, "version": VERSION, "written_by": _versions(), **header})
     with replaced(Path(path)) as place, place.open("wb") as handle:
         np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+
+
+def _versions() -> dict[str, str]:
+    """Of what a model is written with."""
+    from gpower import __version__
+
+    return {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
 
 
 def jsonable(value: object) -> Any:

@@ -5,6 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.contracts.device_double import DeviceArray
 from tests.known import GROUPS, scatter, supports, table, used, variance
 
 from gpower import GPower, GPowerCV, sparsity_path, stability
@@ -353,6 +354,24 @@ class TestAround:
         chosen = stability(table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
         for g in range(6):
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
+
+    def test_the_groups_of_a_component_by_their_labels(self):
+        X = table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
+        model = GPower(1, cardinality=2, groups=GROUPS).fit(X)
+        assert model.groups_used()[0][0] == 2
+        assert set(model.groups_used()[0]) == set(GROUPS[model.components_[0] != 0])
+        some = GPower(1, cardinality=2, groups={0: "a", 1: "a"}, include=[0]).fit(X)
+        assert some.groups_used() == [[5, "a"]]
+        assert GPower(1, cardinality=1).fit(X).groups_used() == [[5]]
+
+    def test_a_cluster_knows_and_a_device_refuses(self):
+        X, options = table(8, p=40), {"cardinality": 2, "groups": GROUPS, "exclude": [0]}
+        expected = np.abs(GPower(2, **options).fit(X).components_)
+        dask = pytest.importorskip("dask.array")
+        lazy = dask.from_array(X, chunks=(10, 12))
+        np.testing.assert_allclose(np.abs(GPower(2, **options).fit(lazy).components_), expected, atol=1e-6)
+        with pytest.raises(ValueError, match="groups, include, exclude, penalty_weights work on the host only"):
+            GPower(2, **options).fit(DeviceArray(X))
 
     def test_a_certificate_bounds_what_is_found(self):
         model = GPower(1, cardinality=2, groups=GROUPS, include=[5], certify=True).fit(table(5))

@@ -144,7 +144,7 @@ class _Asked:
             {name: jsonable(value) for name, value in params.items() if name not in IDLE}
             for params in (self.template.get_params(), resume.params)
         )
-        other = [name for name, value in mine.items() if value != theirs[name]]
+        other = [name for name, value in mine.items() if value != theirs.get(name)]
         if resume.kind != self.kind or resume.n_features != self.table.shape[1] or other:
             what = f"{', '.join(other)} differ" if other else "it is of another grid or other data"
             raise ValueError(f"resume: this path cannot go on where that one stopped; {what}.")
