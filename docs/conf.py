@@ -84,6 +84,7 @@ ORDER = (
     "parts_of_digits",
     "outlying_samples",
     "constraints",
+    "known_variables",
     "optimality",
     "other_methods",
     "figure_one",

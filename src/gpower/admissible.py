@@ -39,7 +39,8 @@ class Admissible:
     --------
     >>> import numpy as np
     >>> pairs = Admissible.of(np.array([0, 0, 1, 1, 2, 2]))
-    >>> pairs.best(np.array([[1.0], [1.0], [2.0], [0.0], [0.0], [1.0]]), np.array([1.0])).ravel()
+    >>> energy = pairs.energy(np.array([[1.0], [1.0], [2.0], [0.0], [0.0], [1.0]]))
+    >>> pairs.best(energy, np.array([1.0])).ravel()
     array([False,  True, False])
     """
 

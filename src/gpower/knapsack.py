@@ -17,6 +17,8 @@ from gpower._arrays import Array
 ROUNDING = 1e-9
 #: Things that are tried for the room that is left.
 SQUEEZED = 64
+#: Things above which most are left out before they are put in order.
+MANY = 1024
 
 
 def best_within(value: Array, cost: Array, room: float) -> Array:
@@ -39,6 +41,8 @@ def best_within(value: Array, cost: Array, room: float) -> Array:
     room = room * (1 + ROUNDING)
     free = cost == 0
     chosen, tried = free.copy(), np.flatnonzero(~free & (value > 0) & (cost <= room))
+    if tried.size > MANY:
+        tried = tried[_near(value[tried], cost[tried], room)]
     tried = tried[np.argsort(-(value[tried] / cost[tried]), kind="stable")]
     while tried.size:
         v, c = value[tried].astype(np.float64), cost[tried].astype(np.float64)
@@ -52,6 +56,22 @@ def best_within(value: Array, cost: Array, room: float) -> Array:
         tried = tried[~(sure | hopeless)]
         tried = tried[cost[tried] <= room]
     return chosen
+
+
+def _near(v: Array, c: Array, room: float) -> Array:
+    """Of many things those that a better selection than the first may have, by the best of them alone.
+
+    Where the room ends at the value ρ per cost, a thing brings the bound down by ρc − v, if that is positive.
+    """
+    ratio = v / c
+    best = np.argpartition(-ratio, MANY // 4)[: MANY // 4]
+    best = best[np.argsort(-ratio[best], kind="stable")]
+    costs, values = _filling(v[best].astype(np.float64), c[best].astype(np.float64))
+    end = int(np.searchsorted(costs, room, side="right")) - 1  # the first that does not fit
+    if end >= best.size:
+        return np.arange(v.size)
+    slack = float(np.interp(room, costs, values)) - float(values[end])
+    return np.flatnonzero(v - ratio[best[end]] * c >= -slack * (1 + 1e-9))
 
 
 def _greedy(v: Array, c: Array, room: float) -> Array:

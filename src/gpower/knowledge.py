@@ -93,20 +93,38 @@ class Knowledge:
         """The group of every variable, from 0 on, and what the groups are called; None where each is alone."""
         if self.groups is None:
             return None
+        if isinstance(self.groups, np.ndarray) and self.groups.dtype.kind in "iuU" and self.groups.ndim == 1:
+            return self._numbered(self.groups)
         labels = self._labels()
         for j, label in enumerate(labels):
             if label is None or label != label:
                 raise ValueError(f"groups has no label for variable {self.name(j)}; each variable needs one.")
         called = list(dict.fromkeys(labels))
+        number = {label: g for g, label in enumerate(called)}
+        return self._told_apart(np.array([number[label] for label in labels], np.intp), called)
+
+    def _numbered(self, labels: Array) -> tuple[Array, list[Any]] | None:
+        """The same of an array, at once; groups in the order of their first variables."""
+        self._check_length(labels.size)
+        called, first, number = np.unique(labels, return_index=True, return_inverse=True)
+        place = np.argsort(np.argsort(first))
+        return self._told_apart(place[number], called[np.argsort(first)].tolist())
+
+    def _told_apart(self, labels: Array, called: list[Any]) -> tuple[Array, list[Any]] | None:
+        """Labels that say something; None where each variable is alone."""
         if len(called) == 1 and self.n_features > 1:
             raise ValueError(
                 f"groups puts all {self.n_features} variables into one group, {called[0]!r}, which leaves nothing to "
                 "choose; give several groups, or None."
             )
-        if len(called) == self.n_features:
-            return None
-        number = {label: g for g, label in enumerate(called)}
-        return np.array([number[label] for label in labels], np.intp), called
+        return None if len(called) == self.n_features else (labels, called)
+
+    def _check_length(self, count: int) -> None:
+        if count != self.n_features:
+            raise ValueError(
+                f"groups has {count} labels, but there are {self.n_features} variables; give one for each, or a "
+                "dictionary by name."
+            )
 
     def _labels(self) -> list[Any]:
         """One label per variable; with a dictionary those that it does not name are groups of their own."""
@@ -118,11 +136,7 @@ class Knowledge:
         if isinstance(self.groups, str) or not isinstance(self.groups, Iterable):
             raise ValueError(f"groups={self.groups!r}: one label per variable is needed, or a dictionary by name.")
         labels = [value.item() if isinstance(value, np.generic) else value for value in self.groups]
-        if len(labels) != self.n_features:
-            raise ValueError(
-                f"groups has {len(labels)} labels, but there are {self.n_features} variables; give one for each, or a "
-                "dictionary by name."
-            )
+        self._check_length(len(labels))
         return labels
 
     @property

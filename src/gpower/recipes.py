@@ -24,7 +24,7 @@ from typing import Self
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, first_largest, largest
 from gpower.ascent import AscentResult
 from gpower.calibration import calibrate, cut_or_filled
 from gpower.constraints import Constraint
@@ -42,6 +42,8 @@ from gpower.working_set import GROWTH, Settings, ascend, is_large
 POLISH_ALL = 64
 #: Starts of a block of exact cardinality where their number is not given.
 BLOCK_STARTS = 4
+#: Norms of columns that differ by less, relatively, tie: of standardised data less a component most do.
+TIED = 2e-3
 #: Reads of the matrix that a unit takes, roughly: an ascent from one start; many starts, or many γ.
 READS, MANY_READS = 10, 100
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data with one column.
@@ -148,7 +150,7 @@ class Wish(ABC):
         """The end of the best ascent, refitted."""
         problem = ground.problem
         results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
-        best = max(results, key=lambda result: result.value)
+        best = results[first_largest(np.array([result.value for result in results]))]
         Z = refit(problem, best.point, recipe.refit, tol=recipe.settings.tol, max_iter=recipe.settings.max_iter)
         return Solution(Z, gamma, best.value, best, end=problem.loadings(best.point))
 
@@ -164,6 +166,12 @@ class Penalized(Wish):
     def penalty(self, gamma: Array) -> Penalty:
         """The penalty at γ."""
         return self.family.at_gamma(gamma)
+
+    def n_starts(self, operator: Operator, block: bool) -> int:
+        """One; for one unit as many as there are columns that tie for the longest, as standardised ones do."""
+        norms = operator.column_norms
+        tied = int(np.count_nonzero(norms >= (1 - TIED) * largest(norms)))
+        return 1 if block else min(tied, auto_starts(operator))
 
     def _lets_all(self, n: int) -> bool:
         return self.family.admissible is None and all(level == 0 for level in self.levels)
@@ -205,7 +213,7 @@ class Exact(Wish):
         if problem.penalty.most > POLISH_ALL:
             results = sorted(results, key=lambda result: -result.value)[:1]
         ends = [polished(problem, result, recipe.settings, recipe.polish) for result in results]
-        Z, value, result = max(ends, key=lambda end: end[1])
+        Z, value, result = ends[first_largest(np.array([end[1] for end in ends]))]
         return Solution(Z, gamma, value, result)
 
 
@@ -233,8 +241,8 @@ class Calibrated(Wish):
     def solve(self, ground: Ground, gamma: Array, recipe: Recipe) -> Solution:
         """γ by bisection, the rest as for a given γ."""
         problem, wanted = ground.problem, np.asarray(self.levels, int)
-        largest = problem.penalty.gamma_max(ground.norms, problem.mu)
-        found = calibrate(problem, largest, wanted, recipe.starts(ground)[0], recipe.settings)
+        most = problem.penalty.gamma_max(ground.norms, problem.mu)
+        found = calibrate(problem, most, wanted, recipe.starts(ground)[0], recipe.settings)
         result, point = found.result, found.result.point
         Z, end = refit(found.problem, point, recipe.refit), found.problem.loadings(point)
         if np.all(found.active == wanted):
@@ -319,17 +327,22 @@ class Recipe:
         near = self.near is not None and bool(self.near.any(axis=0).all())
         free = self.start is None or (near and not self.wish.seeks_gamma)
         sampled = operator.has_samples or len(self.mu) > 1  # one unit of a covariance is worth all of it
-        return free and sampled and self._can_share(operator.shape[1]) and is_large(operator, self.settings)
+        many = self._is_many or (self.n_init is None and self.wish.n_starts(operator, self.block) > 1)
+        return free and sampled and many and self._can_share(operator.shape[1]) and is_large(operator, self.settings)
+
+    @property
+    def _is_many(self) -> bool:
+        """Whether there are many units, or one that takes many ascents."""
+        return len(self.mu) > 1 or (self.n_init is None and self.wish.is_costly(self.block))
 
     def _can_share(self, n: int) -> bool:
-        """Whether the units, of n variables, are sparse, and many or worth many starts."""
-        many = len(self.mu) > 1 or (self.n_init is None and self.wish.is_costly(self.block))
-        many = many and not self.wish.sees_all
-        return many and not self.block and self.wish.samples.by_gram and not self.wish.is_ordinary(n)
+        """Whether the units, of n variables, are sparse, found one after the other, and need not see all columns."""
+        apart = not self.block and not self.wish.sees_all
+        return apart and self.wish.samples.by_gram and not self.wish.is_ordinary(n)
 
     def reads(self, n: int) -> int:
         """How often this recipe is expected to read a matrix of n variables with one column, roughly."""
-        if self._can_share(n) and (not self.wish.counts or GROWTH * sum(self.wish.levels) <= WIDEST * n):
+        if self._is_many and self._can_share(n) and GROWTH * sum(self.levels) <= WIDEST * n:
             return SHARED_READS + len(self.mu)
         return self.reads_in_turn()
 

@@ -183,8 +183,8 @@ class WeighedL0(Weighed):
     --------
     >>> import numpy as np
     >>> known = Admissible.of(np.arange(2), cost=np.array([[1.0], [0.1]]))
-    >>> WeighedL0(known, np.array([1.0])).value_and_gradient(np.array([[3.0], [-0.5]]))[0].round(2)
-    8.15
+    >>> WeighedL0(known, np.array([1.0])).value_and_gradient(np.array([[3.0], [-0.5]]))[1].ravel().tolist()
+    [6.0, -1.0]
     """
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:

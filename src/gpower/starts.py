@@ -33,6 +33,8 @@ RACE_COLUMNS, RACE_TIMES = 1000, 10
 #: Norms that differ by less, relatively, do not tell which column to begin at: of standardised data less a component
 #: those of most columns differ by a thousandth.
 TIED = 0.01
+#: Decimals of a share of the largest value beyond which values differ by rounding.
+TIES = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +187,8 @@ def _distinct_best(penalty: Penalty, C: Array, most: int) -> list[int]:
     keys: Array = np.random.RandomState(0).standard_normal(C.shape[:1])
     supports = to_host(beside(C, keys) @ (gradient != 0)).round(9)
     first: dict[float, int] = {}
-    for j in np.argsort(-values, kind="stable"):
+    level = np.round(to_host(values).astype(np.float64) / max(largest(values), float(np.finfo(C.dtype).tiny)), TIES)
+    for j in np.argsort(-level, kind="stable"):  # ties as they stand, the most promising first
         first.setdefault(float(supports[j]), int(j))
         if len(first) == most:
             break
@@ -214,7 +217,7 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
     X = np.hstack([point.X for point in finalists])
     whole = problem.as_batch(X.shape[1])
     points = whole.feasible_set.point(X)
-    return points.column(int(np.argmax(whole.penalty.evaluate(points.C)[0])))
+    return points.column(first_largest(whole.penalty.evaluate(points.C)[0]))
 
 
 def auto_starts(operator: Operator) -> int:
@@ -242,14 +245,16 @@ def column_order(operator: Operator, norms: Array, count: int, rng: np.random.Ra
     score = np.round(norms.astype(np.float64) / max(largest(norms), tiny), 6)
     if np.unique(score).size < norms.size:
         shared = shared_variance(operator, norms, rng, PROBES)
-        score += 4e-7 * shared / max(largest(shared), tiny)  # decides ties alone
+        score += np.round(4e-7 * shared / max(largest(shared), tiny), 13)  # decides ties alone
     order = to_host(np.argsort(-score, kind="stable")[:count])
     return order[to_host(rows_of(norms, order)) > 0]
 
 
 def shared_variance(operator: Operator, norms: Array, rng: np.random.RandomState, n_probes: int) -> Array:
-    """‖Aᵀaᵢ‖² of every column, (n,), estimated by the product of AᵀA with a few random signs: two passes."""
-    probes = beside(norms, rng.choice([-1.0, 1.0], size=(norms.size, n_probes)).astype(operator.dtype))
+    """‖Aᵀaᵢ‖² of every column, (n,): of a small matrix as they are, else by AᵀA times a few random signs."""
+    p, n = operator.shape
+    signs = np.eye(n) if p * n**2 <= WORK else rng.choice([-1.0, 1.0], size=(n, n_probes))
+    probes = beside(norms, signs.astype(operator.dtype))
     return np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
 
 

@@ -1,0 +1,45 @@
+"""What is equally good is told apart by a rule, never by rounding: the order of numbers in memory, or of columns."""
+
+import numpy as np
+import pytest
+
+from gpower import GPower
+
+SHAPES = (30, 20), (60, 300)
+BY_GAMMA = {"gamma": 0.2}, {"gamma": 0.3, "penalty": "l1"}
+
+
+def correlated(seed, shape):
+    """Columns of which some share a part: standardised, all are as long."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(shape) @ (np.eye(shape[1]) + (rng.random((shape[1],) * 2) < 0.1))
+
+
+def supports(components):
+    return [np.flatnonzero(z).tolist() for z in components]
+
+
+@pytest.mark.parametrize("options", [{"cardinality": 1}, {"cardinality": 3}, *BY_GAMMA])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_order_of_numbers_in_memory_changes_nothing(options, shape):
+    for seed in range(12):
+        X = correlated(seed, shape)
+        by_row, by_column = (GPower(2, scale=True, **options).fit(each) for each in (X, np.asfortranarray(X)))
+        assert supports(by_row.components_) == supports(by_column.components_)
+
+
+@pytest.mark.parametrize("options", BY_GAMMA)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_order_of_columns_changes_nothing(options, shape):
+    for seed in range(6):
+        X, order = correlated(seed, shape), np.random.default_rng(seed).permutation(shape[1])
+        model, moved = (GPower(2, scale=True, **options).fit(each) for each in (X, X[:, order]))
+        np.testing.assert_allclose(moved.components_, model.components_[:, order], atol=1e-6)
+
+
+@pytest.mark.parametrize("options", BY_GAMMA)
+def test_gamma_on_standardised_columns_finds_what_many_starts_find(options):
+    for seed in range(12):
+        X = correlated(seed, (40, 60))
+        found, best = (GPower(1, scale=True, n_init=n, **options).fit(X).objective_[0] for n in ("auto", 60))
+        assert found >= 0.999 * best
