@@ -15,8 +15,8 @@ from gpower._arrays import Array
 
 #: Room that rounding of sums of costs may take, relatively.
 ROUNDING = 1e-9
-#: Things that are tried for the room that is left.
-SQUEEZED = 64
+#: Exchanges that improve a first selection, each among so many things on either side of where the room ends.
+EXCHANGES, NEAR = 16, 64
 #: Things above which most are left out before they are put in order.
 MANY = 1024
 
@@ -66,23 +66,31 @@ def _near(v: Array, c: Array, room: float) -> Array:
     ratio = v / c
     best = np.argpartition(-ratio, MANY // 4)[: MANY // 4]
     best = best[np.argsort(-ratio[best], kind="stable")]
-    costs, values = _filling(v[best].astype(np.float64), c[best].astype(np.float64))
+    few, cost = v[best].astype(np.float64), c[best].astype(np.float64)
+    costs, values = _filling(few, cost)
     end = int(np.searchsorted(costs, room, side="right")) - 1  # the first that does not fit
     if end >= best.size:
         return np.arange(v.size)
-    slack = float(np.interp(room, costs, values)) - float(values[end])
+    slack = float(np.interp(room, costs, values)) - float(few[_greedy(few, cost, room)].sum())
     return np.flatnonzero(v - ratio[best[end]] * c >= -slack * (1 + 1e-9))
 
 
 def _greedy(v: Array, c: Array, room: float) -> Array:
-    """Whatever still fits, in the order given; or the single most valuable thing, if that is worth more."""
-    filled = np.cumsum(c) <= room
-    left = room - float(c[filled].sum())
-    for i in np.flatnonzero(~filled & (c <= left))[:SQUEEZED]:
-        if c[i] <= left:
-            filled[i], left = True, left - c[i]
-    single = int(np.argmax(v))
-    return filled if v[filled].sum() >= v[single] else np.arange(v.size) == single
+    """What fits in the order given, or the single most valuable thing, improved by exchanges while they help."""
+    filled, single = np.cumsum(c) <= room, int(np.argmax(v))
+    filled = filled if v[filled].sum() >= v[single] else np.arange(v.size) == single
+    for _ in range(EXCHANGES):
+        left = room - float(c[filled].sum())
+        out = np.append(-1, np.flatnonzero(filled)[-NEAR:])  # −1: nothing goes
+        into = np.flatnonzero(~filled)[:NEAR]
+        gain = v[into][:, None] - np.where(out < 0, 0, v[out])
+        gain = np.where(c[into][:, None] <= left + np.where(out < 0, 0, c[out]), gain, -1.0)
+        if not gain.size or gain.max() <= 1e-12 * v[single]:
+            break
+        i, o = np.unravel_index(int(np.argmax(gain)), gain.shape)
+        filled[out[o : o + 1][out[o] >= 0]] = False
+        filled[into[i]] = True
+    return filled
 
 
 def _filling(v: Array, c: Array) -> tuple[Array, Array]:
