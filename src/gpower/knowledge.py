@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -51,7 +51,8 @@ class Knowledge:
     @classmethod
     def of(cls, params: Mapping[str, Any], n: int, m: int, names: Names) -> Knowledge:
         """What an estimator was told."""
-        return cls(n, m, names, **{word: params.get(word) for word in WORDS})
+        told = {word: params.get(word) for word in WORDS}
+        return cls(n, m, names, **told | {word: _by_index(told[word]) for word in ("groups", "penalty_weights")})
 
     @property
     def told(self) -> list[str]:
@@ -88,6 +89,11 @@ class Knowledge:
         hint = f"; near are {', '.join(map(repr, near))}" if near else ""
         raise ValueError(f"{word} names {variable!r}, and no variable is called so{hint}.")
 
+    def key(self, variable: Any, word: str) -> int:
+        """The column of a key of a dictionary: of one that a file held, numbers have become words."""
+        text = isinstance(variable, str) and variable.isdecimal() and variable not in self._places
+        return self.place(int(variable) if text else variable, word)
+
     @cached_property
     def _grouped(self) -> tuple[Array, list[Any]] | None:
         """The group of every variable, from 0 on, and what the groups are called; None where each is alone."""
@@ -97,7 +103,12 @@ class Knowledge:
             return self._numbered(self.groups)
         labels = self._labels()
         for j, label in enumerate(labels):
-            if label is None or label != label:
+            if not isinstance(label, Hashable):
+                raise ValueError(
+                    f"groups has {reprlib.repr(label)} for variable {self.name(j)}; a label is a name or a number, and "
+                    "a variable is in one group."
+                )
+            if label is None or (label == label) is not True:  # not a number, or pandas' missing value
                 raise ValueError(f"groups has no label for variable {self.name(j)}; each variable needs one.")
         called = list(dict.fromkeys(labels))
         number = {label: g for g, label in enumerate(called)}
@@ -131,7 +142,7 @@ class Knowledge:
         if isinstance(self.groups, Mapping):
             labels: list[Any] = [(_ALONE, j) for j in range(self.n_features)]
             for variable, label in self.groups.items():
-                labels[self.place(variable, "groups")] = label
+                labels[self.key(variable, "groups")] = label
             return labels
         if isinstance(self.groups, str) or not isinstance(self.groups, Iterable):
             raise ValueError(f"groups={self.groups!r}: one label per variable is needed, or a dictionary by name.")
@@ -244,14 +255,16 @@ class Knowledge:
         if self._grouped is None:
             weights = np.ones(self.n_features)
             for variable, value in given.items():
-                weights[self.place(variable, "penalty_weights")] = _number(value)
+                weights[self.key(variable, "penalty_weights")] = _number(value)
             return weights
-        called = self._grouped[1]
-        strange = [label for label in given if label not in called]
-        if strange:
-            raise ValueError(f"penalty_weights names the group {strange[0]!r}, and no group is called so.")
-        sizes = np.bincount(self._grouped[0])
-        return np.array([_number(given.get(label, np.sqrt(sizes[g]))) for g, label in enumerate(called)])
+        labels, called = self._grouped
+        weights = np.sqrt(np.bincount(labels))
+        place = {str(label): g for g, label in enumerate(called)} | {label: g for g, label in enumerate(called)}
+        for label, value in given.items():
+            if label not in place:
+                raise ValueError(f"penalty_weights names the group {label!r}, and no group is called so.")
+            weights[place[label]] = _number(value)
+        return weights
 
     def admissible(self, adding: bool | None = None) -> Admissible | None:
         """Which supports are admissible, None where all are.
@@ -311,6 +324,13 @@ class Knowledge:
     def _list(self, idx: Array) -> str:
         names = listed([self.name(int(j)) for j in idx])
         return f"{names} is" if idx.size == 1 else f"{names} are"
+
+
+def _by_index(value: Any) -> Any:
+    """A pandas Series of values by name as a dictionary; anything else, one by position too, as it is."""
+    if not hasattr(value, "to_dict") or not all(isinstance(name, str) for name in value.index):
+        return value
+    return dict(zip(value.index, value, strict=True))
 
 
 def _is_alone(label: Any) -> bool:

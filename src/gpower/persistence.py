@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -44,11 +44,22 @@ def _versions() -> dict[str, str]:
 
 def jsonable(value: object) -> Any:
     """Parameters as JSON holds them; of an object that it does not hold, its kind."""
-    return json.loads(json.dumps(value, default=_plain))
+    return json.loads(json.dumps(_with_plain_keys(value), default=_plain))
+
+
+def _with_plain_keys(value: object) -> object:
+    """Dictionaries whose keys NumPy made, as JSON takes them."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key.item() if isinstance(key, np.generic) else key: _with_plain_keys(each) for key, each in value.items()}
 
 
 def _plain(value: object) -> object:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else type(value).__name__
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Set | range):
+        return list(value)
+    return _with_plain_keys(value.to_dict()) if hasattr(value, "to_dict") else type(value).__name__
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:

@@ -233,6 +233,7 @@ class TestRefused:
             ({"groups": [None, *"abcdefghijk"]}, "groups has no label for variable 0"),
             ({"groups": [1.0, float("nan"), *range(10)]}, "groups has no label for variable 1"),
             ({"groups": np.zeros(12)}, "groups puts all 12 variables into one group, 0.0, which leaves nothing"),
+            ({"groups": [["a", "b"], *range(11)]}, r"groups has \['a', 'b'\] for variable 0; a label is a name"),
             ({"groups": 3}, "groups=3: one label per variable is needed"),
             ({"include": [-1]}, "include names column -1, and there are 12 variables"),
             ({"include": [1], "exclude": [1, 2]}, "1 is in include and in exclude"),
@@ -316,6 +317,38 @@ class TestAround:
         again = GPower.load(tmp_path / "model.npz")
         assert (again.groups, again.include, again.exclude) == (GROUPS.tolist(), [5], [1])
         np.testing.assert_array_equal(again.fit(table()).components_, model.components_)
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            {"groups": {0: "a", 1: "a", np.int64(2): "b", 3: "b"}, "include": {1}, "exclude": range(5, 7)},
+            {"gamma": 0.1, "cardinality": None, "penalty_weights": {3: 2.0, 4: 0.5}},
+            {"gamma": 0.1, "cardinality": None, "groups": GROUPS, "penalty_weights": {0: 2.0, 3: 0.1}},
+        ],
+    )
+    def test_a_loaded_model_fits_as_the_saved_one(self, told, tmp_path):
+        model = GPower(1, **({"cardinality": 2} | told)).fit(table())
+        model.save(tmp_path / "model.npz")
+        again = GPower.load(tmp_path / "model.npz").fit(table())
+        np.testing.assert_array_equal(again.components_, model.components_)
+
+    def test_a_series_by_name_is_put_in_order(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(table(2), columns=NAMES)
+        groups = pandas.Series(GROUPS, index=NAMES)
+        weights = pandas.Series(np.linspace(1, 2, 12), index=NAMES)
+        for word, series, level in (
+            ("groups", groups, {"cardinality": 2}),
+            ("penalty_weights", weights, {"gamma": 0.1}),
+        ):
+            model = GPower(1, **level, **{word: series.sample(frac=1, random_state=0)}).fit(X)
+            same = GPower(1, **level, **{word: series.to_numpy()}).fit(X)
+            np.testing.assert_allclose(model.components_, same.components_, atol=1e-10)
+            model.save(tmp_path / "model.npz")
+            loaded = GPower.load(tmp_path / "model.npz").fit(X)
+            np.testing.assert_array_equal(loaded.components_, model.components_)
+        with pytest.raises(ValueError, match="groups has no label for variable 'gene3'"):
+            GPower(1, cardinality=2, groups=pandas.Series([*"abc", pandas.NA], index=NAMES[:4])).fit(X)
 
     def test_a_checkpoint_goes_on_with_the_same_and_refuses_others(self, tmp_path):
         X, place = table(1), tmp_path / "kept.npz"
