@@ -326,6 +326,15 @@ class Knowledge:
         return f"{names} is" if idx.size == 1 else f"{names} are"
 
 
+def check_varies(known: Admissible, norms: Array, names: Names) -> None:
+    """Refuse variables that must be used and do not vary, by the norms of their columns."""
+    still = known.energy(known.seen(norms[:, None])) == 0
+    idle = np.flatnonzero(known.spread(known.forced & still).any(axis=1))
+    if idle.size:
+        called = listed([str(j) if names is None else repr(str(names[int(j)])) for j in idle])
+        raise ValueError(f"include asks for {called}, which does not vary and can have no loading; leave it out.")
+
+
 def _by_index(value: Any) -> Any:
     """A pandas Series of values by name as a dictionary; anything else, one by position too, as it is."""
     if not hasattr(value, "to_dict") or not all(isinstance(name, str) for name in value.index):

@@ -18,8 +18,7 @@ from gpower._arrays import Array, is_device, to_host
 from gpower.cautions import Doubt, warn
 from gpower.imputation import impute
 from gpower.inputs import check_finite, check_range, check_table, name_of
-from gpower.knowledge import WORDS, Knowledge
-from gpower.names import listed
+from gpower.knowledge import WORDS, Knowledge, check_varies
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
@@ -233,7 +232,7 @@ class Input:
         operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
         check_finite(table.X, self.names, moments.norms)
         check_range(moments.norms, self.names, operator.dtype)
-        self._check_included(recipes, moments)
+        check_included(recipes, moments.norms, self.names)
         return Prepared(
             operator,
             moments,
@@ -242,17 +241,6 @@ class Input:
             names=self.names,
             remarks=remarks,
         )
-
-    def _check_included(self, recipes: Sequence[Recipe], moments: Moments) -> None:
-        """Refuse variables that must be used and do not vary."""
-        for known in filter(None, (recipe.wish.family.admissible for recipe in recipes[:1])):
-            still = known.energy(known.seen(moments.norms[:, None])) == 0
-            idle = np.flatnonzero(known.spread(known.forced & still).any(axis=1))
-            if idle.size:
-                called = listed([name_of(int(j), self.names) for j in idle])
-                raise ValueError(
-                    f"include asks for {called}, which does not vary and can have no loading; leave it out."
-                )
 
     def _operator(self, weight: Array | None, reduce: bool, moments: Moments | None = None) -> tuple[Operator, Moments]:
         """The operator of these numbers; those that are not finite show in its norms."""
@@ -291,7 +279,7 @@ class Input:
         standard = (bool(self.reading.center), bool(self.reading.scale))
         recipe = recipe_from(self.params, (n, n), self.names)
         found, moments = seen.operator(*standard)
-        self._check_included([recipe], moments)
+        check_included([recipe], moments.norms, self.names)
         return seen, Prepared(found, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0], self.names)
 
     def _running(self, sample_weight: Any) -> RunningMoments:
@@ -312,6 +300,12 @@ class Input:
             moments = RunningMoments.of(self.X, weight)
         check_finite(self.X, self.names, np.diagonal(moments.scatter))
         return moments
+
+
+def check_included(recipes: Sequence[Recipe], norms: Array, names: Array | None) -> None:
+    """Refuse variables that must be used and do not vary."""
+    for known in filter(None, (recipe.wish.family.admissible for recipe in recipes[:1])):
+        check_varies(known, norms, names)
 
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool = True) -> Input:

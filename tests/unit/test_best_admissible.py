@@ -76,6 +76,13 @@ def test_refused(options, sentence):
         best_subset(table(), cardinality=2, **options)
 
 
+def test_a_constant_column_that_must_be_used_is_refused():
+    X = table()
+    X[:, 4] = 1.0
+    with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
+        best_subset(X, cardinality=2, include=[4])
+
+
 def test_too_many_variables_are_refused():
     X = np.random.default_rng(0).standard_normal((10, 3001))
     with pytest.raises(ValueError, match="up to 3000; there are 3001"):

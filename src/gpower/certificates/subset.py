@@ -18,7 +18,7 @@ from gpower.certificates.door import checked_table
 from gpower.certificates.groups import GroupSearch, best_groups
 from gpower.certificates.search import Search, assess_by_rows, assess_cheaply, best_completion
 from gpower.certificates.total import best_disjoint
-from gpower.knowledge import Knowledge
+from gpower.knowledge import Knowledge, check_varies
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, whole
 
@@ -147,6 +147,7 @@ def _known_subset(
     known = knowledge.admissible()
     assert known is not None
     knowledge.check_level(known, [k], "cardinality")
+    check_varies(known, operator.column_norms, knowledge.names)
     if knowledge.told == ["exclude"]:
         left = np.flatnonzero(~known.barred[:, 0])
         state = search_subset(operator.take(left), k, tol, max_time=clock.limit, callback=callback)
