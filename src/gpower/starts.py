@@ -167,15 +167,15 @@ class Largest(Start):
         return [_best_of_largest(replace(ground, norms=norms), self.count)]
 
 
-def race(problem: Problem, starts: Point, callback: Callback | None = None) -> list[Point]:
+def race(problem: Problem, starts: Point, callback: Callback | None = None, finalists: int = FINALISTS) -> list[Point]:
     """The best starts of one unit, of distinct supports: all ascend as one batch, the best third goes on to another."""
     count = starts.C.shape[1]
-    while count > FINALISTS:
+    while count > finalists:
         batch = problem.as_batch(count)
         starts = maximize(
             batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT, callback=callback
         ).point
-        kept = _distinct_best(batch.penalty, starts.C, max(FINALISTS, count // 3))
+        kept = _distinct_best(batch.penalty, starts.C, max(finalists, count // 3))
         starts, count = Point(starts.X[:, kept], starts.C[:, kept]), len(kept)
     return [starts.column(j) for j in range(count)]
 
@@ -213,8 +213,8 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
         kept = top(np.where(promise > 0, shared, 0)[:, None], wanted)[:, 0]
     kept = np.sort(to_host(kept))
     part = problem.among(kept)
-    finalists = race(part, unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng), ground.callback)
-    X = np.hstack([point.X for point in finalists])
+    starts = unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng)
+    X = np.hstack([point.X for point in race(part, starts, ground.callback, 2 * FINALISTS)])
     whole = problem.as_batch(X.shape[1])
     points = whole.feasible_set.point(X)
     return points.column(first_largest(whole.penalty.evaluate(points.C)[0]))
@@ -243,7 +243,7 @@ def column_order(operator: Operator, norms: Array, count: int, rng: np.random.Ra
         return np.array([first_largest(norms)])
     tiny = float(np.finfo(norms.dtype).tiny)
     score = np.round(norms.astype(np.float64) / max(largest(norms), tiny), 6)
-    if np.unique(score).size < norms.size:
+    if not np.all(np.diff(np.sort(to_host(score))[-count - 1 :])):
         shared = shared_variance(operator, norms, rng, PROBES)
         score += np.round(4e-7 * shared / max(largest(shared), tiny), 13)  # decides ties alone
     order = to_host(np.argsort(-score, kind="stable")[:count])
