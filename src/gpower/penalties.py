@@ -105,10 +105,6 @@ class Penalty(ABC):
         """What says which variables to begin at, the largest first: the norms of their columns, (n,)."""
         return norms
 
-    def together_with(self, i: int) -> Array:
-        """The variables that are in or out with variable i."""
-        return np.array([i])
-
     def count(self, pattern: Array) -> Array:
         """How much of a pattern, (n, m), a number of variables counts, per unit."""
         return to_host(np.count_nonzero(pattern, axis=0))
@@ -449,10 +445,6 @@ class NonNegative(Penalty):
     def promise(self, norms: Array) -> Array:
         """As for the signed penalty."""
         return self.penalty.promise(norms)
-
-    def together_with(self, i: int) -> Array:
-        """As for the signed penalty."""
-        return self.penalty.together_with(i)
 
     def count(self, pattern: Array) -> Array:
         """As for the signed penalty."""

@@ -47,10 +47,6 @@ class Restricted(Penalty):
         """Among the variables `idx`."""
         return replace(self, known=self.known.restrict(idx))
 
-    def together_with(self, i: int) -> Array:
-        """The group of variable i."""
-        return self.known.members(i)
-
     def count(self, pattern: Array) -> Array:
         """Number of groups."""
         return np.count_nonzero(self.known.touched(pattern), axis=0)

@@ -192,5 +192,6 @@ def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: A
         idx = working_set(penalty, C, T)
     left = np.where(outside, norms, 0)
     if np.any(recipe.wish.gamma(left, np.ones(1)) > unit.gamma):
-        idx = np.append(idx, penalty.together_with(first_largest(penalty.promise(left))))
+        longest, known = first_largest(penalty.promise(left)), penalty.admissible
+        idx = np.append(idx, longest if known is None else known.members(longest))
     return idx[outside[idx]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._arrays import Array, beside, embedded, first_largest, largest, rows_of, to_host
+from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_host
 from gpower.ascent import Callback, maximize
 from gpower.feasible_sets import Point, fresh_directions, own_correlations
 from gpower.formulations import Problem
@@ -271,13 +271,12 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
 
 
 def _directions(problem: Problem, idx: Array) -> Array:
-    """The columns `idx`; of one that is in or out with others, the leading direction of all of them."""
-    parts = [problem.penalty.together_with(int(i)) for i in idx]
-    if all(part.size == 1 for part in parts):
-        return problem.operator.columns(idx)
-    n, like = problem.operator.shape[1], problem.operator.column_norms
-    leading = [embedded(leading_components(problem.operator, 1, part)[0], part, n, like) for part in parts]
-    return problem.operator.combine(np.hstack(leading))
+    """The columns `idx`; of one that is in or out with others, a power step on all of them from there."""
+    directions, known = problem.operator.columns(idx), problem.penalty.admissible
+    if known is None or known.labels is None:
+        return directions
+    together = known.labels[:, None] == known.labels[idx]  # (n, |idx|)
+    return problem.operator.combine(np.where(together, problem.operator.correlate(directions), 0))
 
 
 def _better_sign(penalty: Penalty, points: Point) -> Point:
