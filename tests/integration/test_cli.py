@@ -134,7 +134,7 @@ class TestPrinted:
 class TestOptions:
     def test_every_estimator_option_has_its_flag(self):
         options = set(inspect.signature(fit_module.fit).parameters)
-        assert set(inspect.signature(GPower).parameters) - {"callback"} <= options
+        assert set(inspect.signature(GPower).parameters) - {"callback", "warm_start"} <= options
 
     def test_defaults_are_the_estimators(self, gpower, expression, tmp_path):
         gpower("fit", expression, "-o", tmp_path)

@@ -9,9 +9,10 @@ from gpower.cli.components import FURTHER as TESTED
 from gpower.cli.console import Answer, answering, counted, logged, note, noted, progress, refuse_inputs
 from gpower.cli.fit import fitted
 from gpower.cli.flags import Flags, changed, flags_of
+from gpower.cli.models import load_for, load_model
 from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
 from gpower.cli.path import FURTHER as ALONG_PATHS
-from gpower.cli.plot import loaded_model, metadata_columns
+from gpower.cli.plot import metadata_columns
 from gpower.cli.tables import Loaded, load
 
 if TYPE_CHECKING:
@@ -101,16 +102,13 @@ def _fitted(source: Path, reading: Values, options: Values, answer: Answer) -> t
 
 def _saved(source: Path, table: Path, reading: Values, options: Values, answer: Answer) -> tuple["GPower", Loaded]:
     """A model of a file, and its table."""
-    from gpower.parameters import parameters_of
-
     odd = _given(_OPTIONS, options)
     if odd:
         advice = "leave it out, or give the table alone to have it fitted"
         raise ValueError(f"{source} is fitted already, and {', '.join(odd)} would change nothing; {advice}.")
-    found: Any = loaded_model(source)
+    found: Any = load_model(source)
     model: GPower = getattr(found, "best_estimator_", found)
-    known = {name: parameters_of(model)[name] for name in ("covariance", "missing", "scale")}
-    return model, load(table, reading, known, answer.err)
+    return model, load_for(model, table, reading, answer.err)
 
 
 def _given(flags: Flags, options: Values) -> list[str]:
