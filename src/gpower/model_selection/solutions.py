@@ -17,6 +17,7 @@ from gpower.estimators import GPower
 from gpower.files import reading
 from gpower.fitted import Named, PerAscent
 from gpower.frames import Frame, frame
+from gpower.notices import notices
 from gpower.parameters import number
 from gpower.persistence import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
 from gpower.plotting import plot_tradeoff
@@ -164,6 +165,8 @@ class SparsityPath(Sequence[GPower]):
         attributes["components_"] = self.components(i).toarray()
         attributes["n_features_in_"] = self.n_features
         model.__dict__.update(attributes)
+        told = notices(model, bool(np.any(self.column_norms)), self.variance[i])
+        model.warnings_ = np.array([sentence for sentence, _ in told], dtype=object)
         return model
 
     def at(self, *, cardinality: int | None = None, gamma: float | None = None, share: float | None = None) -> GPower:
