@@ -1,4 +1,4 @@
-# make demo   the main job on bundled data, with a picture
+# make demo   the main job on bundled data, with pictures and a report
 # make test   lint, types, import floors and the whole test suite (test-matrix: on every Python found)
 # make test-lowest   the suite on exactly the lowest versions that are declared
 # make test-shuffled   the suite in another order, which SEED=number repeats

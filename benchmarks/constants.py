@@ -31,6 +31,8 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
     "shared_rounds": ("STARTS", "STARTS_IN_ALL", "HELD"),
     "sketches": ("OVERSAMPLING", "TURNS", "FEW_SAMPLES"),
 }
+#: W must hold what is active, so that less than one is no growth.
+OTHERWISE = {"GROWTH": (1.25, 2.0)}
 
 
 def _standardised(X: np.ndarray) -> np.ndarray:
@@ -67,8 +69,7 @@ def row_of(module: str, name: str, tables: list[np.ndarray], repeats: int) -> tu
     """A constant, and for half and twice of it: time, mean and least variance, all relative."""
     room = import_module(f"gpower.{module}")
     value, cells = getattr(room, name), []
-    for factor in (0.5, 2.0):
-        other = type(value)(value * factor)
+    for other in OTHERWISE.get(name, (type(value)(value * 0.5), type(value)(value * 2))):
         before = measured(tables, repeats)
         with patch.object(room, name, other):
             seconds, shares = measured(tables, repeats)

@@ -85,6 +85,7 @@ ORDER = (
     "no_variable_twice",
     "parts_of_digits",
     "outlying_samples",
+    "known_variables",
     "optimality",
     "other_methods",
     "figure_one",

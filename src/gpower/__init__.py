@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.model_selection import component_test as component_test
     from gpower.model_selection import sparsity_path as sparsity_path
     from gpower.model_selection import stability as stability
+    from gpower.pages import html_report as html_report
 
 # Names load with their first use, so that the command line answers --help without scikit-learn.
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
         "sparsity_path",
         "stability",
     ),
+    "gpower.pages": ("html_report",),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 __version__ = "0.1.0"

@@ -179,6 +179,11 @@ def embedded(Z: Array, idx: Array, n: int, like: Array | None = None) -> Array:
     return whole
 
 
+def padded(Z: Array, m: int) -> Array:
+    """The first m columns of Z, zeros where it has fewer."""
+    return np.pad(Z[:, :m], ((0, 0), (0, max(m - Z.shape[1], 0))))
+
+
 def first_largest(values: Array) -> int:
     """Index of the largest value; among values that are equal but for rounding the first one."""
     rounding = min(1e4 * float(np.finfo(values.dtype).eps), 1e-5)

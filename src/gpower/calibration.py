@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._arrays import Array, to_host
+from gpower._arrays import Array
 from gpower.ascent import AscentResult
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
-from gpower.penalties import top
+from gpower.penalties import Penalty
 from gpower.working_set import Settings, ascend
 
 #: Bisections before giving up on an active set that jumps over the wanted number, and the relative width of a bracket
@@ -28,8 +28,8 @@ class Level:
 
     @property
     def active(self) -> Array:
-        """Number of active variables per unit, (m,)."""
-        return to_host(np.count_nonzero(self.problem.loadings(self.result.point), axis=0))
+        """Number of active variables per unit, (m,), or of their groups."""
+        return self.problem.penalty.count(self.problem.loadings(self.result.point) != 0)
 
 
 def calibrate(problem: Problem, largest: Array, wanted: Array, start: Point, settings: Settings) -> Level:
@@ -71,14 +71,11 @@ def at_gamma(problem: Problem, gamma: Array) -> Problem:
     return replace(problem, penalty=problem.penalty.at_gamma(gamma.astype(problem.operator.dtype)))
 
 
-def cut_or_filled(Z: Array, C: Array, wanted: Array) -> Array:
+def cut_or_filled(penalty: Penalty, Z: Array, C: Array, wanted: Array) -> Array:
     """Pattern of the wanted number of variables per unit: the largest loadings first, then the largest correlations."""
-    pattern = np.zeros_like(Z, dtype=bool)
     correlations = np.abs(C)
     scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
-    for j, k in enumerate(wanted):
-        pattern[top(scores[:, j : j + 1], k)[:, 0], j] = True
-    return pattern
+    return penalty.pattern_of(scores, wanted)
 
 
 def _miss(active: Array, wanted: Array) -> tuple[int, int]:

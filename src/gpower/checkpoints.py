@@ -77,7 +77,7 @@ class Checkpoint:
     @classmethod
     def of(cls, prepared: Prepared, params: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint of a fit, before it begins."""
-        idle = ("callback", "verbose", "checkpoint", "resume", "memory_limit")
+        idle = ("callback", "verbose", "checkpoint", "resume", "memory_limit", "warm_start")
         telling = {name: value for name, value in params.items() if name not in idle}
         facts = [list(prepared.operator.shape), jsonable(telling)]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_word).encode())

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from gpower._arrays import padded
 from gpower.ascent import Callback
-from gpower.cautions import GPowerWarning, tell
+from gpower.cautions import Caution, GPowerWarning, tell
 from gpower.certificates import certifiable, certify_components, certify_together
 from gpower.checkpoints import extract_kept
-from gpower.devices import back_to
+from gpower.devices import back_to, on_host
 from gpower.fitted import SparsePCAEstimator, fit_of
+from gpower.knowledge import Knowledge
 from gpower.notices import log_fit, notices
 from gpower.operators.running import RunningMoments
 from gpower.parameters import parameters_of, random_source
@@ -34,9 +37,11 @@ class GPower(SparsePCAEstimator):
     n_components : int or "auto", default=2
         Number of components; "auto": as many as explain more than chance by `gpower.component_test`, at least one, at
         most 20 or as many as a list of cardinalities has.
-    cardinality : int or sequence of int, optional
+    cardinality : int, float or sequence of these, optional
         Exactly that many non-zero loadings, for all components or one each. With ``penalty="l0"`` the
-        constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active.
+        constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many are active. A share
+        between 0 and 1: the fewest variables for which a component explains that share of what one of all variables
+        would at its turn.
     penalty : {"l0", "l1"} or Penalty, default="l0"
         Penalty on the number of loadings, or on their absolute sum. An object of a class derived from
         `gpower.penalties.Penalty` is a sparsity of your own; its level is its own, or the `cardinality` or `gamma` that
@@ -77,6 +82,19 @@ class GPower(SparsePCAEstimator):
     constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
         What several components with a cardinality owe each other: orthogonal loadings, uncorrelated scores, or no
         variable in common. All are then found as one problem, the sum of their variances as large as it gets.
+    groups : sequence of labels or dict, optional
+        The group of each variable, in the order of the columns; or by its name or column number, where variables that
+        are not named are groups of their own. A group is in or out as a whole: `cardinality` counts groups, and `gamma`
+        weighs them by the square root of their size, unless `penalty_weights` says otherwise.
+    include, exclude : sequence of int or str, or one each
+        Variables that are always among the `cardinality`, and variables that are never used, by name or column number;
+        one list for all components, or one list for each.
+    penalty_weights : sequence of float or dict, optional
+        Non-negative weights of the variables: with `gamma` the threshold of a variable is γ times its weight, and zero
+        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name, or by label of
+        groups, and those that it does not name are as without it.
+    budget : float or sequence of float, optional
+        Instead of `cardinality`: the most that the weights of the variables of a component may sum to.
     l1_bound : float or sequence of float, optional
         s ≥ 1 of the constraint ‖z‖₁ ≤ √s, instead of a penalty.
     regularization : float, default=0.0
@@ -103,6 +121,9 @@ class GPower(SparsePCAEstimator):
         File to keep the components found so far in, for fits one component at a time.
     resume : bool, default=False
         Go on from the checkpoint, if there is one, of the same data and parameters.
+    warm_start : bool, default=False
+        Begin a further `fit` at the components that the last one has found, instead of at promising columns; components
+        that it did not have begin there all the same.
     random_state : int, RandomState or None
         Of random starts and ties. None stands for a fixed seed: results repeat.
     verbose : int, default=0
@@ -138,6 +159,8 @@ class GPower(SparsePCAEstimator):
     mean_, scale_ : ndarray of shape (n_features,)
     notes_ : ndarray of str
         What is worth knowing and no reason to worry: columns that do not vary, eigenvalues that were lifted.
+    warnings_ : ndarray of str
+        What the fit warned of, so that a report of a saved model can tell.
     component_p_values_ : ndarray
         With ``n_components="auto"``: p-values of all components that were looked at.
     score_covariance_ : ndarray of shape (n_components, n_components)
@@ -186,6 +209,11 @@ class GPower(SparsePCAEstimator):
     polish: bool = True
     deflation: str = "schur"
     constraint: str | None = None
+    groups: Any = None
+    include: Any = None
+    exclude: Any = None
+    penalty_weights: Any = None
+    budget: Any = None
     l1_bound: Any = None
     regularization: float = 0.0
     acceleration: bool = True
@@ -197,6 +225,7 @@ class GPower(SparsePCAEstimator):
     memory_limit: Any = None
     checkpoint: Any = None
     resume: bool = False
+    warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
     callback: Callback | None = None
@@ -225,7 +254,16 @@ class GPower(SparsePCAEstimator):
         self._stream: RunningMoments | None = None
         table = read(self, X)
         chosen, table = self._chosen(table, sample_weight), table.filled()
-        return self._find(table.prepared(sample_weight, table.recipes(chosen)))._given_back(back)
+        prepared = table.prepared(sample_weight, table.recipes(chosen))
+        return self._find(self._begun(prepared))._given_back(back)
+
+    def _begun(self, prepared: Prepared) -> Prepared:
+        """The same, begun at the components of an earlier fit where that is asked for and they serve."""
+        found = vars(self).get("components_")
+        if not self.warm_start or found is None or found.shape[1] != prepared.operator.shape[1]:
+            return prepared
+        Z = padded(on_host(found).T, len(prepared.recipe.mu)).astype(prepared.operator.dtype)
+        return replace(prepared, recipes=(prepared.recipe.begun_at(prepared.operator.own(Z)),))
 
     def _chosen(self, table: Input, sample_weight: Any) -> dict[str, Any]:
         """The number of components, and what depends on it, where it was left to the data; their p-values are kept."""
@@ -235,9 +273,6 @@ class GPower(SparsePCAEstimator):
         if sample_weight is not None:
             raise ValueError('n_components="auto" permutes samples as equals; it takes no sample_weight.')
         chosen, self.component_p_values_ = counted(table, random_source(self.random_state))
-        if self.component_p_values_[0] > LEVEL:
-            note = "No component explains more than chance (p = {:.2g}); one is kept all the same."
-            tell([(note.format(self.component_p_values_[0]), UserWarning)])
         return chosen
 
     def _given_back(self, back: Callable[[Any], Any]) -> Self:
@@ -276,7 +311,27 @@ class GPower(SparsePCAEstimator):
         """
         running: RunningMoments | None = vars(self).get("_stream")
         self._stream, prepared = read(self, X, reset=running is None).added_to(running, sample_weight)
-        return self._find(prepared)
+        return self._find(self._begun(prepared))
+
+    def groups_used(self) -> list[list[Any]]:
+        """The labels of the groups of each component, the one of largest loadings first.
+
+        Returns
+        -------
+        list of list
+            Without `groups`, the columns of the variables; a variable that is in no group is told by its column too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> X = np.random.default_rng(0).standard_normal((30, 6)) * [1, 1, 1, 4, 4, 1]
+        >>> GPower(1, cardinality=1, groups=list("aabbcc")).fit(X).groups_used()
+        [['b']]
+        """
+        check_is_fitted(self)
+        known = Knowledge.of(parameters_of(self), self.n_features_in_, 1, vars(self).get("feature_names_in_"))
+        return [known.ranked(z) for z in on_host(self.components_)]
 
     def _find(self, prepared: Prepared) -> Self:
         """Find, store, prove and tell."""
@@ -287,8 +342,20 @@ class GPower(SparsePCAEstimator):
             self._prove(prepared)
         if self.verbose:
             log_fit(self)
-        tell([*notices(self, prepared.varies, fit.own_variance), *((note, GPowerWarning) for note in found.notes)])
+        cautions = [*self._doubts(), *notices(self, prepared.varies, fit.own_variance)]
+        cautions += [(note, GPowerWarning) for note in found.notes]
+        self.warnings_ = np.array([sentence for sentence, _ in cautions], dtype=object)
+        tell(cautions)
         return self
+
+    def _doubts(self) -> Iterator[Caution]:
+        """What there is to say of a number of components that was left to the data."""
+        p_values = vars(self).get("component_p_values_")
+        if p_values is not None and p_values[0] > LEVEL:
+            yield (
+                f"No component explains more than chance (p = {p_values[0]:.2g}); one is kept all the same.",
+                UserWarning,
+            )
 
     def _prove(self, prepared: Prepared) -> None:
         """Keep what can be proven of every component, on what the earlier ones leave."""

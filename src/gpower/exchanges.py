@@ -10,6 +10,8 @@ from gpower.feasible_sets import Point
 from gpower.formulations import Problem
 from gpower.penalties import top
 from gpower.postprocess import fill_unit
+from gpower.restricted import Chosen
+from gpower.trades import trade_polish
 from gpower.working_set import Settings, ascend
 
 #: A swap must raise the variance by this much, relatively.
@@ -62,9 +64,26 @@ def _swapped(problem: Problem, point: Point, z: Array) -> Array:
         return support
     outside = min(SWAP_CANDIDATES, max(LEAST_CANDIDATES, SWAP_LOOK // support.size))
     count = min(outside + support.size, z.size)
+    if isinstance(problem.penalty, Chosen):
+        return _traded(problem, problem.penalty, point, z, count)
     candidates = np.union1d(support, to_host(top(np.abs(point.C), count)[:, 0]))
     S = problem.operator.gram(candidates).astype(np.float64)
     return np.asarray(candidates[swap_polish(S, np.searchsorted(candidates, support))])
+
+
+def _traded(problem: Problem, penalty: Chosen, point: Point, z: Array, count: int) -> Array:
+    """The same where not every support is admissible: whole groups, about so many variables."""
+    known = penalty.known
+    used = known.touched((z != 0)[:, None])[:, 0]
+    energy = known.energy(known.seen(point.C))[:, 0]
+    order = np.argsort(-np.where(used | known.forced[:, 0], np.inf, energy), kind="stable")
+    near = order[np.cumsum(known.sizes[order, 0]) <= max(count, int(np.sum(known.sizes[used, 0])))]
+    kept = np.zeros(used.size, bool)
+    kept[near] = kept[used] = True
+    candidates = np.flatnonzero(known.spread(kept[:, None])[:, 0])
+    S, part = problem.operator.gram(candidates).astype(np.float64), known.restrict(candidates)
+    chosen = trade_polish(S, used[kept], part, float(penalty.level[0]))
+    return np.asarray(candidates[part.spread(chosen[:, None])[:, 0] & ~part.barred[:, 0]])
 
 
 def swap_slack(S: Array, support: Array, outside: Array) -> tuple[float, Array, Array]:

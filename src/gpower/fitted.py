@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from gpower.imputation import fill_from
 from gpower.inputs import plain
 from gpower.metrics import Scores, captured_variance, cosines, project, share_inside, shared_variables
 from gpower.names import listed, unique_names
+from gpower.notebooks import component_table
 from gpower.outlying import Outlying
 from gpower.parameters import parameters_of
 from gpower.persistence import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
@@ -304,6 +306,39 @@ class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerM
     def _restore(self, fitted: Named) -> None:
         """Take on the attributes of a fitted model."""
         self.__dict__.update(fitted)
+
+    def report(self, X: Any, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write one HTML page that shows the model and its samples, to send and to explore; see `gpower.html_report`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The data of the fit, in memory; a covariance where the model is of one.
+        path : str or path
+            The file, conventionally ending in ``.html``.
+        **options
+            Parameters of `gpower.html_report`, such as ``metadata`` and ``title``.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> from gpower import GPower
+        >>> from gpower.datasets import load_pitprops
+        >>> pitprops = load_pitprops()
+        >>> model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
+        >>> model.report(pitprops.correlation, "pitprops.html", title="Pit props")  # doctest: +SKIP
+        """
+        from gpower import html_report  # what shows a model stands above it
+
+        return html_report(self, X, path, **options)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: scikit-learn's diagram and, once there are components, a small table of them."""
+        return str(super()._html_repr()) + (component_table(self) if hasattr(self, "components_") else "")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

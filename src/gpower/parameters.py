@@ -14,9 +14,12 @@ from gpower._arrays import Array
 from gpower.constraints import CONSTRAINTS, Constraint
 from gpower.deflation import RULES
 from gpower.feasible_sets import Cube, Stiefel
+from gpower.knowledge import Knowledge, Names
 from gpower.penalties import L0, L1, Penalty
 from gpower.postprocess import AUTOMATIC, Refit
 from gpower.recipes import AsGiven, Bounded, Calibrated, Exact, Penalized, Recipe, Wish
+from gpower.restricted import Chosen, WeighedL0, WeighedL1
+from gpower.shares import Share
 from gpower.starts import Given, Paper, Start
 from gpower.working_set import Settings
 
@@ -30,8 +33,8 @@ SOLVERS = {"auto": None, "rounds": True, "direct": False}
 REFITS = {"auto": AUTOMATIC, "norms": Refit((1,)), "variance": Refit((2,)), None: Refit(())}
 
 
-def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
-    """The recipe that `GPower(**params)` asks for on data of a shape (n_samples, n_features)."""
+def recipe_from(params: Mapping[str, Any], shape: tuple[int, int], names: Names = None) -> Recipe:
+    """The recipe that `GPower(**params)` asks for on data of a shape (n_samples, n_features), with named variables."""
     m = whole(params["n_components"], "n_components", 1)
     if m > shape[1]:
         raise ValueError(
@@ -43,13 +46,13 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
     one_of(params["deflation"], "deflation", tuple(RULES))
     one_of(params["psd"], "psd", ("lift", "error"))
     one_of(params["accumulation"], "accumulation", (None, "float64"))
-    for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume"):
+    for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume", "warm_start"):
         one_of(params[name], name, (True, False))
     if params["callback"] is not None and not callable(params["callback"]):
         raise ValueError(f"callback={params['callback']!r}: a function of the state of the ascent is needed, or None.")
     block = params["method"] == "block"
     _check_combinations(params, block, m, shape)
-    wish = _wish(params, m, shape[1])
+    wish = _wish(params, Knowledge.of(params, shape[1], m, names))
     return Recipe(
         wish=wish,
         mu=_weights(params["mu"], block, m),
@@ -75,7 +78,7 @@ def recipe_from(params: Mapping[str, Any], shape: tuple[int, int]) -> Recipe:
 
 def _check_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
     """Options that exclude each other."""
-    given = [name for name in ("cardinality", "gamma", "l1_bound") if params[name] is not None]
+    given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
         raise ValueError(
             f"{' and '.join(given)} are set together, but each of them fixes the sparsity; "
@@ -107,9 +110,9 @@ def _check_combinations(params: Mapping[str, Any], block: bool, m: int, shape: t
         )
 
 
-def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
+def _wish(params: Mapping[str, Any], knowledge: Knowledge) -> Wish:
     """What is sparse, and how much, one level per unit."""
-    word = params["penalty"]
+    word, n, m = params["penalty"], knowledge.n_features, knowledge.n_components
     own = isinstance(word, Penalty)
     if not own and not isinstance(word, str):
         raise ValueError(
@@ -121,7 +124,11 @@ def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
         _check_contract(family, (n, m if params["method"] == "block" else 1))
     samples = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "samples": samples}
+    if knowledge.told or params["budget"] is not None:
+        return _restricted(params, knowledge, common)
     if params["cardinality"] is not None:
+        if _is_share(params["cardinality"]):
+            return _shared(params, knowledge, common)
         common["levels"] = _cardinalities(params["cardinality"], m, n)
         if own:
             family.at_cardinality(np.asarray(common["levels"]))  # refuses here what it does not know
@@ -135,6 +142,79 @@ def _wish(params: Mapping[str, Any], m: int, n: int) -> Wish:
     levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
     family.at_gamma(np.zeros(m))
     return Penalized(family=family, levels=levels, **common)
+
+
+def _restricted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:
+    """The same where not all supports are admissible."""
+    word, m = params["penalty"], knowledge.n_components
+    told = [*knowledge.told, *(["budget"] if params["budget"] is not None else [])]
+    for name, odd in {
+        "a penalty of your own": isinstance(word, Penalty),
+        "l1_bound": params["l1_bound"] is not None,
+        f"constraint={params['constraint']!r}": params["constraint"] is not None,
+    }.items():
+        if odd:
+            raise ValueError(f"{told[0]} does not go together with {name}; leave one of the two.")
+    if params["budget"] is not None:
+        return _budgeted(params, knowledge, common)
+    zeros = np.zeros(m)
+    if params["cardinality"] is not None:
+        if word == "l0" and knowledge.weights is not None:
+            raise ValueError(
+                "penalty_weights says nothing about a cardinality, which counts; give budget=, the most that "
+                "the weights may sum to, or gamma."
+            )
+        if _is_share(params["cardinality"]):
+            return _shared(params, knowledge, common)
+        common["levels"] = _cardinalities(params["cardinality"], m, knowledge.n_groups, "groups" in told)
+        counting = knowledge.admissible()
+        assert counting is not None
+        knowledge.check_level(counting, common["levels"], "cardinality")
+        if word == "l0":
+            return Exact(family=Chosen(counting, np.ones(1)), **common)
+    known = knowledge.admissible(adding=False)
+    assert known is not None
+    family = WeighedL0(known, zeros) if word == "l0" else WeighedL1(known, zeros)
+    if params["cardinality"] is not None:
+        return Calibrated(family=family, **common)
+    levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
+    return Penalized(family=family, levels=levels, **common)
+
+
+def _is_share(cardinality: Any) -> bool:
+    """Whether the number of variables is a share of the variance, for all components or for each."""
+    listed = isinstance(cardinality, Iterable) and not isinstance(cardinality, str)
+    levels = list(cardinality) if listed else [cardinality]
+    return bool(levels) and all(is_a(s, Real) and not is_a(s, Integral) and 0 < float(s) < 1 for s in levels)
+
+
+def _shared(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:
+    """The fewest variables for shares of the variance."""
+    m = knowledge.n_components
+    if params["method"] == "block":
+        raise ValueError(
+            f"cardinality={params['cardinality']!r} is a share, of what a component could explain at its turn; "
+            'method="block" knows no turns: give numbers of variables, or use method="deflation".'
+        )
+    shares = tuple(float(s) for s in per_unit(params["cardinality"], "cardinality", m))
+    inner = _wish({**params, "cardinality": knowledge.numbers[0]}, knowledge)
+    return Share(inner=inner, family=inner.family, levels=shares, **common)
+
+
+def _budgeted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:
+    """So much to spend on variables."""
+    if params["penalty"] != "l0":
+        raise ValueError(f'budget works with penalty="l0", not {params["penalty"]!r}; use gamma with weights there.')
+    if params["penalty_weights"] is None:
+        raise ValueError("budget is what the variables of a component may cost; give penalty_weights, a cost for each.")
+    m = knowledge.n_components
+    levels = tuple(number(s, "budget", 0.0) for s in per_unit(params["budget"], "budget", m))
+    known = knowledge.admissible(adding=True)
+    if known is None:  # all cost one: a number of variables
+        numbers = [min(int(level), knowledge.n_features) for level in levels]
+        return Exact(levels=_cardinalities(numbers, m, knowledge.n_features), **common)
+    knowledge.check_level(known, levels, "budget")
+    return Exact(family=Chosen(known, np.ones(1)), levels=levels, **common)
 
 
 def _constraint(params: Mapping[str, Any], wish: Wish, shape: tuple[int, int]) -> Constraint | None:
@@ -180,18 +260,18 @@ def _check_contract(penalty: Penalty, shape: tuple[int, int]) -> None:
         )
 
 
-def _cardinalities(cardinality: Any, m: int, n: int) -> tuple[int, ...]:
-    """A number of variables for every unit."""
+def _cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> tuple[int, ...]:
+    """A number of variables, or of groups of them, for every unit."""
     levels = per_unit(cardinality, "cardinality", m)
+    most = f"{n} groups" if grouped else f"n_features={n} variables"
     if not all(is_a(k, Integral) and 1 <= int(k) <= n for k in levels):
         remedy = "one number for all components, or one each"
         if isinstance(cardinality, str):
             remedy = "GPowerCV chooses it by cross-validation, and sparsity_path shows what each number explains"
-        elif is_a(cardinality, Real) and cardinality == round(cardinality):
+        elif is_a(cardinality, Real) and not is_a(cardinality, Integral) and cardinality == round(cardinality):
             remedy = f"write cardinality={round(cardinality)}"
         raise ValueError(
-            f"cardinality={cardinality!r}: a component uses between 1 and n_features={n} variables, "
-            f"as a whole number; {remedy}."
+            f"cardinality={cardinality!r}: a component uses between 1 and {most}, as a whole number; {remedy}."
         )
     return tuple(int(k) for k in levels)
 

@@ -19,11 +19,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpower._arrays import Array, beside, column_dots, column_sums, is_device, largest, reciprocal, unit_columns
+from gpower._arrays import (
+    Array,
+    beside,
+    column_dots,
+    column_sums,
+    is_device,
+    largest,
+    reciprocal,
+    to_host,
+    unit_columns,
+)
+
+if TYPE_CHECKING:
+    from gpower.admissible import Admissible
 
 
 class Penalty(ABC):
@@ -55,6 +68,12 @@ class Penalty(ABC):
     exchangeable = False
     #: Whether loadings are bounded by more than their norm, so that a refit on their pattern would leave the set.
     bounds_loadings = False
+    #: Whether one threshold holds for all variables of a unit, so that |c| alone says which matters more.
+    even = True
+    #: Whether what is chosen may be exchanged for something else as long as that raises the variance.
+    polishable = False
+    #: Which supports are admissible, where not all are.
+    admissible: Admissible | None = None
 
     @property
     def most(self) -> int:
@@ -92,6 +111,25 @@ class Penalty(ABC):
     def restrict(self, idx: Array) -> Penalty:
         """The same wish for the variables `idx` alone."""
         return self
+
+    def unit(self, j: int) -> Penalty:
+        """What unit j wishes for."""
+        return self
+
+    def promise(self, norms: Array) -> Array:
+        """What says which variables to begin at, the largest first: the norms of their columns, (n,)."""
+        return norms
+
+    def count(self, pattern: Array) -> Array:
+        """How much of a pattern, (n, m), a number of variables counts, per unit."""
+        return to_host(np.count_nonzero(pattern, axis=0))
+
+    def pattern_of(self, scores: Array, wanted: Array) -> Array:
+        """Pattern of the wanted number of variables per unit, those of the largest scores, (n, m)."""
+        pattern = np.zeros_like(scores, dtype=bool)
+        for j, k in enumerate(wanted):
+            pattern[top(scores[:, j : j + 1], k)[:, 0], j] = True
+        return pattern
 
     def sided(self, other: Penalty) -> Penalty:
         """Another penalty under this one's restriction of signs, if it has one."""
@@ -235,7 +273,7 @@ class Cardinality(Penalty):
     """
 
     k: Array  # (m,) of int, or (1,) for the same number in every unit
-    exchangeable = True
+    exchangeable = polishable = True
 
     @property
     def most(self) -> int:
@@ -384,6 +422,16 @@ class NonNegative(Penalty):
         return self.penalty.bounds_loadings
 
     @property
+    def even(self) -> bool:  # type: ignore[override]
+        """As for the signed penalty."""
+        return self.penalty.even
+
+    @property
+    def admissible(self) -> Admissible | None:  # type: ignore[override]
+        """As for the signed penalty."""
+        return self.penalty.admissible
+
+    @property
     def most(self) -> int:
         """As for the signed penalty."""
         return self.penalty.most
@@ -404,6 +452,22 @@ class NonNegative(Penalty):
     def restrict(self, idx: Array) -> NonNegative:
         """The same wish for the variables `idx` alone."""
         return NonNegative(self.penalty.restrict(idx))
+
+    def unit(self, j: int) -> NonNegative:
+        """The signed penalty's of unit j."""
+        return NonNegative(self.penalty.unit(j))
+
+    def promise(self, norms: Array) -> Array:
+        """As for the signed penalty."""
+        return self.penalty.promise(norms)
+
+    def count(self, pattern: Array) -> Array:
+        """As for the signed penalty."""
+        return self.penalty.count(pattern)
+
+    def pattern_of(self, scores: Array, wanted: Array) -> Array:
+        """As for the signed penalty."""
+        return self.penalty.pattern_of(scores, wanted)
 
     def sided(self, other: Penalty) -> NonNegative:
         """Non-negative too."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import sklearn
 
 from gpower.devices import on_host
 from gpower.files import FileError, first_line, replaced
@@ -29,18 +30,36 @@ class ModelFileError(FileError):
 
 def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, np.ndarray]) -> None:
     """Write a model atomically: the file is there whole, or the old one is untouched."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, **header})
+    text = json.dumps({"format": FORMAT, "version": VERSION, "written_by": _versions(), **header})
     with replaced(Path(path)) as place, place.open("wb") as handle:
         np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
 
 
+def _versions() -> dict[str, str]:
+    """Of what a model is written with."""
+    from gpower import __version__
+
+    return {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+
+
 def jsonable(value: object) -> Any:
     """Parameters as JSON holds them; of an object that it does not hold, its kind."""
-    return json.loads(json.dumps(value, default=_plain))
+    return json.loads(json.dumps(_with_plain_keys(value), default=_plain))
+
+
+def _with_plain_keys(value: object) -> object:
+    """Dictionaries whose keys NumPy made, as JSON takes them."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key.item() if isinstance(key, np.generic) else key: _with_plain_keys(each) for key, each in value.items()}
 
 
 def _plain(value: object) -> object:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else type(value).__name__
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Set | range):
+        return list(value)
+    return _with_plain_keys(value.to_dict()) if hasattr(value, "to_dict") else type(value).__name__
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:

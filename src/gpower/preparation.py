@@ -18,6 +18,7 @@ from gpower._arrays import Array, is_device, to_host
 from gpower.cautions import Doubt, warn
 from gpower.imputation import impute
 from gpower.inputs import check_finite, check_range, check_table, name_of
+from gpower.knowledge import WORDS, Knowledge, check_varies
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
 from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
@@ -159,7 +160,16 @@ class Input:
 
     def recipes(self, *variants: Mapping[str, Any]) -> list[Recipe]:
         """What the estimator asks for on data of this shape: one recipe, or one per variant of its parameters."""
-        return [recipe_from({**self.params, **variant}, self.shape) for variant in variants or ({},)]
+        found = [recipe_from({**self.params, **variant}, self.shape, self.names) for variant in variants or ({},)]
+        if is_device(self.X) and any(recipe.wish.family.admissible is not None for recipe in found):
+            raise ValueError(f"{', '.join(WORDS)} work on the host only; pass X.get() or X.cpu().")
+        return found
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The fewest and the most variables, or groups of them, that the estimator lets a component have."""
+        count = self.reading.n_components
+        return Knowledge.of(self.params, self.shape[1], count, self.names).numbers
 
     def filled(self) -> Input:
         """The same as a fit wants it: in memory where a proof is to follow, missing entries filled where asked for."""
@@ -222,6 +232,7 @@ class Input:
         operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
         check_finite(table.X, self.names, moments.norms)
         check_range(moments.norms, self.names, operator.dtype)
+        check_included(recipes, moments.norms, self.names)
         return Prepared(
             operator,
             moments,
@@ -266,8 +277,9 @@ class Input:
         batch, n = self._running(sample_weight), self.shape[1]
         seen = batch if earlier is None else earlier.merged(batch)
         standard = (bool(self.reading.center), bool(self.reading.scale))
-        recipe = recipe_from(self.params, (n, n))
+        recipe = recipe_from(self.params, (n, n), self.names)
         found, moments = seen.operator(*standard)
+        check_included([recipe], moments.norms, self.names)
         return seen, Prepared(found, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0], self.names)
 
     def _running(self, sample_weight: Any) -> RunningMoments:
@@ -288,6 +300,12 @@ class Input:
             moments = RunningMoments.of(self.X, weight)
         check_finite(self.X, self.names, np.diagonal(moments.scatter))
         return moments
+
+
+def check_included(recipes: Sequence[Recipe], norms: Array, names: Array | None) -> None:
+    """Refuse variables that must be used and do not vary."""
+    for known in filter(None, (recipe.wish.family.admissible for recipe in recipes[:1])):
+        check_varies(known, norms, names)
 
 
 def read(estimator: BaseEstimator, X: Any, *, reset: bool = True) -> Input:

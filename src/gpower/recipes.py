@@ -12,6 +12,8 @@ wish          its levels                                  the words of the estim
 `Bounded`     s of ‖z‖₁ ≤ √s                              ``l1_bound``
 `AsGiven`     none                                        ``penalty`` an object, nothing else
 ============  ==========================================  ============================================
+
+A sixth, `shares.Share`, asks for the fewest variables of another wish.
 """
 
 from __future__ import annotations
@@ -95,6 +97,8 @@ class Wish(ABC):
     counts = False
     #: Whether γ is found on the way.
     seeks_gamma = False
+    #: Whether a unit must see all columns at once, so that units do not share rounds on some of them.
+    sees_all = False
 
     @property
     def exchangeable(self) -> bool:
@@ -103,7 +107,7 @@ class Wish(ABC):
 
     def unit(self, j: int) -> Self:
         """The wish of unit j alone."""
-        return replace(self, levels=self.levels[j : j + 1])
+        return replace(self, levels=self.levels[j : j + 1], family=self.family.unit(j))
 
     def gamma(self, norms: Array, mu: Array) -> Array:
         """Absolute γ per unit, (m,); NaN where there is none."""
@@ -170,7 +174,7 @@ class Penalized(Wish):
         return 1 if block else min(tied, auto_starts(operator))
 
     def _lets_all(self, n: int) -> bool:
-        return all(level == 0 for level in self.levels)
+        return self.family.admissible is None and all(level == 0 for level in self.levels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -187,7 +191,7 @@ class Exact(Wish):
 
     def penalty(self, gamma: Array) -> Penalty:
         """The penalty of so many variables."""
-        return self.family.at_cardinality(np.asarray(self.levels, np.intp))
+        return self.family.at_cardinality(np.asarray(self.levels))
 
     def _lets_all(self, n: int) -> bool:
         return self.family.exchangeable and all(level >= n for level in self.levels)
@@ -203,7 +207,7 @@ class Exact(Wish):
     def solve(self, ground: Ground, gamma: Array, recipe: Recipe) -> Solution:
         """Of one unit the best of all ends, each polished; large supports, where that is dear, the best only."""
         problem = ground.problem
-        if not (problem.is_single and problem.penalty.exchangeable and recipe.refit.powers):
+        if not (problem.is_single and problem.penalty.polishable and recipe.refit.powers):
             return super().solve(ground, gamma, recipe)
         results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
         if problem.penalty.most > POLISH_ALL:
@@ -228,7 +232,7 @@ class Calibrated(Wish):
         return self.family.at_gamma(gamma)
 
     def _lets_all(self, n: int) -> bool:
-        return all(level >= n for level in self.levels)
+        return self.family.admissible is None and all(level >= n for level in self.levels)
 
     def is_costly(self, block: bool) -> bool:
         """Every γ that is tried is an ascent."""
@@ -244,7 +248,7 @@ class Calibrated(Wish):
         if np.all(found.active == wanted):
             return Solution(Z, found.gamma, result.value, result, end=end)
         how = recipe.refit if recipe.refit.powers else AUTOMATIC
-        Z = refit(found.problem, point, how, cut_or_filled(Z, point.C, wanted))
+        Z = refit(found.problem, point, how, cut_or_filled(problem.penalty, Z, point.C, wanted))
         return Solution(Z, found.gamma, result.value, result, (CUT_NOTE,), end)
 
 
@@ -320,7 +324,8 @@ class Recipe:
 
     def shares(self, operator: Operator) -> bool:
         """Whether all units are looked for in shared rounds: on a matrix that is large, or costly to read."""
-        free = self.start is None or (self.near is not None and not self.wish.seeks_gamma)
+        near = self.near is not None and bool(self.near.any(axis=0).all())
+        free = self.start is None or (near and not self.wish.seeks_gamma)
         sampled = operator.has_samples or len(self.mu) > 1  # one unit of a covariance is worth all of it
         many = self._is_many or (self.n_init is None and self.wish.n_starts(operator, self.block) > 1)
         return free and sampled and many and self._can_share(operator.shape[1]) and is_large(operator, self.settings)
@@ -331,8 +336,9 @@ class Recipe:
         return len(self.mu) > 1 or (self.n_init is None and self.wish.is_costly(self.block))
 
     def _can_share(self, n: int) -> bool:
-        """Whether the units, of n variables, are sparse and found one after the other."""
-        return not self.block and self.wish.samples.by_gram and not self.wish.is_ordinary(n)
+        """Whether the units, of n variables, are sparse, found one after the other, and need not see all columns."""
+        apart = not self.block and not self.wish.sees_all
+        return apart and self.wish.samples.by_gram and not self.wish.is_ordinary(n)
 
     def reads(self, n: int) -> int:
         """How often this recipe is expected to read a matrix of n variables with one column, roughly."""
@@ -361,7 +367,8 @@ class Recipe:
     @property
     def orders(self) -> bool:
         """Whether no component has a place of its own, by its level, its weight or its start."""
-        alike = len(set(self.wish.levels)) <= 1 and len(set(self.mu)) == 1
+        known = self.wish.family.admissible
+        alike = len(set(self.wish.levels)) <= 1 and len(set(self.mu)) == 1 and (known is None or known.alike)
         return alike and (self.start is None or not self.start.in_samples)
 
     def unit(self, j: int) -> Recipe:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, combinations, zip_longest
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import box
 from rich.cells import set_cell_size
@@ -163,11 +163,16 @@ def write_columns(file: Path, columns: Mapping[str, object], safe: bool = False)
     A `safe` table has an apostrophe before text that a spreadsheet would take for a formula.
     """
     with file.open("w", newline="", encoding="utf-8", errors="backslashreplace") as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(columns)
-        cells = [map(_harmless, column) if safe else column for column in map(plain, columns.values())]
-        writer.writerows(zip(*cells, strict=True))
+        write_table(handle, columns, safe)
     return file.name
+
+
+def write_table(handle: TextIO, columns: Mapping[str, object], safe: bool = False) -> None:
+    """The same into a file that is open."""
+    writer = csv.writer(handle, lineterminator="\n")
+    writer.writerow(columns)
+    cells = [map(_harmless, column) if safe else column for column in map(plain, columns.values())]
+    writer.writerows(zip(*cells, strict=True))
 
 
 def _harmless(cell: object) -> object:
@@ -183,18 +188,23 @@ def write_results(
     safe: bool = False,
 ) -> list[str]:
     """Write the loadings, the scores (a covariance has none) and the model; the names of the files."""
-    from gpower.operators.clusters import computed
-    from gpower.operators.distributed import is_dask
-
     written = [write_columns(folder / "loadings.csv", {"variable": names} | _by_component(model.components_), safe)]
     written.append(write_columns(folder / "loadings_list.csv", _listed(model.loadings(names)), safe))
     if not covariance:
-        samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
-        scores = model.transform(table.labelled())
-        scores = computed(scores) if is_dask(scores) else scores
-        written.append(write_columns(folder / "scores.csv", {"sample": samples} | _by_component(scores.T), safe))
+        written.append(write_columns(folder / "scores.csv", score_columns(model, table), safe))
     model.save(folder / "model.npz")
     return [*written, "model.npz"]
+
+
+def score_columns(model: "SparsePCAEstimator", table: "Table") -> dict[str, Any]:
+    """The samples by name, and the scores of each component."""
+    from gpower.operators.clusters import computed
+    from gpower.operators.distributed import is_dask
+
+    samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
+    scores = model.transform(table.labelled())
+    scores = computed(scores) if is_dask(scores) else scores
+    return {"sample": samples} | _by_component(scores.T)
 
 
 def _listed(components: Sequence[Mapping[str, float]]) -> dict[str, object]:

@@ -132,7 +132,7 @@ def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> St
     sketch: Sketch | None = sketched(operator, len(recipe.mu), rng)
     missing = 1.0
     while sketch is not None:
-        kept = sketch.promising(max(MOST_RACED, RACED_TIMES * sum(recipe.levels)))
+        kept = _race_columns(sketch, recipe)
         part = sketch.matrix.take(kept)
         count = recipe.n_init or max(STARTS, STARTS_IN_ALL // len(recipe.mu))
         racing = replace(recipe.among(kept), start=Largest(count, sketch.noise[kept]), polish=False)
@@ -143,6 +143,16 @@ def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> St
             return _standing(sketch.matrix, recipe, tuple(unit.embedded(kept, sketch.matrix) for unit in units))
         sketch = sketch.sharpened() if missing <= GAIN * before else None
     return Standing()
+
+
+def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:
+    """Columns that starts race on: the most promising of those that may be used, and those that must."""
+    known = recipe.wish.family.admissible
+    if known is None:
+        return sketch.promising(max(MOST_RACED, RACED_TIMES * sum(recipe.levels)))
+    most = len(recipe.mu) * recipe.wish.penalty_of(np.zeros(len(recipe.mu))).most
+    kept = sketch.promising(max(MOST_RACED, RACED_TIMES * most), known.usable)
+    return np.union1d(kept, np.flatnonzero(known.spread(known.forced).any(axis=1)))
 
 
 def _round(operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState) -> Standing:
@@ -182,5 +192,6 @@ def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: A
         idx = working_set(penalty, C, T)
     left = np.where(outside, norms, 0)
     if np.any(recipe.wish.gamma(left, np.ones(1)) > unit.gamma):
-        idx = np.append(idx, first_largest(left))
+        longest, known = first_largest(penalty.promise(left)), penalty.admissible
+        idx = np.append(idx, longest if known is None else known.members(longest))
     return idx[outside[idx]]

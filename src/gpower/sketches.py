@@ -41,9 +41,10 @@ class Sketch:
         seen, there = (_variance(each, each.own(z.astype(each.dtype))) for each in (self.matrix, self.operator))
         return seen / there if there > 0 else 1.0
 
-    def promising(self, count: int) -> Array:
-        """Up to so many columns, those of which the most is not noise, sorted."""
+    def promising(self, count: int, usable: Array | None = None) -> Array:
+        """Up to so many columns, those of which the most is not noise, sorted; of those in a mask, if there is one."""
         squares = self.matrix.column_norms.astype(np.float64) ** 2 - self.noise
+        squares = squares if usable is None else np.where(usable, squares, -np.inf)
         return np.sort(np.argpartition(-squares, min(count, squares.size) - 1)[:count])
 
     def sharpened(self) -> Sketch | None:

@@ -204,11 +204,13 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
     problem, norms, rng = ground.problem, ground.norms, ground.rng
     wanted = max(RACE_COLUMNS, RACE_TIMES * problem.penalty.most)
     wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
-    kept = top(norms[:, None], wanted)[:, 0]
-    left_out = norms.copy()
+    promise = problem.penalty.promise(norms)
+    kept = top(promise[:, None], wanted)[:, 0]
+    left_out = promise.copy()
     left_out[kept] = 0
-    if largest(left_out) >= (1 - TIED) * largest(norms):
-        kept = top(shared_variance(problem.operator, norms, rng, REMOTE_PROBES)[:, None], wanted)[:, 0]
+    if largest(left_out) >= (1 - TIED) * largest(promise):
+        shared = shared_variance(problem.operator, norms, rng, REMOTE_PROBES)
+        kept = top(np.where(promise > 0, shared, 0)[:, None], wanted)[:, 0]
     kept = np.sort(to_host(kept))
     part = problem.among(kept)
     starts = unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng)
@@ -261,11 +263,20 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
 
     The most promising columns; once they are used up, the first principal component and random combinations.
     """
-    idx = column_order(problem.operator, norms, count, rng)
-    directions = problem.operator.columns(idx)
+    idx = column_order(problem.operator, problem.penalty.promise(norms), count, rng)
+    directions = _directions(problem, idx)
     if count > idx.size:
         directions = np.hstack([directions, _beyond_columns(problem.operator, count - idx.size, rng)])
     return _better_sign(problem.penalty, problem.as_batch(directions.shape[1]).feasible_set.point(directions))
+
+
+def _directions(problem: Problem, idx: Array) -> Array:
+    """The columns `idx`; of one that is in or out with others, a power step on all of them from there."""
+    directions, known = problem.operator.columns(idx), problem.penalty.admissible
+    if known is None or known.labels is None:
+        return directions
+    together = known.labels[:, None] == known.labels[idx]  # (n, |idx|)
+    return problem.operator.combine(np.where(together, problem.operator.correlate(directions), 0))
 
 
 def _better_sign(penalty: Penalty, points: Point) -> Point:

@@ -142,10 +142,10 @@ def _has_moved_far(state: AscentState) -> bool:
 def working_set(penalty: Penalty, C: Array, T: Array) -> Array:
     """Sorted indices of the columns to ascend on: all active ones, where T ≠ 0, and half as many again.
 
-    One unit orders its columns by |C| alone, the threshold being the same for all; a block by relevance.
+    One unit orders its columns by |C| alone where the threshold is the same for all; a block by relevance.
     """
     n, m = C.shape
-    if m == 1:
+    if m == 1 and penalty.even:
         active = T[:, 0] != 0
         score = np.where(active, np.inf, np.abs(C[:, 0]))
     else:

@@ -1,6 +1,6 @@
 """One contract for every penalty: a convex function of the correlations, attained by the loadings it promises."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -8,12 +8,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from gpower.admissible import Admissible
 from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
+from gpower.restricted import Chosen, Weighed, WeighedL0, WeighedL1
 
 N, M = 7, 3
 PATTERN = np.array(
     [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [0, 0, 0]], bool
 )  # the last unit has no active entry, two variables no active unit
+
+GROUPS = np.array([0, 1, 1, 2, 2, 2, 3])
+COSTS = np.array([1.0, 2.5, 0.0, 1.5])[:, None]
+EACH_ITS_OWN = {  # one group is forced, two variables are barred, from one unit each
+    "forced": np.eye(4, M, dtype=bool)[::-1],
+    "barred": np.eye(N, M, dtype=bool),
+}
+GROUPED = Admissible.of(GROUPS)
+COSTLY = Admissible.of(GROUPS, COSTS, **EACH_ITS_OWN)
+LEADING = Admissible.of(np.arange(N), forced=np.eye(N, 1, dtype=bool))
+RESTRICTED = {
+    "chosen groups": Chosen(GROUPED, np.array([1, 2, 3])),
+    "chosen groups that cost": Chosen(COSTLY, np.array([1.5, 3, 4])),
+    "chosen with the first": Chosen(LEADING, np.array([3])),
+    "l0, groups": WeighedL0(GROUPED, np.array([0.25, 1.0, 6.0])),
+    "l0, groups with weights": WeighedL0(COSTLY, np.array([0.25, 1.0, 6.0])),
+    "l1, groups": WeighedL1(GROUPED, np.array([0.5, 1.0, 2.5])),
+    "l1, groups with weights": WeighedL1(COSTLY, np.array([0.5, 1.0, 2.5])),
+}
 
 PENALTIES = {
     "l1": L1(np.array([0.5, 1.0, 2.5])),
@@ -30,7 +51,7 @@ PENALTIES = {
     "l1 ball s>n": L1Ball(2.0 * N),
     "pattern, norms": FixedSupport(PATTERN, power=1),
     "pattern, squares": FixedSupport(PATTERN, power=2),
-}
+} | RESTRICTED
 PENALTIES |= {f"non-negative {name}": NonNegative(penalty) for name, penalty in PENALTIES.items()}
 EACH = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
 L1_BALLS = {name: penalty for name, penalty in PENALTIES.items() if "l1 ball" in name}
@@ -123,8 +144,8 @@ def test_evaluation_changes_nothing_and_keeps_the_type(penalty):
     C = generic().astype(np.float32)
     C[0] = C[1] = 5.0  # a tie for the largest
     copy = C.copy()
-    if isinstance(signed(penalty), L1 | L0):
-        kept = type(signed(penalty))(signed(penalty).gamma.astype(np.float32))
+    if isinstance(signed(penalty), L1 | L0 | Weighed):
+        kept = signed(penalty).at_gamma(signed(penalty).gamma.astype(np.float32))
         penalty = NonNegative(kept) if isinstance(penalty, NonNegative) else kept
     values, gradient = penalty.evaluate(C)
     np.testing.assert_array_equal(C, copy)
@@ -176,7 +197,7 @@ def test_the_l0_value_is_the_best_over_all_supports(name, seed):
     np.testing.assert_allclose(np.sum(C * Z, axis=0) ** 2 - gamma * np.count_nonzero(Z, axis=0), values, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in PENALTIES if "cardinality" in name])
+@pytest.mark.parametrize("name", [name for name, each in PENALTIES.items() if isinstance(signed(each), Cardinality)])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_cardinality_value_is_the_best_over_all_supports_of_that_size(name, seed):
     penalty, C = PENALTIES[name], generic(seed)
@@ -186,6 +207,73 @@ def test_the_cardinality_value_is_the_best_over_all_supports_of_that_size(name, 
         assert penalty.evaluate(C)[0][j] == pytest.approx(best)
         assert (C[:, j] @ Z[:, j]) ** 2 == pytest.approx(best)
         assert np.count_nonzero(Z[:, j]) == min(k[j], np.count_nonzero(positive[:, j]))
+
+
+def admissible_patterns(known, j):
+    """Masks of all admissible supports of unit j, with what each costs."""
+    unit = known.unit(j)
+    for chosen in product([False, True], repeat=known.n_groups):
+        if not np.any(unit.forced[:, 0] & ~np.array(chosen)):
+            pattern = unit.spread(np.array(chosen)[:, None])[:, 0] & ~unit.barred[:, 0]
+            yield pattern, float(np.sum(unit.cost[list(chosen), 0])), np.array(chosen) & ~unit.forced[:, 0]
+
+
+@pytest.mark.parametrize("name", [name for name, penalty in PENALTIES.items() if isinstance(signed(penalty), Chosen)])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_chosen_groups_are_the_best_of_all_admissible_supports(name, seed):
+    penalty, C = PENALTIES[name], generic(seed)
+    level, Z, positive = np.broadcast_to(signed(penalty).level, M), penalty.loadings(C), seen(penalty, C)
+    for j in range(M):
+        allowed = [P for P, cost, _ in admissible_patterns(penalty.admissible, j) if cost <= level[j]]
+        assert penalty.evaluate(C)[0][j] == pytest.approx(max(np.sum(positive[P, j] ** 2) for P in allowed))
+        assert any(not np.any(Z[~P, j]) for P in allowed)
+
+
+@pytest.mark.parametrize("name", [name for name in RESTRICTED if name.startswith("l0")])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_weighed_l0_value_is_the_best_over_all_admissible_supports(name, seed):
+    penalty, C = PENALTIES[name], generic(seed)
+    for j in range(M):
+        cost = penalty.admissible.unit(j).cost[:, 0]
+        best = max(
+            np.sum(C[P, j] ** 2) - penalty.gamma[j] * np.sum(cost[free])
+            for P, _, free in admissible_patterns(penalty.admissible, j)
+        )
+        assert penalty.evaluate(C)[0][j] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("name", [name for name in RESTRICTED if name.startswith("l1")])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_weighed_l1_value_is_the_largest_correlation_less_the_norms_of_groups(name, seed):
+    """√f = max ⟨c, z⟩ − γ Σ w_g‖z_g‖ over the unit ball, over z without barred variables."""
+    penalty, C = PENALTIES[name], generic(seed)
+    known, Z, roots = penalty.admissible, penalty.loadings(C), np.sqrt(penalty.evaluate(C)[0])
+
+    def objective(z):
+        z = known.seen(z)
+        price = np.where(known.forced, 0, known.cost) * penalty.gamma * np.sqrt(known.energy(z))
+        return np.sum(C * z, axis=0) - np.sum(price, axis=0)
+
+    np.testing.assert_allclose(objective(Z), roots, atol=1e-12)
+    for z in candidates(penalty, Z, seed):
+        assert np.all(objective(z) <= roots + 1e-12)
+
+
+ALONE = Admissible.of(np.arange(N))
+
+
+@pytest.mark.parametrize(
+    ("restricted", "plain"),
+    [
+        (Chosen(ALONE, np.array([3])), Cardinality(np.array([3]))),
+        (WeighedL0(ALONE, np.ones(M)), L0(np.ones(M))),
+        (WeighedL1(ALONE, np.ones(M)), L1(np.ones(M))),
+    ],
+)
+def test_groups_of_one_without_weights_are_the_plain_penalties(restricted, plain):
+    C = generic(4)
+    for mine, theirs in zip(restricted.evaluate(C), plain.evaluate(C), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-13)
 
 
 @HYPOTHESIS
@@ -345,6 +433,9 @@ def test_relevance_is_no_overflow_where_fewer_variables_correlate_than_are_wante
 
 
 POSITIVE = st.floats(0.1, 3)
+PAIRS = Admissible.of(
+    np.array([0, 0, 1, 1, 2]), np.array([[1.0], [0.5], [2.0]]), np.eye(3, 2, dtype=bool), np.eye(5, 2, k=-4, dtype=bool)
+)
 LEVELS = {
     "l1": lambda g: L1(g),
     "l0": lambda g: L0(g),
@@ -354,6 +445,10 @@ LEVELS = {
     "l1 ball": lambda g: L1Ball(1 + g[0]),
     "pattern": lambda g: FixedSupport(np.arange(5)[:, None] < g),
     "non-negative pattern": lambda g: NonNegative(FixedSupport(np.arange(5)[:, None] < g, power=1)),
+    "chosen": lambda g: Chosen(PAIRS, g),
+    "weighed l0": lambda g: WeighedL0(PAIRS, g),
+    "weighed l1": lambda g: WeighedL1(PAIRS, g),
+    "non-negative weighed l0": lambda g: NonNegative(WeighedL0(PAIRS, g)),
 }
 
 

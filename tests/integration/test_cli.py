@@ -134,7 +134,7 @@ class TestPrinted:
 class TestOptions:
     def test_every_estimator_option_has_its_flag(self):
         options = set(inspect.signature(fit_module.fit).parameters)
-        assert set(inspect.signature(GPower).parameters) - {"callback"} <= options
+        assert set(inspect.signature(GPower).parameters) - {"callback", "warm_start"} <= options
 
     def test_defaults_are_the_estimators(self, gpower, expression, tmp_path):
         gpower("fit", expression, "-o", tmp_path)
@@ -668,16 +668,24 @@ class TestDemo:
         assert "Component 1 found 8 of the 8 GROWTH genes." in result.stdout
         assert "Component 3 found 5 of the 5 STRESS genes." in result.stdout
 
+    def test_writes_a_report_and_says_how_to_open_it(self, gpower, tmp_path):
+        pytest.importorskip("bokeh")
+        result = gpower("demo", "--output", tmp_path)
+        file = tmp_path / "report.html"
+        assert f"Report: {file}, a page to explore; open it in any browser: {file.as_uri()}" in result.stdout
+        assert "GROWTH3" in file.read_text(encoding="utf-8")
+
     def test_goes_on_without_matplotlib(self, gpower, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
         result = gpower("demo", "--output", tmp_path)
         assert result.exit_code == 0
         assert "STRESS1" in result.stdout
         assert "Picture" not in result.stdout
-        assert (
-            result.stderr.splitlines()
-            == ['note: no picture. Pictures need matplotlib: pip install "gpower[plot]".'] * 2
-        )
+        assert result.stderr.splitlines() == [
+            'note: no picture. Pictures need matplotlib: pip install "gpower[plot]".'
+        ] * 2 + [
+            'note: no report. A report needs bokeh, jinja2, matplotlib and openpyxl: pip install "gpower[report]".'
+        ]
 
 
 class TestProcess:

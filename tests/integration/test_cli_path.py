@@ -170,7 +170,7 @@ def test_an_interruption_before_the_first_point(gpower, expression, monkeypatch)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["-k", "50"], "cardinalities holds 50: each is a whole number of variables between 1 and n_features=40"),
+        (["-k", "50"], "cardinalities holds 50: each is a whole number of variables between 1 and 40"),
         (["-k", "0,3"], "cardinalities holds 0"),
         (["--gammas", "1.5"], "gammas holds 1.5"),
         (["-k", "3", "--gammas", "0.1"], "two grids; give one of them"),

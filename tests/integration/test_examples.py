@@ -126,6 +126,19 @@ def test_how_many_variables_prints_what_its_page_shows(capsys, tmp_path):
     assert answer.stable.model.cardinality_.tolist() == answer.fewest.best_params_["cardinality"]
 
 
+def test_the_guide_to_known_variables_shows_what_its_example_prints(capsys, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    try:
+        runpy.run_path(str(EXAMPLES / "known_variables.py"), run_name="__main__")
+    finally:
+        pyplot.close("all")
+    page = (EXAMPLES.parent / "docs" / "known-variables.md").read_text(encoding="utf-8")
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    assert capsys.readouterr().out == "".join(text for language, text in fences if not language)
+
+
 def test_the_guide_to_constraints_has_its_pictures_and_its_groups():
     example = load("constraints")
     models = example.solve()

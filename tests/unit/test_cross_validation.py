@@ -242,7 +242,7 @@ def test_results_repeat_and_the_seed_shuffles():
         ({"cv": 1}, "cv=1: between 2 and n_samples=40 folds"),
         ({"cv": 41}, "cv=41: between 2 and n_samples=40 folds"),
         ({"cardinalities": [0]}, "cardinalities holds 0"),
-        ({"cardinalities": [13]}, "between 1 and n_features=12"),
+        ({"cardinalities": [13]}, "between 1 and 12"),
         ({"n_components": 13}, "n_components=13 is more than the number of variables"),
         ({"n_components": 0}, "n_components=0"),
         ({"penalty": "l3"}, "penalty='l3' is not known"),

@@ -230,7 +230,7 @@ def test_order_and_repetition_do_not_matter():
     ("options", "message"),
     [
         ({"cardinalities": []}, "cardinalities is empty; give at least one number"),
-        ({"cardinalities": [2, 13]}, "cardinalities holds 13: each is a whole number .* between 1 and n_features=12"),
+        ({"cardinalities": [2, 13]}, "cardinalities holds 13: each is a whole number .* between 1 and 12"),
         ({"cardinalities": [0, 2]}, "cardinalities holds 0"),
         ({"cardinalities": [-1]}, "cardinalities holds -1"),
         ({"cardinalities": [2.5]}, "cardinalities holds 2.5"),
@@ -280,9 +280,9 @@ def test_at_names_the_nearest_where_there_is_none():
     path = sparsity_path(table(), cardinalities=[1, 2, 5, 9])
     with pytest.raises(ValueError, match="No point of the path has cardinality=4; the nearest are 1, 2, 5"):
         path.at(cardinality=4)
-    with pytest.raises(ValueError, match="takes one of cardinality and gamma"):
+    with pytest.raises(ValueError, match="takes one of cardinality, gamma and share"):
         path.at()
-    with pytest.raises(ValueError, match="takes one of cardinality and gamma"):
+    with pytest.raises(ValueError, match="takes one of cardinality, gamma and share"):
         path.at(cardinality=2, gamma=0.1)
     with pytest.raises(ValueError, match="runs over cardinalities"):
         path.at(gamma=0.1)

@@ -74,6 +74,8 @@ class Certificate:
         Nodes of the search tree.
     gamma, objective, objective_bound : float or None
         For a component of the ℓ0 penalty γ: zᵀΣz − γ‖z‖₀, and a bound on it over all z.
+    counted : {"variables", "groups"}
+        What `cardinality` counts.
     search : SubsetState or None
         Where `best_subset` stopped; pass the certificate as its `resume` to go on.
 
@@ -97,6 +99,7 @@ class Certificate:
     gamma: float | None = None
     objective: float | None = None
     objective_bound: float | None = None
+    counted: str = "variables"
     search: SubsetState | None = field(default=None, repr=False)
 
     @property
@@ -127,7 +130,7 @@ class Certificate:
     def __str__(self) -> str:
         word = "within the tolerance" if self.optimal else "not within the tolerance"
         return (
-            f"{self.cardinality} variables: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
+            f"{self.cardinality} {self.counted}: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
             f"(gap {100 * self.gap:.3g}%, {word}); {self.method}, {self.seconds:.1f} s"
         )
 

@@ -16,6 +16,7 @@ from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
 from gpower.certificates.wide import covering_eigenvalue, whole_eigenvalue
 from gpower.deflation import RULES
 from gpower.held import Held
+from gpower.knowledge import WORDS
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, per_unit
 
@@ -97,7 +98,8 @@ def certifiable(model: object) -> dict[str, Any]:
             "Pass model.components_ to certify that variance instead."
         )
     penalty, method, gamma = said(model, "penalty", "method", "gamma_")
-    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None:
+    restricted = any(each is not None for each in said(model, "budget", *WORDS))
+    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None or restricted:
         gamma = None
     return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur"}
 

@@ -13,7 +13,7 @@ from gpower._arrays import Array, unit_columns
 from gpower.devices import on_host
 from gpower.operators import Operator
 from gpower.parameters import one_of
-from gpower.preparation import read
+from gpower.preparation import Prepared, read
 
 
 class _Reader(BaseEstimator):
@@ -27,13 +27,20 @@ def checked_operator(
     X: Any, covariance: str | None, *, center: bool = True, scale: bool = False, sample_weight: Any = None
 ) -> Operator:
     """X as an operator in float64, or a sentence that says why it cannot be certified."""
+    return checked_table(X, covariance, center=center, scale=scale, sample_weight=sample_weight).operator
+
+
+def checked_table(
+    X: Any, covariance: str | None, *, center: bool = True, scale: bool = False, sample_weight: Any = None
+) -> Prepared:
+    """The same with the names of its variables."""
     reader = _Reader(one_of(covariance, "covariance", (None, "precomputed")), center, scale)
     table = read(reader, X).in_memory("A certificate needs the matrix in the memory of this machine")
     prepared = table.in_double().prepared(sample_weight, reduce=True)
     if not np.any(prepared.moments.norms):
         what = "The covariance is zero" if covariance is not None else "Every column of X is constant"
         raise ValueError(f"{what}: no component explains anything, so there is nothing to certify.")
-    return prepared.operator
+    return prepared
 
 
 def loadings_of(model: Any) -> Array:

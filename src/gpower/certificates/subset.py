@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._arrays import Array, embedded
 from gpower.certificates.bounds import EPS
 from gpower.certificates.cascade import Standing, best_known, cheap_bounds, exact_search, row_candidates, search_root
 from gpower.certificates.certificate import Bound, Certificate, Clock
-from gpower.certificates.door import checked_operator
+from gpower.certificates.door import checked_table
+from gpower.certificates.groups import GroupSearch, best_groups
 from gpower.certificates.search import Search, assess_by_rows, assess_cheaply, best_completion
 from gpower.certificates.total import best_disjoint
+from gpower.knowledge import Knowledge, check_varies
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, whole
 
@@ -67,6 +69,9 @@ def best_subset(
     cardinality: int | Sequence[int],
     constraint: str | None = None,
     covariance: str | None = None,
+    groups: Any = None,
+    include: Any = None,
+    exclude: Any = None,
     tol: float = 1e-6,
     max_time: float = 60.0,
     callback: Callable[[Progress], object] | None = None,
@@ -90,6 +95,8 @@ def best_subset(
         and 500,000 supports of a size is a proof; beyond, the best components found and the bounds of `certify_total`.
     covariance : {None, "precomputed"}
         Whether X is a covariance.
+    groups, include, exclude
+        As in `GPower`, for the one component: with groups, `cardinality` counts groups.
     tol : float, default=1e-6
         Relative gap that counts as proven.
     max_time : float, default=60.0
@@ -115,7 +122,16 @@ def best_subset(
     (array([0, 1, 6, 8, 9]), 3.40615)
     """
     tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
-    operator = checked_operator(X, covariance)
+    table = checked_table(X, covariance)
+    operator = table.operator
+    knowledge = Knowledge(operator.shape[1], 1, table.names, groups, include, exclude)
+    if knowledge.told:
+        if resume is not None or constraint is not None:
+            odd = "resume" if resume is not None else "constraint"
+            raise ValueError(
+                f"{knowledge.told[0]} does not go together with {odd} in an exact search; leave one of them."
+            )
+        return _known_subset(operator, knowledge, whole(cardinality, "cardinality", 1), Clock(max_time), tol, callback)
     if one_of(constraint, "constraint", (None, "disjoint")) is not None:
         if resume is not None or callback is not None:
             raise ValueError('constraint="disjoint" knows no callback and no resume; give it more max_time instead.')
@@ -126,6 +142,31 @@ def best_subset(
     begun = None if resume is None else _resumed(resume, operator, k, tol)
     state = search_subset(operator, k, tol, max_time=max_time, callback=callback, begun=begun)
     return state.standing.z, state.certificate()
+
+
+def _known_subset(
+    operator: Operator,
+    knowledge: Knowledge,
+    k: int,
+    clock: Clock,
+    tol: float,
+    callback: Callable[[Progress], object] | None,
+) -> tuple[Array, Certificate]:
+    """The best of the admissible supports; where variables are left out and nothing else, the best of the others."""
+    known = knowledge.admissible()
+    assert known is not None
+    knowledge.check_level(known, [k], "cardinality")
+    check_varies(known, operator.column_norms, knowledge.names)
+    if knowledge.told == ["exclude"]:
+        left = np.flatnonzero(~known.barred[:, 0])
+        state = search_subset(operator.take(left), k, tol, max_time=clock.limit, callback=callback)
+        return embedded(state.standing.z[:, None], left, operator.shape[1])[:, 0], state.certificate()
+
+    def told(search: GroupSearch, usable: Array) -> object:
+        found = (search.upper, search.value, search.nodes, len(search.open), clock.elapsed)
+        return callback(Progress(*found, usable[search.support(search.chosen)])) if callback else None
+
+    return best_groups(operator, known, k, tol, clock, told if callback else None)
 
 
 @dataclass(frozen=True, eq=False)

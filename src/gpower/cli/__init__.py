@@ -7,8 +7,11 @@ from gpower.cli import (  # noqa: F401  (a command registers itself)
     doctor,
     enrich,
     fit,
+    inspect,
     path,
     plot,
+    report,
+    transform,
 )
 from gpower.cli.app import app
 

@@ -16,10 +16,10 @@ from gpower.report import print_rows, say, write_columns
 if TYPE_CHECKING:
     from gpower import ComponentTest
 
-_FURTHER = ("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "deflation")
+FURTHER = ("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "deflation")
 _COUNT = {"help": "The most components to look for."}
 _OPTIONS = changed(
-    flags_of("gpower", "component_test", like=GPOWER) | {name: GPOWER[name] for name in _FURTHER}, n_components=_COUNT
+    flags_of("gpower", "component_test", like=GPOWER) | {name: GPOWER[name] for name in FURTHER}, n_components=_COUNT
 )
 
 

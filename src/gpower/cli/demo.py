@@ -1,4 +1,4 @@
-"""``gpower demo``: two tables that come with the package, fitted, printed and drawn."""
+"""``gpower demo``: two tables that come with the package, fitted, printed, drawn, and one of them as a page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,23 +6,25 @@ from typing import TYPE_CHECKING
 from gpower.cli.app import command
 from gpower.cli.console import Answer, answering, note
 from gpower.cli.fit import fitted
+from gpower.cli.options import Values
 from gpower.cli.tables import Loaded
 from gpower.report import print_components
 
 if TYPE_CHECKING:
     from gpower import GPower
+    from gpower.datasets import Table
 
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # the choice of the literature
 
 
 @command()
 def demo(*, output: Path = Path("gpower-demo")) -> None:
-    """Sparse components of two small tables that come with the package, printed and drawn.
+    """Sparse components of two small tables that come with the package, printed and drawn, with a report.
 
     Parameters
     ----------
     output : folder
-        Folder for the two pictures.
+        Folder for the two pictures and the report.
     """
     with answering(output) as answer:
         from gpower.datasets import Table, load_pitprops, load_planted_expression
@@ -39,6 +41,20 @@ def demo(*, output: Path = Path("gpower-demo")) -> None:
         for j, (module, genes) in enumerate(expression.modules.items()):
             found = set(model.loadings(expression.feature_names)[j])
             answer.tell(f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes.")
+        _report(answer, model, table, output / "report.html")
+
+
+def _report(answer: Answer, model: "GPower", table: "Table", file: Path) -> None:
+    """Write the page of a model, and say how to open it."""
+    from gpower import html_report
+
+    names: Values = {"sample_names": table.sample_names, "feature_names": table.feature_names}
+    try:
+        html_report(model, table.labelled(), file, **names, title="Expression, made up")
+    except ImportError as error:
+        note(answer.err, [f"no report. {error}"])
+    else:
+        answer.tell(f"\nReport: {file}, a page to explore; open it in any browser: {file.resolve().as_uri()}")
 
 
 def _show(answer: Answer, loaded: Loaded, cardinality: list[int], title: str) -> "GPower":

@@ -8,6 +8,7 @@ from rich.console import Console
 from gpower.cli.app import command
 from gpower.cli.console import answering, counted, logged, note, noted, progress
 from gpower.cli.flags import changed, flags_of
+from gpower.cli.known import read_column, read_names
 from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
 from gpower.cli.tables import Loaded, load
 from gpower.report import attributes, print_components, write_results
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from gpower import GPower
 
 _CARDINALITY = {
-    "kind": 'int or sequence of int or "auto"',
-    "help": "Variables in each component: one number, one each, as 20,10,5, or auto: by cross-validation.",
+    "kind": 'int, float or sequence of these or "auto"',
+    "help": "Variables in each component: one number, one each, as 20,10,5, a share of the variance, as 90%, or auto: "
+    "by cross-validation.",
 }
 _GRID = {
     "long": "--grid",
@@ -73,7 +75,9 @@ def fit(
         from gpower.plotting import plot_loadings
 
         count_components(options)
+        read_column(options, reading, data)
         loaded = load(data, reading, options, answer.err).decoded(cache, scheduler, answer.err)
+        read_names(options, loaded.names)
         with loaded.shared_with(scheduler) as shared:
             if options["cardinality"] == "auto":
                 options["cardinality"] = _chosen(shared, options, choice, answer.err)

@@ -20,12 +20,12 @@ _PACKAGE = Path(__file__).parents[1]
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 #: Where the help lists a parameter; those that are not named here are of the method.
 PANELS = {
-    "The table": "gmt index_col header transpose key drop drop_rows sep decimal skip platform "
+    "The table": "metadata gmt index_col header transpose key drop drop_rows sep decimal skip platform "
     "covariance psd center scale missing",
-    "The components": "n_components cardinality cardinalities cv criterion rule constraint gamma gammas l1_bound "
-    "penalty positive variance",
+    "The components": "n_components cardinality cardinalities cv criterion rule constraint groups include exclude "
+    "penalty_weights budget gamma gammas l1_bound penalty positive variance",
     "The method": "",
-    "The answer": "output plot safe_csv as_json certify top show verbose",
+    "The answer": "output title plot path stability test scores anonymise safe_csv as_json certify top show verbose",
 }
 #: Fields of a flag that differ from what signature and docstring say.
 Change = dict[str, Any]
@@ -64,6 +64,18 @@ EXCEPTIONS: dict[str, Change] = {
     },
     "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
     "checkpoint": {"kind": "path"},
+    "groups": {
+        "help": "Groups that are in or out as a whole: a FILE with a variable and its group to a line, or a COLUMN of "
+        "DATA where variables are rows, with --transpose, or of .var in an .h5ad."
+    },
+    "include": {
+        "help": "Variables that are always used: names or column numbers, for all components or, as a,b;c, for each."
+    },
+    "exclude": {"help": "Variables that are never used, as --include."},
+    "penalty_weights": {
+        "long": "--weights",
+        "help": "FILE with a variable and its weight to a line: what it costs of --budget, or times gamma.",
+    },
     "data": {
         "help": "Table, samples × variables: .csv .tsv .txt .gct .mtx (also .gz, .bz2, .xz), .xlsx, .parquet, .npy, "
         ".npz, .zarr, .h5, .h5ad; - for standard input."

@@ -39,6 +39,21 @@ def _name_or_position(text: str) -> int | str:
     return int(text) if str(text).isdecimal() else text
 
 
+_COUNT = "a whole number, or a share such as 90%"
+
+
+def _number_or_share(text: str) -> int | float:
+    """A number of variables, or a share of the variance in percent or between 0 and 1."""
+    if text.endswith("%"):
+        return float(text[:-1]) / 100
+    return int(text) if text.lstrip("-").isdecimal() else float(text)
+
+
+def _lists(text: str) -> list[list[str]]:
+    """Names separated by commas; lists of them, one for each component, by semicolons."""
+    return [[name.strip() for name in part.split(",") if name.strip()] for part in str(text).split(";")]
+
+
 def _at_home(text: str | Path) -> Path:
     """A path whose ~ is a home folder; a shell leaves it as it is in --output=~/results."""
     try:
@@ -71,6 +86,13 @@ KINDS: dict[str, Reading] = {
     "sequence of int": _parsed(_integers(), "N,..."),
     "sequence of float": _parsed(_numbers(), "X,..."),
     "sequence of str": _parsed(_separated(str), "NAME,..."),
+    "sequence of int or str, or one each": _parsed(_lists, "NAME,...[;...]"),
+    "sequence of labels or dict": _parsed(str, "FILE|COLUMN"),
+    "sequence of float or dict": _parsed(str, "FILE"),
+    "int, float or sequence of these": _parsed(_separated(_number_or_share, _COUNT, alone=True), "N,...|S%"),
+    'int, float or sequence of these or "auto"': _parsed(
+        _or("auto", "auto", _separated(_number_or_share, _COUNT, alone=True)), "N,...|S%|auto"
+    ),
     "int or str": _parsed(_name_or_position, "NAME"),
     "sequence of int or str": _parsed(_separated(_name_or_position), "NAME,..."),
 }

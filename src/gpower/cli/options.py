@@ -10,6 +10,7 @@ Values = dict[str, Any]
 READING = flags_of("gpower.datasets", "read_table")
 del READING["complete"]  # decided by --missing
 GPOWER = flags_of("gpower", "GPower")
+del GPOWER["warm_start"]  # a command fits once
 #: The number of components is that of the other options' lists where it is not given.
 COUNTED: Change = {
     "default": None,
@@ -20,5 +21,8 @@ COUNTED: Change = {
 def count_components(options: Values) -> None:
     """Fill in the number of components that the options with one entry per component imply."""
     if options["n_components"] is None:
-        listed = (options.get(name) for name in ("cardinality", "gamma", "l1_bound", "mu"))
-        options["n_components"] = next((len(value) for value in listed if isinstance(value, list)), 2)
+        listed = (options.get(name) for name in ("cardinality", "gamma", "l1_bound", "budget", "mu"))
+        lists = (options.get(name) for name in ("include", "exclude"))
+        counts = [len(value) for value in listed if isinstance(value, list)]
+        counts += [len(value) for value in lists if value is not None and len(value) > 1]
+        options["n_components"] = next(iter(counts), 2)

@@ -9,6 +9,7 @@ from rich.console import Console
 from gpower.cli.app import command
 from gpower.cli.console import answering, counted, note, noted
 from gpower.cli.flags import flags_of
+from gpower.cli.known import read_column, read_names
 from gpower.cli.options import GPOWER, READING, Values
 from gpower.cli.tables import load
 from gpower.report import print_path, say, write_columns
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from gpower import SparsityPath
 
 _FILE = "path.npz"
-_FURTHER = ("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state")
-_OPTIONS = flags_of("gpower", "sparsity_path", like=GPOWER) | {name: GPOWER[name] for name in _FURTHER}
+_KNOWN = ("groups", "include", "exclude", "penalty_weights")
+FURTHER = (
+    *_KNOWN,
+    *("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state"),
+)
+_OPTIONS = flags_of("gpower", "sparsity_path", like=GPOWER) | {name: GPOWER[name] for name in FURTHER}
 
 
 @command(reading=READING, options=_OPTIONS)
@@ -49,7 +54,9 @@ def path(
 
         folder = output or Path()
         earlier = _earlier(folder / _FILE, answer.err) if resume else None
+        read_column(options, reading, data)
         loaded = load(data, reading, options, answer.err)
+        read_names(options, loaded.names)
         with noted(answer.err), counted(answer.err, "walking the path") as tell:
             found = sparsity_path(loaded.table.labelled(), **options, resume=earlier, progress=tell)
         note(answer.err, found.common["notes_"])

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpower.cli.app import command
 from gpower.cli.console import answering, note, noted, progress
+from gpower.cli.models import load_for, load_model
 from gpower.cli.options import READING, Values
-from gpower.cli.tables import Loaded, load
+from gpower.cli.tables import Loaded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,18 +50,13 @@ def plot(
         Share of normal samples that limits and ellipses hold.
     """
     with answering(output) as answer:
-        from gpower.parameters import one_of, parameters_of
+        from gpower.parameters import one_of
         from gpower.plotting import save_picture
-        from gpower.preparation import read
 
         one_of(suffix, "suffix", ("png", "pdf", "svg"))
-        fitted = _loaded_model(model)
-        known = {"covariance": None, "missing": "error"}
-        known |= {name: value for name, value in parameters_of(fitted).items() if name in known}
-        loaded = load(data, reading, known, answer.err)
-        with noted(answer.err):
-            read(fitted, loaded.table.labelled(), reset=False)  # refuses data of other variables
-        columns = _columns(metadata, loaded)
+        fitted = load_model(model)
+        loaded = load_for(fitted, data, reading, answer.err)
+        columns = metadata_columns(metadata, loaded)
         drawn: list[str] = []
         with noted(answer.err), progress(answer.err, f"drawing {model.name}"):
             for name, draw in _pictures(fitted, loaded, columns, level):
@@ -72,19 +68,8 @@ def plot(
         answer.tell(f"Wrote {', '.join(drawn)} into {output}.")
 
 
-def _loaded_model(path: Path) -> "SparsePCAEstimator":
-    """The model of a file, whichever of the two estimators wrote it."""
-    from gpower import GPower, GPowerCV
-    from gpower.persistence import read_model
-
-    kind = read_model(path)[0]["class"]
-    estimators = {"GPower": GPower, "GPowerCV": GPowerCV}
-    if kind not in estimators:
-        raise ValueError(f"{path} holds a {kind}; pictures are drawn of a GPower or a GPowerCV model.")
-    return estimators[kind].load(path)
-
-
-def _columns(metadata: Path | None, loaded: Loaded) -> dict[str, list[str]]:
+def metadata_columns(metadata: Path | None, loaded: Loaded) -> dict[str, list[str]]:
+    """What a file knows of the samples, by column; nothing where no file is given."""
     from gpower.datasets import read_metadata
 
     if metadata is None:

@@ -68,6 +68,8 @@ class GPowerCV(SparsePCAEstimator):
         Folds worked on at the same time, as in scikit-learn.
     progress : callable, optional
         Called as ``progress(done, total)`` after each fold of each component.
+    groups, include, exclude, penalty_weights
+        As in `GPower`; `include` and `exclude` are one list for all components. With groups, numbers count groups.
     penalty, method, positive, variance, center, scale, n_init, deflation, refit, polish, tol, max_iter, random_state
         As in `GPower`. ``method="block"`` needs ``search="joint"``. ``n_init="auto"`` stands for one start in the
         folds of a large table, without polish; the final fit has many.
@@ -110,6 +112,10 @@ class GPowerCV(SparsePCAEstimator):
     search: str = "sequential"
     n_jobs: int | None = None
     progress: Progress | None = None
+    groups: Any = GPower.groups
+    include: Any = GPower.include
+    exclude: Any = GPower.exclude
+    penalty_weights: Any = GPower.penalty_weights
     penalty: str | Penalty = GPower.penalty
     method: str = GPower.method
     positive: bool = GPower.positive
@@ -143,10 +149,15 @@ class GPowerCV(SparsePCAEstimator):
         one_of(self.search, "search", ("sequential", "joint"))
         if self.method == "block" and self.search == "sequential":
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
+        for word in ("include", "exclude"):
+            if any(isinstance(each, Iterable) and not isinstance(each, str) for each in _listed(getattr(self, word))):
+                raise ValueError(
+                    f"{word} has lists of its own for components; cross-validation takes one list for all."
+                )
         table = read(self, X).in_memory("Cross-validation takes samples out of a table in memory")
         table.finite(allow_nan=self.missing == "impute")
-        grid = checked_cardinalities(self.cardinalities, table.shape[1], POINTS[_is_large(table)])
-        recipe = recipe_from(self._model(int(grid[0])).get_params(), table.shape)
+        grid = checked_cardinalities(self.cardinalities, table.numbers, POINTS[_is_large(table)])
+        recipe = recipe_from(self._model(int(grid[0])).get_params(), table.shape, table.names)
         folds = _folds(self, table, y, grid)
         components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
         judged, chosen, points = [], [], []
@@ -205,6 +216,11 @@ class GPowerCV(SparsePCAEstimator):
         self.best_estimator_._restore(fitted)
 
 
+def _listed(value: object) -> list[object]:
+    """The entries of what has any."""
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+
+
 def _is_large(table: Input) -> bool:
     """Whether time is to be saved."""
     return table.shape[0] * table.shape[1] > FEW_CELLS
@@ -244,7 +260,7 @@ class _Fold:
     def judged(self, table: Input) -> Found:
         """Share of the held-out variance in the span of the components, and reliability of scores, along the grid."""
         seen, params = table.rows(self.train).filled(), self.model.get_params()
-        recipes = [recipe_from(params | {"cardinality": int(k)}, seen.shape) for k in self.grid]
+        recipes = [recipe_from(params | {"cardinality": int(k)}, seen.shape, seen.names) for k in self.grid]
         prepared = seen.prepared(None, recipes)
         operator, moments = prepared.operator, prepared.moments
         held_out = self._held_out(table, prepared)

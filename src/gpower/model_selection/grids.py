@@ -35,12 +35,14 @@ def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
     return np.unique(np.geomspace(1, n_features, n_points).round().astype(int))
 
 
-def checked_cardinalities(cardinalities: object, n_features: int, n_points: int = 50) -> Array:
-    """The grid of a user, ascending, each number once; the default grid for None."""
+def checked_cardinalities(cardinalities: object, numbers: tuple[int, int], n_points: int = 50) -> Array:
+    """The grid of a user, ascending, each number once; the default grid for None, between the fewest and the most."""
+    least, most = numbers
     if cardinalities is None:
-        return cardinality_grid(n_features, n_points)
-    kind = f"a whole number of variables between 1 and n_features={n_features}"
-    values = _checked(cardinalities, "cardinalities", lambda k: is_a(k, Integral) and 1 <= k <= n_features, kind)
+        grid = cardinality_grid(most, n_points)
+        return np.unique(np.maximum(grid, least))
+    kind = f"a whole number of variables between {least} and {most}"
+    values = _checked(cardinalities, "cardinalities", lambda k: is_a(k, Integral) and least <= k <= most, kind)
     return np.unique(np.array(values, int))
 
 

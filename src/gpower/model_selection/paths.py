@@ -21,12 +21,12 @@ from gpower.metrics import Scores
 from gpower.model_selection.grids import checked_cardinalities, checked_gammas
 from gpower.model_selection.solutions import SparsityPath
 from gpower.notices import notices
-from gpower.parameters import random_source, recipe_from
+from gpower.parameters import random_source
 from gpower.persistence import jsonable
 from gpower.preparation import Input, Prepared, read
 
 #: Parameters in which two paths of the same problem may differ.
-IDLE = ("cardinality", "gamma", "callback", "verbose", "random_state", "n_init", "init")
+IDLE = ("cardinality", "gamma", "callback", "verbose", "random_state", "n_init", "init", "warm_start")
 #: Called with the steps done and their total.
 Progress = Callable[[int, int], object]
 
@@ -56,8 +56,8 @@ def sparsity_path(
         As for `GPower.fit`.
     n_components : int, default=1
     cardinalities : sequence of int, optional
-        Numbers of variables, in any order; repeated ones count once. By default up to 50, evenly spaced on a
-        logarithmic scale from one to all variables.
+        Numbers of variables, or of groups where `groups` are given, in any order; repeated ones count once. By default
+        up to 50, evenly spaced on a logarithmic scale from one to all.
     gammas : sequence of float, optional
         Instead: fractions in [0, 1) of the largest useful penalty, in any order.
     penalty, method
@@ -94,8 +94,8 @@ def sparsity_path(
         raise ValueError("cardinalities and gammas are two grids; give one of them.")
     template = GPower(n_components, penalty=penalty, method=method, **options)
     table, kind = read(template, X).filled(), "cardinality" if gammas is None else "gamma"
-    grid = checked_cardinalities(cardinalities, table.shape[1]) if gammas is None else checked_gammas(gammas)
-    recipes = [recipe_from(template.get_params() | {kind: value.item()}, table.shape) for value in grid]
+    grid = checked_cardinalities(cardinalities, table.numbers) if gammas is None else checked_gammas(gammas)
+    recipes = table.recipes(*({kind: value.item()} for value in grid))
     asked = _Asked(template, kind, grid, table, table.prepared(sample_weight, recipes))
     known = {} if resume is None else asked.known(resume)
     walk = sweep(asked.prepared.operator, recipes, random_source(template.random_state), known)
@@ -144,7 +144,7 @@ class _Asked:
             {name: jsonable(value) for name, value in params.items() if name not in IDLE}
             for params in (self.template.get_params(), resume.params)
         )
-        other = [name for name, value in mine.items() if value != theirs[name]]
+        other = [name for name, value in mine.items() if value != theirs.get(name)]
         if resume.kind != self.kind or resume.n_features != self.table.shape[1] or other:
             what = f"{', '.join(other)} differ" if other else "it is of another grid or other data"
             raise ValueError(f"resume: this path cannot go on where that one stopped; {what}.")

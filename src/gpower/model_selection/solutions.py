@@ -17,6 +17,8 @@ from gpower.estimators import GPower
 from gpower.files import reading
 from gpower.fitted import Named, PerAscent
 from gpower.frames import Frame, frame
+from gpower.notices import notices
+from gpower.parameters import number
 from gpower.persistence import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
 from gpower.plotting import plot_tradeoff
 from gpower.plotting.looks import GivenAxes, Panel
@@ -171,9 +173,11 @@ class SparsityPath(Sequence[GPower]):
         attributes["components_"] = self.components(i).toarray()
         attributes["n_features_in_"] = self.n_features
         model.__dict__.update(attributes)
+        told = notices(model, bool(np.any(self.column_norms)), self.variance[i])
+        model.warnings_ = np.array([sentence for sentence, _ in told], dtype=object)
         return model
 
-    def at(self, *, cardinality: int | None = None, gamma: float | None = None) -> GPower:
+    def at(self, *, cardinality: int | None = None, gamma: float | None = None, share: float | None = None) -> GPower:
         """The fitted model of one point.
 
         Parameters
@@ -182,6 +186,8 @@ class SparsityPath(Sequence[GPower]):
             Number of variables. Along a grid of γ: of every component.
         gamma : float, optional
             Along a grid of γ: its value there.
+        share : float, optional
+            Instead: the sparsest point whose `share_of_pca` is at least this.
 
         Returns
         -------
@@ -195,13 +201,19 @@ class SparsityPath(Sequence[GPower]):
         >>> path = sparsity_path(load_pitprops().correlation, covariance="precomputed")
         >>> path.at(cardinality=5).cardinality_
         array([5])
+        >>> path.at(share=0.9).cardinality_
+        array([7])
         """
+        if share is not None and cardinality is None and gamma is None:
+            return self._model(self._first_with(share))
+        if share is not None:
+            raise ValueError("at() takes one of cardinality, gamma and share.")
         if cardinality is not None and gamma is None:
             name, wanted = "cardinality", float(cardinality)
         elif gamma is not None and cardinality is None:
             name, wanted = "gamma", float(gamma)
         else:
-            raise ValueError("at() takes one of cardinality and gamma.")
+            raise ValueError("at() takes one of cardinality, gamma and share.")
         if name == "gamma" and self.kind != "gamma":
             raise ValueError("This path runs over cardinalities; use at(cardinality=...).")
         alike = np.ptp(self.cardinality, axis=1) == 0
@@ -213,6 +225,16 @@ class SparsityPath(Sequence[GPower]):
             near = ", ".join(f"{value:g}" for value in nearest) or "none"
             raise ValueError(f"No point of the path has {name}={wanted:g}; the nearest are {near}.")
         return self._model(int(hits[-1]))
+
+    def _first_with(self, share: float) -> int:
+        """The sparsest point that explains a share of what ordinary components do."""
+        if not 0 < number(share, "share", 0.0) <= 1:
+            raise ValueError(f"share={share!r}: a share of what ordinary components explain, in (0, 1], is needed.")
+        enough = np.flatnonzero(self.share_of_pca >= share * (1 - 1e-9))
+        if enough.size == 0:
+            most = float(np.max(self.share_of_pca))
+            raise ValueError(f"No point of the path explains {share:.3g} of what PCA does; the most is {most:.3g}.")
+        return int(enough[np.argmin(self.cardinality[enough].sum(axis=1))])
 
     def cardinality_bound(self, gamma: ArrayLike) -> Array:
         """The most variables that the first component can have at absolute γ: those with ‖aᵢ‖ > γ (ℓ0: ‖aᵢ‖² > γ).

@@ -255,6 +255,19 @@ def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...]:
     return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in held[:])
 
 
+def column_in(path: Path, table: str, name: str) -> list[str]:
+    """A column of what is known of the genes (var) or cells (obs) in an .h5ad file, as words."""
+    with extra("h5py", "io", _NEEDS).File(str(path), mode="r") as file:
+        held = file.get(table, {})
+        if name not in held:
+            there = ", ".join(sorted(held)[:8]) or "nothing"
+            raise StoreError(f"{path}: there is no column {name!r} in .{table}, which holds {there}.")
+        column = held[name]
+        coded = "codes" in column if _opener(column) is _from_group else False
+        values = column["categories"][:][column["codes"][:]] if coded else column[:]
+    return [each.decode(errors="replace") if isinstance(each, bytes) else str(each) for each in values]
+
+
 def _compressed_group(group: StoredGroup, name: str) -> Source:
     encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", "csr"))
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))

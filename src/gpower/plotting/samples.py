@@ -256,7 +256,7 @@ def plot_outliers(
         x, y = distances[members].T
         panel.scatter(x, y, s=22, alpha=0.8, linewidth=0, color=colour)
     tidy(panel, "distance within the components, T²", "squared residual, outside of the components")
-    panel.set_xlim(0, 1.08 * max(limits[0], distances[:, 0].max()))
+    panel.set_xlim(0, 1.08 * max(limits[0], distances[:, 0].max()) or 1.0)
     panel.set_ylim(0, 1.08 * max(limits[1], distances[:, 1].max()) or 1.0)
     counts = [*beyond.sum(axis=0), beyond.all(axis=1).sum()]
     told = "beyond the {:g} % limits: {} by T², {} by residual, {} by both, of {}"

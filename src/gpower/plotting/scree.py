@@ -63,7 +63,7 @@ def plot_scree(
     panel.bar(places, shares, width=0.62, color=BLUE, label="sparse components")
     totals = {"sparse, running total": (shares, BLUE)}
     if X is not None:
-        ordinary = 100 * _ordinary_shares(model, X)
+        ordinary = 100 * ordinary_shares(model, X)
         panel.plot(places, ordinary, "D", color=BLACK, markersize=4.5, label="ordinary components")
         totals["ordinary, running total"] = (ordinary, BLACK)
     if test is not None:
@@ -75,7 +75,7 @@ def plot_scree(
     return panel
 
 
-def _ordinary_shares(model: SparsePCAEstimator, X: ArrayLike) -> Array:
+def ordinary_shares(model: SparsePCAEstimator, X: ArrayLike) -> Array:
     """Share of the variance in each of as many ordinary components."""
     operator = matrix_of(model, X)
     return leading_components(operator, len(model.components_))[1] / max(operator.total_variance, np.finfo(float).tiny)

@@ -1,0 +1,89 @@
+"""
+What you know of the variables
+==============================
+
+Genes come in pathways, the columns of one factor belong together, one measurement costs ten times another.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from gpower import GPower, best_subset, sparsity_path
+from gpower.datasets import load_pitprops, load_planted_expression
+
+# %%
+# Pathways: a component uses whole sets of genes.
+table = load_planted_expression()
+names = list(table.feature_names)
+pathway = {gene: label for label, genes in table.gene_sets.items() for gene in genes}
+groups = [pathway[gene] for gene in names]
+model = GPower(3, cardinality=1, groups=groups).fit(table.X)
+for share, sets, size in zip(model.explained_variance_ratio_, model.groups_used(), model.cardinality_, strict=True):
+    print(f"{share:.1%} of the variance by {', '.join(sets)}, {size} genes")
+
+# %%
+# Growth is known and in the way: leave it out, and have one gene of the stress response in every component.
+growth = [j for j, gene in enumerate(names) if pathway[gene] == "GROWTH"]
+stress = names.index(table.gene_sets["STRESS"][0])
+other = GPower(2, cardinality=6, include=[stress], exclude=growth).fit(table.X)
+for z in other.components_:
+    print(", ".join(names[j] for j in np.argsort(-np.abs(z))[:6]))
+
+# %%
+# Factors: three questions with several answers each are nine columns of zeros and ones, beside four numbers.
+rng = np.random.default_rng(0)
+size = 400
+taste = rng.standard_normal(size)
+answers = {
+    "diet": np.digitize(taste + 0.4 * rng.standard_normal(size), [-0.5, 0.5]),
+    "town": rng.integers(0, 3, size),
+    "job": np.digitize(rng.standard_normal(size), [-0.4, 0.4]),
+}
+columns, factor = [], []
+for question, answer in answers.items():
+    for level in range(3):
+        columns.append(answer == level)
+        factor.append(question)
+for number in ("age", "meat", "fish", "rent"):
+    columns.append(rng.standard_normal(size) + (taste if number in ("meat", "fish") else 0))
+    factor.append(number)
+survey = np.column_stack(columns).astype(float)
+loose = GPower(1, cardinality=4, scale=True).fit(survey)
+whole = GPower(1, cardinality=3, scale=True, groups=factor).fit(survey)
+print("single columns:", ", ".join(factor[j] for j in np.flatnonzero(loose.components_[0])))
+print("whole factors:", ", ".join(whole.groups_used()[0]))
+path = sparsity_path(survey, scale=True, groups=factor)
+print("share of PCA by 1, 2, 3, … factors:", path.share_of_pca.round(2).tolist())
+
+# %%
+# Costs: the moisture and the density of a prop are measured in a laboratory, the rest with a tape and the eye.
+props = load_pitprops()
+costs = np.array([5.0 if name in ("moist", "testsg", "ovensg") else 1.0 for name in props.feature_names])
+spent, bought = [], []
+for budget in range(1, 21):
+    panel = GPower(1, budget=budget, penalty_weights=costs, covariance="precomputed").fit(props.correlation)
+    used = np.flatnonzero(panel.components_[0])
+    spent.append(costs[used].sum())
+    bought.append(panel.explained_variance_ratio_[0])
+    if budget in (5, 10, 20):
+        dear = [props.feature_names[j] for j in used if costs[j] > 1]
+        print(f"a budget of {budget}: {used.size} measurements, {bought[-1]:.1%}, dear: {', '.join(dear) or 'none'}")
+
+# %%
+# The fewest variables for nine tenths of what all of them explain; and the best pair with the length, with its proof.
+few = GPower(1, cardinality=0.9, covariance="precomputed").fit(props.correlation)
+best = np.linalg.eigvalsh(props.correlation)[-1]
+print(f"{few.cardinality_[0]} of 13 measurements explain {few.objective_[0] / best:.1%} of what all do")
+length = props.feature_names.index("length")
+pair, proof = best_subset(props.correlation, cardinality=2, include=[length], covariance="precomputed")
+print(", ".join(props.feature_names[j] for j in np.flatnonzero(pair)), "proven" if proof.optimal else "not proven")
+
+# %%
+_, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+for j, z in enumerate(model.components_, 1):
+    left.bar(np.arange(z.size), z, width=1.5, label=model.groups_used()[j - 1][0])
+left.set(xlabel="gene", ylabel="loading")
+left.legend()
+right.step(range(1, 21), bought, where="post")
+right.set(xlabel="budget", ylabel="share of the variance")
+plt.show()

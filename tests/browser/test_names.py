@@ -1,0 +1,185 @@
+"""Names that mean harm stay text, whatever they are the names of; what must not be seen is not in the file."""
+
+import csv
+import html
+import io
+import re
+
+import numpy as np
+import pytest
+from tests.browser.chromium import place_of, require
+
+from gpower import GPower, html_report
+from gpower.enrichment import enrich
+from gpower.pages.text import shown
+
+require()
+HOSTILE = [
+    "<script>window.hacked = 1</script>",
+    '"><img src="http://example.invalid/x.png" onerror="window.hacked = 1">',
+    "</script><script>window.hacked = 1</script><!--",
+    "=cmd|' /C calc'!A0",
+    "\u202eevil\u202c \u200fשלום",
+    "👩🏽‍🔬 ½ µ",
+    "{{ 7 * 7 }} {% raw %}",
+    "@name $index @{t1}{safe}",
+    "$$\\frac{1}{2}$$ \\[x\\]",
+    "a\x00b\x1b[2J\ud800",
+    "' onmouseover='window.hacked = 1",
+    "javascript:window.hacked=1",
+    "line\u2028break\nand tab\t, comma",
+    "x" * 4000,
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A report in which everything that has a name has a bad one."""
+    rng, n = np.random.default_rng(0), len(HOSTILE)
+    X = rng.standard_normal((3 * n, n))
+    X += 2 * rng.standard_normal((3 * n, 1))
+    model = GPower(2, cardinality=(n, 3)).fit(X)
+    samples = [f"{name} {i}" for i in range(3) for name in HOSTILE]
+    metadata = {name: np.resize(np.roll(HOSTILE, i), 3 * n) for i, name in enumerate(HOSTILE[:11])}
+    metadata |= {"measured <b>": rng.standard_normal(3 * n)}
+    sets = enrich(model, dict.fromkeys(HOSTILE, HOSTILE[:3]), genes=HOSTILE, alpha=0.999)
+    file = tmp_path_factory.mktemp("pages") / "hostile.html"
+    names = {"sample_names": samples, "feature_names": HOSTILE, "title": HOSTILE[0], "warnings": HOSTILE}
+    html_report(model, X, file, metadata=metadata, **names, results=[sets])
+    return {"file": file, "samples": samples, "metadata": metadata}
+
+
+@pytest.fixture
+def page(opened, made):
+    page = opened(made["file"])
+    yield page
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img:not([src^='data:image/svg+xml'])").count() == 0
+    assert page.locator("body script").count() == 3
+
+
+def texts(page, selector):
+    return page.eval_on_selector_all(selector, "(all) => all.map((each) => each.textContent)")
+
+
+def as_read(names):
+    """Names as the page shows them; the parser of HTML makes a line feed of every line's end."""
+    return [shown(name) for name in names]
+
+
+def test_they_are_shown_as_they_are(page, made):
+    assert texts(page, "h1") == [HOSTILE[0]]
+    assert page.title() == HOSTILE[0]
+    assert texts(page, "#t-samples tbody th") == as_read(made["samples"])
+    assert set(as_read(HOSTILE)) == set(texts(page, "#t-loadings .variable"))
+    heads = texts(page, "#t-samples thead bdi")
+    assert heads[-len(made["metadata"]) - 1 : -1] == as_read(made["metadata"])
+    assert set(texts(page, "#warnings li bdi")) >= {shown(name, 2000) for name in HOSTILE}
+
+
+def test_each_is_kept_apart_from_its_surroundings(page):
+    lost = "(all) => all.filter((each) => each.textContent.includes('\\u202e') && !each.closest('bdi')).length"
+    assert page.eval_on_selector_all("main *:not(option, :has(*))", lost) == 0
+
+
+def test_in_a_hover(page, made):
+    page.locator("#chart-scores").scroll_into_view_if_needed()
+    for i in range(len(HOSTILE)):
+        page.mouse.move(*place_of(page, i))
+        page.wait_for_function(
+            "(name) => document.querySelector('.bk-Tooltip')?.shadowRoot.textContent.includes(name)",
+            arg=made["samples"][i][:20].split("\x00")[0],
+        )
+        tip = page.locator(".bk-tooltip-content")
+        assert tip.locator("script, img, b").count() == 0
+    assert "＠name ＄index" in page.locator(".bk-Tooltip").first.evaluate("(tip) => tip.shadowRoot.textContent")
+
+
+def test_in_choices_and_legends(page, made):
+    for name in as_read(list(made["metadata"])):
+        page.get_by_label("Colour").select_option(label=name)
+        legend = page.locator(".legend:visible")
+        assert legend.count() == 1
+        assert legend.locator("script, img, b").count() == 0
+    page.locator("#t-loadings .variable").first.click()
+    assert page.locator("#value-name").text_content() == page.locator("#t-loadings .variable").first.text_content()
+
+
+def test_in_files(page):
+    with page.expect_download() as download:
+        page.locator(".tools[data-for=t-loadings] .csv").click()
+    rows = list(csv.reader(io.StringIO(download.value.path().read_text(encoding="utf-8-sig"), newline="")))
+    names = [row[1] for row in rows[1:]]
+    assert "'=cmd|' /C calc'!A0" in names
+    assert "'@name $index @{t1}{safe}" in names
+    assert not any(name.startswith(("=", "+", "-", "@")) for name in names)
+    openpyxl = pytest.importorskip("openpyxl")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Excel").click()
+    book = openpyxl.load_workbook(io.BytesIO(download.value.path().read_bytes()))
+    cells = {cell.value: cell.data_type for row in book["loadings"].iter_rows() for cell in row}
+    assert cells["=cmd|' /C calc'!A0"] == "s"
+
+
+def test_the_policy_stops_what_the_page_does_not_know(browser, made):
+    """Were a name to become an element, nothing of it would run, and nothing would be fetched."""
+    page = browser.new_page()
+    said, done, failed = [], [], []
+    page.on("console", lambda line: said.append(line.text))
+    page.on("requestfinished", lambda request: done.append(request.url))
+    page.on("requestfailed", lambda request: failed.append(request.failure))
+    page.goto(made["file"].as_uri())
+    page.wait_for_selector("html[data-ready]")
+    done.clear()
+    page.evaluate(
+        """() => {
+          const bad = document.createElement("script");
+          bad.textContent = "window.hacked = 1";
+          document.body.append(bad);
+          const picture = "<img src='http://127.0.0.1:9/x.png' onerror='window.hacked = 1'>";
+          document.body.insertAdjacentHTML("beforeend", picture);
+          fetch("http://127.0.0.1:9/").catch(() => { window.refused = true; });
+        }"""
+    )
+    page.wait_for_function("window.refused")
+    assert page.evaluate("window.hacked") is None
+    assert done == []
+    assert failed == ["csp"]  # the picture; the other request was not even begun
+    assert any("Content Security Policy" in line for line in said)
+    page.close()
+
+
+class TestUnseen:
+    @pytest.fixture
+    def patients(self):
+        rng = np.random.default_rng(1)
+        X = rng.standard_normal((30, 6)) + rng.standard_normal((30, 1))
+        names = [f"Patient-{chr(65 + i % 26)}{i}" for i in range(30)]
+        metadata = {"initials": [f"{name}-id" for name in names], "sex": ["f", "m"] * 15}
+        return GPower(2, cardinality=3).fit(X), X, {"sample_names": names, "metadata": metadata}
+
+    def written(self, tmp_path, patients, **options):
+        model, X, known = patients
+        return html_report(model, X, tmp_path / "report.html", **known, **options)
+
+    def test_without_scores_no_sample_is_in_the_file(self, opened, tmp_path, patients):
+        file = self.written(tmp_path, patients, scores=False)
+        assert "Patient-" not in file.read_text(encoding="utf-8")
+        page = opened(file)
+        assert page.locator("#samples, #outliers, #t-samples").count() == 0
+        assert page.evaluate("Bokeh.documents[0].get_model_by_name('samples')") is None
+        assert page.locator("#metadata").is_visible()
+
+    def test_anonymous_samples_have_numbers_in_an_order_of_chance(self, opened, tmp_path, patients):
+        file = self.written(tmp_path, patients, anonymise=True)
+        text = file.read_text(encoding="utf-8")
+        assert "Patient-" not in text
+        assert not re.search("Patient-", html.unescape(text))
+        page = opened(file)
+        assert texts(page, "#t-samples tbody th") == [f"sample {i}" for i in range(1, 31)]
+        first = page.eval_on_selector_all("#t-samples tbody tr", "(rows) => rows.map((row) => +row.cells[2].dataset.v)")
+        scores = patients[0].transform(patients[1])[:, 0]
+        np.testing.assert_allclose(sorted(first), sorted(scores), rtol=1e-12)
+        assert not np.allclose(first, scores)
+        assert "initials" in page.locator("#samples").inner_text()  # said to be left out
+        assert page.locator("#colour option").all_inner_texts()[:2] == ["none", "sex"]

@@ -1,0 +1,298 @@
+"""The report in a real browser: it shows the model's numbers, answers, sends nothing, and keeps names text."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+from tests.browser.chromium import place_of, require
+
+require()
+CHOSEN = "#t-samples tbody tr:not([hidden])"
+
+
+@pytest.fixture
+def page(opened, case):
+    return opened(case["file"])
+
+
+def cells(page, table, column):
+    """What the rows shown have in a column: all digits where it holds numbers."""
+    rows = f"{table} tbody tr:not([hidden])"
+    take = "(rows, j) => rows.map((row) => row.cells[j].dataset.v ?? row.cells[j].textContent.trim())"
+    return page.eval_on_selector_all(rows, take, column)
+
+
+def drag(page, corners):
+    page.mouse.move(*corners[0])
+    page.mouse.down()
+    for corner in [*corners[1:], corners[0]]:
+        page.mouse.move(*corner, steps=4)
+    page.mouse.up()
+
+
+class TestNumbers:
+    def test_loadings_are_the_models(self, page, case):
+        listed = [
+            (j, name, loading)
+            for j, named in enumerate(case["model"].loadings(case["data"].feature_names), 1)
+            for name, loading in named.items()
+        ]
+        component, variable, loading = (cells(page, "#t-loadings", j) for j in range(3))
+        assert [float(j) for j in component] == [j for j, _, _ in listed]
+        assert variable == [name for _, name, _ in listed]
+        assert [float(x) for x in loading] == [x for _, _, x in listed]
+
+    def test_means_and_spreads_are_those_of_the_data(self, page, case):
+        X, names = case["data"].X, list(case["data"].feature_names)
+        columns = X[:, [names.index(name) for name in cells(page, "#t-loadings", 1)]]
+        np.testing.assert_allclose(np.array(cells(page, "#t-loadings", 3), float), columns.mean(axis=0), rtol=1e-12)
+        spreads = np.array(cells(page, "#t-loadings", 4), float)
+        np.testing.assert_allclose(spreads, columns.std(axis=0, ddof=1), rtol=1e-12)
+
+    def test_scores_and_distances_are_the_models(self, page, case):
+        model, X = case["model"], case["data"].X
+        assert cells(page, "#t-samples", 1) == list(case["data"].sample_names)
+        wanted = [*case["scores"].T, model.hotelling_t2(X), model.squared_residual(X)]
+        for j, values in enumerate(wanted, 2):
+            np.testing.assert_allclose(np.array(cells(page, "#t-samples", j), float), values, rtol=1e-12)
+
+    def test_frequencies_are_those_of_the_stability(self, page, case):
+        model, again = case["model"], case["again"]
+        wanted = [again.frequency[j, at] for j, row in enumerate(model.components_) for at in np.argsort(-abs(row))]
+        shown = np.array(cells(page, "#t-loadings", 5), float)
+        np.testing.assert_array_equal(shown, [f for f in wanted if f > 0][: len(shown)])
+
+    def test_cards_tell_shares_proofs_and_p_values(self, page, case):
+        model = case["model"]
+        cards = page.locator("#components .card").all_inner_texts()
+        assert len(cards) == 3
+        for j, card in enumerate(cards):
+            assert f"{100 * model.explained_variance_ratio_[j]:.3g} %" in card
+            assert re.search(r"Of the best possible\n(100 %|≥ \d\d\.\d+ %)\n", card)
+            assert "By chance\np = " in card
+        assert "GROWTH" in cards[0].partition("Gene sets")[2]
+
+    def test_the_figures_hold_the_same_numbers(self, page, case):
+        drawn = page.evaluate("[...Bokeh.documents[0].get_model_by_name('samples').data.inside]")
+        np.testing.assert_allclose(drawn, case["model"].hotelling_t2(case["data"].X), rtol=1e-12)
+        drawn = page.evaluate("[...Bokeh.documents[0].get_model_by_name('scree').data.share]")
+        np.testing.assert_allclose(drawn, 100 * case["model"].explained_variance_ratio_, rtol=1e-12)
+
+
+class TestSamples:
+    def test_a_hover_tells_name_scores_and_metadata(self, page, case):
+        page.locator("#chart-scores").scroll_into_view_if_needed()
+        page.mouse.move(*place_of(page, 3))
+        tip = page.locator(".bk-tooltip-content").first
+        tip.wait_for()
+        told = tip.inner_text()
+        assert case["data"].sample_names[3] in told
+        assert f"{case['scores'][3, 1]:.4g}" in told
+        assert f"age:\t{case['metadata']['age'][3]:.4g}" in told
+        assert f"status:\t{case['metadata']['status'][3]}" in told
+
+    def test_a_lasso_chooses_the_samples_inside(self, page, case):
+        page.locator("#chart-scores").scroll_into_view_if_needed()
+        places = np.array([place_of(page, i) for i in range(60)])
+        left, top = places.min(axis=0) - 12
+        right, bottom = np.median(places[:, 0]), places[:, 1].max() + 12
+        drag(page, [(left, top), (right, top), (right, bottom), (left, bottom)])
+        inside = np.flatnonzero(places[:, 0] < right)
+        page.wait_for_function(f"document.querySelectorAll('{CHOSEN}').length < 60")
+        assert cells(page, "#t-samples", 1) == [case["data"].sample_names[i] for i in inside]
+        assert f"{inside.size} of 60 rows, of the samples chosen" in page.locator("#samples output").inner_text()
+        selected = page.evaluate(
+            "Bokeh.documents[0].get_model_by_name('figure-outliers').renderers[0].data_source.selected.indices"
+        )
+        assert sorted(selected) == inside.tolist()
+        page.get_by_role("button", name="Choose none").click()
+        assert len(cells(page, "#t-samples", 1)) == 60
+
+    def test_samples_are_chosen_without_a_mouse(self, page, case):
+        page.get_by_label("Search").first.fill("control")
+        page.get_by_role("button", name="Choose the samples shown").press("Enter")
+        page.get_by_label("Search").first.fill("")
+        wanted = np.flatnonzero(case["metadata"]["status"] == "control")
+        assert cells(page, "#t-samples", 1) == [case["data"].sample_names[i] for i in wanted]
+        box = page.get_by_label(f"Choose {case['data'].sample_names[wanted[0]]}", exact=True)
+        box.press("Space")
+        chosen = page.evaluate("Bokeh.documents[0].get_model_by_name('samples').selected.indices")
+        assert sorted(chosen) == wanted[1:].tolist()
+
+    def test_pairs_of_components(self, page, case):
+        page.get_by_label("Across").select_option("3")
+        page.get_by_label("Upwards").select_option("2")
+        x, y = page.evaluate("['x', 'y'].map((n) => [...Bokeh.documents[0].get_model_by_name('samples').data[n]])")
+        np.testing.assert_allclose([x, y], case["scores"].T[[2, 1]], rtol=1e-12)
+        label = "Bokeh.documents[0].get_model_by_name('figure-scores').below[0].axis_label.text"
+        assert page.evaluate(label) == "Component 3"
+
+    def test_colours_by_metadata(self, page):
+        drawn = "Bokeh.documents[0].get_model_by_name('figure-scores').renderers"
+        visible = f"{drawn}.filter((dots) => dots.visible).map((dots) => dots.name)"
+        assert page.evaluate(visible) == ["by:none"]
+        page.get_by_label("Colour").select_option(label="status")
+        assert page.evaluate(visible) == ["by:m0"]
+        legend = page.locator(".legend:visible")
+        assert legend.count() == 1
+        assert {"case", "control"} <= set(legend.inner_text().split())
+        page.get_by_label("Colour").select_option(label="age")
+        assert page.evaluate(visible) == ["by:m1"]
+        assert page.locator(".legend:visible .shades").count() == 1
+
+
+class TestVariables:
+    @pytest.fixture
+    def first(self, case):
+        """The name of the first variable listed and its values."""
+        name = next(iter(case["model"].loadings(case["data"].feature_names)[0]))
+        return name, case["data"].X[:, list(case["data"].feature_names).index(name)].astype(np.float32)
+
+    def check(self, page, name, values):
+        assert page.locator("#colour option:checked").inner_text() == name
+        drawn = page.evaluate("[...Bokeh.documents[0].get_model_by_name('samples').data.value]")
+        np.testing.assert_array_equal(np.float32(drawn), values)
+        column = page.locator("#t-samples thead th").count() - 1
+        np.testing.assert_array_equal(np.float32(cells(page, "#t-samples", column)), values)
+        assert name in page.locator("#told").text_content()
+
+    def test_a_hover_tells_mean_and_spread(self, page, case, first):
+        page.locator("#chart-loadings").scroll_into_view_if_needed()
+        page.mouse.move(*place_of(page, 0, "loadings", "loadings"))
+        tip = page.locator(".bk-tooltip-content").first
+        tip.wait_for()
+        assert first[0] in tip.inner_text()
+        column = case["data"].X[:, list(case["data"].feature_names).index(first[0])]
+        assert f"{column.mean():.4g}" in tip.inner_text()
+        assert f"{column.std(ddof=1):.4g}" in tip.inner_text()
+
+    def test_a_click_shows_its_values_over_the_scores(self, page, first):
+        page.locator("#chart-loadings").scroll_into_view_if_needed()
+        page.mouse.click(*place_of(page, 0, "loadings", "loadings"))
+        page.wait_for_selector("#value-head:visible")
+        self.check(page, *first)
+
+    def test_so_does_its_name_by_keyboard(self, page, first):
+        page.locator("#t-loadings .variable").first.press("Enter")
+        self.check(page, *first)
+
+
+class TestTables:
+    def test_sorting_up_and_down(self, page):
+        head = page.locator("#t-loadings thead th").nth(2)
+        head.get_by_role("button").click()
+        shown = [float(x) for x in cells(page, "#t-loadings", 2)]
+        assert shown == sorted(shown)
+        assert head.get_attribute("aria-sort") == "ascending"
+        head.get_by_role("button").press("Enter")
+        assert [float(x) for x in cells(page, "#t-loadings", 2)] == sorted(shown, reverse=True)
+        page.locator("#t-loadings thead th").nth(1).get_by_role("button").click()
+        names = cells(page, "#t-loadings", 1)
+        assert names == sorted(names)
+        assert head.get_attribute("aria-sort") == "none"
+
+    def test_searching(self, page):
+        page.locator(".tools[data-for=t-loadings] input").fill("immune")
+        assert all("IMMUNE" in name for name in cells(page, "#t-loadings", 1))
+        assert page.locator(".tools[data-for=t-loadings] output").inner_text() == "6 of 19 rows"
+
+    def test_csv_has_the_rows_shown_with_all_digits(self, page, case):
+        page.locator(".tools[data-for=t-loadings] input").fill("stress")
+        with page.expect_download() as download:
+            page.locator(".tools[data-for=t-loadings] .csv").click()
+        assert download.value.suggested_filename == "loadings.csv"
+        text = download.value.path().read_text(encoding="utf-8-sig")
+        rows = list(csv.DictReader(io.StringIO(text)))
+        wanted = case["model"].loadings(case["data"].feature_names)[2]
+        assert {row["variable"]: float(row["loading"]) for row in rows} == wanted
+
+    def test_the_workbook_has_everything(self, page, case):
+        openpyxl = pytest.importorskip("openpyxl")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Excel").click()
+        book = openpyxl.load_workbook(io.BytesIO(download.value.path().read_bytes()))
+        assert book.sheetnames == ["components", "loadings", "scores"]
+        rows = list(book["loadings"].values)[1:]
+        wanted = [loading for named in case["model"].loadings() for loading in named.values()]
+        np.testing.assert_allclose([row[2] for row in rows], wanted, rtol=1e-14)
+        scores = np.array([row[1:4] for row in list(book["scores"].values)[1:]], float)
+        np.testing.assert_allclose(scores, case["scores"], rtol=1e-12)
+
+
+def test_the_slider_walks_the_path(page, case):
+    slider, path = page.locator("#point"), case["path"]
+    slider.focus()
+    for i in range(len(path)):
+        if i:
+            slider.press("ArrowRight")
+        told = page.locator("#point-words").inner_text()
+        assert told.startswith(f"{path.cardinality[i].mean():.4g} variables per component")
+        assert f"{100 * path.share_of_pca[i]:.4g}" in told
+        here = page.evaluate("[...Bokeh.documents[0].get_model_by_name('here').data.x]")
+        assert here == [path.cardinality[i].mean()]
+        first = page.locator("#point-components .card").first.inner_text()
+        largest = next(iter(path[i].loadings(case["data"].feature_names)[0]))
+        assert largest in first
+    assert page.locator("#path tbody tr").count() == len(path)
+
+
+class TestReaders:
+    @pytest.mark.parametrize("width", [1280, 400])
+    def test_nothing_is_wider_than_the_screen(self, opened, case, width):
+        page = opened(case["file"], viewport={"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.locator("#chart-scores canvas").first.bounding_box()["width"] <= width
+
+    @pytest.mark.parametrize("mobile", [False, True])
+    def test_a_finger_scrolls_and_a_mouse_draws(self, opened, case, mobile):
+        page = opened(case["file"], viewport={"width": 400, "height": 800}, has_touch=mobile, is_mobile=mobile)
+        tools = "Bokeh.documents[0].get_model_by_name('figure-scores').toolbar.tools"
+        assert page.evaluate(f"{tools}.find((tool) => tool.type === 'LassoSelectTool').active") is not mobile
+
+    def test_dark_and_light(self, opened, case):
+        colours = []
+        for scheme in ("light", "dark"):
+            page = opened(case["file"], color_scheme=scheme)
+            axis = page.evaluate("Bokeh.documents[0].get_model_by_name('figure-scores').below[0].axis_label_text_color")
+            colours.append((page.evaluate("getComputedStyle(document.body).backgroundColor"), axis))
+        assert colours[0][0] == "rgb(255, 255, 255)"
+        assert colours[0][0] != colours[1][0]
+        assert colours[0][1] != colours[1][1]
+
+    def test_without_javascript_tables_and_pictures_are_there(self, opened, case):
+        page = opened(case["file"], ready=False, java_script_enabled=False)
+        assert page.locator("#t-loadings tbody tr").count() == 19
+        assert page.locator("#t-samples tbody tr").first.is_visible()
+        pictures = page.locator("figure img")
+        assert pictures.count() == 5
+        for i in range(5):
+            assert pictures.nth(i).is_visible()
+            assert pictures.nth(i).get_attribute("alt")
+            assert pictures.nth(i).bounding_box()["height"] > 100
+        for hidden in ("#across", "#point", ".csv >> nth=0", "#chart-scores"):
+            assert not page.locator(hidden).is_visible()
+        assert page.get_by_role("link", name="Excel").is_visible()
+
+    def test_paper_has_pictures_that_stay(self, page):
+        page.emulate_media(media="print")
+        assert page.locator("figure.still").first.is_visible()
+        for hidden in ("#chart-scores", "nav", "#across", ".csv >> nth=0"):
+            assert not page.locator(hidden).is_visible()
+        assert page.pdf().startswith(b"%PDF")
+
+    def test_everything_that_answers_has_a_name(self, page):
+        silent = """(all) => all
+          .filter((each) => !(each.textContent.trim() || each.labels?.length || each.getAttribute("aria-label")))
+          .map((each) => each.outerHTML.slice(0, 80))"""
+        assert page.eval_on_selector_all("button, a, input, select", silent) == []
+        assert (
+            page.eval_on_selector_all("main section", "(all) => all.filter((e) => !e.querySelector('h2')).length") == 0
+        )
+
+    def test_all_parts_are_reached_from_the_top(self, page):
+        targets = page.eval_on_selector_all("nav a", "(all) => all.map((a) => a.getAttribute('href'))")
+        assert len(targets) == 11
+        for target in targets:
+            assert page.locator(target).is_visible()

@@ -1,0 +1,176 @@
+"""Groups, named variables and weights on the command line; what is done with a model later: transform, inspect."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from gpower import GPower, __version__, sparsity_path
+from gpower.datasets import load_planted_expression
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+EXPRESSION = load_planted_expression()
+NAMES, X = list(EXPRESSION.feature_names), EXPRESSION.X
+GROUPS = {name: f"set{j // 5}" for j, name in enumerate(NAMES)}
+
+
+def write(path, rows):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write(tmp_path / "expression.csv", [NAMES, *X.tolist()])
+
+
+def fitted(result):
+    assert result.exit_code == 0, result.stderr
+    return np.array(json.loads(result.stdout)["components_"])
+
+
+def refused(result, message):
+    assert result.exit_code == 1, result.stdout
+    assert message in " ".join(result.stderr.split())
+
+
+class TestKnown:
+    def test_groups_of_a_file(self, gpower, table, tmp_path):
+        labels = list(GROUPS.values())
+        expected = GPower(2, cardinality=2, groups=labels).fit(X).components_
+        alone = [[label] for label in labels]
+        for rows in (GROUPS.items(), [("gene", "set"), *GROUPS.items()], alone, [["set"], *alone]):
+            file = write(tmp_path / "groups.csv", rows)
+            found = fitted(gpower("fit", table, "-m", 2, "-k", 2, "--groups", file, "--json"))
+            np.testing.assert_allclose(found, expected, atol=1e-10)
+
+    def test_groups_of_a_column(self, gpower, tmp_path):
+        rows = [["gene", "set", *(f"s{i}" for i in range(len(X)))]]
+        rows += [[name, GROUPS[name], *column] for name, column in zip(NAMES, X.T.tolist(), strict=True)]
+        file = write(tmp_path / "genes.csv", rows)
+        found = fitted(gpower("fit", file, "--transpose", "-m", 2, "-k", 2, "--groups", "set", "--json"))
+        expected = GPower(2, cardinality=2, groups=list(GROUPS.values())).fit(X).components_
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+
+    def test_groups_of_cells(self, gpower, tmp_path):
+        anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+        kinds = pandas.DataFrame({"set": pandas.Categorical(list(GROUPS.values()))}, index=NAMES)
+        anndata.AnnData(X, var=kinds).write_h5ad(tmp_path / "cells.h5ad")
+        found = fitted(gpower("fit", tmp_path / "cells.h5ad", "-m", 1, "-k", 2, "--groups", "set", "--json"))
+        expected = GPower(1, cardinality=2, groups=list(GROUPS.values())).fit(X).components_
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+        refused(
+            gpower("fit", tmp_path / "cells.h5ad", "-k", 2, "--groups", "sets"),
+            "there is no column 'sets' in .var, which holds",
+        )
+
+    def test_variables_by_name_and_number(self, gpower, table):
+        first, second = NAMES[3], NAMES[7]
+        found = fitted(gpower("fit", table, "-m", 1, "-k", 6, "--include", f"{first},9", "--exclude", second, "--json"))
+        expected = GPower(1, cardinality=6, include=[3, 9], exclude=[7]).fit(X).components_
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+        each = fitted(gpower("fit", table, "-k", 6, "--include", f"{first};{second}", "--json"))
+        assert each.shape[0] == 2
+        assert each[0, 3]
+        assert each[1, 7]
+
+    def test_costs(self, gpower, table, tmp_path):
+        costs = {name: 1 + j % 3 for j, name in enumerate(NAMES)}
+        file = write(tmp_path / "costs.csv", [("gene", "cost"), *costs.items()])
+        found = fitted(gpower("fit", table, "-m", 1, "--budget", 9, "--weights", file, "--json"))
+        expected = GPower(1, budget=9, penalty_weights=list(costs.values())).fit(X).components_
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+
+    def test_a_share(self, gpower, table):
+        found = fitted(gpower("fit", table, "-m", 1, "-k", "60%", "--json"))
+        np.testing.assert_allclose(found, GPower(1, cardinality=0.6).fit(X).components_, atol=1e-10)
+        several = fitted(gpower("fit", table, "-k", "60%,0.5", "--json"))
+        assert several.shape[0] == 2
+
+    def test_a_path_of_groups(self, gpower, table, tmp_path):
+        file = write(tmp_path / "groups.csv", GROUPS.items())
+        result = gpower("path", table, "-k", "1,2,3", "--groups", file, "-o", tmp_path / "out")
+        assert result.exit_code == 0, result.stderr
+        rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "path.csv").read_text())))
+        assert [int(row["cardinality"]) for row in rows] == [5, 10, 15]
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["--groups", "nowhere.csv"], "--groups nowhere.csv: there is no such file. A column of DATA can hold"),
+            (["--include", "nobody"], "include names 'nobody', and no variable is called so"),
+            (["--include", "999"], "include names column 999"),
+        ],
+    )
+    def test_refused(self, gpower, table, flags, message):
+        refused(gpower("fit", table, "-k", 3, *flags), message)
+
+    def test_damaged_files(self, gpower, table, tmp_path):
+        refused(
+            gpower("fit", table, "-k", 3, "--groups", write(tmp_path / "a.csv", [("a", "b", "c")])),
+            "a line for each variable is needed: its name and the value, or the value alone",
+        )
+        refused(
+            gpower("fit", table, "--gamma", 0.1, "--weights", write(tmp_path / "b.csv", [(NAMES[0], "dear")])),
+            "line 1: 'dear' is not a number",
+        )
+        refused(
+            gpower("fit", table, "-k", 3, "--groups", write(tmp_path / "c.csv", [*GROUPS.items(), ("strange", "x")])),
+            "groups names 'strange', and no variable is called so",
+        )
+
+
+class TestLater:
+    @pytest.fixture
+    def model(self, gpower, table, tmp_path):
+        assert gpower("fit", table, "-m", 2, "-k", 6, "--exclude", NAMES[0], "-o", tmp_path / "out").exit_code == 0
+        return tmp_path / "out" / "model.npz"
+
+    def test_scores_into_a_file(self, gpower, table, model, tmp_path):
+        result = gpower("transform", model, table, "-o", tmp_path / "scores.csv")
+        assert result.exit_code == 0, result.stderr
+        assert f"Wrote the scores of {len(X)} samples into" in result.stdout
+        rows = list(csv.reader(io.StringIO((tmp_path / "scores.csv").read_text())))
+        assert rows[0] == ["sample", "component_1", "component_2"]
+        found = np.array([row[1:] for row in rows[1:]], float)
+        kept = GPower.load(model)
+        np.testing.assert_allclose(found, (X - kept.mean_) @ kept.components_.T, atol=1e-10)
+        assert (tmp_path / "scores.csv").read_text() == (tmp_path / "out" / "scores.csv").read_text()
+
+    def test_scores_are_printed(self, gpower, model, tmp_path):
+        new = write(tmp_path / "new.csv", [NAMES, *X[:3].tolist()])
+        result = gpower("transform", model, new)
+        rows = list(csv.reader(io.StringIO(result.stdout)))
+        assert [row[0] for row in rows] == ["sample", "s0", "s1", "s2"]
+
+    def test_scores_are_refused(self, gpower, table, model, tmp_path):
+        other = write(tmp_path / "other.csv", [[*NAMES[:-1], "other"], *X.tolist()])
+        refused(gpower("transform", model, other), "feature names should match")
+        refused(gpower("transform", model, table, "-o", table), "this is what the command reads")
+        refused(gpower("transform", table, table), "not a gpower model")
+        GPower(1, cardinality=3, covariance="precomputed").fit(np.cov(X.T)).save(tmp_path / "cov.npz")
+        covariance = write(tmp_path / "cov.csv", [NAMES, *np.cov(X.T).tolist()])
+        refused(gpower("transform", tmp_path / "cov.npz", covariance), "it has no scores of samples")
+
+    def test_what_a_model_is(self, gpower, model):
+        result = gpower("inspect", model)
+        assert result.exit_code == 0, result.stderr
+        written = f"a GPower, format 1, written by gpower {__version__}"
+        for part in (written, "150 variables, named", "cardinality=6", NAMES[0]):
+            assert part in result.stdout
+        told = json.loads(gpower("inspect", model, "--json").stdout)
+        assert told["class"] == "GPower"
+        assert told["params"]["exclude"] == [NAMES[0]]
+        assert [each["variables"] for each in told["components"]] == [6, 6]
+
+    def test_what_other_files_are(self, gpower, table, tmp_path):
+        sparsity_path(X, cardinalities=[2, 5]).save(tmp_path / "path.npz")
+        assert "2 points of cardinality, 2 to 5" in gpower("inspect", tmp_path / "path.npz").stdout
+        GPower(2, cardinality=3, checkpoint=tmp_path / "kept.npz").fit(X)
+        assert "a Checkpoint, format 1" in gpower("inspect", tmp_path / "kept.npz").stdout
+        refused(gpower("inspect", table), "not a gpower model")

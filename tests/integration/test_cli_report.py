@@ -1,0 +1,109 @@
+"""``gpower report``: from a table or a saved model, with whatever was asked for."""
+
+import numpy as np
+import pytest
+
+from gpower import GPower, GPowerCV
+from gpower.datasets import load_planted_expression
+
+for package in ("typer", "rich", "bokeh", "jinja2", "matplotlib", "openpyxl"):
+    pytest.importorskip(package)
+
+DATA = load_planted_expression()
+PATIENTS = [f"Patient-{name}" for name in DATA.sample_names]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A table, metadata, gene sets, and the model that goes with them."""
+    rows = [f"{name},{','.join(map(str, row))}" for name, row in zip(PATIENTS, DATA.X, strict=True)]
+    (tmp_path / "genes.csv").write_text("\n".join([f"sample,{','.join(DATA.feature_names)}", *rows]) + "\n")
+    known = [f"{name},{'a' if i % 2 else 'b'},{20 + i}" for i, name in enumerate(PATIENTS)]
+    (tmp_path / "samples.csv").write_text("\n".join(["sample,batch,age", *known]) + "\n")
+    sets = [f"{name}\tx\t" + "\t".join(genes) for name, genes in DATA.gene_sets.items()]
+    (tmp_path / "sets.gmt").write_text("\n".join(sets) + "\n")
+    return tmp_path
+
+
+def page(files):
+    return (files / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_table(gpower, files):
+    done = gpower("report", files / "genes.csv", "-k", "8,6,5", "-o", files / "report.html")
+    assert (done.exit_code, done.stderr) == (0, "")
+    address = (files / "report.html").as_uri()
+    assert done.stdout == f"Wrote {files / 'report.html'}; open it in any browser: {address}\n"
+    model = GPower(3, cardinality=[8, 6, 5]).fit(DATA.X)
+    for named in model.loadings(DATA.feature_names):
+        for name, loading in named.items():
+            assert name in page(files)
+            assert f'data-v="{loading!r}"' in page(files)
+    assert PATIENTS[0] in page(files)
+    assert 'id="path"' not in page(files)
+
+
+def test_everything(gpower, files):
+    asked = ["--path", "--stability", "--test", "--certify", "--title", "All & more"]
+    given = ["--metadata", files / "samples.csv", "--gmt", files / "sets.gmt", "-o", files / "report.html"]
+    done = gpower("report", files / "genes.csv", "-m", 2, "-k", 6, *asked, *given)
+    assert done.exit_code == 0, done.stderr
+    for part in ("path", "stability", "metadata", "scree", "outliers", "overlap"):
+        assert f'<section id="{part}"' in page(files)
+    for words in ("<title>All &amp; more</title>", "Of the best possible", "GROWTH</bdi>", "By chance", ">batch<"):
+        assert words in page(files)
+
+
+def test_a_saved_model(gpower, files):
+    assert gpower("fit", files / "genes.csv", "-m", 2, "-k", 5, "-o", files / "results").exit_code == 0
+    done = gpower("report", files / "results/model.npz", files / "genes.csv", "--certify", "-o", files / "report.html")
+    assert done.exit_code == 0, done.stderr
+    assert "Of the best possible" in page(files)
+    odd = gpower("report", files / "results/model.npz", files / "genes.csv", "-k", 5, "-o", files / "report.html")
+    assert odd.exit_code == 1
+    assert "is fitted already, and --cardinality would change nothing; leave it out" in odd.stderr
+
+
+def test_a_saved_search(gpower, files):
+    GPowerCV(2, cardinalities=[3, 5], cv=3).fit(DATA.X).save(files / "model.npz")
+    done = gpower("report", files / "model.npz", files / "genes.csv", "-o", files / "report.html", "--path")
+    assert done.exit_code == 0, done.stderr
+    assert 'id="path"' in page(files)
+
+
+def test_a_covariance(gpower, files):
+    S = np.corrcoef(DATA.X[:, :10].T)
+    np.savetxt(files / "S.csv", S, delimiter=",")
+    done = gpower("report", files / "S.csv", "--covariance", "-m", 2, "-k", 3, "-o", files / "report.html")
+    assert done.exit_code == 0, done.stderr
+    assert 'id="samples"' not in page(files)
+
+
+@pytest.mark.parametrize("flag", ["--no-scores", "--anonymise"])
+def test_patients(gpower, files, flag):
+    done = gpower("report", files / "genes.csv", "-k", "8,6,5", flag, "-o", files / "report.html")
+    assert done.exit_code == 0
+    assert "Patient-" not in page(files)
+
+
+class TestRefused:
+    def test_its_own_input(self, gpower, files):
+        done = gpower("report", files / "genes.csv", "-k", 5, "-o", files / "genes.csv")
+        assert done.exit_code == 1
+        assert "this is what the command reads" in done.stderr
+
+    def test_a_model_without_its_table(self, gpower, files):
+        GPower(2, cardinality=3).fit(DATA.X).save(files / "model.npz")
+        done = gpower("report", files / "model.npz", "-k", 5, "-o", files / "report.html")
+        assert done.exit_code == 1
+        assert not (files / "report.html").exists()
+
+    def test_a_folder(self, gpower, files):
+        done = gpower("report", files / "genes.csv", "-k", 5, "-o", files)
+        assert (done.exit_code, done.stderr.count("this is a folder; a report is one file")) == (1, 1)
+
+    def test_a_model_of_another_table(self, gpower, files):
+        GPower(2, cardinality=3).fit(DATA.X[:, :10]).save(files / "model.npz")
+        done = gpower("report", files / "model.npz", files / "genes.csv", "-o", files / "report.html")
+        assert done.exit_code == 1
+        assert "150 features" in done.stderr

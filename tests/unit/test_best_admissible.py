@@ -1,0 +1,89 @@
+"""Exact search among admissible supports, and the defaults of GPower beside it."""
+
+import numpy as np
+import pytest
+from tests.fuzz import known
+from tests.known import GROUPS, scatter, supports, table, variance
+
+from gpower import best_subset
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_best_of_all_admissible_supports_is_proven_and_found():
+    shares = np.array([known.check(i) for i in range(40)])
+    assert np.mean(shares > 1 - 1e-6) >= known.OFTEN
+    assert shares.min() >= known.LEAST
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_budget_is_spent_well():
+    shares = np.array([known.check_budget(i) for i in range(12)])
+    assert np.mean(shares > 1 - 1e-6) >= 0.9
+    assert shares.min() >= known.LEAST
+
+
+def test_a_search_that_has_to_branch():
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((40, 60)), np.repeat(np.arange(20), 3)
+    S = scatter(X)
+    component, proof = best_subset(X, cardinality=3, groups=labels, include=[0], exclude=[7])
+    best = max(variance(S, support) for support in supports(labels, 3, [0], [7]))
+    assert proof.nodes > 3
+    assert proof.optimal
+    assert component @ S @ component == pytest.approx(best)
+    assert best <= proof.upper_bound <= best * (1 + 1e-5)
+    assert "3 groups: " in str(proof)
+
+
+def test_out_of_time_the_bound_holds_and_the_callback_stops():
+    rng = np.random.default_rng(1)
+    X, labels, seen = rng.standard_normal((50, 80)), np.repeat(np.arange(40), 2), []
+    component, proof = best_subset(X, cardinality=6, groups=labels, max_time=0.0)
+    assert np.unique(labels[component != 0]).size == 6
+    assert proof.upper_bound > proof.value
+    stopped = best_subset(X, cardinality=6, groups=labels, callback=lambda now: seen.append(now) or True)[1]
+    assert 1 <= len(seen) <= 2
+    assert seen[0].bound >= stopped.value
+    assert np.unique(labels[seen[0].support]).size == 6
+
+
+def test_names_and_a_covariance():
+    pandas = pytest.importorskip("pandas")
+    X, names = table(1), [f"gene{j}" for j in range(12)]
+    S = pandas.DataFrame(scatter(X), columns=names, index=names)
+    component, proof = best_subset(S, cardinality=3, covariance="precomputed", exclude=["gene3"], include=["gene5"])
+    assert component[5]
+    assert not component[3]
+    assert proof.optimal
+    alone = best_subset(X, cardinality=3, exclude=[3])[0]
+    without = best_subset(np.delete(X, 3, axis=1), cardinality=3)[0]
+    np.testing.assert_allclose(np.delete(alone, 3), without, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"groups": GROUPS, "constraint": "disjoint"},
+            "groups does not go together with constraint in an exact search",
+        ),
+        ({"include": [1, 2, 3]}, r"include asks for 3 variables \(1, 2, 3\), and cardinality=2"),
+        ({"groups": GROUPS[:5]}, "groups has 5 labels"),
+    ],
+)
+def test_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        best_subset(table(), cardinality=2, **options)
+
+
+def test_a_constant_column_that_must_be_used_is_refused():
+    X = table()
+    X[:, 4] = 1.0
+    with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
+        best_subset(X, cardinality=2, include=[4])
+
+
+def test_too_many_variables_are_refused():
+    X = np.random.default_rng(0).standard_normal((10, 3001))
+    with pytest.raises(ValueError, match="up to 3000; there are 3001"):
+        best_subset(X, cardinality=2, include=[1])

@@ -1,0 +1,413 @@
+"""What the user knows of the variables: groups, variables that must or must not be used, weights."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.contracts.device_double import DeviceArray
+from tests.known import GROUPS, scatter, supports, table, used, variance
+
+from gpower import GPower, GPowerCV, sparsity_path, stability
+
+NAMES = [f"gene{j}" for j in range(12)]
+TALES = {
+    "include": {"include": [3, 7]},
+    "exclude": {"exclude": [0, 1, 5]},
+    "both": {"include": [2], "exclude": [4, 6]},
+    "groups": {"groups": GROUPS},
+    "all of it": {"groups": GROUPS, "include": [5], "exclude": [1, 8]},
+}
+EACH_TALE = pytest.mark.parametrize("told", TALES.values(), ids=TALES)
+
+
+class TestExactCardinality:
+    @EACH_TALE
+    @pytest.mark.parametrize("k", [2, 3, 4])
+    def test_the_best_of_all_admissible_supports_is_found(self, told, k):
+        labels, lists = np.asarray(told.get("groups", np.arange(12))), {n: v for n, v in told.items() if n != "groups"}
+        for seed in range(6):
+            X = table(seed)
+            S, model = scatter(X), GPower(1, cardinality=k, **told).fit(X)
+            best = max(variance(S, support) for support in supports(labels, k, **lists))
+            assert variance(S, used(model.components_[0])) == pytest.approx(best, rel=1e-9)
+            assert used(model.components_[0]) in [set(support) for support in supports(labels, k, **lists)]
+
+    @EACH_TALE
+    def test_rounds_and_the_direct_ascent_agree(self, told):
+        found = [GPower(2, cardinality=3, solver=solver, **told).fit(table(1)) for solver in ("rounds", "direct")]
+        np.testing.assert_allclose(found[0].explained_variance_, found[1].explained_variance_, rtol=1e-6)
+
+    @EACH_TALE
+    def test_every_container_gives_the_same_answer(self, told, tmp_path):
+        X = np.asfortranarray(table(2))
+        np.save(tmp_path / "X.npy", X)
+        S = scatter(X) / (len(X) - 1)
+        expected = np.abs(GPower(2, cardinality=3, **told).fit(X).components_)
+        for model, data in [
+            (GPower(2, cardinality=3, **told), sp.csr_array(X)),
+            (GPower(2, cardinality=3, **told), tmp_path / "X.npy"),
+            (GPower(2, cardinality=3, covariance="precomputed", **told), S),
+        ]:
+            np.testing.assert_allclose(np.abs(model.fit(data).components_), expected, atol=1e-6)
+
+    def test_a_list_for_each_component(self):
+        model = GPower(2, cardinality=3, include=[[4], [9]], exclude=[[0, 1], [4]]).fit(table(3))
+        first, second = map(used, model.components_)
+        assert 4 in first
+        assert not first & {0, 1}
+        assert 9 in second
+        assert 4 not in second
+
+    def test_lists_give_components_a_place_of_their_own(self):
+        X = table(3) * np.r_[np.full(6, 5.0), np.ones(6)]
+        model = GPower(2, cardinality=2, include=[[8], [0]], exclude=[[0], []]).fit(X)
+        assert 8 in used(model.components_[0])
+        assert 0 in used(model.components_[1])
+        assert model.explained_variance_[0] < model.explained_variance_[1]
+
+    def test_variables_by_name(self):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(table(4), columns=NAMES)
+        model = GPower(1, cardinality=3, include=["gene7"], exclude=["gene2", 3], groups=None).fit(X)
+        same = GPower(1, cardinality=3, include=7, exclude=[2, 3]).fit(X.to_numpy())
+        np.testing.assert_array_equal(model.components_, same.components_)
+        by_name = dict.fromkeys(NAMES[:3], "first") | {NAMES[3]: "second", NAMES[4]: "second"}
+        grouped = GPower(1, cardinality=2, groups=by_name).fit(X)
+        labels = np.array([0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8])
+        np.testing.assert_array_equal(grouped.components_, GPower(1, cardinality=2, groups=labels).fit(X).components_)
+
+    def test_a_block_and_non_negative_loadings(self):
+        X = table(5)
+        block = GPower(2, cardinality=[2, 1], method="block", groups=GROUPS, include=[[5], []]).fit(X)
+        assert [len(set(GROUPS[z != 0])) for z in block.components_] == [2, 1]
+        assert 5 in used(block.components_[0])
+        positive = GPower(1, cardinality=3, positive=True, include=[2], exclude=[0]).fit(X)
+        assert np.all(positive.components_ >= 0)
+        assert not positive.components_[0, 0]
+
+    def test_l1_variance_and_sample_weights(self):
+        X = table(6)
+        model = GPower(1, cardinality=2, groups=GROUPS, variance="l1", exclude=[11]).fit(X)
+        assert len(set(GROUPS[model.components_[0] != 0])) == 2
+        weighted = GPower(1, cardinality=4, include=[1]).fit(X, sample_weight=np.linspace(1, 2, len(X)))
+        assert 1 in used(weighted.components_[0])
+
+    def test_large_tables_go_through_shared_rounds(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((120, 3000))
+        labels = np.repeat(np.arange(600), 5)
+        X[:, np.isin(labels, (7, 8))] += 2 * rng.standard_normal((120, 1))
+        X[:, np.isin(labels, (300, 301))] += 1.5 * rng.standard_normal((120, 1))
+        model = GPower(2, cardinality=2, groups=labels).fit(X)
+        assert [set(labels[z != 0]) for z in model.components_] == [{7, 8}, {300, 301}]
+        apart = GPower(2, cardinality=2, groups=labels, include=[0], exclude=[[35], []]).fit(X)
+        assert all(0 in set(labels[z != 0]) for z in apart.components_)
+        assert not apart.components_[0, 35]
+
+
+class TestPenalised:
+    @pytest.mark.parametrize("seed", range(8))
+    def test_weights_change_the_threshold_of_a_variable(self, seed):
+        X, rng = table(seed), np.random.default_rng(seed)
+        weights, S = rng.uniform(0.2, 3, 12), scatter(X)
+        model = GPower(1, gamma=0.05, penalty_weights=weights, n_init=12).fit(X)
+        objective = [
+            variance(S, support) - model.gamma_[0] * weights[list(support)].sum()
+            for size in range(1, 13)
+            for support in combinations(range(12), size)
+        ]
+        assert model.objective_[0] >= max(objective) * (1 - 0.02)
+        assert model.gamma_[0] == pytest.approx(0.05 * np.max(np.diag(S) / weights))
+
+    @pytest.mark.parametrize("penalty", ["l0", "l1"])
+    def test_groups_are_in_or_out_as_a_whole(self, penalty):
+        model = GPower(2, gamma=0.2, penalty=penalty, groups=GROUPS).fit(table(1))
+        for z in model.components_:
+            assert all(np.all(z[g == GROUPS] != 0) or not np.any(z[g == GROUPS]) for g in range(6))
+            assert 0 < np.count_nonzero(z) < 12
+
+    def test_a_group_counts_by_the_root_of_its_size(self):
+        X = table(2)
+        size = np.bincount(GROUPS)
+        told = {g: np.sqrt(size[g]) for g in range(6)}
+        for penalty in ("l0", "l1"):
+            options = {"gamma": 0.2, "penalty": penalty, "groups": GROUPS}
+            default = GPower(1, **options).fit(X)
+            again = GPower(1, penalty_weights=told, **options).fit(X)
+            np.testing.assert_array_equal(default.components_, again.components_)
+            ones = GPower(1, penalty_weights=np.ones(12), **options).fit(X)
+            np.testing.assert_array_equal(default.components_, ones.components_)
+
+    def test_zero_weight_is_free_and_include_is_free(self):
+        X, weights = table(3), np.ones(12)
+        weights[[2, 9]] = 0
+        free = GPower(1, gamma=0.6, penalty_weights=weights).fit(X)
+        included = GPower(1, gamma=0.6, include=[2, 9]).fit(X)
+        assert {2, 9} <= used(free.components_[0])
+        np.testing.assert_allclose(free.components_, included.components_, atol=1e-10)
+
+    @pytest.mark.parametrize("penalty", ["l0", "l1"])
+    def test_what_is_excluded_stays_out(self, penalty):
+        X = table(4) * np.r_[20.0, 20.0, np.ones(10)]
+        model = GPower(1, gamma=0.3, penalty=penalty, exclude=[0, 1]).fit(X)
+        alone = GPower(1, gamma=0.3, penalty=penalty).fit(X[:, 2:])
+        np.testing.assert_allclose(model.components_[0, 2:], alone.components_[0], atol=1e-9)
+        assert not model.components_[0, :2].any()
+        nothing = GPower(1, gamma=0.0, penalty=penalty, exclude=[0, 1]).fit(X)
+        assert used(nothing.components_[0]) == set(range(2, 12))
+
+    def test_a_calibrated_penalty_counts_groups(self):
+        for seed in range(4):
+            model = GPower(1, penalty="l1", cardinality=3, groups=GROUPS, include=[5]).fit(table(seed))
+            assert len(set(GROUPS[model.components_[0] != 0])) == 3
+            assert 5 in used(model.components_[0])
+
+    def test_a_block(self):
+        model = GPower(2, gamma=0.1, method="block", groups=GROUPS, exclude=[[0], [3]], n_init=3).fit(table(5))
+        assert not model.components_[0, 0]
+        assert not model.components_[1, 3]
+        assert np.all(model.cardinality_ > 0)
+
+
+class TestBudget:
+    @pytest.mark.parametrize("seed", range(8))
+    def test_the_best_support_that_can_be_paid_for(self, seed):
+        X, rng = table(seed, n=9), np.random.default_rng(seed)
+        costs, S = rng.uniform(0.5, 4, 9), scatter(X)
+        model = GPower(1, budget=6, penalty_weights=costs, include=[1]).fit(X)
+        spent = costs[model.components_[0] != 0].sum()
+        best = max(
+            variance(S, support)
+            for chosen in product([0, 1], repeat=9)
+            if chosen[1] and costs[np.flatnonzero(chosen)].sum() <= 6
+            for support in [np.flatnonzero(chosen)]
+        )
+        assert spent <= 6 * (1 + 1e-9)
+        assert 1 in used(model.components_[0])
+        assert model.objective_[0] >= best * (1 - 0.02)
+
+    def test_the_costs_of_a_group_add_up(self):
+        model = GPower(1, budget=4, penalty_weights=np.ones(12), groups=GROUPS).fit(table(1))
+        assert model.cardinality_[0] <= 4
+        by_label = GPower(1, budget=2, penalty_weights=dict.fromkeys(range(6), 1.0), groups=GROUPS).fit(table(1))
+        counted = GPower(1, cardinality=2, groups=GROUPS).fit(table(1))
+        np.testing.assert_allclose(by_label.components_, counted.components_, atol=1e-12)
+
+
+class TestNothingKnown:
+    @pytest.mark.parametrize("options", [{"cardinality": 3}, {"gamma": 0.2}, {"cardinality": 4, "penalty": "l1"}])
+    @pytest.mark.parametrize("method", ["deflation", "block"])
+    @pytest.mark.filterwarnings("ignore:No gamma was found")
+    def test_what_says_nothing_changes_no_digit(self, options, method):
+        X = table(7)
+        plain = GPower(2, method=method, **options).fit(X)
+        for told in [
+            {"groups": np.arange(12)},
+            {"groups": {j: f"g{j}" for j in range(4)}},
+            {"include": [], "exclude": []},
+            {"include": [[], []]},
+            {"penalty_weights": np.ones(12)},
+            {"penalty_weights": {3: 1.0}},
+        ]:
+            np.testing.assert_array_equal(
+                GPower(2, method=method, **options, **told).fit(X).components_, plain.components_
+            )
+
+    def test_a_budget_of_ones_is_a_cardinality(self):
+        X = table(7)
+        one = GPower(2, budget=3.5, penalty_weights=np.ones(12)).fit(X)
+        np.testing.assert_array_equal(one.components_, GPower(2, cardinality=3).fit(X).components_)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("told", "sentence"),
+        [
+            ({"groups": np.arange(13)}, "groups has 13 labels, but there are 12 variables"),
+            ({"groups": {12: "a"}}, "groups names column 12, and there are 12 variables, counted from 0"),
+            (
+                {"groups": {"gene99": "a"}},
+                "groups names 'gene99', but the variables have no names; give column numbers",
+            ),
+            ({"groups": [None, *"abcdefghijk"]}, "groups has no label for variable 0"),
+            ({"groups": [1.0, float("nan"), *range(10)]}, "groups has no label for variable 1"),
+            ({"groups": np.zeros(12)}, "groups puts all 12 variables into one group, 0.0, which leaves nothing"),
+            ({"groups": [["a", "b"], *range(11)]}, r"groups has \['a', 'b'\] for variable 0; a label is a name"),
+            ({"groups": 3}, "groups=3: one label per variable is needed"),
+            ({"include": [-1]}, "include names column -1, and there are 12 variables"),
+            ({"include": [1], "exclude": [1, 2]}, "1 is in include and in exclude"),
+            ({"include": [1, 2], "exclude": [1, 2]}, "1, 2 are in include and in exclude"),
+            ({"include": range(4)}, r"include asks for 4 variables \(0, 1, 2, 3\), and cardinality=3"),
+            (
+                {"include": [0, 3, 5, 6], "groups": GROUPS},
+                r"include asks for 4 groups \(0, 1, 2, 3\), and cardinality=3",
+            ),
+            ({"include": [[1], [2], [3]]}, "include has 3 lists, but n_components=2"),
+            ({"include": [1, [2]]}, "include mixes variables and lists of them"),
+            ({"include": 1.5}, "include=1.5: names or column numbers"),
+            ({"exclude": range(12)}, "exclude names all 12 variables"),
+            ({"exclude": range(10)}, "cardinality=3, and exclude leaves 2 variables"),
+            ({"penalty_weights": np.full(12, 2.0)}, "penalty_weights says nothing about a cardinality"),
+            (
+                {"groups": GROUPS, "constraint": "orthogonal"},
+                "groups does not go together with constraint=",
+            ),
+            ({"groups": GROUPS, "cardinality": 7}, "a component uses between 1 and 6 groups"),
+        ],
+    )
+    def test_with_a_cardinality(self, told, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            GPower(2, **({"cardinality": 3} | told)).fit(table())
+
+    @pytest.mark.parametrize(
+        ("told", "sentence"),
+        [
+            (
+                {"penalty_weights": -np.ones(12)},
+                "penalty_weights holds -1 for 0; weights are finite",
+            ),
+            ({"penalty_weights": [1.0] * 11 + [float("nan")]}, "penalty_weights holds nan for 11"),
+            ({"penalty_weights": ["a"] * 12}, "penalty_weights holds nan for 0"),
+            ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2 for 1"),
+            ({"penalty_weights": {9: 2.0}, "groups": GROUPS}, "penalty_weights names the group 9, and no group"),
+            ({"penalty_weights": np.ones(5)}, "penalty_weights has 5 entries, but there are 12 variables"),
+            ({"penalty_weights": 2.0}, "penalty_weights=2.0: one non-negative number per variable"),
+            ({"penalty_weights": np.zeros(12)}, "penalty_weights are all zero"),
+            ({"include": [1], "l1_bound": 2}, "include does not go together with l1_bound"),
+            ({"budget": 3, "penalty": "l1", "penalty_weights": np.ones(12)}, 'budget works with penalty="l0"'),
+            ({"budget": 3}, "budget is what the variables of a component may cost; give penalty_weights"),
+            ({"budget": 3, "gamma": 0.1}, "gamma and budget are set together"),
+            (
+                {"budget": 1, "penalty_weights": np.arange(12) + 2.0},
+                "budget=1 pays for nothing: .* costs 2",
+            ),
+            (
+                {"budget": 5, "penalty_weights": np.arange(12) + 2.0, "include": [1, 2]},
+                r"include asks for a cost of 7 \(1, 2\), and budget=5",
+            ),
+        ],
+    )
+    def test_without(self, told, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            GPower(1, **told).fit(table())
+
+    def test_a_constant_column_that_must_be_used(self):
+        X = table()
+        X[:, 4] = 1.0
+        with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
+            GPower(1, cardinality=3, include=[4]).fit(X)
+
+    def test_a_name_that_is_nearly_right(self):
+        pandas = pytest.importorskip("pandas")
+        with pytest.raises(ValueError, match="exclude names 'gene77', and no variable is called so; near are 'gene7'"):
+            GPower(1, cardinality=3, exclude=["gene77"]).fit(pandas.DataFrame(table(), columns=NAMES))
+
+    def test_a_penalty_of_ones_own(self):
+        from gpower.penalties import Cardinality
+
+        with pytest.raises(ValueError, match="exclude does not go together with a penalty of your own"):
+            GPower(1, penalty=Cardinality(np.array([2])), exclude=[1]).fit(table())
+
+
+class TestAround:
+    def test_a_saved_model_remembers(self, tmp_path):
+        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], exclude=np.array([1])).fit(table())
+        model.save(tmp_path / "model.npz")
+        again = GPower.load(tmp_path / "model.npz")
+        assert (again.groups, again.include, again.exclude) == (GROUPS.tolist(), [5], [1])
+        np.testing.assert_array_equal(again.fit(table()).components_, model.components_)
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            {"groups": {0: "a", 1: "a", np.int64(2): "b", 3: "b"}, "include": {1}, "exclude": range(5, 7)},
+            {"gamma": 0.1, "cardinality": None, "penalty_weights": {3: 2.0, 4: 0.5}},
+            {"gamma": 0.1, "cardinality": None, "groups": GROUPS, "penalty_weights": {0: 2.0, 3: 0.1}},
+        ],
+    )
+    def test_a_loaded_model_fits_as_the_saved_one(self, told, tmp_path):
+        model = GPower(1, **({"cardinality": 2} | told)).fit(table())
+        model.save(tmp_path / "model.npz")
+        again = GPower.load(tmp_path / "model.npz").fit(table())
+        np.testing.assert_array_equal(again.components_, model.components_)
+
+    def test_a_series_by_name_is_put_in_order(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(table(2), columns=NAMES)
+        groups = pandas.Series(GROUPS, index=NAMES)
+        weights = pandas.Series(np.linspace(1, 2, 12), index=NAMES)
+        for word, series, level in (
+            ("groups", groups, {"cardinality": 2}),
+            ("penalty_weights", weights, {"gamma": 0.1}),
+        ):
+            model = GPower(1, **level, **{word: series.sample(frac=1, random_state=0)}).fit(X)
+            same = GPower(1, **level, **{word: series.to_numpy()}).fit(X)
+            np.testing.assert_allclose(model.components_, same.components_, atol=1e-10)
+            model.save(tmp_path / "model.npz")
+            loaded = GPower.load(tmp_path / "model.npz").fit(X)
+            np.testing.assert_array_equal(loaded.components_, model.components_)
+        with pytest.raises(ValueError, match="groups has no label for variable 'gene3'"):
+            GPower(1, cardinality=2, groups=pandas.Series([*"abc", pandas.NA], index=NAMES[:4])).fit(X)
+
+    def test_a_checkpoint_goes_on_with_the_same_and_refuses_others(self, tmp_path):
+        X, place = table(1), tmp_path / "kept.npz"
+        options = {"cardinality": 2, "groups": GROUPS, "include": [3], "checkpoint": place}
+        first = GPower(2, **options).fit(X)
+        again = GPower(2, resume=True, **options).fit(X)
+        np.testing.assert_array_equal(first.components_, again.components_)
+        with pytest.raises(ValueError, match="other data or other parameters"):
+            GPower(2, resume=True, **(options | {"include": [4]})).fit(X)
+
+    def test_batches_of_samples(self):
+        X, options = table(2), {"cardinality": 2, "groups": GROUPS, "exclude": [3]}
+        model = GPower(1, **options)
+        for batch in np.array_split(X, 3):
+            model.partial_fit(batch)
+        np.testing.assert_allclose(model.components_, GPower(1, **options).fit(X).components_, atol=1e-8)
+
+    def test_a_path_runs_over_groups(self):
+        path = sparsity_path(table(3), groups=GROUPS, include=[5])
+        assert path.grid.tolist() == [1, 2, 3, 4, 5, 6]
+        for k, z in zip(path.grid, path.loadings.toarray(), strict=True):
+            assert len(set(GROUPS[z != 0])) == k
+            assert z[5]
+        assert np.all(np.diff(path.variance[:, 0]) >= -1e-12)
+
+    def test_cross_validation_chooses_among_groups(self):
+        rng = np.random.default_rng(0)
+        X, labels = rng.standard_normal((80, 24)), np.repeat(np.arange(8), 3)
+        X[:, :6] += 2 * rng.standard_normal((80, 1))
+        model = GPowerCV(1, groups=labels, exclude=[20], cv=3).fit(X)
+        assert model.best_params_["cardinality"] == [2]
+        assert used(model.components_[0]) == set(range(6))
+        assert set(model.cv_results_["param_cardinality"]) == set(range(1, 9))
+
+    def test_stability_speaks_of_groups(self):
+        chosen = stability(table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
+        for g in range(6):
+            assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
+
+    def test_the_groups_of_a_component_by_their_labels(self):
+        X = table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
+        model = GPower(1, cardinality=2, groups=GROUPS).fit(X)
+        assert model.groups_used()[0][0] == 2
+        assert set(model.groups_used()[0]) == set(GROUPS[model.components_[0] != 0])
+        some = GPower(1, cardinality=2, groups={0: "a", 1: "a"}, include=[0]).fit(X)
+        assert some.groups_used() == [[5, "a"]]
+        assert GPower(1, cardinality=1).fit(X).groups_used() == [[5]]
+
+    def test_a_cluster_knows_and_a_device_refuses(self):
+        X, options = table(8, p=40), {"cardinality": 2, "groups": GROUPS, "exclude": [0]}
+        expected = np.abs(GPower(2, **options).fit(X).components_)
+        dask = pytest.importorskip("dask.array")
+        lazy = dask.from_array(X, chunks=(10, 12))
+        np.testing.assert_allclose(np.abs(GPower(2, **options).fit(lazy).components_), expected, atol=1e-6)
+        with pytest.raises(ValueError, match="groups, include, exclude, penalty_weights work on the host only"):
+            GPower(2, **options).fit(DeviceArray(X))
+
+    def test_a_certificate_bounds_what_is_found(self):
+        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], certify=True).fit(table(5))
+        assert 0 < model.optimality_ratio_[0] <= 1
+        weighed = GPower(1, gamma=0.1, penalty_weights=np.linspace(1, 2, 12), certify=True).fit(table(5))
+        assert 0 < weighed.optimality_ratio_[0] <= 1

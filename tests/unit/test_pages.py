@@ -1,0 +1,284 @@
+"""What a report is made of, without a browser: what is collected, what is said, what is refused."""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gpower import GPower, GPowerCV, certify, component_test, html_report, sparsity_path, stability
+from gpower.datasets import load_pitprops, load_planted_expression
+from gpower.enrichment import enrich
+
+for package in ("bokeh", "jinja2", "matplotlib", "openpyxl"):
+    pytest.importorskip(package)
+
+from gpower.pages import contents as contents_module  # noqa: E402
+from gpower.pages import samples as samples_module  # noqa: E402
+from gpower.pages.contents import collected  # noqa: E402
+from gpower.pages.results import Results  # noqa: E402
+from gpower.pages.words import citations, methods, options, summary  # noqa: E402
+
+DATA = load_planted_expression()
+MODEL = GPower(3, cardinality=(8, 6, 5)).fit(DATA.X)
+
+
+def collect(model=MODEL, X=DATA.X, *results, **given):
+    return collected(model, X, results=Results.of(results), **given)
+
+
+def written(tmp_path, model=MODEL, X=DATA.X, **given):
+    return html_report(model, X, tmp_path / "report.html", **given).read_text(encoding="utf-8")
+
+
+class TestCollected:
+    def test_components_are_the_models(self):
+        found = collect(feature_names=DATA.feature_names)
+        for component, loadings in zip(found.components, MODEL.loadings(DATA.feature_names), strict=True):
+            assert {v.name: v.loading for v in component.variables} == loadings
+            assert all(DATA.feature_names[v.at] == v.name for v in component.variables)
+        assert [c.share for c in found.components] == MODEL.explained_variance_ratio_.tolist()
+        assert found.components[-1].total == pytest.approx(MODEL.explained_variance_ratio_.sum())
+
+    def test_ordinary_components_are_those_of_a_singular_value_decomposition(self):
+        A = DATA.X - DATA.X.mean(axis=0)
+        squares = np.linalg.svd(A, compute_uv=False) ** 2
+        np.testing.assert_allclose(collect().ordinary, squares[:3] / squares.sum(), rtol=1e-8)
+
+    def test_proofs_of_the_fit_or_of_later(self):
+        proven = GPower(3, cardinality=(8, 6, 5), certify=True).fit(DATA.X)
+        assert [c.ratio for c in collect(proven).components] == proven.optimality_ratio_.tolist()
+        later = certify(MODEL, DATA.X)
+        assert [c.ratio for c in collect(MODEL, DATA.X, later).components] == [proof.ratio for proof in later]
+        assert {c.ratio for c in collect().components} == {None}
+
+    @pytest.mark.parametrize("kind", ["sparse", "frame", "pipeline", "search", "single"])
+    def test_whatever_holds_the_data_or_the_model(self, kind):
+        X, model = DATA.X, GPower(2, cardinality=4)
+        if kind == "sparse":
+            X = sp.csr_array(X)
+        elif kind == "frame":
+            pandas = pytest.importorskip("pandas")
+            X = pandas.DataFrame(X, index=DATA.sample_names, columns=DATA.feature_names)
+        elif kind == "pipeline":
+            model = make_pipeline(StandardScaler(), model)
+        elif kind == "search":
+            model = GPowerCV(2, cardinalities=[4, 6], cv=3)
+        else:
+            X = X.astype(np.float32)
+        found, scores = collect(model.fit(X), X), np.asarray(model.transform(X))
+        np.testing.assert_allclose(found.samples.scores, scores, rtol=1e-5, atol=1e-5)
+        assert found.samples.names[0] == (DATA.sample_names[0] if kind == "frame" else "s0")
+        assert found.components[0].variables[0].name.startswith("x" if kind != "frame" else "GROWTH")
+
+    def test_gaps_are_left_out_of_means_and_shown_as_gaps(self):
+        X = DATA.X.copy()
+        X[0, :20] = np.nan
+        model = GPower(2, cardinality=4, missing="impute").fit(X)
+        found = collect(model, X)
+        for variable in found.components[0].variables:
+            assert variable.mean == pytest.approx(np.nanmean(X[:, variable.at]))
+        assert np.isfinite(found.samples.scores).all()
+        shown = X[:, found.samples.variables].astype(np.float32)
+        np.testing.assert_array_equal(found.samples.values, shown)
+
+    def test_a_covariance_has_no_samples(self):
+        pitprops = load_pitprops()
+        model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
+        found = collect(model, pitprops.correlation, feature_names=pitprops.feature_names)
+        assert found.samples is None
+        assert {v.spread for c in found.components for v in c.variables} == {1.0}
+        with pytest.raises(ValueError, match="metadata tell of samples; the model is of a covariance"):
+            collect(model, pitprops.correlation, metadata={"a": [1] * 13})
+
+    def test_of_very_many_samples_some_are_shown(self, monkeypatch):
+        monkeypatch.setattr(samples_module, "MOST_SAMPLES", 20)
+        shown = collect().samples
+        assert len(shown.names) == 20 < shown.n_all == 60
+        np.testing.assert_array_equal(shown.scores, MODEL.transform(DATA.X)[shown.rows])
+        assert shown.limits[1] == MODEL.squared_residual_limit(DATA.X, 0.95)  # that of all samples
+
+    def test_of_very_many_loadings_the_largest_are_listed(self, monkeypatch):
+        monkeypatch.setattr(contents_module, "MOST_LOADINGS", 5)
+        found = collect()
+        sizes = sorted((abs(x) for named in MODEL.loadings() for x in named.values()), reverse=True)
+        assert sorted((abs(v.loading) for _, v in found.listed), reverse=True) == sizes[:5]
+        assert found.n_loadings == 19
+
+    def test_values_are_limited_in_number(self, monkeypatch):
+        monkeypatch.setattr(samples_module, "MOST_VALUES", 130)
+        assert collect().samples.values.shape == (60, 2)
+
+    def test_warnings_of_the_fit_are_kept_even_in_a_file(self, tmp_path):
+        with pytest.warns(UserWarning, match="did not|before it converged"):
+            model = GPower(2, cardinality=4, max_iter=1, solver="direct", polish=False, n_init=1).fit(DATA.X)
+        assert len(model.warnings_) > 0
+        model.save(tmp_path / "model.npz")
+        found = collect(GPower.load(tmp_path / "model.npz"), warnings=["Another.", "Another."])
+        assert found.warnings[-1] == "Another."
+        assert len(found.warnings) == len(model.warnings_) + 1
+        assert "components_[" not in " ".join(found.warnings)
+        assert MODEL.warnings_.tolist() == []
+
+    @pytest.mark.parametrize("kind", ["mapping", "frame"])
+    def test_metadata_are_held_against_the_scores(self, kind):
+        status = {"status": np.where(MODEL.transform(DATA.X)[:, 0] > 0, "a", "b")}
+        known = status if kind == "mapping" else pytest.importorskip("pandas").DataFrame(status)
+        found = collect(metadata=known).association
+        assert found.names == ("status",)
+        assert found.strength[0, 0] > 0.8
+
+
+class TestRefused:
+    def test_results_of_another_kind(self):
+        with pytest.raises(TypeError, match="results: a page shows no ndarray; give what sparsity_path, stability"):
+            Results.of([np.eye(2)])
+
+    def test_results_of_another_model(self):
+        path = sparsity_path(DATA.X, cardinalities=[3])
+        with pytest.raises(ValueError, match="the SparsityPath is of 1 components, but the model has 3"):
+            collect(MODEL, DATA.X, path)
+        again = stability(DATA.X[:, :40], n_components=3, cardinality=2, n_subsamples=2)
+        with pytest.raises(ValueError, match="one is of 40 variables, but the model has 150"):
+            collect(MODEL, DATA.X, again)
+
+    @pytest.mark.parametrize("which", ["sample_names", "feature_names"])
+    def test_too_few_names(self, which):
+        with pytest.raises(ValueError, match=f"{which} has 2 entries"):
+            collect(**{which: ["a", "b"]})
+
+    def test_data_of_other_variables(self):
+        with pytest.raises(ValueError, match="features"):
+            collect(MODEL, DATA.X[:, :10])
+
+    def test_a_folder(self, tmp_path):
+        with pytest.raises(ValueError, match="this is a folder; a report is one file"):
+            html_report(MODEL, DATA.X, tmp_path)
+
+    def test_an_environment_without_the_packages(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "bokeh", None)
+        with pytest.raises(ImportError, match=r'A report needs bokeh.*: pip install "gpower\[report\]"'):
+            html_report(MODEL, DATA.X, tmp_path / "report.html")
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestWords:
+    def test_three_sentences(self):
+        first, second, third = summary(collect())
+        assert first == (
+            "A table of 60 samples × 150 variables was reduced to 3 sparse components of 8, 6 and 5 variables; "
+            "variables were centred."
+        )
+        assert second.startswith("They use 19 variables and explain 43.7 % of the variance")
+        assert "not asked for" in third
+
+    def test_what_is_proven(self):
+        model = GPower(2, cardinality=4, certify=True).fit(DATA.X)
+        model.optimality_ratio_, model.total_optimality_ratio_ = np.array([1.0, 0.98769]), 0.5
+        *_, third = summary(collect(model))
+        assert third == (
+            "Each is proven to reach at least 98.76 % of the best possible with as many variables, and all of them "
+            "together at least 50 %."
+        )
+        model.optimality_ratio_ = np.ones(2)
+        *_, third = summary(collect(model))
+        assert third.startswith("Each is proven to be the best possible with as many variables")
+
+    def test_methods_tell_what_was_done_and_cite_it(self):
+        plain = collect()
+        test = component_test(DATA.X, 3, cardinality=6, n_permutations=40)
+        again = stability(DATA.X, n_components=3, cardinality=(8, 6, 5), n_subsamples=3)
+        sets = enrich(MODEL, DATA.gene_sets, genes=DATA.feature_names)
+        full = collect(MODEL, DATA.X, test, again, sets)
+        assert len(citations(plain)) == 4
+        assert len(citations(full)) == 7
+        words = " ".join(methods(full))
+        for said in ("generalized power method (Journée", "3 random parts", "up to 40 tables", "hypergeometric", "T²"):
+            assert said in words
+        assert "random parts" not in " ".join(methods(plain))
+
+    @pytest.mark.parametrize(
+        ("params", "said"),
+        [
+            ({"cardinality": 4, "constraint": "disjoint"}, "as one problem, with no variable in common"),
+            ({"cardinality": 4, "method": "block"}, "together, as a block"),
+            ({"gamma": 0.2, "penalty": "l1"}, "one after the other, under the penalty l1"),
+            (
+                {"l1_bound": 3.0, "deflation": "projection"},
+                "under a bound on the ℓ1 norm; what lies along the loadings",
+            ),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore:.*nearly all of the variance is that of other components")
+    def test_the_search_is_told(self, params, said):
+        found = collect(GPower(2, **params).fit(DATA.X))
+        assert said in " ".join(methods(found))
+        assert all(f"{name}={value!r}" in options(found) for name, value in params.items())
+
+
+class TestFile:
+    def test_the_policy_names_exactly_the_scripts_of_the_page(self, tmp_path):
+        page = written(tmp_path)
+        policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1].replace("&#39;", "'")
+        scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+        assert len(scripts) == 2
+        hashes = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts}
+        assert set(re.findall(r"'sha256-([^']+)'", policy)) == hashes
+        assert policy.startswith("default-src 'none'; ")
+        assert "unsafe-eval" not in policy
+
+    def test_the_data_are_what_the_page_shows(self, tmp_path):
+        page = written(tmp_path)
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+        models = json.dumps(data)
+        assert set(data) == {"document", "roots", "path"}
+        unused = np.flatnonzero(~MODEL.components_.any(axis=0))
+        for j in np.flatnonzero(MODEL.components_.any(axis=0)):
+            assert f'"v{j}"' in models
+        assert not any(f'"v{j}"' in models for j in unused)
+
+    def test_five_megabytes_hold_500_samples_of_20000_variables(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((500, 20_000), dtype=np.float32)
+        model = replace(GPower(5, cardinality=20), tol=1e-2, n_init=1, polish=False).fit(X)
+        metadata = {f"column {i}": rng.integers(0, 5, 500) for i in range(6)}
+        assert len(written(tmp_path, model, X, metadata=metadata).encode()) < 5e6
+
+    def test_a_model_writes_its_own(self, tmp_path):
+        file = MODEL.report(DATA.X, tmp_path / "new" / "page.html", title="Its own")
+        assert file == tmp_path / "new" / "page.html"
+        assert "<title>Its own</title>" in file.read_text(encoding="utf-8")
+
+    def test_one_component_and_no_variable_at_all(self, tmp_path):
+        assert "Component 1" in written(tmp_path, GPower(1, cardinality=3).fit(DATA.X))
+        with pytest.warns(UserWarning, match="No column varies"):
+            empty = GPower(2, cardinality=2).fit(np.ones((5, 4)))
+        assert "No variable has a loading." in written(tmp_path, empty, np.ones((5, 4)))
+
+
+class TestNotebook:
+    def test_a_model_shows_its_components_below_the_diagram(self):
+        shown = MODEL._repr_html_()
+        assert "GPower" in shown
+        assert MODEL._repr_mimebundle_()["text/html"].endswith(shown[-200:])
+        assert f"<td>1</td><td>{100 * MODEL.explained_variance_ratio_[0]:.3g}</td><td>8</td>" in shown
+
+    def test_one_that_is_not_fitted_has_none(self):
+        assert "<th>component</th>" not in GPower(2)._repr_html_()
+
+    def test_names_are_text(self):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(DATA.X[:, :3], columns=["<script>x</script>", "b", "c"])
+        shown = GPower(1, cardinality=3).fit(X)._repr_html_()
+        assert "&lt;script&gt;x" in shown.rpartition("<table>")[2]
+
+    def test_of_many_components_the_first(self):
+        shown = GPower(25, cardinality=1).fit(np.random.default_rng(0).standard_normal((40, 30)))._repr_html_()
+        assert "and 5 more components" in shown

@@ -1,0 +1,78 @@
+"""A share of the variance instead of a number of variables: the fewest that explain it."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from tests.known import GROUPS, scatter, supports, table, variance
+
+from gpower import GPower, sparsity_path
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
+def test_the_fewest_variables_that_explain_it(share):
+    for seed in range(6):
+        X = table(seed, n=9)
+        S = scatter(X)
+        enough = share * variance(S, range(9))
+        fewest = next(
+            k
+            for k in range(1, 10)
+            if max(variance(S, support) for support in combinations(range(9), k)) >= enough * (1 - 1e-9)
+        )
+        model = GPower(1, cardinality=share).fit(X)
+        assert model.cardinality_[0] == fewest
+        assert model.objective_[0] >= enough * (1 - 1e-9)
+
+
+def test_every_component_at_its_turn():
+    X = table(3)
+    model = GPower(2, cardinality=[0.9, 0.5]).fit(X)
+    first = GPower(2, cardinality=[int(model.cardinality_[0]), 12]).fit(X)
+    assert model.objective_[1] >= 0.5 * first.objective_[1] * (1 - 1e-9)
+    assert np.all(model.cardinality_ < 12)
+
+
+@pytest.mark.parametrize("options", [{"penalty": "l1"}, {"positive": True}, {"variance": "l1"}, {"solver": "rounds"}])
+def test_of_other_formulations(options):
+    X = table(4)
+    half, most = (GPower(1, cardinality=share, **options).fit(X) for share in (0.5, 0.99))
+    assert 1 <= half.cardinality_[0] < most.cardinality_[0] <= 12
+
+
+def test_of_groups():
+    X = table(5)
+    model = GPower(1, cardinality=0.8, groups=GROUPS, include=[5], exclude=[0]).fit(X)
+    S = scatter(X)
+    enough = 0.8 * variance(S, range(1, 12))
+    counted = len(set(GROUPS[model.components_[0] != 0]))
+    best = [max(variance(S, each) for each in supports(GROUPS, k, [5], [0])) for k in range(1, 7)]
+    assert counted == next(k for k, value in enumerate(best, 1) if value >= enough)
+
+
+def test_a_path_at_a_share():
+    path = sparsity_path(table(6))
+    model = path.at(share=0.8)
+    at = path.grid.tolist().index(model.cardinality)
+    assert path.share_of_pca[at] >= 0.8 > path.share_of_pca[at - 1]
+    with pytest.raises(ValueError, match="at\\(\\) takes one of cardinality, gamma and share"):
+        path.at(share=0.8, cardinality=3)
+    with pytest.raises(ValueError, match=r"share=1.5: a share of what ordinary components explain"):
+        path.at(share=1.5)
+    with pytest.raises(ValueError, match="No point of the path explains 1 of what PCA does"):
+        path[:3].at(share=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"cardinality": 0.9, "method": "block"}, "is a share, of what a component could explain at its turn"),
+        ({"cardinality": [0.9, 3]}, "as a whole number"),
+        ({"cardinality": 1.5}, "as a whole number"),
+        ({"cardinality": 5.0}, "write cardinality=5"),
+        ({"cardinality": 0.9, "constraint": "disjoint"}, "works on components with a cardinality"),
+    ],
+)
+def test_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        GPower(2, **options).fit(table())

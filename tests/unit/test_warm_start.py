@@ -1,0 +1,69 @@
+"""A further fit begins at the components that the last one has found."""
+
+import numpy as np
+import pytest
+from tests.known import table
+
+from gpower import GPower
+
+
+@pytest.mark.parametrize("options", [{"cardinality": 4}, {"gamma": 0.02}, {"cardinality": 4, "method": "block"}])
+def test_a_slightly_changed_table_keeps_the_components(options):
+    X = table(1)
+    model = GPower(2, warm_start=True, **options).fit(X)
+    before = model.components_.copy()
+    changed = X + 1e-3 * np.random.default_rng(0).standard_normal(X.shape)
+    model.fit(changed)
+    assert np.array_equal(model.components_ != 0, before != 0)
+    np.testing.assert_allclose(model.components_, before, atol=0.05)
+    cold = GPower(2, **options).fit(changed)
+    np.testing.assert_allclose(model.components_, cold.components_, atol=1e-3)
+
+
+def test_it_begins_at_what_it_has():
+    """Begun at a component of its own, an ascent stays there; a cold one goes elsewhere."""
+    X, seen = table(2), []
+    model = GPower(1, gamma=0.05, warm_start=True).fit(X)
+    model.set_params(callback=lambda state: seen.append(state.start_value)).fit(X)
+    assert seen[0] == pytest.approx(model.objective_[0], rel=1e-5)
+    cold = []
+    GPower(1, gamma=0.05, callback=lambda state: cold.append(state.start_value)).fit(X)
+    assert cold[0] < 0.99 * model.objective_[0]
+
+
+def test_a_large_table_is_read_less_often():
+    X = np.random.default_rng(0).standard_normal((150, 3000))
+    X[:, :30] += 2 * np.random.default_rng(1).standard_normal((150, 1))
+    model = GPower(2, cardinality=20, warm_start=True).fit(X)
+    first, reads, value = model.components_.copy(), model.n_passes_, model.objective_[0]
+    model.fit(X)
+    assert model.n_passes_ < reads
+    assert model.objective_[0] >= value * (1 - 1e-9)
+    np.testing.assert_allclose(model.components_[0], first[0], atol=1e-6)
+
+
+def test_one_component_more():
+    X = table(3)
+    model = GPower(2, cardinality=3, warm_start=True).fit(X)
+    first = model.components_.copy()
+    model.set_params(n_components=3).fit(X)
+    cold = GPower(3, cardinality=3).fit(X)
+    np.testing.assert_allclose(model.components_, cold.components_, atol=1e-6)
+    assert all(np.abs(model.components_ @ z).max() > 1 - 1e-6 for z in first)
+    block = GPower(2, cardinality=3, method="block", warm_start=True).fit(X)
+    assert block.set_params(n_components=3).fit(X).components_.shape == (3, 12)
+    assert model.set_params(n_components=1).fit(X).components_.shape == (1, 12)
+
+
+def test_other_variables_begin_anew():
+    model = GPower(1, cardinality=3, warm_start=True).fit(table(4))
+    np.testing.assert_array_equal(
+        model.fit(table(4, n=9)).components_, GPower(1, cardinality=3).fit(table(4, n=9)).components_
+    )
+
+
+def test_batches_go_on_from_each_other():
+    X, model = table(5), GPower(1, cardinality=3, warm_start=True)
+    for batch in np.array_split(X, 3):
+        model.partial_fit(batch)
+    assert model.cardinality_.tolist() == [3]
