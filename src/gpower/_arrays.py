@@ -159,7 +159,7 @@ def polar(Y: Array) -> Array:
 
 
 def orient(Z: Array) -> Array:
-    """Z with the sign of each column chosen so that its largest absolute entry is positive.
+    """Z with the sign of each column chosen so that its largest absolute entry is positive; of equal ones the first.
 
     Examples
     --------
@@ -167,7 +167,9 @@ def orient(Z: Array) -> Array:
     >>> orient(np.array([[0.6], [-0.8]])).ravel()
     array([-0.6,  0.8])
     """
-    largest = np.take_along_axis(Z, np.argmax(np.abs(Z), axis=0)[None], axis=0)  # (1, m)
+    size = np.abs(Z)
+    first = np.argmax(size >= np.max(size, axis=0, initial=0) * (1 - 1e-6), axis=0)[None]  # rounding does not choose
+    largest = np.take_along_axis(Z, first, axis=0)  # (1, m)
     return np.where(largest < 0, -Z, Z) + 0.0
 
 

@@ -223,7 +223,8 @@ class Trace:
     >>> from gpower.ascent import Trace
     >>> from gpower.datasets import load_pitprops
     >>> trace = Trace()
-    >>> model = GPower(1, gamma=0.1, covariance="precomputed", callback=trace).fit(load_pitprops().correlation)
+    >>> model = GPower(1, gamma=0.1, n_init=1, covariance="precomputed", callback=trace)
+    >>> model = model.fit(load_pitprops().correlation)
     >>> bool(trace.values[-1] == model.objective_[0])
     True
     """

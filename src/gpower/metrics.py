@@ -122,7 +122,7 @@ class Scores:
 
 def _triangle(Y: Array) -> Array:
     """R of the QR factorisation of scores, from those of their blocks; on a device there is one."""
-    step = max(Y.shape[0], 1) if is_device(Y) else ROWS
+    Y, step = (Y, max(Y.shape[0], 1)) if is_device(Y) else (to_host(Y), ROWS)
     rows = range(0, max(Y.shape[0], 1), step)
     parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in rows]
     return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))

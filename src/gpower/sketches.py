@@ -27,14 +27,14 @@ FEW_SAMPLES = 200
 class Sketch:
     """A small matrix in memory, where it comes from, and whether it could be sharper.
 
-    `noise`, (n,), is how much of each column's squared length no other column shares. `T`, (n, rows), spans the rows
-    of the small matrix: the next turn of the power iteration begins there. None where the small matrix is the whole.
+    `noise`, (n,), is how much of each column's squared length no other column shares. `B`, (rows, n), is the small
+    matrix, where the next turn of the power iteration begins; None where it is the whole.
     """
 
     operator: Operator
     matrix: Operator
     noise: Array
-    T: Array | None = None
+    B: Array | None = None
 
     def holds(self, z: Array) -> float:
         """Share of the variance of loadings z, (n, 1), that is seen in the small matrix."""
@@ -49,7 +49,9 @@ class Sketch:
 
     def sharpened(self) -> Sketch | None:
         """After another turn; None where there is nothing to gain."""
-        return None if self.T is None else _projected(self.operator, self.T)
+        if self.B is None:
+            return None
+        return _projected(self.operator, self.operator.own(self.B.T.astype(self.operator.dtype)))
 
 
 def sketched(operator: Operator, n_components: int, rng: np.random.RandomState) -> Sketch:
@@ -73,9 +75,8 @@ def _projected(operator: Operator, T: Array) -> Sketch:
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
     """
-    T = _turned(operator, T)
-    B = to_host(T.astype(np.float32, order="C")).T
-    return Sketch(operator, DataMatrix(in_memory(B)), np.zeros(B.shape[1]), T)
+    B = to_host(_turned(operator, T).astype(np.float32, order="C")).T
+    return Sketch(operator, DataMatrix(in_memory(B)), np.zeros(B.shape[1]), B)
 
 
 def _turned(operator: Operator, T: Array) -> Array:

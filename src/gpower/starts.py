@@ -22,6 +22,8 @@ from gpower.penalties import Penalty, top
 
 #: Probes of the sketch that estimates the row norms of AᵀA; where reads are dear and it decides more, many.
 PROBES, REMOTE_PROBES = 16, 64
+#: Columns up to which these norms are no estimate: a matrix of 2 MB.
+EXACTLY = 512
 #: Number of starts of an exact cardinality: starts · n · p stays under WORK, but there are at least FEWEST.
 WORK, FEWEST = 1e8, 32
 #: Supports that a race hands on to be refined and polished.
@@ -202,6 +204,8 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
     says which columns to take.
     """
     problem, norms, rng = ground.problem, ground.norms, ground.rng
+    if count <= FINALISTS:  # too few for a race
+        return _best(problem, unit_starts(problem, norms, count, rng).X)
     wanted = max(RACE_COLUMNS, RACE_TIMES * problem.penalty.most)
     wanted = max(1, min(wanted, problem.operator.widest_take, norms.size))
     promise = problem.penalty.promise(norms)
@@ -214,7 +218,11 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
     kept = np.sort(to_host(kept))
     part = problem.among(kept)
     starts = unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng)
-    X = np.hstack([point.X for point in race(part, starts, ground.callback, 2 * FINALISTS)])
+    return _best(problem, np.hstack([point.X for point in race(part, starts, ground.callback, 2 * FINALISTS)]))
+
+
+def _best(problem: Problem, X: Array) -> Point:
+    """The best of some points of one unit, side by side."""
     whole = problem.as_batch(X.shape[1])
     points = whole.feasible_set.point(X)
     return points.column(first_largest(whole.penalty.evaluate(points.C)[0]))
@@ -253,7 +261,7 @@ def column_order(operator: Operator, norms: Array, count: int, rng: np.random.Ra
 def shared_variance(operator: Operator, norms: Array, rng: np.random.RandomState, n_probes: int) -> Array:
     """‖Aᵀaᵢ‖² of every column, (n,): of a small matrix as they are, else by AᵀA times a few random signs."""
     p, n = operator.shape
-    signs = np.eye(n) if p * n**2 <= WORK else rng.choice([-1.0, 1.0], size=(n, n_probes))
+    signs = np.eye(n) if n <= EXACTLY and p * n**2 <= WORK else rng.choice([-1.0, 1.0], size=(n, n_probes))
     probes = beside(norms, signs.astype(operator.dtype))
     return np.sum(operator.correlate(operator.combine(probes)) ** 2, axis=1)
 

@@ -30,16 +30,16 @@ WHOLE, CANDIDATES, TIMES = 300, 48, 3
 #: Rounds; and a relative rise that is none.
 ROUNDS, RISE = 4, 1e-9
 #: Starts · Σ k · variables stays under this; there are never more than so many.
-WORK, MOST_STARTS = 30_000, 48
+WORK, MOST_STARTS = 60_000, 96
 #: Prices, relative to the largest variance: the lowest is spread over the starts between these two; the highest; their
 #: number.
-LOWEST, HIGHEST, LEVELS = (0.05, 10.0), 30.0, 12
+LOWEST, HIGHEST, LEVELS = (0.05, 10.0), 30.0, 8
 #: Exchanges of a component at each price.
 EXCHANGES = 2
 #: Generations of starts, how many of the best the next begins at, and the share of their components begun anew.
-GENERATIONS, ELITE, RENEWED = 3, 4, 0.4
+GENERATIONS, ELITE, RENEWED = 4, 4, 0.4
 #: Starts that settle, of those that exchanges are tried, and exchanges made at most.
-SETTLED, POLISHED, MOST_EXCHANGES = 6, 2, 200
+SETTLED, POLISHED, MOST_EXCHANGES = 4, 2, 200
 #: What a violation of one costs in the choice of starts that settle.
 VIOLATION_COST = 0.5
 #: Turns of all components without a constraint.

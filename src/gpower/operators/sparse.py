@@ -100,7 +100,8 @@ class Sparse(InMemory):
         def squared(rows: slice) -> Array:
             B, w = A[rows].astype(np.float64), None if weight is None else weight[rows].astype(np.float64)
             if crowded:
-                return Dense(B.toarray()).gram(mean, w)
+                with np.errstate(invalid="ignore", over="ignore"):  # of infinite entries, which are told of elsewhere
+                    return Dense(B.toarray()).gram(mean, w)
             return _squared(B if w is None else sp.diags_array(np.sqrt(w)).tocsr() @ B)
 
         def summed(part: Array) -> Array:
