@@ -81,6 +81,42 @@ def column_of(values: Iterable[object]) -> Column:
     return Column(np.array(words, dtype=object), known) if counted else Column(numbers, known)
 
 
+def in_order_of(X: object, metadata: Metadata, names: Sequence[str] | None = None) -> Metadata:
+    """Metadata in the order of the samples: the rows of a frame by its index, where that and the data name samples.
+
+    `names` are those of the samples, by default a frame's index. Rows that are only numbered stay as they are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X, ages = pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]), pd.DataFrame({"age": [50, 40]}, index=["b", "a"])
+    >>> in_order_of(X, ages)["age"].tolist()
+    [40, 50]
+    """
+    rows = getattr(metadata, "index", None)
+    names = _named(getattr(X, "index", None)) if names is None else list(map(str, names))
+    told = _named(rows)
+    if names is None or told is None or told == names:
+        return metadata
+    place = {name: i for i, name in enumerate(told)}
+    strange = next((name for name in names if name not in place), None)
+    if strange is not None or len(place) < len(told):
+        what = "names a sample twice" if strange is None else f"has no row for the sample {strange!r}"
+        raise ValueError(
+            f"metadata: the index {what}; give a row for each sample of the data, or metadata.reset_index(drop=True) "
+            "where its rows are in their order."
+        )
+    return metadata.iloc[[place[name] for name in names]]  # type: ignore[attr-defined]
+
+
+def _named(index: object) -> list[str] | None:
+    """The names in an index; None where it is none, or but numbers from 0."""
+    if index is None or callable(index) or not isinstance(index, Iterable):
+        return None
+    names = [str(name) for name in index]
+    return None if names == [str(i) for i in range(len(names))] else names
+
+
 def columns_of(metadata: Metadata, n_samples: int) -> dict[str, Column]:
     """The columns of metadata by name, if each has a value for every sample."""
     columns = {str(name): column_of(values) for name, values in metadata.items()}

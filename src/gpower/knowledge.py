@@ -287,7 +287,10 @@ class Knowledge:
     def _costs(self, labels: Array, barred: Array, adding: bool) -> Array:
         """Of groups, (g, u), by their variables that are not barred."""
         if self.by_label and self.weights is not None:
-            return self.weights[:, None]
+            sizes = np.bincount(labels, minlength=self.n_groups)  # what a group that no weight names costs
+            named = {str(label) for label in self.penalty_weights}
+            unnamed = np.array([str(label) not in named for label in self._grouped[1]]) if self._grouped else False
+            return np.where(unnamed & adding, sizes, self.weights)[:, None]
         weights = np.ones(self.n_features) if self.weights is None else self.weights
         own = np.where(barred, 0.0, weights[:, None])
         summed = [np.bincount(labels, w if adding else w * w, minlength=self.n_groups) for w in own.T]

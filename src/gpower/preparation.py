@@ -168,7 +168,7 @@ class Input:
     @property
     def numbers(self) -> tuple[int, int]:
         """The fewest and the most variables, or groups of them, that the estimator lets a component have."""
-        count = self.reading.n_components
+        count = whole(self.reading.n_components, "n_components", 1)
         return Knowledge.of(self.params, self.shape[1], count, self.names).numbers
 
     def filled(self) -> Input:

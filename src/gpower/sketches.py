@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, reciprocal, to_host
+from gpower._arrays import Array, largest, reciprocal, to_host
 from gpower.feasible_sets import own_correlations
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
@@ -21,6 +21,10 @@ from gpower.operators.sparse import in_memory
 OVERSAMPLING, TURNS = 40, 1
 #: Up to so many samples, or twice the rows of a sketch, the matrix itself is as small.
 FEW_SAMPLES = 200
+#: Norms of columns, and one over them, that are neither large nor small.
+MODERATE = 1e5
+#: Share of the longest column's norm that most columns must have for single precision.
+ALIKE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +32,20 @@ class Sketch:
     """A small matrix in memory, where it comes from, and whether it could be sharper.
 
     `noise`, (n,), is how much of each column's squared length no other column shares. `B`, (rows, n), is the small
-    matrix, where the next turn of the power iteration begins; None where it is the whole.
+    matrix, where the next turn of the power iteration begins; None where it is the whole. All of it is in units of
+    `unit`, so that single precision holds it.
     """
 
     operator: Operator
     matrix: Operator
     noise: Array
     B: Array | None = None
+    unit: float = 1.0
 
     def holds(self, z: Array) -> float:
         """Share of the variance of loadings z, (n, 1), that is seen in the small matrix."""
         seen, there = (_variance(each, each.own(z.astype(each.dtype))) for each in (self.matrix, self.operator))
-        return seen / there if there > 0 else 1.0
+        return seen / there * self.unit**2 if there > 0 else 1.0
 
     def promising(self, count: int, usable: Array | None = None) -> Array:
         """Up to so many columns, those of which the most is not noise, sorted; of those in a mask, if there is one."""
@@ -55,7 +61,7 @@ class Sketch:
 
 
 def sketched(operator: Operator, n_components: int, rng: np.random.RandomState) -> Sketch:
-    """A sketch of a matrix in single precision; the matrix itself, in memory, where it has few samples."""
+    """A sketch of a matrix, mostly in single precision; the matrix itself, in memory, where it has few samples."""
     n, rows = operator.shape[1], n_components + OVERSAMPLING
     random = np.random.default_rng(rng.randint(2**31))  # far faster
     T = operator.own(random.standard_normal((n, min(rows, *operator.shape)), np.float32).astype(operator.dtype))
@@ -64,10 +70,11 @@ def sketched(operator: Operator, n_components: int, rng: np.random.RandomState) 
     small = _projected(operator, T)
     if not operator.has_samples or operator.shape[0] > max(FEW_SAMPLES, 2 * rows):
         return small
-    norms = to_host(operator.column_norms)
-    noise = norms.astype(np.float64) ** 2 - small.matrix.column_norms.astype(np.float64) ** 2
-    whole = in_memory(to_host(operator.columns(np.arange(n))).astype(np.float32, order="F"))
-    return Sketch(operator, DataMatrix(whole, norms.astype(np.float32)), noise)
+    norms = to_host(operator.column_norms).astype(np.float64) / small.unit
+    noise = norms**2 - small.matrix.column_norms.astype(np.float64) ** 2
+    dtype = small.matrix.dtype
+    whole = in_memory((to_host(operator.columns(np.arange(n))) / small.unit).astype(dtype, order="F"))
+    return Sketch(operator, DataMatrix(whole, norms.astype(dtype)), noise, unit=small.unit)
 
 
 def _projected(operator: Operator, T: Array) -> Sketch:
@@ -75,8 +82,21 @@ def _projected(operator: Operator, T: Array) -> Sketch:
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
     """
-    B = to_host(_turned(operator, T).astype(np.float32, order="C")).T
-    return Sketch(operator, DataMatrix(in_memory(B)), np.zeros(B.shape[1]), B)
+    T, unit = _turned(operator, T), _unit(operator)
+    B = to_host((T if unit == 1 else T / unit).astype(_precise_enough(operator), order="C")).T
+    return Sketch(operator, DataMatrix(in_memory(B)), np.zeros(B.shape[1]), B, unit)
+
+
+def _unit(operator: Operator) -> float:
+    """One, or the longest column where that is so long or short that its powers leave single precision."""
+    longest = largest(operator.column_norms)
+    return 1.0 if longest == 0 or 1 / MODERATE < longest < MODERATE else longest
+
+
+def _precise_enough(operator: Operator) -> np.dtype:
+    """Single precision, unless it would take most columns for rounding of the longest."""
+    norms = operator.column_norms
+    return np.dtype(np.float32) if float(np.median(norms)) >= ALIKE * largest(norms) else operator.dtype
 
 
 def _turned(operator: Operator, T: Array) -> Array:

@@ -219,3 +219,11 @@ def test_components_that_want_most_columns_begin_where_the_sketch_has_them(monke
     model = GPower(3, cardinality=1200).fit(X)
     assert begun
     assert model.cardinality_.tolist() == [1200] * 3
+
+
+@pytest.mark.parametrize("scale", [1e20, 3e7, 1e-12, 1e-25])
+@pytest.mark.parametrize("options", [{"cardinality": 10}, {"gamma": 0.1}, {"cardinality": 10, "penalty": "l1"}])
+def test_units_change_nothing(scale, options):
+    X = factors(4, (250, 2000))  # so large that the components begin at a sketch
+    shares = [GPower(3, **options).fit(each).explained_variance_ratio_.sum() for each in (X, X * scale)]
+    np.testing.assert_allclose(shares[1], shares[0], rtol=1e-3)

@@ -1,10 +1,11 @@
 """Components against metadata: the right test for each kind of column, and nothing said where nothing can be."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from gpower.association import associate, column_of
+from gpower.association import associate, column_of, in_order_of
 
 
 @pytest.fixture
@@ -103,3 +104,26 @@ def test_columns_that_do_not_fit(scores):
         associate(scores, {"age": [1, 2, 3]})
     with pytest.raises(ValueError, match="metadata has no column"):
         associate(scores, {})
+
+
+class TestOrder:
+    """Rows of a frame that names its samples are put into their order, or refused."""
+
+    X = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=["a", "b", "c"])
+    ages = pd.DataFrame({"age": [3, 1, 2]}, index=["c", "a", "b"])
+
+    def test_rows_are_found_by_name(self):
+        assert in_order_of(self.X, self.ages)["age"].tolist() == [1, 2, 3]
+        assert in_order_of(self.X.to_numpy(), self.ages, ["b", "a", "c"])["age"].tolist() == [2, 1, 3]
+
+    def test_rows_that_are_only_numbered_stay(self):
+        numbered = self.ages.reset_index(drop=True)
+        assert in_order_of(self.X, numbered) is numbered
+        assert in_order_of(self.X.to_numpy(), self.ages) is self.ages
+        assert in_order_of(self.X, {"age": [1, 2, 3]}) == {"age": [1, 2, 3]}
+
+    def test_other_names_are_refused(self):
+        with pytest.raises(ValueError, match="no row for the sample 'a'"):
+            in_order_of(self.X, self.ages.rename(index=str.upper))
+        with pytest.raises(ValueError, match="names a sample twice"):
+            in_order_of(self.X, pd.concat([self.ages, self.ages]))

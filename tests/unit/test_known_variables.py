@@ -411,3 +411,10 @@ class TestAround:
         assert 0 < model.optimality_ratio_[0] <= 1
         weighed = GPower(1, gamma=0.1, penalty_weights=np.linspace(1, 2, 12), certify=True).fit(table(5))
         assert 0 < weighed.optimality_ratio_[0] <= 1
+
+
+def test_groups_that_no_cost_names_cost_their_size():
+    X, groups = np.random.default_rng(3).standard_normal((40, 12)), np.repeat(list("abc"), 4)
+    some = GPower(1, budget=4, groups=groups, penalty_weights={"a": 4.0}).fit(X)
+    assert some.groups_used() == GPower(1, budget=4, groups=groups, penalty_weights=np.ones(12)).fit(X).groups_used()
+    assert some.cardinality_.tolist() == [4]

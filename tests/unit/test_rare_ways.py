@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from gpower import GPower
+from gpower import GPower, GPowerWarning
 from gpower.datasets import TableError, read_metadata, read_table
 
 RNG = np.random.default_rng(0)
@@ -70,4 +70,13 @@ def test_metadata_of_other_samples(content, told, tmp_path):
 
 def test_metadata_without_names_is_in_order(tmp_path):
     (tmp_path / "samples.csv").write_text("age\n40\n50\n60\n")
-    assert read_metadata(tmp_path / "samples.csv", 3, ["a", "b", "c"]) == {"age": ["40", "50", "60"]}
+    with pytest.warns(GPowerWarning, match="rows are taken in their order"):
+        assert read_metadata(tmp_path / "samples.csv", 3, ["a", "b", "c"]) == {"age": ["40", "50", "60"]}
+
+
+def test_metadata_of_other_or_missing_samples_is_told_of(tmp_path):
+    (tmp_path / "samples.csv").write_text("id,age\nA,40\nB,50\nC,60\n")
+    with pytest.warns(GPowerWarning, match="No column of samples.csv names the samples"):
+        read_metadata(tmp_path / "samples.csv", 3, ["a", "b", "c"])
+    with pytest.warns(GPowerWarning, match="no row for 1 of 3 samples"):
+        read_metadata(tmp_path / "samples.csv", 3, ["A", "B", "D"])

@@ -56,7 +56,8 @@ def plot(
         one_of(suffix, "suffix", ("png", "pdf", "svg"))
         fitted = load_model(model)
         loaded = load_for(fitted, data, reading, answer.err)
-        columns = metadata_columns(metadata, loaded)
+        with noted(answer.err):
+            columns = metadata_columns(metadata, loaded)
         drawn: list[str] = []
         with noted(answer.err), progress(answer.err, f"drawing {model.name}"):
             for name, draw in _pictures(fitted, loaded, columns, level):

@@ -69,7 +69,8 @@ def report(
             if table is None
             else _saved(source, table, reading, options, answer)
         )
-        columns = metadata_columns(metadata, loaded)
+        with noted(answer.err):
+            columns = metadata_columns(metadata, loaded)
         wanted = {
             "path": path,
             "stability": stability,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
+from gpower.cautions import warn
 from gpower.datasets.delimited import split_rows
 from gpower.datasets.errors import TableError
 from gpower.datasets.table import TableFile
@@ -59,6 +60,8 @@ def read_metadata(
         by = max(columns, key=lambda name: len(wanted.intersection(columns[name])))
         if len(wanted.intersection(columns[by])) > n_samples / 2:
             return _in_order(path, columns, by, sample_names)
+        if len(rows) - 1 == n_samples:
+            warn(f"No column of {path.name} names the samples of the data; its rows are taken in their order.")
     if len(rows) - 1 != n_samples:
         raise TableError(
             path,
@@ -76,4 +79,7 @@ def _in_order(path: Path, columns: dict[str, list[str]], by: str, sample_names: 
             raise TableError(path, f"the sample {name!r} has two rows, {place[name] + 2} and {i + 2}; keep one")
         place[name] = i
     rows = [place.get(str(name)) for name in sample_names]
+    without = sum(i is None for i in rows)
+    if without:
+        warn(f"{path.name} has no row for {without} of {len(rows)} samples; nothing is known of them.")
     return {name: ["" if i is None else values[i] for i in rows] for name, values in columns.items() if name != by}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._arrays import Array, is_device, to_host
-from gpower.association import Association, Metadata, associate
+from gpower.association import Association, Metadata, associate, in_order_of
 from gpower.devices import on_host
 from gpower.enrichment import Enrichment
 from gpower.fitted import SparsePCAEstimator
@@ -137,7 +137,8 @@ def collected(
     covariance = parameters_of(bare).get("covariance") is not None
     if covariance and metadata is not None:
         raise ValueError("metadata tell of samples; the model is of a covariance, and has none.")
-    known = {} if metadata is None else {str(name): values for name, values in metadata.items()}
+    metadata = {} if metadata is None else in_order_of(X, metadata, sample_names)
+    known = {str(name): values for name, values in metadata.items()}
     left_out = naming(known) if anonymise else ()
     known = {name: values for name, values in known.items() if name not in left_out}
     results.check(bare.components_.shape)

@@ -43,7 +43,8 @@ def html_report(
     path : str or path
         The file, conventionally ending in ``.html``.
     metadata : mapping of str to sequence, or pandas.DataFrame, optional
-        What is known of the samples, a value for each: colours, and what the components go with.
+        What is known of the samples, a value for each: colours, and what the components go with. Rows of a frame whose
+        index names the samples may be in any order.
     sample_names : sequence of str, optional
         By default those of a frame's index, or s0, s1, ….
     feature_names : sequence of str, optional

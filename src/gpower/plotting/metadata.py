@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower.association import Metadata, associate
+from gpower.association import Metadata, associate, in_order_of
 from gpower.held import Held
 from gpower.outlying import share_of
 from gpower.plotting.canvas import entitle, one_panel
@@ -31,7 +31,8 @@ def plot_metadata(
         A fitted model: anything with `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     metadata : mapping of str to sequence, or pandas.DataFrame
-        Columns with a value for every sample, in the order of X.
+        Columns with a value for every sample, in the order of X; where both are frames whose index names the samples,
+        in any order.
     axes : matplotlib Axes, optional
         Where to draw; by default a new figure.
     level : float, default 0.05
@@ -51,7 +52,7 @@ def plot_metadata(
     >>> [text.get_text() for text in axes.texts][0]
     '+1.00*'
     """
-    found = associate(Held.of(model).scores(X), metadata)
+    found = associate(Held.of(model).scores(X), in_order_of(X, metadata))
     m, n = found.strength.shape
     below = found.adjusted_p_values < share_of(level)
     names = [f"{literal(name)} · {test}" for name, test in zip(found.names, found.tests, strict=True)]
