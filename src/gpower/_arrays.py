@@ -168,7 +168,7 @@ def orient(Z: Array) -> Array:
     array([-0.6,  0.8])
     """
     size = np.abs(Z)
-    first = np.argmax(size >= np.max(size, axis=0, initial=0) * (1 - 1e-6), axis=0)[None]  # rounding does not choose
+    first = np.argmax(size >= np.max(size, axis=0) * (1 - 1e-6), axis=0)[None]  # rounding does not choose
     largest = np.take_along_axis(Z, first, axis=0)  # (1, m)
     return np.where(largest < 0, -Z, Z) + 0.0
 
