@@ -45,8 +45,8 @@ def read_metadata(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "samples.csv")
     ...     _ = path.write_text("id,age\nb,50\na,40\nz,1\n")
-    ...     read_metadata(path, 3, ["a", "b", "c"])
-    {'age': ['40', '50', '']}
+    ...     read_metadata(path, 2, ["a", "b"])
+    {'age': ['40', '50']}
     """
     path = Path(path)
     with open_text(path) as lines:
