@@ -189,7 +189,8 @@ def padded(Z: Array, m: int) -> Array:
 def first_largest(values: Array) -> int:
     """Index of the largest value; among values that are equal but for rounding the first one."""
     rounding = min(1e4 * float(np.finfo(values.dtype).eps), 1e-5)
-    return int(np.argmax(values >= np.max(values) * (1 - rounding)))
+    most = np.max(values)
+    return int(np.argmax(values >= most - rounding * np.abs(most)))
 
 
 def unit_columns(Z: Array) -> Array:

@@ -19,6 +19,7 @@ A sixth, `shares.Share`, asks for the fewest variables of another wish.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -43,7 +44,7 @@ POLISH_ALL = 64
 #: Starts of a block of exact cardinality where their number is not given.
 BLOCK_STARTS = 4
 #: Norms of columns that differ by less, relatively, tie: of standardised data less a component most do.
-TIED = 2e-3
+AS_LONG = 2e-3
 #: Reads of the matrix that a unit takes, roughly: an ascent from one start; many starts, or many γ.
 READS, MANY_READS = 10, 100
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data with one column.
@@ -70,6 +71,11 @@ class Solution:
     result: AscentResult
     notes: tuple[str, ...] = ()
     end: Array | None = None
+
+
+def _best(results: Sequence[AscentResult]) -> AscentResult:
+    """The end of the largest value; among equal ones the first."""
+    return results[first_largest(np.array([result.value for result in results]))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,7 +156,7 @@ class Wish(ABC):
         """The end of the best ascent, refitted."""
         problem = ground.problem
         results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
-        best = results[first_largest(np.array([result.value for result in results]))]
+        best = _best(results)
         Z = refit(problem, best.point, recipe.refit, tol=recipe.settings.tol, max_iter=recipe.settings.max_iter)
         return Solution(Z, gamma, best.value, best, end=problem.loadings(best.point))
 
@@ -170,7 +176,7 @@ class Penalized(Wish):
     def n_starts(self, operator: Operator, block: bool) -> int:
         """One; for one unit as many as there are columns that tie for the longest, as standardised ones do."""
         norms = operator.column_norms
-        tied = int(np.count_nonzero(norms >= (1 - TIED) * largest(norms)))
+        tied = int(np.count_nonzero(norms >= (1 - AS_LONG) * largest(norms)))
         return 1 if block else min(tied, auto_starts(operator))
 
     def _lets_all(self, n: int) -> bool:
@@ -211,7 +217,7 @@ class Exact(Wish):
             return super().solve(ground, gamma, recipe)
         results = [ascend(problem, start, recipe.settings) for start in recipe.starts(ground)]
         if problem.penalty.most > POLISH_ALL:
-            results = sorted(results, key=lambda result: -result.value)[:1]
+            results = [_best(results)]
         ends = [polished(problem, result, recipe.settings, recipe.polish) for result in results]
         Z, value, result = ends[first_largest(np.array([end[1] for end in ends]))]
         return Solution(Z, gamma, value, result)

@@ -27,8 +27,8 @@ from gpower.starts import Largest
 from gpower.working_set import working_set
 
 #: Starts of every component on the sketch, and of all together if that is more. With 24 the components of GSE1992 and
-#: GSE3143 explain 0.3 % less; with 128 or more one of GSE3143, standardised, explains
-#: up to 9 % more than with 32.
+#: GSE3143 explain 0.3 % less; with 128 or more one of GSE3143, standardised, explains up to
+#: 9 % more than with 32.
 STARTS, STARTS_IN_ALL = 32, 512
 #: Share of the first component's variance that a sketch must hold: 0.64 to 0.72 in Gaussian noise of 500 × 5000, from
 #: 0.94 on in expression data, word counts and factor models.
