@@ -111,7 +111,11 @@ def searched(
     their components begun anew.
     """
     count = int(np.clip(WORK // (sum(levels) * S.shape[0]), len(starts), MOST_STARTS))
-    best = _distinct([constraint.settled(S, given, _filled(S, given, levels)) for given in constraint.begun(S, starts)])
+    best = _distinct([constraint.settled(S, given, _filled(S, given, levels)) for given in starts])
+    if not best:
+        best = _distinct(
+            [constraint.settled(S, sure, _filled(S, sure, levels)) for sure in constraint.surely(S, starts[0])]
+        )
     for generation in range(GENERATIONS if count > len(starts) else 1):
         elite = [joint.Z for joint in best] if generation and best else [*starts, np.zeros_like(starts[0])]
         batch = begun(S, elite, levels, count, rng)
