@@ -109,7 +109,7 @@ class Scores:
     def adjusted(self, *, in_order: bool = False) -> Array:
         """Adjusted variance of each component, (m,): by decreasing variance or, with `in_order`, as they stand.
 
-        Of those of equal variance the one that adds most is next, so that sorting them by what they add changes nothing.
+        Of those of equal variance the one that adds most is next: to sort them by what they add changes nothing.
         """
         own, left = self.variances, self.root.copy()
         key = np.arange(own.size) if in_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)

@@ -57,7 +57,7 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False, scale: boo
     >>> from gpower.datasets.table import TableFile
     >>> table = Table(np.array([[672, 0.1], [675, 0.7]]), ("entrez", "s1"))
     >>> list(hints(TableFile(Path("genes.csv")), table))
-    ["column 1 ('entrez') looks like row names; if it is, add --index-col entrez"]
+    ["column 'entrez' looks like row names; if it is, add --index-col entrez"]
     """
     X, columns, rows = table.X, table.feature_names, table.sample_names
     yield from table.notes
@@ -71,7 +71,7 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False, scale: boo
         name = columns[0]
         flag = as_flag("index_col", 0 if name.isdecimal() else name)
         if rows is None:
-            yield f"column 1 ({quoted(name)}) looks like row names; if it is, add {flag}"
+            yield f"column {quoted(name)} looks like row names; if it is, add {flag}"
         else:
             flag = as_flag("drop", name)
             yield f"column {quoted(name)} looks like numbers of the rows, no measurement; if so, add {flag}"
