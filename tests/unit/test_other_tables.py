@@ -224,7 +224,14 @@ class TestHints:
 
     @pytest.mark.parametrize(
         ("columns", "rows"),
-        [("GSM{}", "g{}"), ("TCGA-0{}", "x{}"), ("c{}", "ENSG0000012345{}"), ("s{}", "{}_at"), ("Patient {}", "g{}")],
+        [
+            ("GSM{}", "g{}"),
+            ("TCGA-0{}", "x{}"),
+            ("c{}", "ENSG0000012345{}"),
+            ("s{}", "{}_at"),
+            ("Patient {}", "g{}"),
+            ("s{}", "g{}"),
+        ],
     )
     def test_samples_and_variables_that_look_exchanged(self, write, columns, rows):
         names = ["id", *(columns.format(j) for j in range(6))]

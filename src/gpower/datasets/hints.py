@@ -19,7 +19,9 @@ _FEW = 5  # rows in which distinct integers may well be chance
 _MANY = 1000  # rows that are looked at
 _NEARLY_ALL = 0.95  # of the variance
 _LIKE_GENES = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
-_LIKE_SAMPLES = re.compile(r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE)
+_LIKE_SAMPLES = re.compile(
+    r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|s\d+|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE
+)
 _LIKE_NAMES = re.compile(
     r"(.*[\W_])?(entrez|gene|sample|probe|patient|subject|cell|row)?"
     r"(ids?|index|idx|entrez|genes?|samples?|probes?|patients?|subjects?|cells?|rows?|barcodes?|accession|number|nr)",
