@@ -67,6 +67,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
+    if not _is_archive(source):
+        told = f"{str(source)!r} is not a gpower model but some other file"
+        raise ModelFileError(f"{told}; give the model.npz that gpower fit -o or model.save(path) wrote.")
     try:
         arrays = read_npz(source)
         header = json.loads(arrays.pop("header").tobytes())
@@ -82,6 +85,15 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
             f"this one reads up to {VERSION}. Upgrade gpower to read it."
         )
     return header, arrays
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins as archives do; one that cannot be opened may be told by its reader."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(4) in (b"PK\x03\x04", b"")
+    except OSError:
+        return True
 
 
 def require(path: str | os.PathLike[str], header: Header, kinds: Mapping[str, type]) -> None:

@@ -75,7 +75,7 @@ def print_components(
         columns = [Column(Text(head), no_wrap=True, min_width=width) for head in heads[shown]]
         cells = [_cells(loadings, top, name_width) for loadings in components[shown]]
         print_rows(console, columns, zip_longest(*cells, fillvalue=""))
-    for line in _together(model):
+    for line in (*told_groups(model, names), *_together(model)):
         say(console, line)
 
 
@@ -84,15 +84,37 @@ def _together(model: "SparsePCAEstimator") -> Iterator[str]:
     m, shared = len(model.components_), model.overlap_
     scores, loadings = model.score_correlation_, model.loading_correlation_
     pairs = sorted(combinations(range(m), 2), key=lambda pair: (-shared[pair], -abs(scores[pair])))
-    for i, j in [pair for pair in pairs if shared[pair] or abs(scores[pair]) >= CORRELATED][:PAIRS_SHOWN]:
+    told = [pair for pair in pairs if shared[pair] or abs(scores[pair]) >= CORRELATED]
+    for i, j in told[:PAIRS_SHOWN]:
         yield (
             f"Components {i + 1} and {j + 1} share {_counted(shared[i, j])}; correlation of scores {scores[i, j]:+.2f}"
             f", of loadings {loadings[i, j]:+.2f}"
         )
+    if len(told) > PAIRS_SHOWN:
+        yield f"and {len(told) - PAIRS_SHOWN} more pairs share variables or are correlated by {CORRELATED:g} or more"
     if m > 1 and not any(shared[pair] for pair in pairs):
         yield "No variable is in two components"
     if "total_optimality_ratio_" in vars(model):
-        yield f"All together: ≥ {_floored(model.total_optimality_ratio_)} % of the best possible"
+        yield f"All together: ≥ {_floored(model.total_optimality_ratio_)} % of {_best_set(model, m)}"
+
+
+def _best_set(model: "SparsePCAEstimator", m: int) -> str:
+    """What the sum of the variances of all components is held against."""
+    constraint = vars(model).get("constraint")
+    if constraint is not None:
+        return f"the best possible of {constraint} components"
+    return f"the best component {m} times, all that is proven without --constraint; different ones explain less"
+
+
+def told_groups(model: "SparsePCAEstimator", names: Sequence[str]) -> Iterator[str]:
+    """Which groups each component uses, where groups were chosen; a variable in none of them by its name."""
+    groups = vars(model).get("groups")
+    if groups is None:
+        return
+    labels = set(groups.values()) if isinstance(groups, Mapping) else None
+    for j, used in enumerate(model.groups_used(), 1):
+        called = [names[label] if labels is not None and label not in labels else label for label in used]
+        yield f"Component {j}: groups {', '.join(map(str, called))}"
 
 
 def _counted(count: int) -> str:

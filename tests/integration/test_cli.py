@@ -352,7 +352,7 @@ class TestSeriesMatrix:
     def test_without_a_platform_they_are_of_probes(self, gpower, series):
         refused = gpower("fit", series, "-m", 2, "-k", 5)
         assert refused.exit_code == 1
-        assert "line 42, column 2 ('GSM0')" in refused.stderr
+        assert "line 42, column 'GSM0'" in refused.stderr
         printed = gpower("fit", series, "-m", 2, "-k", 5, "--missing", "impute", "--json").stdout
         assert len(json.loads(printed)["feature_names_in_"]) == 41
 
@@ -433,7 +433,7 @@ class TestOutput:
         X = np.insert(EXPRESSION.X, 0, 100 + np.arange(len(EXPRESSION.X)), axis=1)
         path = write_csv(tmp_path / "t.csv", X, ["entrez", *EXPRESSION.feature_names])
         result = gpower("fit", path, "-k", 5, "--json")
-        note = "column 1 ('entrez') looks like row names; if it is, add --index-col entrez."
+        note = "column 'entrez' looks like row names; if it is, add --index-col entrez."
         assert result.stderr == f"note: {note}\n"
         found = json.loads(result.stdout)
         assert found["notes"] == [note]
@@ -483,9 +483,9 @@ class TestErrors:
             ("t.csv", b"", "the file is empty"),
             ("t.csv", b"a,b\n", "no samples"),
             ("t.csv", b"a,b\n1,2\n3,4,5\n", "line 3 has 3 cells where 2 are expected"),
-            ("t.csv", b"a,b\n1,2\n3,oops\n", "line 3, column 2 ('b') holds 'oops' where a number belongs"),
-            ("t.csv", b"a,b\n1,2\n3,\n5,6\n", "line 3, column 2 ('b') is empty where a number belongs"),
-            ("t.csv", b"a,b\n1,2\n3,inf\n5,6\n", "line 3, column 2 ('b') holds 'inf' where a number belongs"),
+            ("t.csv", b"a,b\n1,2\n3,oops\n", "line 3, column 'b' holds 'oops' where a number belongs"),
+            ("t.csv", b"a,b\n1,2\n3,\n5,6\n", "line 3, column 'b' is empty where a number belongs"),
+            ("t.csv", b"a,b\n1,2\n3,inf\n5,6\n", "line 3, column 'b' holds 'inf' where a number belongs"),
             ("t.csv", b"id,what,a\ns,pump,1\nt,ring,2\n", "leave columns of text out with --drop what."),
             ("t.csv", b"a,what\n1,pump\n2,ring\n", "if these are names, say so with --index-col what;"),
             ("t.csv", "a,b\n1,2\nß,3\n".encode("latin-1"), "line 3 holds 'ß' in Latin-1"),

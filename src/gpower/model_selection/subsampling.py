@@ -167,6 +167,8 @@ def stability(
     """
     if model is not None and options:
         raise ValueError(f"Give a model or its parameters ({', '.join(options)}), not both.")
+    if model is not None and not hasattr(model, "fit"):
+        raise TypeError(f"model is of type {type(model).__name__}; the data come first: stability(X, model).")
     model = GPower(**options) if model is None else clone(model)
     if Held.of(model).model.covariance is not None:
         raise ValueError('stability draws samples; covariance="precomputed" has none. Give the data.')
