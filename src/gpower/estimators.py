@@ -251,11 +251,16 @@ class GPower(SparsePCAEstimator):
         self
         """
         back = back_to(X)
+        return self._fit_read(read(self, X), sample_weight)._given_back(back)
+
+    def _fit_read(self, table: Input, sample_weight: Any = None) -> Self:
+        """The same of a table that was read, by this model or by one like it."""
+        if table.names is not None:
+            self.feature_names_in_ = table.names
         self._stream: RunningMoments | None = None
-        table = read(self, X)
         chosen, table = self._chosen(table, sample_weight), table.filled()
         prepared = table.prepared(sample_weight, table.recipes(chosen))
-        return self._find(self._begun(prepared))._given_back(back)
+        return self._find(self._begun(prepared))
 
     def _begun(self, prepared: Prepared) -> Prepared:
         """The same, begun at the components of an earlier fit where that is asked for and they serve."""

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tests.contracts.device_double import DeviceArray
 from tests.known import GROUPS, scatter, supports, table, used, variance
 
-from gpower import GPower, GPowerCV, sparsity_path, stability
+from gpower import GPower, GPowerCV, GPowerWarning, sparsity_path, stability
 
 NAMES = [f"gene{j}" for j in range(12)]
 TALES = {
@@ -104,6 +104,38 @@ class TestExactCardinality:
         apart = GPower(2, cardinality=2, groups=labels, include=[0], exclude=[[35], []]).fit(X)
         assert all(0 in set(labels[z != 0]) for z in apart.components_)
         assert not apart.components_[0, 35]
+
+
+class TestIncludedWithoutALoading:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"cardinality": [1, 3]},
+            {"cardinality": [1, 3], "deflation": "projection"},
+            {"cardinality": [1, 2], "groups": {2: "a", 3: "a"}},
+            {"budget": [1, 3], "penalty_weights": np.r_[np.ones(11), 1.5]},
+            {"gamma": 0.5},
+            {"gamma": 0.8, "penalty": "l1"},
+        ],
+    )
+    def test_a_component_before_has_used_it_up(self, options):
+        X = table(1) * np.r_[9.0, np.ones(11)]
+        with pytest.warns(GPowerWarning, match=r"^include asks for 0 in components_\[1\], where the best loading is zero"):
+            model = GPower(2, include=[0], **options).fit(X)
+        assert used(model.components_[0]) == {0}
+        assert 0 not in used(model.components_[1])
+        assert len(model.warnings_) == 1  # not also that fewer variables than asked for explain as much
+
+    def test_it_would_need_the_other_sign(self):
+        pandas = pytest.importorskip("pandas")
+        X = table(2)
+        X[:, 4] = -X[:, 3] + 0.1 * X[:, 5]
+        frame = pandas.DataFrame(X[:, [3, 4]], columns=["up", "down"])
+        with pytest.warns(GPowerWarning, match="include asks for 'down' in components_"):
+            GPower(1, cardinality=2, positive=True, include=["up", "down"]).fit(frame[["up", "down"]] * [3, 1])
+
+    def test_one_that_has_a_loading_is_no_reason_to_warn(self):
+        assert not GPower(2, cardinality=3, include=[0]).fit(table(1)).warnings_.size
 
 
 class TestPenalised:
@@ -387,6 +419,15 @@ class TestAround:
         chosen = stability(table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
         for g in range(6):
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
+
+    def test_stability_of_variables_by_name(self):
+        pandas = pytest.importorskip("pandas")
+        X, options = table(4), {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
+        named = stability(pandas.DataFrame(X, columns=NAMES), include=["gene7"], exclude=["gene2"], **options)
+        by_column = stability(X, include=[7], exclude=[2], **options)
+        np.testing.assert_array_equal(named.frequency, by_column.frequency)
+        assert named.frequency[0, 7] == 1
+        assert named.frequency[0, 2] == 0
 
     def test_the_groups_of_a_component_by_their_labels(self):
         X = table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
