@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -17,6 +17,7 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.admissible import Admissible
+from gpower.cautions import Caution, GPowerWarning
 from gpower.names import listed
 
 #: What the variables are called, if they have names.
@@ -192,6 +193,21 @@ class Knowledge:
     def excluded(self) -> list[Array]:
         """Variables that must not be used, for each component."""
         return self._lists("exclude")
+
+    def idle(self, Z: Array) -> list[list[str]]:
+        """Included variables without a loading in each of some components, (m, n), that have any."""
+        pairs = zip(Z, self.included, strict=True)
+        return [[self.name(int(j)) for j in part if z.any() and not z[j]] for z, part in pairs]
+
+    def told_idle(self, idle: Sequence[Sequence[str]]) -> Iterator[Caution]:
+        """What there is to say of these."""
+        told = [f"{listed(names)} in components_[{j}]" for j, names in enumerate(idle) if names]
+        if told:
+            yield (
+                f"include asks for {listed(told)}, where the best loading is zero: the components before leave nothing "
+                "of it, or what is left goes with no other variable, or only with the opposite sign.",
+                GPowerWarning,
+            )
 
     def _lists(self, word: str) -> list[Array]:
         """A list for all components, or one each."""

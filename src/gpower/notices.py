@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from gpower._arrays import Array
 from gpower.cautions import Caution, GPowerWarning, NotConverged
 from gpower.devices import on_host
 from gpower.knowledge import Knowledge
-from gpower.names import listed
 from gpower.parameters import parameters_of
 
 logger = logging.getLogger("gpower")
@@ -61,8 +60,10 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[Caution]:
     params = parameters_of(model)
     at_most = params.get("positive", False) or params.get("constraint") is not None or model._explains_short
     wanted = np.atleast_1d(0 if model.cardinality is None or at_most else model.cardinality)[: len(model.cardinality_)]
-    idle = _idle(model, params)
-    yield from _about_included(idle)
+    Z, names = on_host(model.components_), vars(model).get("feature_names_in_")
+    known = Knowledge(Z.shape[1], len(Z), names, include=params.get("include"))
+    idle = known.idle(Z)
+    yield from known.told_idle(idle)
     short = (model.cardinality_ > 0) & (model.cardinality_ + [len(names) for names in idle] < wanted)
     if np.any(short):
         yield (
@@ -79,25 +80,6 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[Caution]:
         yield (
             f"{_rows(repeats)}: nearly all of the variance is that of other components, "
             f"whose variables it is correlated with. To look elsewhere, try {advice}.",
-            GPowerWarning,
-        )
-
-
-def _idle(model: Any, params: Mapping[str, Any]) -> list[list[str]]:
-    """Of each component that has any loadings the included variables without one."""
-    Z, names = on_host(model.components_), vars(model).get("feature_names_in_")
-    known = Knowledge(Z.shape[1], len(Z), names, include=params.get("include"))
-    pairs = zip(Z, known.included, strict=True)
-    return [[known.name(int(j)) for j in part if z.any() and not z[j]] for z, part in pairs]
-
-
-def _about_included(idle: Sequence[Sequence[str]]) -> Iterator[Caution]:
-    """Variables that are included and get no loading all the same."""
-    told = [f"{listed(names)} in components_[{j}]" for j, names in enumerate(idle) if names]
-    if told:
-        yield (
-            f"include asks for {'; '.join(told)}, where the best loading is zero: the components before leave nothing of "
-            "it, or what is left goes with no other variable, or only with the opposite sign.",
             GPowerWarning,
         )
 
