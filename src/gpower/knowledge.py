@@ -90,11 +90,6 @@ class Knowledge:
         hint = f"; near are {', '.join(map(repr, near))}" if near else ""
         raise ValueError(f"{word} names {variable!r}, and no variable is called so{hint}.")
 
-    def key(self, variable: Any, word: str) -> int:
-        """The column of a key of a dictionary: of one that a file held, numbers have become words."""
-        text = isinstance(variable, str) and variable.isdecimal() and variable not in self._places
-        return self.place(int(variable) if text else variable, word)
-
     @cached_property
     def _grouped(self) -> tuple[Array, list[Any]] | None:
         """The group of every variable, from 0 on, and what the groups are called; None where each is alone."""
@@ -143,7 +138,7 @@ class Knowledge:
         if isinstance(self.groups, Mapping):
             labels: list[Any] = [(_ALONE, j) for j in range(self.n_features)]
             for variable, label in self.groups.items():
-                labels[self.key(variable, "groups")] = label
+                labels[self.place(variable, "groups")] = label
             return labels
         if isinstance(self.groups, str) or not isinstance(self.groups, Iterable):
             raise ValueError(f"groups={self.groups!r}: one label per variable is needed, or a dictionary by name.")
@@ -271,7 +266,7 @@ class Knowledge:
         if self._grouped is None:
             weights = np.ones(self.n_features)
             for variable, value in given.items():
-                weights[self.key(variable, "penalty_weights")] = _number(value)
+                weights[self.place(variable, "penalty_weights")] = _number(value)
             return weights
         labels, called = self._grouped
         weights = np.sqrt(np.bincount(labels))

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tests.contracts.device_double import DeviceArray
 from tests.known import GROUPS, scatter, supports, table, used, variance
 
-from gpower import GPower, GPowerCV, GPowerWarning, sparsity_path, stability
+from gpower import GPower, GPowerCV, GPowerWarning, SparsityPath, sparsity_path, stability
 
 NAMES = [f"gene{j}" for j in range(12)]
 TALES = {
@@ -363,6 +363,38 @@ class TestAround:
         model.save(tmp_path / "model.npz")
         again = GPower.load(tmp_path / "model.npz").fit(table())
         np.testing.assert_array_equal(again.components_, model.components_)
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            {"groups": {3: "a", 4: "a", "3": "b"}, "include": [3, "4"], "cardinality": 3},
+            {"penalty_weights": {3: 2.0, "3": 0.5}, "gamma": 0.1},
+            {"groups": GROUPS, "penalty_weights": {np.int64(0): 2.0, 3: 0.1}, "gamma": 0.1},
+        ],
+    )
+    def test_column_numbers_stay_numbers_where_names_are_numbers_too(self, told, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(table(3), columns=[str(j) for j in range(11, -1, -1)])
+        model = GPower(1, **told).fit(X)
+        model.save(tmp_path / "model.npz")
+        again = GPower.load(tmp_path / "model.npz")
+        grid = {"gammas": [0.2, 0.1]} if "gamma" in told else {"cardinalities": [3, 4]}
+        words = {word: given for word, given in told.items() if word not in ("gamma", "cardinality")}
+        sparsity_path(X, **grid, **words).save(tmp_path / "path.npz")
+        path = SparsityPath.load(tmp_path / "path.npz")
+        for word, given in words.items():
+            expected = given.tolist() if isinstance(given, np.ndarray) else given
+            assert getattr(again, word) == expected
+            assert path.params[word] == expected
+        assert again.groups_used() == model.groups_used()
+        np.testing.assert_array_equal(again.fit(X).components_, model.components_)
+
+    def test_a_series_by_position_is_kept_by_position(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        groups = pandas.Series(GROUPS, index=np.arange(12)[::-1])
+        model = GPower(1, cardinality=2, groups=groups).fit(table(2))
+        model.save(tmp_path / "model.npz")
+        assert GPower.load(tmp_path / "model.npz").groups == GROUPS.tolist()
 
     def test_a_series_by_name_is_put_in_order(self, tmp_path):
         pandas = pytest.importorskip("pandas")
