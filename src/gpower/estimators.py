@@ -91,8 +91,8 @@ class GPower(SparsePCAEstimator):
         one list for all components, or one list for each.
     penalty_weights : sequence of float or dict, optional
         Non-negative weights of the variables: with `gamma` the threshold of a variable is γ times its weight, and zero
-        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name, or by label of
-        groups, and those that it does not name are as without it.
+        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name or column, or by
+        label of groups, and those that it does not name are as without it.
     budget : float or sequence of float, optional
         Instead of `cardinality`: the most that the weights of the variables of a component may sum to.
     l1_bound : float or sequence of float, optional
@@ -324,7 +324,7 @@ class GPower(SparsePCAEstimator):
         Returns
         -------
         list of list
-            Without `groups`, the columns of the variables; a variable that is in no group is told by its column too.
+            A variable that is in no group is told by its name, or as x0, x1, … by its column, as `loadings` does.
 
         Examples
         --------

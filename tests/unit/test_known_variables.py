@@ -171,6 +171,26 @@ class TestPenalised:
             ones = GPower(1, penalty_weights=np.ones(12), **options).fit(X)
             np.testing.assert_array_equal(default.components_, ones.components_)
 
+    @pytest.mark.parametrize("level", [{"gamma": 0.1}, {"gamma": 0.2, "penalty": "l1"}, {"budget": 6.0}])
+    def test_weights_by_variable_go_together_with_groups(self, level):
+        X, weights = table(2), np.ones(12)
+        weights[[3, 10]] = 0.5, 3.0
+        in_order = GPower(1, groups=GROUPS, penalty_weights=weights, **level).fit(X)
+        by_column = GPower(1, groups=GROUPS, penalty_weights={10: 3.0, 3: 0.5} | {7: 1.0}, **level)
+        labels = [f"g{g}" for g in GROUPS]
+        by_column.set_params(groups=labels).fit(X)
+        np.testing.assert_array_equal(in_order.components_, by_column.components_)
+        added = 3.0 + 2 if "budget" in level else np.sqrt(9.0 + 2)
+        mixed = GPower(1, groups=labels, penalty_weights={"g4": added, 3: 0.5}, **level).fit(X)
+        np.testing.assert_allclose(mixed.components_, in_order.components_, atol=1e-9)
+
+    def test_labels_of_groups_of_one_name_their_weights(self):
+        X, labels = table(2), list("abcdefghijkl")
+        by_label = GPower(1, gamma=0.1, groups=labels, penalty_weights={"d": 0.2}).fit(X)
+        np.testing.assert_array_equal(
+            by_label.components_, GPower(1, gamma=0.1, penalty_weights={3: 0.2}).fit(X).components_
+        )
+
     def test_zero_weight_is_free_and_include_is_free(self):
         X, weights = table(3), np.ones(12)
         weights[[2, 9]] = 0
@@ -302,7 +322,14 @@ class TestRefused:
             ({"penalty_weights": [1.0] * 11 + [float("nan")]}, "penalty_weights holds nan for 11"),
             ({"penalty_weights": ["a"] * 12}, "penalty_weights holds nan for 0"),
             ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2 for 1"),
-            ({"penalty_weights": {9: 2.0}, "groups": GROUPS}, "penalty_weights names the group 9, and no group"),
+            (
+                {"penalty_weights": {99: 2.0}, "groups": GROUPS},
+                "penalty_weights names column 99, and there are 12 variables, counted from 0; no group is called so",
+            ),
+            (
+                {"penalty_weights": {"a": 2.0, 1: 3.0}, "groups": {0: "a", 1: "a"}},
+                "penalty_weights names 1 and its group, 'a'; keep one",
+            ),
             ({"penalty_weights": np.ones(5)}, "penalty_weights has 5 entries, but there are 12 variables"),
             ({"penalty_weights": 2.0}, "penalty_weights=2.0: one non-negative number per variable"),
             ({"penalty_weights": np.zeros(12)}, "penalty_weights are all zero"),
@@ -467,8 +494,11 @@ class TestAround:
         assert model.groups_used()[0][0] == 2
         assert set(model.groups_used()[0]) == set(GROUPS[model.components_[0] != 0])
         some = GPower(1, cardinality=2, groups={0: "a", 1: "a"}, include=[0]).fit(X)
-        assert some.groups_used() == [[5, "a"]]
-        assert GPower(1, cardinality=1).fit(X).groups_used() == [[5]]
+        assert some.groups_used() == [["x5", "a"]]
+        assert GPower(1, cardinality=1).fit(X).groups_used() == [["x5"]]
+        numbers = GPower(1, cardinality=2, groups={0: 5, 1: 5}, include=[0]).fit(X)
+        assert numbers.groups_used() == [["x5", 5]]
+        assert GPower(1, cardinality=1, groups=list("abcdefghijkl")).fit(X).groups_used() == [["f"]]
 
     def test_a_cluster_knows_and_a_device_refuses(self):
         X, options = table(8, p=40), {"cardinality": 2, "groups": GROUPS, "exclude": [0]}
