@@ -106,6 +106,13 @@ class Admissible:
         order, begin = self._order
         return np.add.reduceat(values[order], begin, axis=0)
 
+    def largest(self, values: Array) -> Array:
+        """The largest of values, (n,), of every group, (g,)."""
+        if self.labels is None:
+            return values
+        order, begin = self._order
+        return np.asarray(np.maximum.reduceat(values[order], begin))
+
     def seen(self, C: Array) -> Array:
         """C, (n, m), with zeros where a variable is barred."""
         return np.where(self.barred, 0, C) if self.barred.any() else C

@@ -257,7 +257,7 @@ class Knowledge:
     def _weigh_in_order(self, given: Any, own: Array) -> None:
         """Weights of all variables, one after the other."""
         try:
-            values = list(given)
+            values = given if _is_numeric(given) else [_number(value) for value in given]
         except TypeError:
             told = "one non-negative number per variable is needed, or a dictionary by name"
             raise ValueError(f"penalty_weights={reprlib.repr(given)}: {told}.") from None
@@ -266,7 +266,9 @@ class Knowledge:
                 f"penalty_weights has {len(values)} entries, but there are {self.n_features} variables; give one for "
                 "each."
             )
-        own[:] = [_weight(value, self.name(j)) for j, value in enumerate(values)]
+        own[:] = values
+        for j in np.flatnonzero(~((own >= 0) & (own < np.inf)))[:1]:
+            _weight(own[j], self.name(int(j)))
 
     def _weigh_by_name(self, given: Mapping[Any, Any], own: Array, of_groups: Array) -> None:
         """Weights of groups by their labels and of variables by their names or columns; a label comes first."""
@@ -388,9 +390,19 @@ def _masks(lists: Sequence[Array], size: int) -> Array:
     return masks
 
 
+def _is_numeric(values: Any) -> bool:
+    """Whether values are an array of real numbers."""
+    return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu"
+
+
+def _number(value: Any) -> float:
+    """A number as it is; NaN for what is none."""
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
+
+
 def _weight(value: Any, whose: str) -> float:
     """A weight as it is, if it is one."""
-    weight = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
+    weight = _number(value)
     if not 0 <= weight < float("inf"):
         raise ValueError(
             f"penalty_weights holds {weight:g} for {whose}; weights are finite numbers, none negative, and zero is "

@@ -160,10 +160,10 @@ class Weighed(Restricted):
         own = np.where(known.usable, norms, 0)
         first = own > 0
         if known.labels is not None:
-            order = np.lexsort((-own, known.labels))
-            first = np.zeros(norms.size, bool)
-            first[order[np.searchsorted(known.labels[order], np.arange(known.n_groups))]] = True
-        return np.where(first & (own > 0), known.spread(np.sqrt(worth)[:, None])[:, 0], 0).astype(norms.dtype)
+            longest = np.flatnonzero(own == known.largest(own)[known.labels])
+            at = longest[np.unique(known.labels[longest], return_index=True)[1]]  # one of each group
+            first = first & np.isin(np.arange(own.size), at)
+        return np.where(first, known.spread(np.sqrt(worth)[:, None])[:, 0], 0).astype(norms.dtype)
 
     def _largest_gamma(self, norms: Array, mu: Array) -> Array:
         """The γ at which each group is out, (g, m), by the norms of its columns; infinite without weight."""
