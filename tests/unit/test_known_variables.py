@@ -247,24 +247,68 @@ class TestBudget:
         np.testing.assert_allclose(by_label.components_, counted.components_, atol=1e-12)
 
 
+NOTHING = {
+    "groups of one": {"groups": np.arange(12)},
+    "some groups of one": {"groups": {j: f"g{j}" for j in range(4)}},
+    "empty lists": {"include": [], "exclude": []},
+    "empty lists for each": {"include": [[], []]},
+    "weights of one": {"penalty_weights": np.ones(12)},
+    "some weights of one": {"penalty_weights": {3: 1.0}},
+}
+EACH_NOTHING = pytest.mark.parametrize("told", NOTHING.values(), ids=NOTHING)
+PLAIN = [
+    {"cardinality": 3},
+    {"cardinality": [4, 2], "method": "block"},
+    {"cardinality": 3, "positive": True},
+    {"cardinality": 3, "variance": "l1"},
+    {"cardinality": 3, "solver": "rounds", "deflation": "projection"},
+    {"cardinality": 0.7},
+    {"cardinality": 4, "penalty": "l1"},
+    {"cardinality": 4, "penalty": "l1", "method": "block"},
+    {"gamma": 0.2},
+    {"gamma": 0.2, "penalty": "l1", "method": "block"},
+    {"gamma": 0.2, "positive": True},
+    {"l1_bound": 2.0},
+    {"cardinality": 3, "constraint": "orthogonal"},
+]
+
+
+@pytest.mark.filterwarnings("ignore")
 class TestNothingKnown:
-    @pytest.mark.parametrize("options", [{"cardinality": 3}, {"gamma": 0.2}, {"cardinality": 4, "penalty": "l1"}])
-    @pytest.mark.parametrize("method", ["deflation", "block"])
-    @pytest.mark.filterwarnings("ignore:No gamma was found")
-    def test_what_says_nothing_changes_no_digit(self, options, method):
+    @pytest.mark.parametrize("options", PLAIN, ids=str)
+    @EACH_NOTHING
+    def test_what_says_nothing_changes_no_digit(self, options, told):
         X = table(7)
-        plain = GPower(2, method=method, **options).fit(X)
-        for told in [
-            {"groups": np.arange(12)},
-            {"groups": {j: f"g{j}" for j in range(4)}},
-            {"include": [], "exclude": []},
-            {"include": [[], []]},
-            {"penalty_weights": np.ones(12)},
-            {"penalty_weights": {3: 1.0}},
+        plain, same = (GPower(2, **options, **more).fit(X) for more in ({}, told))
+        np.testing.assert_array_equal(same.components_, plain.components_)
+        np.testing.assert_array_equal(same.objective_, plain.objective_)
+
+    @EACH_NOTHING
+    def test_whatever_holds_the_data(self, told, tmp_path):
+        X = np.asfortranarray(table(7))
+        np.save(tmp_path / "X.npy", X)
+        for data, options in [
+            (sp.csr_array(X), {}),
+            (tmp_path / "X.npy", {}),
+            (scatter(X), {"covariance": "precomputed"}),
+            (X.astype(np.float32), {"scale": True}),
         ]:
-            np.testing.assert_array_equal(
-                GPower(2, method=method, **options, **told).fit(X).components_, plain.components_
-            )
+            plain, same = (GPower(2, cardinality=3, **options, **more).fit(data) for more in ({}, told))
+            np.testing.assert_array_equal(same.components_, plain.components_)
+
+    @EACH_NOTHING
+    def test_paths_searches_and_subsamples(self, told):
+        X = table(7)
+        for grid in ({"cardinalities": [2, 4, 6]}, {"gammas": [0.3, 0.1]}):
+            plain, same = (sparsity_path(X, n_components=2, **grid, **more) for more in ({}, told))
+            np.testing.assert_array_equal(same.loadings.toarray(), plain.loadings.toarray())
+        options = {"cardinality": 3, "n_components": 2, "n_subsamples": 4}
+        plain, same = (stability(X, **options, **more) for more in ({}, told))
+        np.testing.assert_array_equal(same.frequency, plain.frequency)
+        if told.get("include"):
+            return  # cross-validation takes one list for all components
+        plain, same = (GPowerCV(2, cv=3, **more).fit(X) for more in ({}, told))
+        np.testing.assert_array_equal(same.components_, plain.components_)
 
     def test_a_budget_of_ones_is_a_cardinality(self):
         X = table(7)
