@@ -91,8 +91,8 @@ class GPower(SparsePCAEstimator):
         one list for all components, or one list for each.
     penalty_weights : sequence of float or dict, optional
         Non-negative weights of the variables: with `gamma` the threshold of a variable is γ times its weight, and zero
-        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name, or by label of
-        groups, and those that it does not name are as without it.
+        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name or column, or by
+        label of groups, and those that it does not name are as without it.
     budget : float or sequence of float, optional
         Instead of `cardinality`: the most that the weights of the variables of a component may sum to.
     l1_bound : float or sequence of float, optional
@@ -251,11 +251,16 @@ class GPower(SparsePCAEstimator):
         self
         """
         back = back_to(X)
+        return self._fit_read(read(self, X), sample_weight)._given_back(back)
+
+    def _fit_read(self, table: Input, sample_weight: Any = None) -> Self:
+        """The same of a table that was read, by this model or by one like it."""
+        if table.names is not None:
+            self.feature_names_in_ = table.names
         self._stream: RunningMoments | None = None
-        table = read(self, X)
         chosen, table = self._chosen(table, sample_weight), table.filled()
         prepared = table.prepared(sample_weight, table.recipes(chosen))
-        return self._find(self._begun(prepared))._given_back(back)
+        return self._find(self._begun(prepared))
 
     def _begun(self, prepared: Prepared) -> Prepared:
         """The same, begun at the components of an earlier fit where that is asked for and they serve."""
@@ -319,7 +324,7 @@ class GPower(SparsePCAEstimator):
         Returns
         -------
         list of list
-            Without `groups`, the columns of the variables; a variable that is in no group is told by its column too.
+            A variable that is in no group is told by its name, or as x0, x1, … by its column, as `loadings` does.
 
         Examples
         --------

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpower._arrays import Array, embedded
+from gpower.cautions import tell
 from gpower.certificates.bounds import EPS
 from gpower.certificates.cascade import Standing, best_known, cheap_bounds, exact_search, row_candidates, search_root
 from gpower.certificates.certificate import Bound, Certificate, Clock
@@ -128,7 +129,8 @@ def best_subset(
     covariance : {None, "precomputed"}
         Whether X is a covariance.
     groups, include, exclude
-        As in `GPower`, for the one component: with groups, `cardinality` counts groups.
+        As in `GPower`, for the one component: with groups, `cardinality` counts groups. An included variable that is
+        uncorrelated with the others has a loading of zero, and a warning says so.
     tol : float, default=1e-6
         Relative gap that counts as proven.
     max_time : float, default=60.0
@@ -200,7 +202,9 @@ def _known_subset(
         found = (search.upper, search.value, search.nodes, len(search.open), clock.elapsed)
         return callback(Progress(*found, usable[search.support(search.chosen)])) if callback else None
 
-    return best_groups(operator, known, k, tol, clock, told if callback else None)
+    z, certificate = best_groups(operator, known, k, tol, clock, told if callback else None)
+    tell(knowledge.told_idle(knowledge.idle(z[None])))
+    return z, certificate
 
 
 @dataclass(frozen=True, eq=False)
