@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpower._arrays import padded
 from gpower.ascent import Callback
-from gpower.cautions import Caution, GPowerWarning, tell
+from gpower.cautions import Caution, GPowerWarning, heard, tell
 from gpower.certificates import certifiable, certify_components, certify_together
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to, on_host
@@ -252,10 +252,11 @@ class GPower(SparsePCAEstimator):
         """
         back = back_to(X)
         self._stream: RunningMoments | None = None
-        table = read(self, X)
-        chosen, table = self._chosen(table, sample_weight), table.filled()
-        prepared = table.prepared(sample_weight, table.recipes(chosen))
-        return self._find(self._begun(prepared))._given_back(back)
+        with heard() as said:
+            table = read(self, X)
+            chosen, table = self._chosen(table, sample_weight), table.filled()
+            prepared = table.prepared(sample_weight, table.recipes(chosen))
+        return self._find(self._begun(prepared), said)._given_back(back)
 
     def _begun(self, prepared: Prepared) -> Prepared:
         """The same, begun at the components of an earlier fit where that is asked for and they serve."""
@@ -333,8 +334,8 @@ class GPower(SparsePCAEstimator):
         known = Knowledge.of(parameters_of(self), self.n_features_in_, 1, vars(self).get("feature_names_in_"))
         return [known.ranked(z) for z in on_host(self.components_)]
 
-    def _find(self, prepared: Prepared) -> Self:
-        """Find, store, prove and tell."""
+    def _find(self, prepared: Prepared, said: Sequence[str] = ()) -> Self:
+        """Find, store, prove and tell; `said` are warnings that came before."""
         found = extract_kept(prepared, random_source(self.random_state), parameters_of(self))
         fit = fit_of(prepared, found, sort=True)
         self.__dict__.update(fit.attributes)
@@ -344,7 +345,7 @@ class GPower(SparsePCAEstimator):
             log_fit(self)
         cautions = [*self._doubts(), *notices(self, prepared.varies, fit.own_variance)]
         cautions += [(note, GPowerWarning) for note in found.notes]
-        self.warnings_ = np.array([sentence for sentence, _ in cautions], dtype=object)
+        self.warnings_ = np.array([*said, *(sentence for sentence, _ in cautions)], dtype=object)
         tell(cautions)
         return self
 

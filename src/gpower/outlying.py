@@ -89,7 +89,7 @@ class Outlying:
         >>> GPower(1, cardinality=1).fit(X).squared_residual(X)  # what the second variable adds
         array([1., 0., 1.])
         """
-        return np.concatenate([np.einsum("ij,ij->i", left, left) for left in self._residuals(X)])
+        return np.concatenate([np.sum(left**2, axis=1) for left in self._residuals(X)])
 
     def squared_residual_limit(self, X: Any, level: float = 0.95) -> float:
         """Residual that this share of new normal samples keeps, by those of the samples X that the model was fitted to.
