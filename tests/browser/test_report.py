@@ -209,7 +209,7 @@ class TestTables:
 
     def test_the_variables_of_a_component_are_two_clicks_away(self, page, case):
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page.get_by_role("link", name="table of all 6, to save or copy").click()
+        page.get_by_role("link", name="6 variables in the table, to save or copy").click()
         assert set(cells(page, "#t-loadings", 0)) == {"2.0"}
         wanted = list(case["model"].loadings(case["data"].feature_names)[1])
         assert cells(page, "#t-loadings", 1) == wanted

@@ -90,7 +90,7 @@ def report(
                 sample_names=loaded.table.sample_names,
                 feature_names=loaded.names,
                 results=results,
-                warnings=[*loaded.doubts, *told, *notes],
+                warnings=[*_doubts(loaded, bool(page["scores"] and not page["anonymise"])), *told, *notes],
                 **page,
             )
         answer.tell(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
@@ -143,6 +143,14 @@ def _results(model: "GPower", loaded: Loaded, wanted: Values, answer: Answer) ->
     if wanted["certify"]:
         with progress(err, "proving"):
             yield gpower.certify(model, X)
+
+
+def _doubts(loaded: Loaded, seen: bool) -> Iterator[str]:
+    """Doubts about the table; where samples must not be seen, without what quotes them."""
+    names = () if seen else loaded.table.sample_names or ()
+    for doubt in loaded.doubts:
+        quotes = any(name in doubt for name in names) or (not seen and "the first row (" in doubt)
+        yield "A doubt about the table quotes samples, and is left out here." if quotes else doubt
 
 
 def _some(params: Values, names: Iterable[str]) -> Values:
