@@ -295,6 +295,14 @@ class TestWords:
         assert collect(GPower(2, cardinality=4).fit(single), single).warnings == ()
 
 
+def _models(found):
+    """All dictionaries inside some JSON."""
+    if isinstance(found, dict):
+        yield found
+    for each in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from _models(each)
+
+
 class TestFile:
     def test_the_policy_names_exactly_the_scripts_of_the_page(self, tmp_path):
         page = written(tmp_path)
@@ -315,6 +323,17 @@ class TestFile:
         for j in np.flatnonzero(MODEL.components_.any(axis=0)):
             assert f'"v{j}"' in models
         assert not any(f'"v{j}"' in models for j in unused)
+
+    def test_without_scores_no_number_of_a_sample_is_in_it(self, tmp_path):
+        page = written(tmp_path, metadata={"age": np.linspace(20, 80, 60)}, scores=False)
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+        names = {model.get("attributes", {}).get("name") for model in _models(data["document"])}
+        assert "loadings" in names
+        assert "samples" not in names
+        numbers = {repr(float(number)) for number in (*MODEL.transform(DATA.X).ravel(), *MODEL.hotelling_t2(DATA.X))}
+        assert not any(number in page for number in numbers)
+        whole = written(tmp_path)
+        assert all(number in whole for number in numbers)
 
     def test_five_megabytes_hold_500_samples_of_20000_variables(self, tmp_path):
         rng = np.random.default_rng(0)
