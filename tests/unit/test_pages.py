@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpower import GPower, GPowerCV, certify, component_test, html_report, sparsity_path, stability
+from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.enrichment import enrich
 
@@ -279,6 +280,11 @@ class TestWords:
         assert "number of variables was chosen by cross-validation in 3 folds (prediction)" in summary(searched)[0]
         piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))
         assert "the table went through StandardScaler first" in summary(piped)[0]
+
+    def test_another_method_is_not_called_ours(self):
+        found = collect(Greedy(1, cardinality=4).fit(DATA.X))
+        assert next(methods(found)).startswith("Sparse principal components were computed with Greedy of gpower")
+        assert not any("Journée" in line for line in [*methods(found), *citations(found)])
 
     def test_paths_of_this_machine_are_not_told(self, tmp_path):
         model = GPower(2, cardinality=3, checkpoint=str(tmp_path / "secret"), verbose=1).fit(DATA.X)

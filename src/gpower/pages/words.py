@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from gpower.estimators import GPower
 from gpower.names import counted, proven
 from gpower.pages.choices import CONSTRAINTS, clauses, search
 from gpower.pages.contents import Component, Contents
@@ -97,12 +98,12 @@ def methods(contents: Contents) -> Iterator[str]:
     """Sentences for the methods of a paper."""
     params = parameters_of(contents.model)
     counts = [len(component.variables) for component in contents.components]
-    yield (
-        f"Sparse principal components were computed with gpower {version('gpower')}, an implementation of the "
-        f"generalized power method (Journée et al. 2010), from {size_of(contents)}."
-    )
+    by = f"gpower {version('gpower')}, an implementation of the generalized power method (Journée et al. 2010)"
+    by = by if _is_ours(contents) else f"{type(contents.model).__name__} of gpower {version('gpower')}"
+    yield f"Sparse principal components were computed with {by}, from {size_of(contents)}."
     yield from (f"{clause[0].upper()}{clause[1:]}." for clause in clauses(contents))
-    yield f"{counted(len(counts), 'component')} of {each_has(counts)} {search(params)}."
+    how = search(params) if _is_ours(contents) else "were found"
+    yield f"{counted(len(counts), 'component')} of {each_has(counts)} {how}."
     yield (
         "Explained variance is adjusted: of each component only the part counts that the others of larger variance "
         "leave, so that no variance is counted twice."
@@ -110,6 +111,11 @@ def methods(contents: Contents) -> Iterator[str]:
     yield from _proofs(contents)
     yield from _results(contents)
     yield from _samples(contents)
+
+
+def _is_ours(contents: Contents) -> bool:
+    """Whether the generalized power method found the model, and not one that it is compared with."""
+    return isinstance(contents.model, GPower)
 
 
 def _proofs(contents: Contents) -> Iterator[str]:
@@ -169,7 +175,7 @@ def citations(contents: Contents) -> list[str]:
     """The papers behind what the page shows, and the software."""
     found = contents.results
     wanted = {
-        "method": True,
+        "method": _is_ours(contents),
         "stability": found.stability is not None,
         "test": found.test is not None,
         "adjusted": found.enrichment is not None or contents.association is not None,
