@@ -72,7 +72,7 @@ class TestFit:
 
     @pytest.mark.parametrize(
         ("constraint", "against"),
-        [((), "the best component 2 times"), (("--constraint", "disjoint"), "the best possible of disjoint")],
+        [((), "what the best of each size alone"), (("--constraint", "disjoint"), "the best possible of disjoint")],
     )
     def test_what_all_components_together_are_held_against(self, gpower, table, constraint, against):
         told = gpower("fit", table, "-m", 2, "-k", 3, "--certify", *constraint).stdout

@@ -56,7 +56,7 @@ def _print(console: Console, path: Path, header: dict[str, Any], arrays: dict[st
         rows = [[str(value) for value in component.values()] for component in _told(model, top)]
         right = [Column(head, justify="right") for head in ("component", "variables", "% of variance")]
         print_rows(console, [*right, Column("largest loadings")], rows)
-        for line in told_groups(model, vars(model).get("feature_names_in_", range(model.components_.shape[1]))):
+        for line in told_groups(model):
             say(console, line)
     elif "grid" in arrays:
         say(
