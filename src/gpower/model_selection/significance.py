@@ -69,7 +69,10 @@ class ComponentTest:
 
     @property
     def permuted_variance(self) -> Array:
-        """The same of every permuted table, (n_permutations, n_components); NaN where it was not needed."""
+        """The same of every permuted table, (n_permutations, n_components); NaN where it was not needed.
+
+        Of a wide table it is mostly an estimate, by a fit to the longest variables, which decides where it is far below.
+        """
         return self.chance.permuted / self.degrees
 
     @property
