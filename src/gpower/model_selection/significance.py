@@ -71,7 +71,7 @@ class ComponentTest:
     def permuted_variance(self) -> Array:
         """The same of every permuted table, (n_permutations, n_components); NaN where it was not needed.
 
-        Of a wide table it is mostly an estimate, by a fit to the longest variables, which decides where it is far below.
+        Of a wide table mostly an estimate, by a fit to the longest variables, which decide where they are far below.
         """
         return self.chance.permuted / self.degrees
 
