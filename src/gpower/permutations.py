@@ -396,6 +396,23 @@ def counted(table: Input, rng: np.random.RandomState) -> tuple[dict[str, Any], A
     return {"n_components": count} | {name: values[:count] for name, values in lists.items()}, p_values
 
 
+def how_counted(p_values: Array) -> str:
+    """A sentence about the number of components that ``n_components="auto"`` stands for.
+
+    Examples
+    --------
+    >>> print(how_counted(np.array([0.005, 0.38])).partition(", by")[0])
+    1 of up to 2 components explain more than chance at the level 0.05 (p = 0.005; of the next 0.38)
+    """
+    passed = [f"{p:.2g}" for p in p_values if p <= LEVEL]
+    following = "".join(f"of the next {p:.2g}" for p in p_values[len(passed) :][:1])
+    told = "; ".join(filter(None, ("p = " + ", ".join(passed) if passed else "", following)))
+    return (
+        f"{len(passed)} of up to {p_values.size} components explain more than chance at the level {LEVEL:g} ({told}), "
+        f"by {PERMUTATIONS} permuted tables."
+    )
+
+
 def _stages(A: Array, loadings: Array, recipe: Recipe) -> list[Stage]:
     """The table, and what each component leaves of it to the next."""
     quick = replace(recipe.settings, tol=max(recipe.settings.tol, TOL), max_iter=STEPS, callback=None)

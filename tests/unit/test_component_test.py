@@ -88,6 +88,16 @@ def test_p_values_never_fall_and_decide(test):
     assert test.n_components == np.count_nonzero(test.p_values <= 0.05) == 3
 
 
+def test_it_is_shown_in_words(test):
+    first, *lines = repr(test).splitlines()
+    assert first == "<ComponentTest: 3 component(s) at the level 0.05"
+    assert len(lines) == 6
+    assert lines[0].startswith("  1: ")
+    assert lines[0].endswith("p = 0.016")
+    share = float(lines[0].split()[1])
+    assert share == pytest.approx(100 * test.variance[0] / test.total_variance, rel=0.01)
+
+
 def test_hopeless_components_get_no_more_permutations(test):
     made = np.count_nonzero(~np.isnan(test.permuted_variance), axis=0)
     assert list(made) == [60, 60, 60, 20, 20, 20]
@@ -193,10 +203,14 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     assert model.components_.shape == (3, 150)
     np.testing.assert_array_equal(model.components_, GPower(3, cardinality=6).fit(X).components_)
     assert model.component_p_values_.shape == (20,)
+    assert model.notes_[-1].startswith(
+        "3 of up to 20 components explain more than chance at the level 0.05 (p = 0.005,"
+    )
     assert list(GPower("auto", cardinality=[8, 6, 5, 4]).fit(X).cardinality_) == [8, 6, 5]
     assert GPower("auto", cardinality=[8, 6]).fit(X).components_.shape == (2, 150)
     model.n_components = 2
     assert "component_p_values_" not in vars(model.fit(X))
+    assert not model.notes_.size
 
 
 def test_auto_keeps_one_of_noise_and_says_so():
