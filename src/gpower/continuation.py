@@ -28,6 +28,8 @@ def sweep(
     recipes: Sequence[Recipe],
     rng: np.random.RandomState,
     known: Mapping[int, Extraction] | None = None,
+    *,
+    quick: bool = False,
 ) -> Iterator[tuple[int, Extraction]]:
     """The best solution so far of each point of the grid, as the walk comes by: twice, the sparsest once.
 
@@ -40,13 +42,15 @@ def sweep(
         Every point draws the same from it, so that its own starts are those of a fit on its own.
     known : mapping of int to Extraction, optional
         Solutions found earlier. Those points get no starts of their own, and keep theirs where it is the best.
+    quick : bool, default=False
+        The walk from the densest point to the sparsest alone, and starts of its own for a few points only.
     """
     operator = operator.gathering()  # columns gathered for one point serve the next
     best = dict(known or {})
     worth = {i: value_of(operator, recipes[i], found) for i, found in best.items()}
-    cold = set(anchors(recipes)) - set(best)
     n = len(recipes)
-    for order in (range(n - 1, -1, -1), range(1, n)):
+    cold = set(spread(n) if quick else anchors(recipes)) - set(best)
+    for order in (range(n - 1, -1, -1), range(1, 1 if quick else n)):
         back = order.step > 0
         for i in order:
             neighbour = best.get(i - 1 if back else i + 1)
@@ -88,7 +92,12 @@ def anchors(recipes: Sequence[Recipe]) -> list[int]:
     n, first = len(recipes), recipes[0]
     if first.n_init is not None or not first.wish.is_costly(first.block) or n <= ANCHORS:
         return list(range(n))
-    return [int(i) for i in np.linspace(0, n - 1, ANCHORS).round()]
+    return spread(n)
+
+
+def spread(n: int) -> list[int]:
+    """A few of n points, spread evenly."""
+    return sorted({int(i) for i in np.linspace(0, n - 1, ANCHORS).round()})
 
 
 def value_of(operator: Operator, recipe: Recipe, found: Extraction) -> float:

@@ -137,6 +137,13 @@ class Deflated(Wrapper):
         return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
 
 
+def sample_gram_of(left: Operator, G: Array) -> Array:
+    """The Gram matrix of samples of what is left, by that of the matrix that the components were removed from."""
+    base, Y, _, Z = left.parts()
+    cross = to_host(base.combine(Z) @ Y.T)
+    return G - cross - cross.T + to_host(Y @ (Z.T @ Z) @ Y.T)
+
+
 #: What a component takes with it: y in sample space, z, and the squared column norms that are left, with their noise.
 Change = tuple[Array, Array, Array, float]
 

@@ -21,7 +21,7 @@ from gpower.notices import log_fit, notices
 from gpower.operators.running import RunningMoments
 from gpower.parameters import parameters_of, random_source
 from gpower.penalties import Penalty
-from gpower.permutations import LEVEL, counted
+from gpower.permutations import LEVEL, counted, how_counted
 from gpower.preparation import Input, Prepared, read
 
 
@@ -346,6 +346,8 @@ class GPower(SparsePCAEstimator):
         found = extract_kept(prepared, random_source(self.random_state), parameters_of(self))
         fit = fit_of(prepared, found, sort=True)
         self.__dict__.update(fit.attributes)
+        if self.n_components == "auto":
+            self.notes_ = np.append(self.notes_, how_counted(self.component_p_values_)).astype(object)
         if self.certify:
             self._prove(prepared)
         if self.verbose:

@@ -18,11 +18,17 @@ DENSE_ORDER, LEAST_LANCZOS = 1200, 96
 
 
 def leading_components(
-    operator: Operator, m: int, idx: Array | None = None, start: Array | None = None
+    operator: Operator,
+    m: int,
+    idx: Array | None = None,
+    start: Array | None = None,
+    *,
+    sample_gram: Array | None = None,
 ) -> tuple[Array, Array]:
     """Loadings of ordinary PCA of some columns, (|idx|, m), and the variances ‖A z‖², (m,), largest first.
 
-    Zero beyond the rank. `start`, (|idx|,), near the first component spares iterations.
+    Zero beyond the rank. `start`, (|idx|,), near the first component spares iterations, `sample_gram`, where it is
+    known, its making.
     """
     p, n = operator.shape
     idx = np.arange(n) if idx is None else idx
@@ -38,7 +44,7 @@ def leading_components(
     else:
         like = operator.column_norms
         x = None if start is None else to_host(operator.combine(embedded(start[:, None], idx, n, like))[:, 0])
-        values, U = _largest_eigenpairs(operator.sample_gram(idx), m, x)
+        values, U = _largest_eigenpairs(operator.sample_gram(idx) if sample_gram is None else sample_gram, m, x)
         Z = to_host(rows_of(operator.correlate(operator.own(U.astype(operator.dtype))), idx))
     noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
     values = np.where(values > noise * values[:1], values, 0.0)

@@ -96,7 +96,7 @@ class Outlying:
 
         A multiple of χ² with the mean and variance of their residuals [Box 1954], the mean known from n samples only.
         New samples lie a little farther from a model than those that made it: of n samples with one mean and q
-        loadings per variable by (n + 1 + q)/(n − 1 − q).
+        loadings per variable by (n + 1 + q)/(n − 1 − q), where variables were scaled by (n + 1 + q)/(n − 3 − q).
 
         Parameters
         ----------
@@ -115,7 +115,8 @@ class Outlying:
             return mean
         freedom = 2 * mean**2 / variance
         fitted = np.count_nonzero(on_host(self.components_)) / self.components_.shape[1]  # loadings per variable
-        farther = (n + 1 + fitted) / max(n - 1 - fitted, 1)
+        scaled = 2 * bool(np.any(on_host(self.scale_) != 1))  # a variance that is known from n samples only
+        farther = (n + 1 + fitted) / max(n - 1 - scaled - fitted, 1)
         return float(mean * farther * stats.f.ppf(level, freedom, freedom * (n - 1)))
 
     def contributions(self, X: Any, to: str = "t2") -> Array:

@@ -8,21 +8,26 @@ have the freedom and the norms of what they are compared with. Without that a se
 often. For the first nothing is taken out, and the test is exact: at the level α chance passes for a component in at
 most a share α of tables. The p-values of later ones are doubled.
 
-Fits are small: one start, no exchanges. The table itself is judged by the same small fits.
+Fits are small: two starts, no exchanges. The table itself is judged by the same small fits.
+
+Of a wide table most of them are smaller still. Chance finds its components among the longest variables, and permuting
+leaves lengths as they are. A few permuted tables tell how much more a fit to all variables finds than one to the
+longest; from then on the longest decide where they are far below the table, and all variables elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from gpower._arrays import Array, to_host
+from gpower._arrays import Array, column_dots, to_host
 from gpower.extraction import extract
+from gpower.feasible_sets import Point
 from gpower.leading import leading_components
 from gpower.metrics import Scores
 from gpower.operators import as_operator
@@ -30,11 +35,14 @@ from gpower.operators.base import Operator
 from gpower.preparation import Input
 from gpower.recipes import Recipe
 from gpower.several import extract_components
+from gpower.starts import Ground, Promising, Start
 
-#: Permuted tables between two looks at what is hopeless by now.
-BATCH = 20
-#: Permuted tables that Horn's line is the mean of.
-HORN = 20
+#: Permuted tables between two looks at what is hopeless by now, and those of a wide table before the longest variables
+#: decide. Horn's line is the mean of the first batch.
+BATCH, LEARNT = 20, 5
+#: How many variables are the longest: so many, or so many times the cardinality. A permuted table is far below the
+#: table if at least this share of its variance lies between them.
+LONGEST, TIMES, FAR = 300, 6, 0.25
 #: Precision of a small fit, and its most steps.
 TOL, STEPS = 1e-3, 60
 #: What the p-values of all components but the first are multiplied by. Their test is not exact: what was taken out was
@@ -61,7 +69,7 @@ class Chance:
     variance : ndarray of shape (n_components,)
         Of each component, by a small fit to what the earlier ones leave.
     permuted : ndarray of shape (n_permutations, n_components)
-        The same of permuted tables; NaN where that was hopeless already.
+        The same of permuted tables, by the longest variables where those decide; NaN where it was hopeless already.
     ordinary, horn : ndarray of shape (n_components,)
         Variance of ordinary components, and their mean in permuted tables [Horn 1965].
     total : float
@@ -147,9 +155,23 @@ class Stage:
         taken = np.column_stack([self.taken, y / length])
         return Stage(self.table, taken.astype(self.table.dtype), bound.astype(self.table.dtype), recipe)
 
+    def longest(self) -> Array | None:
+        """The longest variables, and those of earlier components, in order; None where that spares little."""
+        n, wish = self.table.shape[0], self.recipe.wish
+        most = max(LONGEST, TIMES * max(self.recipe.levels, default=0))
+        if 2 * most >= n or wish.sees_all or wish.family.admissible is not None:
+            return None
+        kept = np.argsort(-self.norms[:, 0], kind="stable")[:most]
+        return np.union1d(kept, np.flatnonzero(self.bound.any(axis=1)))
+
+    def among(self, rows: Array) -> Stage:
+        """The same of some variables, those of earlier components among them."""
+        return Stage(self.table[rows], self.taken, self.bound[rows], self.recipe.among(rows))
+
     def permuted(self, order: Array) -> Array:
         """The same, every variable's samples in another order, as free as it is: of the same norms, less the same."""
-        A = np.take(self.left(), order)  # places in the flattened array
+        n, p = self.table.shape
+        A = np.take(self.left(), order + p * np.arange(n)[:, None])  # places in the flattened array
         if self.taken.size:
             rows = np.flatnonzero(self.bound.any(axis=1))
             W = self.bound[rows]
@@ -166,6 +188,115 @@ class Stage:
             return 0.0
         found = extract(operator, self.recipe, np.random.RandomState(0))
         return float(Scores.of(operator, found.Z).variances[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Crowded(Start):
+    """The longest column, and that along which most of the matrix lies: which correlates with many, or much.
+
+    The longest alone may have nothing to do with the components, of standardised columns least of all.
+    """
+
+    def points(self, ground: Ground) -> list[Point]:
+        """Both."""
+        along = np.sqrt(_along(ground.problem.operator, ground.norms)).astype(ground.norms.dtype)
+        return [point for norms in (ground.norms, along) for point in Promising(1).points(replace(ground, norms=norms))]
+
+
+def _along(operator: Operator, norms: Array) -> Array:
+    """‖Aᵀx‖² for x = a/‖a‖ of every column a, (n,)."""
+    p, n = operator.shape
+    columns = np.arange(n)
+    if n > p and operator.has_samples:
+        G, parts = operator.sample_gram(columns), np.array_split(columns, 16)
+        squares = np.concatenate([column_dots(G @ A, A) for A in map(operator.columns, parts)])
+    else:
+        squares = np.sum(operator.gram(columns) ** 2, axis=1)
+    return np.maximum(squares, 0) / np.where(norms > 0, norms, np.inf) ** 2
+
+
+class Orders:
+    """The orders of all samples in one permuted table, (n_features, n_samples), drawn as they are needed.
+
+    Parameters
+    ----------
+    seed : int
+    n_samples : int
+    blocks : ndarray of shape (n_features,)
+        Numbers from 0: variables of the same block share an order.
+    first : ndarray of bool of shape (n_blocks,)
+        Blocks whose orders are drawn first.
+    """
+
+    def __init__(self, seed: int, n_samples: int, blocks: Array, first: Array) -> None:
+        self._rng, self._blocks, self._later = np.random.default_rng(seed), blocks, np.flatnonzero(~first)
+        self._orders = np.empty((first.size, n_samples), np.intp)
+        self._draw(np.flatnonzero(first))
+
+    def _draw(self, some: Array) -> None:
+        fresh = np.tile(np.arange(self._orders.shape[1]), (some.size, 1))
+        self._orders[some] = self._rng.permuted(fresh, axis=1)
+
+    def of(self, rows: Array) -> Array:
+        """Of variables whose blocks come first."""
+        return self._orders[self._blocks[rows]]
+
+    @cached_property
+    def all(self) -> Array:
+        """Of all variables."""
+        self._draw(self._later)
+        return self._orders[self._blocks]
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Holds permuted tables against the table at one stage, by its longest variables where they are far apart.
+
+    Attributes
+    ----------
+    stage : Stage
+    variance : float
+        What a small fit finds in the table.
+    rows : ndarray of int or None
+        The longest variables; None where all of them decide.
+    ratios : ndarray
+        Of the variances of all variables and of the longest, in permuted tables where both are known.
+    """
+
+    stage: Stage
+    variance: float
+    rows: Array | None
+    ratios: Array = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, stage: Stage) -> Judge:
+        """Who has seen nothing yet."""
+        return cls(stage, stage.variance(stage.left()), stage.longest())
+
+    @cached_property
+    def _short(self) -> Stage:
+        """The stage of the longest variables, with one start."""
+        stage = self.stage.among(np.zeros(0, np.intp) if self.rows is None else self.rows)
+        return replace(stage, recipe=replace(stage.recipe, start=None))
+
+    def found(self, orders: Orders) -> tuple[float, float]:
+        """Variance in a permuted table, and its ratio to that of the longest; NaN where only one is known."""
+        if self.rows is None:
+            return self.stage.variance(self.stage.permuted(orders.all)), np.nan
+        short = self._short.variance(self._short.permuted(orders.of(self.rows)))
+        if self.ratios.size and (1 + FAR) * self._most * short < self.variance:
+            return float(np.mean(self.ratios)) * short, np.nan
+        value = self.stage.variance(self.stage.permuted(orders.all))
+        return value, value / short if short > 0 else np.nan
+
+    @property
+    def _most(self) -> float:
+        """More than the ratio will be: as far beyond the largest as that is from the smallest."""
+        return float(2 * self.ratios.max() - self.ratios.min())
+
+    def learnt(self, ratios: Array) -> Judge:
+        """Who has seen some more."""
+        return replace(self, ratios=np.concatenate([self.ratios, ratios[~np.isnan(ratios)]]))
 
 
 def as_matrix(A: Array, recipe: Recipe) -> Operator:
@@ -206,28 +337,44 @@ def against_chance(
     mean, scale = prepared.moments.mean, prepared.moments.scale
     unit = float(prepared.moments.norms.max()) or 1.0  # single precision does for a comparison, at half the time
     A = np.ascontiguousarray(((table.X - mean) / scale / unit).T.astype(np.float32))
-    stages = _stages(A, loadings, recipe)
-    variance = np.array([stage.variance(stage.left()) for stage in stages])
-    seeds = rng.randint(2**31 - 1, size=n_permutations)
-    permuted, horn = np.full((n_permutations, len(stages)), np.nan), []
-    allowed = np.floor(level * (n_permutations + 1) / _caution(len(stages))) - 1  # permuted tables that may reach it
-    alive = len(stages)
-    for start in range(0, n_permutations, BATCH):
-        jobs = [
-            delayed(_one)(stages[:alive], blocks, int(seed), start + i < HORN)
-            for i, seed in enumerate(seeds[start : start + BATCH])
-        ]
-        found = Parallel(n_jobs=n_jobs)(jobs)
-        permuted[start : start + len(found), :alive] = [values for values, _ in found]
-        horn += [line for _, line in found if line is not None]
+    judges = [Judge.of(stage) for stage in _stages(A, loadings, recipe)]
+    variance = np.array([judge.variance for judge in judges])
+    permuted, horn = _permuted(judges, blocks, rng.randint(2**31 - 1, size=n_permutations), level, n_jobs, progress)
+    ordinary, total = leading_components(prepared.operator, len(judges))[1], prepared.operator.total_variance
+    return Chance(unit**2 * variance, unit**2 * permuted, ordinary, unit**2 * horn, total, loadings)
+
+
+def _permuted(
+    judges: Sequence[Judge],
+    blocks: Array | None,
+    seeds: Array,
+    level: float,
+    n_jobs: int | None,
+    progress: Progress | None,
+) -> tuple[Array, Array]:
+    """What is found in permuted tables, one per seed, at the stages that are not hopeless; Horn's line."""
+    variance, alive, lines = np.array([judge.variance for judge in judges]), len(judges), []
+    permuted = np.full((seeds.size, alive), np.nan)
+    allowed = np.floor(level * (seeds.size + 1) / _caution(alive)) - 1  # permuted tables that may reach it
+    numbers = np.arange(judges[0].stage.table.shape[0]) if blocks is None else blocks
+    first = np.zeros(int(numbers.max()) + 1, bool)
+    for rows in (judge.rows for judge in judges if judge.rows is not None):
+        first[numbers[rows]] = True
+    ends = np.arange(LEARNT if first.any() else BATCH, seeds.size + BATCH, BATCH)
+    for start, end in zip([0, *ends], ends, strict=False):
+        ordinary = 0 if start else len(judges)
+        jobs = (delayed(_one)(judges[:alive], numbers, first, int(seed), ordinary) for seed in seeds[start:end])
+        values, ratios, horn = map(np.array, zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True))
+        permuted[start:end, :alive] = values
+        judges = [judge.learnt(ratios[:, j]) for j, judge in enumerate(judges[:alive])]
+        lines.append(horn)
         if progress is not None:
-            progress(start + len(found), n_permutations)
+            progress(start + len(values), seeds.size)
         hopeless = np.flatnonzero(_reached(permuted, variance)[:alive] > allowed[:alive])
         alive = int(hopeless[0]) if hopeless.size else alive
-        if alive == 0 and start + BATCH >= HORN:
+        if alive == 0:
             break
-    ordinary, total = leading_components(prepared.operator, len(stages))[1], prepared.operator.total_variance
-    return Chance(unit**2 * variance, unit**2 * permuted, ordinary, unit**2 * np.mean(horn, axis=0), total, loadings)
+    return permuted, np.mean(lines[0], axis=0)
 
 
 def counted(table: Input, rng: np.random.RandomState) -> tuple[dict[str, Any], Array]:
@@ -249,10 +396,29 @@ def counted(table: Input, rng: np.random.RandomState) -> tuple[dict[str, Any], A
     return {"n_components": count} | {name: values[:count] for name, values in lists.items()}, p_values
 
 
+def how_counted(p_values: Array) -> str:
+    """A sentence about the number of components that ``n_components="auto"`` stands for.
+
+    Examples
+    --------
+    >>> print(how_counted(np.array([0.005, 0.38])).partition(", by")[0])
+    1 of up to 2 components explain more than chance at the level 0.05 (p = 0.005; of the next 0.38)
+    """
+    passed = [f"{p:.2g}" for p in p_values if p <= LEVEL]
+    following = "".join(f"of the next {p:.2g}" for p in p_values[len(passed) :][:1])
+    told = "; ".join(filter(None, ("p = " + ", ".join(passed) if passed else "", following)))
+    return (
+        f"{len(passed)} of up to {p_values.size} components explain more than chance at the level {LEVEL:g} ({told}), "
+        f"by {PERMUTATIONS} permuted tables."
+    )
+
+
 def _stages(A: Array, loadings: Array, recipe: Recipe) -> list[Stage]:
     """The table, and what each component leaves of it to the next."""
     quick = replace(recipe.settings, tol=max(recipe.settings.tol, TOL), max_iter=STEPS, callback=None)
-    small = [replace(recipe.unit(j), n_init=1, start=None, polish=False, settings=quick) for j in range(len(recipe.mu))]
+    small = [
+        replace(recipe.unit(j), n_init=1, start=Crowded(), polish=False, settings=quick) for j in range(len(recipe.mu))
+    ]
     n, p = A.shape
     stages = [Stage(A, np.zeros((p, 0), A.dtype), np.zeros((n, 0), A.dtype), small[0])]
     for j in range(1, len(small)):
@@ -260,17 +426,14 @@ def _stages(A: Array, loadings: Array, recipe: Recipe) -> list[Stage]:
     return stages
 
 
-def _one(stages: Sequence[Stage], blocks: Array | None, seed: int, horn: bool) -> tuple[list[float], Array | None]:
-    """What small fits find in a permuted table, at every stage by the same permutations; its ordinary components."""
-    n, p = stages[0].table.shape
-    count = n if blocks is None else int(blocks.max()) + 1
-    orders = np.random.default_rng(seed).permuted(np.tile(np.arange(p), (count, 1)), axis=1)
-    orders = orders if blocks is None else orders[blocks]
-    orders += p * np.arange(n)[:, None]
-    values, line = [], None
-    for j, stage in enumerate(stages):
-        A = stage.permuted(orders)
-        values.append(stage.variance(A))
-        if j == 0 and horn:
-            line = leading_components(as_matrix(A, stage.recipe), len(stages))[1]
-    return values, line
+def _one(
+    judges: Sequence[Judge], blocks: Array, first: Array, seed: int, ordinary: int
+) -> tuple[list[float], list[float], Array]:
+    """What is found in a permuted table, at every stage by the same orders; ratios; some of its ordinary components."""
+    stage = judges[0].stage
+    orders = Orders(seed, stage.table.shape[1], blocks, first)
+    values, ratios = zip(*(judge.found(orders) for judge in judges), strict=True)
+    line = np.zeros(0)
+    if ordinary:
+        line = leading_components(as_matrix(stage.permuted(orders.all), stage.recipe), ordinary)[1]
+    return list(values), list(ratios), line

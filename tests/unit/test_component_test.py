@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted_components
 
-from gpower import GPower, component_test
+from gpower import GPower, component_test, permutations
 from gpower.datasets import load_planted_expression
-from gpower.permutations import Stage
+from gpower.permutations import Orders, Stage
 from gpower.recipes import Exact, Recipe
 
 SHAPE = (40, 80)
@@ -43,6 +43,21 @@ def test_three_planted_components_are_three():
     assert counts.count(3) >= 5
 
 
+@pytest.mark.parametrize("scale", [False, True])
+def test_what_stands_out_is_found_wherever_it_is(scale):
+    """A component three times above chance, none of whose variables is among the longest."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((60, 1000))
+    X[:, :15] = 0.9 * rng.standard_normal((60, 1)) + 0.44 * X[:, :15]
+    X *= rng.uniform(0.8, 1.2, 1000)
+    X[:, :15] /= X[:, :15].std(axis=0)
+    test = component_test(X, 2, cardinality=15, scale=scale, n_permutations=39)
+    assert test.n_components == 1
+    best = GPower(1, cardinality=15, scale=scale).fit(X).explained_variance_[0]
+    assert test.variance[0] == pytest.approx(best, rel=1e-3)
+    assert best > 2 * test.null_quantile[0]
+
+
 def test_a_second_component_is_not_found_in_the_rest_of_the_first():
     claimed = 0
     for seed in range(20):
@@ -71,6 +86,16 @@ def test_p_values_never_fall_and_decide(test):
     assert np.all(np.diff(test.p_values) >= 0)
     np.testing.assert_allclose(test.p_values[:3], np.array([1, 2, 2]) / 61)  # of later ones doubled
     assert test.n_components == np.count_nonzero(test.p_values <= 0.05) == 3
+
+
+def test_it_is_shown_in_words(test):
+    first, *lines = repr(test).splitlines()
+    assert first == "<ComponentTest: 3 component(s) at the level 0.05"
+    assert len(lines) == 6
+    assert lines[0].startswith("  1: ")
+    assert lines[0].endswith("p = 0.016")
+    share = float(lines[0].split()[1])
+    assert share == pytest.approx(100 * test.variance[0] / test.total_variance, rel=0.01)
 
 
 def test_hopeless_components_get_no_more_permutations(test):
@@ -116,12 +141,60 @@ def test_permuted_tables_are_as_free_as_what_they_stand_for():
     left = stage.left()
     np.testing.assert_allclose(z @ left, 0, atol=1e-12)
     rng = np.random.default_rng(0)
-    order = rng.permuted(np.tile(np.arange(30), (12, 1)), axis=1) + 30 * np.arange(12)[:, None]
+    order = rng.permuted(np.tile(np.arange(30), (12, 1)), axis=1)
     permuted = stage.permuted(order)
     np.testing.assert_allclose(np.linalg.norm(permuted, axis=1), np.linalg.norm(left, axis=1))
     np.testing.assert_allclose(permuted @ stage.taken, 0, atol=1e-10)
-    assert np.linalg.norm(z @ permuted) < 0.2 * np.linalg.norm(z @ np.take(left, order))
+    assert np.linalg.norm(z @ permuted) < 0.2 * np.linalg.norm(z @ np.take_along_axis(left, order, axis=1))
     np.testing.assert_array_equal(np.sort(first.permuted(order), axis=1), np.sort(A, axis=1))  # the first: as it was
+
+
+def test_some_variables_of_a_permuted_table_are_those_of_the_whole():
+    data = planted_components(30, 12, (6,), (3.0,), random_state=0)
+    A = (data.X - data.X.mean(axis=0)).T.copy()
+    recipe = Recipe(Exact(levels=(6,)))
+    z = GPower(1, cardinality=6).fit(data.X).components_[0]
+    stage = Stage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe).after(z, recipe)
+    rows = np.union1d([0, 7, 11], np.flatnonzero(z))
+    orders = Orders(0, 30, np.arange(12), np.isin(np.arange(12), rows))
+    some = orders.of(rows)
+    np.testing.assert_array_equal(some, orders.all[rows])
+    np.testing.assert_array_equal(np.sort(orders.all, axis=1), np.tile(np.arange(30), (12, 1)))
+    np.testing.assert_allclose(stage.among(rows).permuted(some), stage.permuted(orders.all)[rows])
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Two components that stand out far, and a third, among variables of unlike lengths."""
+    X = planted_components(40, 1500, (12, 12, 8), (60.0, 40.0, 6.0), random_state=0).X
+    return X * np.random.RandomState(0).lognormal(0, 0.4, 1500)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
+    options = {"cardinality": 12, "scale": scale, "n_permutations": 60}
+    drawn = []
+    monkeypatch.setattr(
+        Orders, "_draw", lambda self, some, plain=Orders._draw: (drawn.append(some.size), plain(self, some))
+    )
+    quick = component_test(wide, 4, **options)
+    few = sum(drawn)
+    drawn.clear()
+    monkeypatch.setattr(permutations, "FAR", np.inf)  # all variables decide, by the same orders
+    slow = component_test(wide, 4, **options)
+    assert few < sum(drawn)  # some tables were decided by a few variables
+    np.testing.assert_array_equal(quick.p_values, slow.p_values)
+    made = quick.n_tested - 1
+    np.testing.assert_allclose(quick.null_quantile[:made], slow.null_quantile[:made], rtol=0.1)
+
+
+def test_blocks_of_a_wide_table_share_their_orders(wide):
+    blocks = np.arange(1500) // 2
+    orders = Orders(3, 40, blocks, np.arange(750) < 5)
+    np.testing.assert_array_equal(orders.all[::2], orders.all[1::2])
+    twice = np.repeat(np.random.RandomState(1).standard_normal((40, 750)), 2, axis=1)
+    assert component_test(twice, 1, cardinality=4, n_permutations=39, blocks=blocks).n_components == 0
+    assert component_test(twice, 1, cardinality=4, n_permutations=39).n_components == 1
 
 
 def test_auto_fits_as_many_as_are_more_than_chance():
@@ -130,10 +203,14 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     assert model.components_.shape == (3, 150)
     np.testing.assert_array_equal(model.components_, GPower(3, cardinality=6).fit(X).components_)
     assert model.component_p_values_.shape == (20,)
+    assert model.notes_[-1].startswith(
+        "3 of up to 20 components explain more than chance at the level 0.05 (p = 0.005,"
+    )
     assert list(GPower("auto", cardinality=[8, 6, 5, 4]).fit(X).cardinality_) == [8, 6, 5]
     assert GPower("auto", cardinality=[8, 6]).fit(X).components_.shape == (2, 150)
     model.n_components = 2
     assert "component_p_values_" not in vars(model.fit(X))
+    assert not model.notes_.size
 
 
 def test_auto_keeps_one_of_noise_and_says_so():

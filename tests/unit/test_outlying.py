@@ -46,14 +46,14 @@ def test_residuals_are_what_the_inverse_transform_leaves():
     np.testing.assert_allclose(model.squared_residual(sp.csr_array(X)), model.squared_residual(X))
 
 
-@pytest.mark.parametrize(("n_samples", "level"), [(60, 0.95), (400, 0.95), (400, 0.8)])
-def test_limits_hold_their_share_of_new_normal_samples(n_samples, level):
+@pytest.mark.parametrize(("n_samples", "level", "scale"), [(60, 0.95, False), (400, 0.8, False), (60, 0.95, True)])
+def test_limits_hold_their_share_of_new_normal_samples(n_samples, level, scale):
     inside = []
     for seed in range(20):
         rng = np.random.RandomState(seed)
         data = planted_components(n_samples, 80, (12, 8), (6.0, 5.0), random_state=rng)
         new = rng.standard_normal((1000, 2)) * [6.0, 5.0] @ data.components + rng.standard_normal((1000, 80))
-        model = GPower(2, cardinality=[12, 8]).fit(data.X)
+        model = GPower(2, cardinality=[12, 8], scale=scale).fit(data.X)
         inside.append(
             [
                 np.mean(model.hotelling_t2(new) <= model.hotelling_t2_limit(level)),

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._arrays import Array, Seed
 from gpower.continuation import sweep
-from gpower.deflation import RULES
+from gpower.deflation import RULES, sample_gram_of
 from gpower.estimators import GPower
 from gpower.fitted import Named, SparsePCAEstimator
 from gpower.imputation import fill_from
@@ -33,7 +33,7 @@ from gpower.preparation import Input, Prepared, read
 #: Entries of a table up to which folds are fitted with as much care as the whole.
 FEW_CELLS = 100_000
 #: Candidates where none are given, of a small table and of a large one.
-POINTS = (50, 20)
+POINTS = (50, 18)
 
 
 @dataclass(eq=False, repr=False)
@@ -50,7 +50,7 @@ class GPowerCV(SparsePCAEstimator):
     ----------
     n_components : int, default=2
     cardinalities : sequence of int, optional
-        Candidates; by default up to 50, of a large table up to 20, evenly spaced on a logarithmic scale from one to all
+        Candidates; by default up to 50, of a large table up to 18, evenly spaced on a logarithmic scale from one to all
         variables.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; an int splits the samples in turn after shuffling them.
@@ -234,12 +234,14 @@ def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]
             raise ValueError(f"cv={cv}: between 2 and n_samples={p} folds are needed.")
         cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
     each = model._model()
-    if model.n_init == "auto" and _is_large(table):
+    quick = model.n_init == "auto" and _is_large(table)
+    if quick:
         each.set_params(n_init=1, polish=False, tol=max(model.tol, 1e-4))
     if model.search == "sequential":
         each.set_params(n_components=1)
     splits = check_cv(cv, y).split(np.empty((p, 1)), y)
-    return [_Fold(each, grid, np.asarray(train), np.asarray(test), model.n_components) for train, test in splits]
+    parts = ((np.asarray(train), np.asarray(test)) for train, test in splits)
+    return [_Fold(each, grid, *part, model.n_components, quick) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +253,7 @@ class _Fold:
     train: Array
     test: Array
     total: int  # components in all
+    quick: bool  # whether time is to be saved
     chosen: tuple[Array, ...] = ()  # loadings of the components before, (n_features, 1) each
 
     def after(self, Z: sp.csc_array) -> _Fold:
@@ -266,12 +269,14 @@ class _Fold:
         held_out = self._held_out(table, prepared)
         for Z in self.chosen:
             operator = RULES[self.model.deflation].remove(operator, Z[:, 0])
-        found = dict(sweep(operator, recipes, random_source(self.model.random_state)))
+        found = dict(sweep(operator, recipes, random_source(self.model.random_state), quick=self.quick))
         solutions = [found[i].Z for i in range(len(recipes))]
         total = total_variance(held_out, moments.mean, moments.scale)
         rest = leading_components(operator, self.total - len(self.chosen))[0]
+        gram = _sample_gram(operator)
         spans = (
-            np.hstack([*self.chosen, *Z]) for Z in ((rest,), *((Z, self._to_come(operator, Z)) for Z in solutions))
+            np.hstack([*self.chosen, *Z])
+            for Z in ((rest,), *((Z, self._to_come(operator, Z, gram)) for Z in solutions))
         )
         ordinary, *scores = (share_inside(held_out, span, moments.mean, moments.scale, total) for span in spans)
         reliable = [reliability(parts_of(held_out, Z, moments.scale)) for Z in solutions]
@@ -285,12 +290,19 @@ class _Fold:
         V = leading_components(prepared.operator, min(self.total, *prepared.operator.shape))[0]
         return fill_from(X, V, prepared.moments.mean, prepared.moments.scale)
 
-    def _to_come(self, operator: Operator, Z: Array) -> Array:
+    def _to_come(self, operator: Operator, Z: Array, gram: Array | None) -> Array:
         """Ordinary components in place of those still to be chosen, (n_features, count)."""
         count = self.total - len(self.chosen) - Z.shape[1]
         if count == 0:
             return Z[:, :0]
-        return leading_components(RULES[self.model.deflation].remove(operator, Z[:, 0]), count)[0]
+        left = RULES[self.model.deflation].remove(operator, Z[:, 0])
+        return leading_components(left, count, sample_gram=None if gram is None else sample_gram_of(left, gram))[0]
+
+
+def _sample_gram(operator: Operator) -> Array | None:
+    """Of the matrix that components were removed from, where that is wide; what many of its deflations share."""
+    p, n = operator.shape
+    return operator.parts()[0].sample_gram(np.arange(n)) if operator.has_samples and p < n else None
 
 
 def _results(components: Sequence[int], grid: Array, judged: Sequence[Judged]) -> dict[str, Array]:

@@ -18,7 +18,7 @@ from gpower.plotting.looks import GivenAxes, Panel
 from gpower.preparation import read
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComponentTest:
     """Which components are more than chance, as `component_test` returns it.
 
@@ -43,6 +43,16 @@ class ComponentTest:
     chance: Chance
     level: float
     degrees: float
+
+    def __repr__(self) -> str:
+        shares = 100 / (self.total_variance or 1.0)
+        each = (
+            f"{shares * own:.3g} % of the variance, by chance {shares * chance:.3g} %, p = {p:.2g}"
+            for own, chance, p in zip(self.variance, self.null_quantile, self.p_values, strict=True)
+        )
+        lines = [f"{j}: {words}" for j, words in enumerate(each, 1)][: self.n_tested]
+        count = f"<ComponentTest: {self.n_components} component(s) at the level {self.level:g}"
+        return "\n  ".join([count, *lines]) + ">"
 
     @property
     def p_values(self) -> Array:
@@ -69,7 +79,10 @@ class ComponentTest:
 
     @property
     def permuted_variance(self) -> Array:
-        """The same of every permuted table, (n_permutations, n_components); NaN where it was not needed."""
+        """The same of every permuted table, (n_permutations, n_components); NaN where it was not needed.
+
+        Of a wide table mostly an estimate, by a fit to the longest variables, which decide where they are far below.
+        """
         return self.chance.permuted / self.degrees
 
     @property

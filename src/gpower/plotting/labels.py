@@ -21,7 +21,8 @@ THREAD = 12.0
 def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, colours: Sequence[str]) -> int:
     """Write names beside points, the first ones first; how many found no room.
 
-    The layout of the figure must be final: legends and colour bars are there already. Names are no part of it.
+    The layout of the figure must be final: legends and colour bars are there already. Names are no part of it, and keep
+    clear of what is written already.
 
     Parameters
     ----------
@@ -38,7 +39,8 @@ def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, col
     if not len(names):
         return 0
     axes.figure.canvas.figure.draw_without_rendering()
-    taken: list[Array] = []
+    taken: list[Array] = [text.get_window_extent().extents for text in axes.texts if text.get_text()]
+    before = len(taken)
     covered = axes.transData.transform(others)
     panel = axes.get_window_extent().extents + np.array([1, 1, -1, -1])
     pixels = axes.figure.dpi / 72
@@ -51,7 +53,7 @@ def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, col
         if place is not None:
             taken.append(place)
             _write(axes, point, name, place, colour)
-    return len(names) - len(taken)
+    return len(names) + before - len(taken)
 
 
 def _place(point: Array, size: Array, panel: Array, taken: list[Array], covered: Array, pixels: float) -> Array | None:
@@ -80,6 +82,8 @@ def _boxes(point: Array, size: Array, panel: Array, pixels: float) -> tuple[Arra
 
 def _write(axes: Panel, point: Array, name: str, place: Array, colour: str) -> None:
     """The name in its place, with a thread to its point where that is far."""
+    from matplotlib.patheffects import withStroke
+
     pixels = axes.figure.dpi / 72
     offset = ((place[:2] + place[2:]) / 2 - axes.transData.transform(point)) / pixels
     size = (place[2:] - place[:2]) / pixels
@@ -87,6 +91,7 @@ def _write(axes: Panel, point: Array, name: str, place: Array, colour: str) -> N
     thread = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
     style: Style = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SMALL, "color": colour}
     text = axes.annotate(name, tuple(point), tuple(offset), arrowprops=thread if far > THREAD else None, **style)
+    text.set_path_effects([withStroke(linewidth=2, foreground="white", alpha=0.8)])  # print on points stays legible
     text.set_in_layout(False)
 
 

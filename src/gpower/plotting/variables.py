@@ -85,7 +85,8 @@ def plot_biplot(
     if shown.size < used.size:
         remark(panel, 0.01, 0.01, f"the {shown.size} largest of {used.size} variables", fontsize=7, ha="left")
     samples.explain(panel)
-    tell_left_out(panel, place_names(panel, tips, [names[i] for i in shown], along(tips), [BLACK] * shown.size))
+    others = np.vstack([along(tips), scores])
+    tell_left_out(panel, place_names(panel, tips, [names[i] for i in shown], others, [BLACK] * shown.size))
     return panel
 
 
