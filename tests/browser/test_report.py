@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.browser.chromium import place_of, require
+from tests.waiting import wait_until
 
 require()
 CHOSEN = "#t-samples tbody tr:not([hidden])"
@@ -109,7 +110,7 @@ class TestSamples:
         right, bottom = np.median(places[:, 0]), places[:, 1].max() + 12
         drag(page, [(left, top), (right, top), (right, bottom), (left, bottom)])
         inside = np.flatnonzero(places[:, 0] < right)
-        page.wait_for_function(f"document.querySelectorAll('{CHOSEN}').length < 60")
+        assert wait_until(lambda: page.locator(CHOSEN).count() < 60)
         assert cells(page, "#t-samples", 1) == [case["data"].sample_names[i] for i in inside]
         assert f"{inside.size} of 60 rows, of the samples chosen" in page.locator("#samples output").inner_text()
         selected = page.evaluate(
