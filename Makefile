@@ -85,8 +85,11 @@ coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group coverage
 	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q $(SHUFFLED) --cov --cov-report=term-missing:skip-covered --cov-report=xml
 
+# From nothing: a page that is no more must not stay, nor a picture that older code drew.
 DOCS := .venv-docs/bin
+PAGES := docs/_build docs/api docs/gallery docs/command-line.md docs/sg_execution_times.rst
 docs: .venv-docs/.installed
+	rm -rf $(PAGES)
 	$(DOCS)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(DOCS)/python -m sphinx -W --keep-going -q -b doctest -D plot_gallery=0 docs docs/_build/doctest
 	$(DOCS)/python docs/check_links.py docs/_build/html
@@ -122,4 +125,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-* build dist demo-output docs/_build docs/api docs/gallery
+	rm -rf $(VENV) .venv-* build dist demo-output $(PAGES)

@@ -97,7 +97,7 @@ def on_disk(folder: Path, p: int, n: int, memory: str) -> None:
     dd = dd_speed(path)
     matrix = StreamedMatrix(open_source(path), int(float(memory.removesuffix("MB")) * 1e6))
     _, seconds, _ = measured(lambda: matrix.pieces(lambda block: None, matrix.shares()))
-    _, product, _ = measured(lambda: matrix.T @ np.ones((p, 1), np.float32))
+    _, product, _ = measured(lambda: matrix.transposed_times(np.ones((p, 1), np.float32)))
     model, wall, peak = measured(lambda: GPower(5, cardinality=50, memory_limit=memory).fit(path))
     passes = model.n_passes_ / 5
     rows = [
@@ -109,7 +109,8 @@ def on_disk(folder: Path, p: int, n: int, memory: str) -> None:
             wall,
             model.n_passes_ * size / wall / GB,
             peak / GB,
-            f"{passes:.1f} passes each, at most 15: {at_most(passes, 15)}; at most 3 GB: {at_most(peak / GB, 3)}",
+            f"{model.n_passes_:.0f} passes, at most 15 each: {at_most(passes, 15)}; "
+            f"at most 3 GB: {at_most(peak / GB, 3)}",
         ),
     ]
     print_table(("", "seconds", "GB/s", "peak GB", ""), rows)

@@ -19,9 +19,9 @@ path = sparsity_path(X, scale=True)
 path.plot()
 
 # %%
-# Scores of held-out wines. ``rule="one-se"`` takes the fewest variables within one standard error of the top, which is
-# the choice for reading; ``rule="best"`` is the choice for prediction.
-model = GPowerCV(2, scale=True, cv=5, rule="one-se").fit(X)
+# How much of held-out wines is explained. ``rule="one-se"`` takes the fewest variables within one standard error of the
+# top, which is the choice for reading; ``rule="best"`` is the choice for prediction.
+model = GPowerCV(2, scale=True, cv=10, criterion="prediction", rule="one-se").fit(X)
 plot_cv(model)
 
 # %%

@@ -83,7 +83,7 @@ _, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
 for j, z in enumerate(model.components_, 1):
     left.bar(np.arange(z.size), z, width=1.5, label=model.groups_used()[j - 1][0])
 left.set(xlabel="gene", ylabel="loading")
-left.legend()
+left.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1))
 right.step(range(1, 21), bought, where="post")
 right.set(xlabel="budget", ylabel="share of the variance")
 plt.show()

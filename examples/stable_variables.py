@@ -11,7 +11,7 @@ from sklearn.datasets import load_wine
 from gpower import stability
 
 X = load_wine(as_frame=True).data
-stable = stability(X, n_components=2, cardinality=(9, 5), scale=True, n_subsamples=50)
+stable = stability(X, n_components=2, cardinality=(9, 5), scale=True, n_subsamples=100)
 stable.plot()
 
 # %%

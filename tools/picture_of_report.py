@@ -21,7 +21,7 @@ from gpower import GPower, component_test, html_report  # noqa: E402
 from gpower.datasets import load_planted_expression  # noqa: E402
 from gpower.enrichment import enrich  # noqa: E402
 
-WIDTH, HEIGHT, SHOWN = 1280, 1490, 900
+WIDTH, HEIGHT, SHOWN = 1280, 1640, 900
 
 
 def written(folder: Path) -> Path:

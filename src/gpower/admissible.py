@@ -82,7 +82,7 @@ class Admissible:
         return np.asarray(~np.all(self.barred, axis=1))
 
     @cached_property
-    def _even_cost(self) -> float:
+    def even_cost(self) -> float:
         """What every group costs, where all cost the same; else zero."""
         first = float(self.cost.flat[0])
         return first if np.all(self.cost == first) else 0.0
@@ -105,6 +105,13 @@ class Admissible:
             return values
         order, begin = self._order
         return np.add.reduceat(values[order], begin, axis=0)
+
+    def largest(self, values: Array) -> Array:
+        """The largest of values, (n,), of every group, (g,)."""
+        if self.labels is None:
+            return values
+        order, begin = self._order
+        return np.asarray(np.maximum.reduceat(values[order], begin))
 
     def seen(self, C: Array) -> Array:
         """C, (n, m), with zeros where a variable is barred."""
@@ -129,8 +136,8 @@ class Admissible:
     def best(self, energy: Array, level: Array) -> Array:
         """Mask of the groups of largest energy, (g, m), that a level, (m,) or (1,), allows; the forced among them."""
         room = np.maximum(level - self.spent, 0)  # (m,) or (1,)
-        if self._even_cost and np.all(room == room[0]):
-            return self._largest(energy, int(room[0] / self._even_cost * (1 + ROUNDING)))
+        if self.even_cost and np.all(room == room[0]):
+            return self._largest(energy, int(room[0] / self.even_cost * (1 + ROUNDING)))
         room = np.broadcast_to(room, energy.shape[1])
         return np.column_stack([self.unit(j)._chosen(energy[:, j], float(left)) for j, left in enumerate(room)])
 
@@ -144,12 +151,28 @@ class Admissible:
 
     def _chosen(self, energy: Array, room: float) -> Array:
         """The forced groups of a single unit, (g,), and the best others that a room allows."""
-        if self._even_cost:
-            return self._largest(energy[:, None], int(room / self._even_cost * (1 + ROUNDING)))[:, 0]
+        if self.even_cost:
+            return self._largest(energy[:, None], int(room / self.even_cost * (1 + ROUNDING)))[:, 0]
         chosen = self.forced[:, 0].copy()
         free = np.flatnonzero(~chosen)
         chosen[free[best_within(energy[free], self.cost[free, 0], room)]] = True
         return chosen
+
+    def parts(self, energy: Array, level: Array) -> Array:
+        """Shares of the groups, (g, m), that a level, (1,), pays for in one unit, where a part of a group costs a part.
+
+        In the order of energy per cost as long as there is room, the last in part (Dantzig 1957).
+        """
+        room, cost = max(float(level[0] - self.spent[0]), 0.0), np.where(self.forced, 0, self.cost)[:, 0]
+        dear = np.flatnonzero((cost > 0) & (cost <= room * (1 + ROUNDING)))
+        shares = np.repeat((cost == 0).astype(energy.dtype)[:, None], energy.shape[1], axis=1)
+        count = int(np.searchsorted(np.cumsum(np.sort(cost[dear])), room)) + 1  # no more can be paid for
+        ratio = energy[dear] / cost[dear, None]
+        rows = top(ratio, min(count, dear.size))
+        rows = np.take_along_axis(rows, np.argsort(-np.take_along_axis(ratio, rows, axis=0), axis=0), axis=0)
+        price = cost[dear][rows]
+        shares[dear[rows], np.arange(energy.shape[1])] = np.clip(1 + (room - np.cumsum(price, axis=0)) / price, 0, 1)
+        return shares
 
     def most(self, level: Array) -> int:
         """No fewer than the most variables that a unit can have at a level."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import joblib  # type: ignore[import-untyped]
@@ -38,6 +40,28 @@ class Doubt(GPowerWarning):
 
 
 Caution = tuple[str, type[Warning]]
+_LISTENERS: ContextVar[tuple[list[str], ...]] = ContextVar("listeners", default=())
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """What is warned of inside, a sentence each, whether it is shown or not.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(), heard() as said:
+    ...     warnings.simplefilter("ignore")
+    ...     warn("Three columns are missing.")
+    >>> said
+    ['Three columns are missing.']
+    """
+    said: list[str] = []
+    before = _LISTENERS.set((*_LISTENERS.get(), said))
+    try:
+        yield said
+    finally:
+        _LISTENERS.reset(before)
 
 
 def warn(message: str, category: type[Warning] = GPowerWarning) -> None:
@@ -57,6 +81,8 @@ def warn(message: str, category: type[Warning] = GPowerWarning) -> None:
         if frame.f_code.co_filename.endswith(_PARTS):
             return
         level, frame = level + 1, frame.f_back
+    for said in _LISTENERS.get():
+        said.append(message)
     warnings.warn(message, category, stacklevel=level + 1)
 
 

@@ -20,7 +20,7 @@ from gpower.operators import Moments
 from gpower.persistence import (
     Header,
     ModelFileError,
-    jsonable,
+    plain,
     read_model,
     require,
     require_shapes,
@@ -79,7 +79,7 @@ class Checkpoint:
         """The checkpoint of a fit, before it begins."""
         idle = ("callback", "verbose", "checkpoint", "resume", "memory_limit", "warm_start")
         telling = {name: value for name, value in params.items() if name not in idle}
-        facts = [list(prepared.operator.shape), jsonable(telling)]
+        facts = [list(prepared.operator.shape), plain(telling)]
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_word).encode())
         operator = prepared.operator
         random = np.random.RandomState(0).standard_normal((operator.shape[1], 3))

@@ -59,9 +59,9 @@ class Constraint(ABC):
         """What to say of m components of k variables where none were found."""
         return f"No {m} {self.word} components were found; ask for fewer."
 
-    def begun(self, S: Array, starts: Sequence[Array]) -> Sequence[Array]:
-        """Components to settle from before any search: those given, and some that surely keep the constraint."""
-        return starts
+    def surely(self, S: Array, like: Array) -> Sequence[Array]:
+        """Components, as many as `like`, that keep the constraint without a search, where some always do."""
+        return []
 
     @abstractmethod
     def price(self, S: Array, others: Array) -> tuple[Array, Array]:
@@ -182,12 +182,12 @@ class Orthogonal(_Pairs):
 
     word, by_scores = "orthogonal", False
 
-    def begun(self, S: Array, starts: Sequence[Array]) -> Sequence[Array]:
-        """Single variables, those of largest variance, are orthogonal."""
-        n, m = starts[0].shape
-        axes = np.zeros((n, m))
+    def surely(self, S: Array, like: Array) -> Sequence[Array]:
+        """Single variables, those of largest variance."""
+        m = like.shape[1]
+        axes = np.zeros_like(like)
         axes[np.argsort(-np.diagonal(S), kind="stable")[:m], np.arange(m)] = 1.0
-        return [*starts, axes]
+        return [axes]
 
     def price(self, S: Array, others: Array) -> tuple[Array, Array]:
         """V is the others."""
@@ -244,7 +244,8 @@ class Disjoint(Constraint):
 
     def settled(self, S: Array, Z: Array, supports: Supports) -> Joint:
         """Each variable to whom it has the larger loading in, then eigenvectors."""
-        parted = self.parted(S, Z, supports)
+        apart = np.unique(np.concatenate(supports)).size == sum(support.size for support in supports)
+        parted = supports if apart else self.parted(S, Z, supports)
         fitted, values = np.zeros_like(Z), np.zeros(len(parted))
         for j, support in enumerate(parted):
             if support.size:

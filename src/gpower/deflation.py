@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array, beside, reciprocal, rows_of, to_host
+from gpower._arrays import Array, beside, is_device, reciprocal, rows_of, to_host
 from gpower.operators.base import Operator, PassCounter, Restriction, Wrapper
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import DataMatrix, Gathering
@@ -237,9 +237,9 @@ class Schur(Rule):
         norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
         if norm <= operator.noise:  # the earlier components explain it: what is left points anywhere
             return None
-        t = c / norm  # the removed part of column i is tᵢ long and orthogonal to the rest
+        t, y = c / norm, y / norm  # the removed part of column i is tᵢ long and orthogonal to the rest
         before = operator.column_norms.astype(np.float64) ** 2
-        return y / norm, t, before - t[:, 0].astype(np.float64) ** 2, 32 * operator.precision
+        return y, t, *_looked_at(operator, y, t, before - t[:, 0].astype(np.float64) ** 2)
 
     def seen(self, operator: Operator, Z: Array, ends: Array) -> tuple[Array, Array]:
         """A_j is A less its part along the scores before j, whose orthonormal basis is made of inner products alone."""
@@ -286,4 +286,15 @@ def _squares_without(operator: Operator, y: Array, z: Array) -> tuple[Array, flo
             before[part] = np.sum((operator.columns(part) - y @ z[part].T).astype(np.float64) ** 2, axis=0)
         return before, (128 * eps) ** 2
     c = operator.correlate(y)
-    return before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]), 32 * eps
+    return _looked_at(operator, y, z, before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]))
+
+
+def _looked_at(operator: Operator, y: Array, t: Array, squares: Array) -> tuple[Array, float]:
+    """Squared norms of A − y tᵀ, of those that cancellation leaves in doubt by the columns, and what is rounding."""
+    whole, eps = operator.parts()[0].column_norms.astype(np.float64) ** 2, operator.precision
+    doubtful = to_host(np.flatnonzero((squares <= 32 * eps * whole) & (whole > 0)))
+    if not operator.has_samples or operator.is_remote or is_device(y) or not 0 < doubtful.size <= BLOCK:
+        return squares, 32 * eps
+    A = operator.columns(doubtful).astype(np.float64)
+    squares[doubtful] = np.sum((A - y.astype(np.float64) @ t[doubtful].astype(np.float64).T) ** 2, axis=0)
+    return squares, (128 * eps) ** 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpower._arrays import padded
 from gpower.ascent import Callback
-from gpower.cautions import Caution, GPowerWarning, tell
+from gpower.cautions import Caution, GPowerWarning, heard, tell
 from gpower.certificates import certifiable, certify_components, certify_together
 from gpower.checkpoints import extract_kept
 from gpower.devices import back_to, on_host
@@ -91,8 +91,8 @@ class GPower(SparsePCAEstimator):
         one list for all components, or one list for each.
     penalty_weights : sequence of float or dict, optional
         Non-negative weights of the variables: with `gamma` the threshold of a variable is γ times its weight, and zero
-        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name, or by label of
-        groups, and those that it does not name are as without it.
+        is free. Of a group the root of the sum of squares counts. A dictionary holds weights by name or column, or by
+        label of groups, and those that it does not name are as without it.
     budget : float or sequence of float, optional
         Instead of `cardinality`: the most that the weights of the variables of a component may sum to.
     l1_bound : float or sequence of float, optional
@@ -251,11 +251,19 @@ class GPower(SparsePCAEstimator):
         self
         """
         back = back_to(X)
+        with heard() as said:
+            table = read(self, X)
+        return self._fit_read(table, sample_weight, said)._given_back(back)
+
+    def _fit_read(self, table: Input, sample_weight: Any = None, before: Sequence[str] = ()) -> Self:
+        """The same of a table that was read, by this model or by one like it, with the warnings `before`."""
+        if table.names is not None:
+            self.feature_names_in_ = table.names
         self._stream: RunningMoments | None = None
-        table = read(self, X)
-        chosen, table = self._chosen(table, sample_weight), table.filled()
-        prepared = table.prepared(sample_weight, table.recipes(chosen))
-        return self._find(self._begun(prepared))._given_back(back)
+        with heard() as said:
+            chosen, table = self._chosen(table, sample_weight), table.filled()
+            prepared = table.prepared(sample_weight, table.recipes(chosen))
+        return self._find(self._begun(prepared), [*before, *said])
 
     def _begun(self, prepared: Prepared) -> Prepared:
         """The same, begun at the components of an earlier fit where that is asked for and they serve."""
@@ -319,7 +327,7 @@ class GPower(SparsePCAEstimator):
         Returns
         -------
         list of list
-            Without `groups`, the columns of the variables; a variable that is in no group is told by its column too.
+            A variable that is in no group is told by its name, or as x0, x1, … by its column, as `loadings` does.
 
         Examples
         --------
@@ -333,8 +341,8 @@ class GPower(SparsePCAEstimator):
         known = Knowledge.of(parameters_of(self), self.n_features_in_, 1, vars(self).get("feature_names_in_"))
         return [known.ranked(z) for z in on_host(self.components_)]
 
-    def _find(self, prepared: Prepared) -> Self:
-        """Find, store, prove and tell."""
+    def _find(self, prepared: Prepared, said: Sequence[str] = ()) -> Self:
+        """Find, store, prove and tell; `said` are warnings that came before."""
         found = extract_kept(prepared, random_source(self.random_state), parameters_of(self))
         fit = fit_of(prepared, found, sort=True)
         self.__dict__.update(fit.attributes)
@@ -346,7 +354,7 @@ class GPower(SparsePCAEstimator):
             log_fit(self)
         cautions = [*self._doubts(), *notices(self, prepared.varies, fit.own_variance)]
         cautions += [(note, GPowerWarning) for note in found.notes]
-        self.warnings_ = np.array([sentence for sentence, _ in cautions], dtype=object)
+        self.warnings_ = np.array([*said, *(sentence for sentence, _ in cautions)], dtype=object)
         tell(cautions)
         return self
 

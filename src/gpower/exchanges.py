@@ -42,7 +42,10 @@ def polished(
     z, variance = _filled(problem, result.point)
     turns = REMOTE_TURNS if problem.operator.is_remote else TURNS
     for _ in range(turns if polish and np.count_nonzero(z) <= POLISH_MOST else 0):
-        swapped, better = fill_unit(problem.operator, _swapped(problem, result.point, z))
+        support = _swapped(problem, result.point, z)
+        if np.array_equal(support, to_host(np.flatnonzero(z))):
+            break
+        swapped, better = fill_unit(problem.operator, support)
         if better <= variance * (1 + 1e-12):
             break
         x = problem.operator.combine(swapped[:, None])

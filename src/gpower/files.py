@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpower.names import printable
+
+#: What folders are called in which files are written, and seconds without a change after which nobody writes there.
+_PREFIX, _ABANDONED = ".gpower-", 3600.0
 
 
 class FileError(ValueError):
@@ -81,7 +85,8 @@ def written(folder: Path) -> Iterator[Path]:
     ...     [path.name for path in pathlib.Path(folder).iterdir()]
     ['a.txt']
     """
-    place = Path(tempfile.mkdtemp(dir=folder, prefix=".gpower-"))
+    place = Path(tempfile.mkdtemp(dir=folder, prefix=_PREFIX))
+    _sweep(place)
     try:
         yield place
         files = sorted(place.iterdir())
@@ -97,6 +102,16 @@ def written(folder: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, str(folder / name)) from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _sweep(place: Path) -> None:
+    """Remove what an earlier process of the same user was writing beside a place when it was killed."""
+    for left in place.parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another process may sweep too
+            stats = [path.lstat() for path in (left, *left.iterdir())]
+            old = max(each.st_mtime for each in stats) < time.time() - _ABANDONED
+            if old and stats[0].st_uid == place.stat().st_uid and not left.is_symlink():
+                shutil.rmtree(left)
 
 
 def _settle(file: Path, target: Path) -> None:

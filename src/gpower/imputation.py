@@ -44,11 +44,14 @@ class Imputed:
         Sum of squares over the observed entries that the model leaves, from the first filling on; never rising.
     converged : bool
         Whether the misfit stopped falling before the steps ran out.
+    note : str
+        How many values were missing, and of how many variables.
     """
 
     X: Array
     misfit: Array
     converged: bool
+    note: str
 
 
 def impute(
@@ -103,7 +106,9 @@ def impute(
         )
     table = X.copy()
     table[rows, columns] = filled[rows, columns] * unit[columns]
-    return Imputed(table, np.array(misfit), converged)
+    share, variables = 100 * rows.size / X.size, np.unique(columns).size
+    note = f"{rows.size} missing value(s), {share:.2g} % of the table, in {variables} variable(s) were estimated."
+    return Imputed(table, np.array(misfit), converged, note)
 
 
 def _fill(filled: Array, holes: Array, mean: Array, V: Array, center: bool) -> tuple[list[float], bool]:

@@ -39,6 +39,8 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
     except (TypeError, ValueError) as error:
         if "could not convert string to float" in str(error):
             raise ValueError(f"X holds text where numbers belong ({error}); keep the numeric columns only.") from None
+        if "Complex data not supported" in str(error):  # the whole table follows
+            raise ValueError("Complex data not supported: give real numbers, such as X.real or np.abs(X).") from None
         if "float() argument" in str(error) or "Cannot cast" in str(error):
             raise TypeError(f"X is no table of numbers ({error}); give samples × variables.") from None
         raise

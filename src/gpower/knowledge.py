@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -17,6 +17,7 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.admissible import Admissible
+from gpower.cautions import Caution, GPowerWarning
 from gpower.names import listed
 
 #: What the variables are called, if they have names.
@@ -89,16 +90,16 @@ class Knowledge:
         hint = f"; near are {', '.join(map(repr, near))}" if near else ""
         raise ValueError(f"{word} names {variable!r}, and no variable is called so{hint}.")
 
-    def key(self, variable: Any, word: str) -> int:
-        """The column of a key of a dictionary: of one that a file held, numbers have become words."""
-        text = isinstance(variable, str) and variable.isdecimal() and variable not in self._places
-        return self.place(int(variable) if text else variable, word)
+    @property
+    def _grouped(self) -> tuple[Array, list[Any]] | None:
+        """The same, None where each variable is alone."""
+        return None if self.groups is None or len(self._called[1]) == self.n_features else self._called
 
     @cached_property
-    def _grouped(self) -> tuple[Array, list[Any]] | None:
-        """The group of every variable, from 0 on, and what the groups are called; None where each is alone."""
+    def _called(self) -> tuple[Array, list[Any]]:
+        """The group of every variable, from 0 on, and what the groups are called."""
         if self.groups is None:
-            return None
+            return np.arange(self.n_features), [(_ALONE, j) for j in range(self.n_features)]
         if isinstance(self.groups, np.ndarray) and self.groups.dtype.kind in "iuU" and self.groups.ndim == 1:
             return self._numbered(self.groups)
         labels = self._labels()
@@ -114,21 +115,21 @@ class Knowledge:
         number = {label: g for g, label in enumerate(called)}
         return self._told_apart(np.array([number[label] for label in labels], np.intp), called)
 
-    def _numbered(self, labels: Array) -> tuple[Array, list[Any]] | None:
+    def _numbered(self, labels: Array) -> tuple[Array, list[Any]]:
         """The same of an array, at once; groups in the order of their first variables."""
         self._check_length(labels.size)
         called, first, number = np.unique(labels, return_index=True, return_inverse=True)
         place = np.argsort(np.argsort(first))
         return self._told_apart(place[number], called[np.argsort(first)].tolist())
 
-    def _told_apart(self, labels: Array, called: list[Any]) -> tuple[Array, list[Any]] | None:
-        """Labels that say something; None where each variable is alone."""
+    def _told_apart(self, labels: Array, called: list[Any]) -> tuple[Array, list[Any]]:
+        """Labels that leave something to choose."""
         if len(called) == 1 and self.n_features > 1:
             raise ValueError(
                 f"groups puts all {self.n_features} variables into one group, {called[0]!r}, which leaves nothing to "
                 "choose; give several groups, or None."
             )
-        return None if len(called) == self.n_features else (labels, called)
+        return labels, called
 
     def _check_length(self, count: int) -> None:
         if count != self.n_features:
@@ -142,7 +143,7 @@ class Knowledge:
         if isinstance(self.groups, Mapping):
             labels: list[Any] = [(_ALONE, j) for j in range(self.n_features)]
             for variable, label in self.groups.items():
-                labels[self.key(variable, "groups")] = label
+                labels[self.place(variable, "groups")] = label
             return labels
         if isinstance(self.groups, str) or not isinstance(self.groups, Iterable):
             raise ValueError(f"groups={self.groups!r}: one label per variable is needed, or a dictionary by name.")
@@ -156,23 +157,30 @@ class Knowledge:
         return None if self._grouped is None else self._grouped[0]
 
     @property
+    def _group(self) -> Array:
+        """The same, (n,), where each is alone too."""
+        return np.arange(self.n_features) if self.labels is None else self.labels
+
+    @property
     def n_groups(self) -> int:
         """Number of groups."""
         return self.n_features if self._grouped is None else len(self._grouped[1])
 
     def group_name(self, g: int) -> str:
         """How to call a group in a sentence: a variable that is alone by its own name."""
-        if self._grouped is None:
-            return self.name(g)
-        label = self._grouped[1][g]
+        label = self._called[1][g]
         return self.name(label[1]) if _is_alone(label) else repr(label)
 
     def ranked(self, z: Array) -> list[Any]:
-        """Labels of the groups with loadings, (n,), the largest by their squares first; variables alone by column."""
-        labels, called = (np.arange(z.size), list(range(z.size))) if self._grouped is None else self._grouped
+        """Labels of the groups with loadings, (n,), the largest by their squares first; variables alone by name."""
+        labels, called = self._called
         squares = np.bincount(labels, z * z, minlength=len(called))
         order = np.argsort(-squares, kind="stable")[: np.count_nonzero(squares)]
-        return [called[g][1] if _is_alone(called[g]) else called[g] for g in order]
+        return [self._variable(called[g][1]) if _is_alone(called[g]) else called[g] for g in order]
+
+    def _variable(self, j: int) -> str:
+        """The name of variable j, made where it has none."""
+        return f"x{j}" if self.names is None else str(self.names[j])
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -192,6 +200,21 @@ class Knowledge:
     def excluded(self) -> list[Array]:
         """Variables that must not be used, for each component."""
         return self._lists("exclude")
+
+    def idle(self, Z: Array) -> list[list[str]]:
+        """Included variables without a loading in each of some components, (m, n), that have any."""
+        pairs = zip(Z, self.included, strict=True)
+        return [[self.name(int(j)) for j in part if z.any() and not z[j]] for z, part in pairs]
+
+    def told_idle(self, idle: Sequence[Sequence[str]]) -> Iterator[Caution]:
+        """What there is to say of these."""
+        told = [f"{listed(names)} in components_[{j}]" for j, names in enumerate(idle) if names]
+        if told:
+            yield (
+                f"include asks for {listed(told)}, where the best loading is zero: the components before leave nothing "
+                "of it, or what is left goes with no other variable, or only with the opposite sign.",
+                GPowerWarning,
+            )
 
     def _lists(self, word: str) -> list[Array]:
         """A list for all components, or one each."""
@@ -216,55 +239,67 @@ class Knowledge:
         return found if any(nested) else found * self.n_components
 
     @cached_property
-    def weights(self) -> Array | None:
-        """What each variable weighs, (n,), or each group, (g,), by its label; None where all weigh one."""
+    def weights(self) -> tuple[Array, Array] | None:
+        """What variables weigh, (n,), and groups that a label names, (g,), NaN else; None where all weigh one."""
         given = self.penalty_weights
         if given is None:
             return None
+        own, of_groups = np.ones(self.n_features), np.full(self.n_groups, np.nan)
         if isinstance(given, Mapping):
-            weights = self._weights_by_name(given)
+            self._weigh_by_name(given, own, of_groups)
         else:
-            try:
-                weights = np.array([_number(value) for value in given])
-            except TypeError:
-                told = "one non-negative number per variable is needed, or a dictionary by name"
-                raise ValueError(f"penalty_weights={reprlib.repr(given)}: {told}.") from None
-            if weights.size != self.n_features:
-                raise ValueError(
-                    f"penalty_weights has {weights.size} entries, but there are {self.n_features} variables; give one "
-                    "for each."
-                )
-        bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
-        if bad.size:
-            whose = self.group_name if self.by_label else self.name
-            raise ValueError(
-                f"penalty_weights holds {weights[bad[0]]:g} for {whose(int(bad[0]))}; weights are finite numbers, "
-                "none negative, and zero is free."
-            )
-        if not weights.any():
+            self._weigh_in_order(given, own)
+        named = np.isfinite(of_groups)
+        if not (own[~named[self._group]].any() or of_groups[named].any()):
             raise ValueError("penalty_weights are all zero, so that nothing is sparse; give some that are positive.")
-        return None if np.all(weights == 1) and not self.by_label else weights
+        return None if np.all(own == 1) and not named.any() else (own, of_groups)
 
-    @property
-    def by_label(self) -> bool:
-        """Whether weights are those of groups."""
-        return isinstance(self.penalty_weights, Mapping) and self._grouped is not None
+    def _weigh_in_order(self, given: Any, own: Array) -> None:
+        """Weights of all variables, one after the other."""
+        try:
+            values = given if _is_numeric(given) else [_number(value) for value in given]
+        except TypeError:
+            told = "one non-negative number per variable is needed, or a dictionary by name"
+            raise ValueError(f"penalty_weights={reprlib.repr(given)}: {told}.") from None
+        if len(values) != self.n_features:
+            raise ValueError(
+                f"penalty_weights has {len(values)} entries, but there are {self.n_features} variables; give one for "
+                "each."
+            )
+        own[:] = values
+        for j in np.flatnonzero(~((own >= 0) & (own < np.inf)))[:1]:
+            _weight(own[j], self.name(int(j)))
 
-    def _weights_by_name(self, given: Mapping[Any, Any]) -> Array:
-        """Weights of groups by their labels, or of variables by their names; ones for those that are not named."""
-        if self._grouped is None:
-            weights = np.ones(self.n_features)
-            for variable, value in given.items():
-                weights[self.key(variable, "penalty_weights")] = _number(value)
-            return weights
-        labels, called = self._grouped
-        weights = np.sqrt(np.bincount(labels))
-        place = {str(label): g for g, label in enumerate(called)} | {label: g for g, label in enumerate(called)}
-        for label, value in given.items():
-            if label not in place:
-                raise ValueError(f"penalty_weights names the group {label!r}, and no group is called so.")
-            weights[place[label]] = _number(value)
-        return weights
+    def _weigh_by_name(self, given: Mapping[Any, Any], own: Array, of_groups: Array) -> None:
+        """Weights of groups by their labels and of variables by their names or columns; a label comes first."""
+        for key, value in given.items():
+            g = self._numbers.get(key)
+            if g is None:
+                j = self._weighed(key)
+                own[j] = _weight(value, self.name(j))
+            else:
+                (own if self._grouped is None else of_groups)[g] = _weight(value, self.group_name(g))
+        group = self._group
+        both = np.flatnonzero((own != 1) & np.isfinite(of_groups[group]))
+        if both.size:
+            name, label = self.name(int(both[0])), self.group_name(int(group[both[0]]))
+            raise ValueError(f"penalty_weights names {name} and its group, {label}; keep one of the two.")
+
+    def _weighed(self, key: Any) -> int:
+        """The column of a variable that weights call by its name or its number."""
+        try:
+            return self.place(key, "penalty_weights")
+        except ValueError as error:
+            nor = "" if self.groups is None else "; no group is called so either"
+            raise ValueError(f"{str(error)[:-1]}{nor}.") from None
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        """Groups by their labels; by the text of one too, where no variable is called so."""
+        if self.groups is None:
+            return {}
+        called = {label: g for g, label in enumerate(self._called[1]) if not _is_alone(label)}
+        return {str(label): g for label, g in called.items() if str(label) not in self._places} | called
 
     def admissible(self, adding: bool | None = None) -> Admissible | None:
         """Which supports are admissible, None where all are.
@@ -278,7 +313,7 @@ class Knowledge:
         if not self.told:
             return None
         self._check()
-        labels = np.arange(self.n_features) if self.labels is None else self.labels
+        labels = self._group
         barred = _masks(self.excluded, self.n_features)
         forced = _masks([labels[part] for part in self.included], self.n_groups)
         cost = None if adding is None else self._costs(labels, barred, adding)
@@ -286,15 +321,11 @@ class Knowledge:
 
     def _costs(self, labels: Array, barred: Array, adding: bool) -> Array:
         """Of groups, (g, u), by their variables that are not barred."""
-        if self.by_label and self.weights is not None:
-            sizes = np.bincount(labels, minlength=self.n_groups)  # what a group that no weight names costs
-            named = {str(label) for label in self.penalty_weights}
-            unnamed = np.array([str(label) not in named for label in self._grouped[1]]) if self._grouped else False
-            return np.where(unnamed & adding, sizes, self.weights)[:, None]
-        weights = np.ones(self.n_features) if self.weights is None else self.weights
-        own = np.where(barred, 0.0, weights[:, None])
-        summed = [np.bincount(labels, w if adding else w * w, minlength=self.n_groups) for w in own.T]
-        return np.column_stack(summed) if adding else np.sqrt(np.column_stack(summed))
+        own, of_groups = self.weights or (np.ones(self.n_features), np.full(self.n_groups, np.nan))
+        w = np.where(barred, 0.0, own[:, None])
+        summed = np.column_stack([np.bincount(labels, v if adding else v * v, minlength=self.n_groups) for v in w.T])
+        named = np.isfinite(of_groups)[:, None]
+        return np.where(named, of_groups[:, None], summed if adding else np.sqrt(summed))
 
     def _check(self) -> None:
         """Refuse what contradicts itself."""
@@ -359,6 +390,22 @@ def _masks(lists: Sequence[Array], size: int) -> Array:
     return masks
 
 
+def _is_numeric(values: Any) -> bool:
+    """Whether values are an array of real numbers."""
+    return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu"
+
+
 def _number(value: Any) -> float:
     """A number as it is; NaN for what is none."""
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
+
+
+def _weight(value: Any, whose: str) -> float:
+    """A weight as it is, if it is one."""
+    weight = _number(value)
+    if not 0 <= weight < float("inf"):
+        raise ValueError(
+            f"penalty_weights holds {weight:g} for {whose}; weights are finite numbers, none negative, and zero is "
+            "free."
+        )
+    return weight

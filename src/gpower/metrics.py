@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, is_device, reciprocal, to_host
+from gpower._arrays import Array, first_largest, is_device, reciprocal, to_host
 from gpower.operators import DataMatrix, Operator, Table, container_of
 
 #: Rows of scores that are factorised at once.
@@ -107,11 +107,17 @@ class Scores:
         return np.asarray(np.sum(self.root**2, axis=0))
 
     def adjusted(self, *, in_order: bool = False) -> Array:
-        """Adjusted variance of each component, (m,): by decreasing variance or, with `in_order`, as they stand."""
+        """Adjusted variance of each component, (m,): by decreasing variance or, with `in_order`, as they stand.
+
+        Of those of equal variance the one that adds most is next: to sort them by what they add changes nothing.
+        """
         own, left = self.variances, self.root.copy()
-        key = np.zeros(own.size) if in_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)
-        adjusted = np.zeros(own.size)
-        for j in np.argsort(key, kind="stable"):
+        key = np.arange(own.size) if in_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)
+        adjusted, todo = np.zeros(own.size), np.argsort(key, kind="stable")
+        while todo.size:
+            tied = todo[key[todo] == key[todo[0]]]
+            j = tied[first_largest(np.linalg.norm(left[:, tied], axis=0))] if tied.size > 1 else tied[0]
+            todo = todo[todo != j]
             length = float(np.linalg.norm(left[:, j]))
             if length > self.noise[j]:  # else the earlier ones span it: what is left points anywhere
                 adjusted[j] = length**2

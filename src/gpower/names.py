@@ -1,5 +1,6 @@
-"""Names that somebody else gave: fit to print, told apart, and not too many of them at once."""
+"""Names that somebody else gave: fit to print, told apart, and not too many of them at once. Numbers in sentences."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -80,3 +81,27 @@ def told_apart(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(names), ()
     note = f"several variables are called {listed(repeated)}: all but the first of a name have .1, .2, … behind it"
     return tuple(unique_names(names)), (note,)
+
+
+def counted(count: int, word: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> from gpower.names import counted
+    >>> counted(1, "sample"), counted(20000, "variable")
+    ('1 sample', '20,000 variables')
+    """
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def proven(ratio: float) -> str:
+    """A proven share in percent, rounded down.
+
+    Examples
+    --------
+    >>> from gpower.names import proven
+    >>> proven(0.99999), proven(1.0)
+    ('99.99 %', '100 %')
+    """
+    return f"{math.floor(1e4 * (ratio + 1e-12)) / 100:g} %"

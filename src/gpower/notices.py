@@ -10,6 +10,8 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.cautions import Caution, GPowerWarning, NotConverged
+from gpower.devices import on_host
+from gpower.knowledge import Knowledge
 from gpower.parameters import parameters_of
 
 logger = logging.getLogger("gpower")
@@ -58,7 +60,11 @@ def _about_sparsity(model: Any, own_variance: Array) -> Iterator[Caution]:
     params = parameters_of(model)
     at_most = params.get("positive", False) or params.get("constraint") is not None or model._explains_short
     wanted = np.atleast_1d(0 if model.cardinality is None or at_most else model.cardinality)[: len(model.cardinality_)]
-    short = (model.cardinality_ > 0) & (model.cardinality_ < wanted)
+    Z, names = on_host(model.components_), vars(model).get("feature_names_in_")
+    known = Knowledge(Z.shape[1], len(Z), names, include=params.get("include"))
+    idle = known.idle(Z)
+    yield from known.told_idle(idle)
+    short = (model.cardinality_ > 0) & (model.cardinality_ + [len(names) for names in idle] < wanted)
     if np.any(short):
         yield (
             f"{_rows(short)}: fewer variables than asked for explain as much; "

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy import stats
 
 from gpower._arrays import Array
@@ -18,8 +19,8 @@ from gpower.devices import on_host
 from gpower.operators import container_of
 from gpower.parameters import number, one_of
 
-#: Samples of which all variables are looked at at once.
-ROWS = 512
+#: Numbers that are looked at at once: 2 MB, which stay near the processor.
+NUMBERS = 2**18
 
 
 class Outlying:
@@ -54,8 +55,10 @@ class Outlying:
         >>> GPower(1, cardinality=1).fit(X).hotelling_t2(X)  # the first variable has the variance 4
         array([0., 1., 1.])
         """
-        parts = [np.sum(scores @ self._precision * scores, axis=1) for _, scores in self._pieces(X)]
-        return np.concatenate(parts)
+        used = self._used
+        Z = np.asarray(on_host(self.components_), np.float64)[:, used].T
+        scores = np.vstack([A @ Z for A in self._pieces(X, used)])
+        return np.sum(scores @ self._precision * scores, axis=1)
 
     def hotelling_t2_limit(self, level: float = 0.95) -> float:
         """Distance that this share of new normal samples keeps; Fisher's F, or χ² where no number of samples is known.
@@ -86,7 +89,7 @@ class Outlying:
         >>> GPower(1, cardinality=1).fit(X).squared_residual(X)  # what the second variable adds
         array([1., 0., 1.])
         """
-        return np.concatenate([np.sum(self._residual(*piece) ** 2, axis=1) for piece in self._pieces(X)])
+        return np.concatenate([np.sum(left**2, axis=1) for left in self._residuals(X)])
 
     def squared_residual_limit(self, X: Any, level: float = 0.95) -> float:
         """Residual that this share of new normal samples keeps, by those of the samples X that the model was fitted to.
@@ -141,32 +144,46 @@ class Outlying:
         """
         one_of(to, "to", ("t2", "residual"))
         if to == "residual":
-            return np.vstack([self._residual(*piece) ** 2 for piece in self._pieces(X)])
-        Z = on_host(self.components_).T
-        return np.vstack([A * (scores @ self._precision @ Z.T) for A, scores in self._pieces(X)])
+            return np.vstack([left**2 for left in self._residuals(X)])
+        Z = np.asarray(on_host(self.components_), np.float64).T
+        return np.vstack([A * (A @ Z @ self._precision @ Z.T) for A in self._pieces(X)])
 
     @property
     def _precision(self) -> Array:
         """S⁺, (m, m)."""
         return np.linalg.pinv(self.score_covariance_, rcond=1e-10, hermitian=True)
 
-    def _pieces(self, X: Any) -> Iterator[tuple[Array, Array]]:
-        """Centred and scaled samples, some at a time in float64, with their scores."""
+    @property
+    def _used(self) -> NDArray[np.intp]:
+        """The variables with a loading."""
+        return np.flatnonzero(on_host(self.components_).any(axis=0))
+
+    def _pieces(self, X: Any, columns: Any = slice(None)) -> Iterator[Array]:
+        """Centred and scaled samples, some at a time in float64; all variables or some."""
         table = self._read_samples(X)
         where = container_of(table).whereabouts
         if where:
             raise ValueError(
                 f"Distances need the samples in the memory of this machine; X is {where}: give a part of it."
             )
-        Z, mean, scale = (np.asarray(on_host(v), np.float64) for v in (self.components_.T, self.mean_, self.scale_))
-        for start in range(0, table.shape[0], ROWS):
-            part = table[start : start + ROWS]
-            A = (np.asarray(part.toarray() if sp.issparse(part) else on_host(part), np.float64) - mean) / scale
-            yield A, A @ Z
+        table = table.tocsr() if sp.issparse(table) else table
+        mean, scale = (np.asarray(on_host(v), np.float64)[columns] for v in (self.mean_, self.scale_))
+        rows = max(1, NUMBERS // max(mean.size, 1))
+        for start in range(0, table.shape[0], rows):
+            part = table[start : start + rows][:, columns]
+            A = np.array(part.toarray() if sp.issparse(part) else on_host(part), np.float64)
+            A -= mean
+            A /= scale
+            yield A
 
-    def _residual(self, A: Array, scores: Array) -> Array:
-        """What the nearest point in the span of the components leaves of samples."""
-        return A - scores @ np.linalg.pinv(np.asarray(on_host(self.components_), np.float64).T, rcond=1e-6)
+    def _residuals(self, X: Any) -> Iterator[Array]:
+        """What the nearest point in the span of the components leaves of samples; only where there are loadings."""
+        used = self._used
+        Z = np.asarray(on_host(self.components_), np.float64)[:, used].T
+        back = np.linalg.pinv(Z, rcond=1e-6)
+        for A in self._pieces(X):
+            A[:, used] -= A[:, used] @ Z @ back
+            yield A
 
 
 def share_of(level: object) -> float:

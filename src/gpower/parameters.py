@@ -265,11 +265,11 @@ def _cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> t
     levels = per_unit(cardinality, "cardinality", m)
     most = f"{n} groups" if grouped else f"n_features={n} variables"
     if not all(is_a(k, Integral) and 1 <= int(k) <= n for k in levels):
-        remedy = "one number for all components, or one each"
+        remedy = "one number for all components, or one each, or as 0.9 a share of the variance that the fewest reach"
         if isinstance(cardinality, str):
             remedy = "GPowerCV chooses it by cross-validation, and sparsity_path shows what each number explains"
-        elif is_a(cardinality, Real) and not is_a(cardinality, Integral) and cardinality == round(cardinality):
-            remedy = f"write cardinality={round(cardinality)}"
+        elif is_a(cardinality, Real) and float(cardinality).is_integer():
+            remedy = f"write cardinality={int(cardinality)}" if 1 <= cardinality <= n else remedy
         raise ValueError(
             f"cardinality={cardinality!r}: a component uses between 1 and {most}, as a whole number; {remedy}."
         )

@@ -80,6 +80,11 @@ class Penalty(ABC):
         """The most variables that a unit can have; zero where that is not known beforehand."""
         return 0
 
+    @property
+    def relaxed(self) -> Penalty:
+        """One that many starts race by: the same, or a quicker bound from above."""
+        return self
+
     @abstractmethod
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Values per unit, (m,), and the gradient, (n, m)."""
@@ -435,6 +440,11 @@ class NonNegative(Penalty):
     def most(self) -> int:
         """As for the signed penalty."""
         return self.penalty.most
+
+    @property
+    def relaxed(self) -> NonNegative:
+        """As for the signed penalty."""
+        return NonNegative(self.penalty.relaxed)
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """The penalty at the positive part."""

@@ -21,6 +21,9 @@ from gpower.operators.numpy_files import read_npz
 
 FORMAT, VERSION = "gpower-model", 1
 
+#: In whose place pairs stand for a dictionary whose keys are not all text.
+PAIRS = "pairs of keys and values"
+
 Header: TypeAlias = dict[str, Any]  # what JSON holds
 
 
@@ -30,7 +33,7 @@ class ModelFileError(FileError):
 
 def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, np.ndarray]) -> None:
     """Write a model atomically: the file is there whole, or the old one is untouched."""
-    text = json.dumps({"format": FORMAT, "version": VERSION, "written_by": _versions(), **header})
+    text = json.dumps(plain({"format": FORMAT, "version": VERSION, "written_by": _versions(), **header}))
     with replaced(Path(path)) as place, place.open("wb") as handle:
         np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
 
@@ -43,23 +46,35 @@ def _versions() -> dict[str, str]:
 
 
 def jsonable(value: object) -> Any:
-    """Parameters as JSON holds them; of an object that it does not hold, its kind."""
-    return json.loads(json.dumps(_with_plain_keys(value), default=_plain))
+    """Parameters as a file gives them back; of an object that JSON does not hold, its kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> jsonable({"groups": {np.int64(3): "a", "3": "b"}, "gamma": np.float64(0.1), "mu": None})
+    {'groups': {3: 'a', '3': 'b'}, 'gamma': 0.1, 'mu': None}
+    """
+    return json.loads(json.dumps(plain(value)), object_hook=_with_keys)
 
 
-def _with_plain_keys(value: object) -> object:
-    """Dictionaries whose keys NumPy made, as JSON takes them."""
-    if not isinstance(value, Mapping):
-        return value
-    return {key.item() if isinstance(key, np.generic) else key: _with_plain_keys(each) for key, each in value.items()}
+def plain(value: object) -> Any:
+    """What JSON holds: a dictionary whose keys are not all text as pairs, a pandas series by name as a dictionary."""
+    if isinstance(value, Mapping):
+        pairs = [[plain(key), plain(each)] for key, each in value.items()]
+        text = all(isinstance(key, str) for key, _ in pairs)
+        return dict(pairs) if text else {PAIRS: sorted(pairs, key=lambda pair: str(pair[0]))}
+    if isinstance(value, list | tuple | Set | range):
+        return [plain(each) for each in value]
+    if hasattr(value, "to_dict") and all(isinstance(key, str) for key in value.to_dict()):
+        return plain(value.to_dict())
+    if hasattr(value, "tolist"):  # of an array, a number of NumPy's, a series by position
+        return plain(value.tolist())
+    return value if isinstance(value, str | int | float | None) else type(value).__name__
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Set | range):
-        return list(value)
-    return _with_plain_keys(value.to_dict()) if hasattr(value, "to_dict") else type(value).__name__
+def _with_keys(value: Header) -> dict[Any, Any]:
+    """A dictionary of a file with the keys that it had."""
+    return dict(value[PAIRS]) if list(value) == [PAIRS] else value
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:
@@ -67,9 +82,12 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
+    if not _is_archive(source):
+        told = f"{str(source)!r} is not a gpower model but some other file"
+        raise ModelFileError(f"{told}; give the model.npz that gpower fit -o or model.save(path) wrote.")
     try:
         arrays = read_npz(source)
-        header = json.loads(arrays.pop("header").tobytes())
+        header = json.loads(arrays.pop("header").tobytes(), object_hook=_with_keys)
     except Exception as error:  # whatever damage makes of an archive
         told = f"{str(source)!r} is truncated or not a gpower model ({first_line(error)})"
         raise ModelFileError(f"{told}; write one with model.save(path).") from None
@@ -82,6 +100,15 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarr
             f"this one reads up to {VERSION}. Upgrade gpower to read it."
         )
     return header, arrays
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins as archives do; one that cannot be opened may be told by its reader."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(4) in (b"PK\x03\x04", b"")
+    except OSError:
+        return True
 
 
 def require(path: str | os.PathLike[str], header: Header, kinds: Mapping[str, type]) -> None:

@@ -124,12 +124,15 @@ class Input:
         Of the variables.
     params : mapping
         All parameters of the estimator that it was given to.
+    remarks : tuple of str
+        What was done to it, a sentence each.
     """
 
     X: Any
     reading: Reading
     names: Array | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def container(self) -> Container:
@@ -191,7 +194,8 @@ class Input:
             return self
         rank = whole(reading.n_components, "n_components", 1)
         standard = {"center": bool(reading.center), "scale": bool(reading.scale)}
-        return replace(self, X=impute(self.X, rank, **standard, names=self.names).X)
+        filled = impute(self.X, rank, **standard, names=self.names)
+        return replace(self, X=filled.X, remarks=(filled.note,))
 
     def for_permuting(self) -> Input:
         """The same, if its columns can be permuted: a table of samples in memory, made dense, holes filled."""
@@ -237,7 +241,7 @@ class Input:
         precomputed = self.reading.covariance == "precomputed"
         if self.shape[0] == 1 and self.reading.center and not precomputed:
             raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
-        table, remarks = self._covariance(sample_weight) if precomputed else (self, ())
+        table, remarks = self._covariance(sample_weight) if precomputed else (self, self.remarks)
         weight = check_weights(sample_weight, self.shape[0], self.X.dtype)
         operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
         check_finite(table.X, self.names, moments.norms)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, combinations, zip_longest
 from operator import methodcaller
@@ -16,7 +15,7 @@ from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gpower.names import printable
+from gpower.names import counted, printable, proven
 
 if TYPE_CHECKING:
     from rich.padding import PaddingDimensions
@@ -66,8 +65,8 @@ def print_components(
     heads = _heads(model)
     longest = max((len(name) for loadings in components for name, _ in loadings[:top]), default=0)
     name_width = max(5, min(longest, console.width - _LOADING - _PADDING))
-    proven = max((len(line) for head in heads for line in head.splitlines()[3:]), default=0)
-    width = max(name_width + _LOADING, len("0.0123 % of variance"), proven)
+    proofs = max((len(line) for head in heads for line in head.splitlines()[3:]), default=0)
+    width = max(name_width + _LOADING, len("0.0123 % of variance"), proofs)
     per_line = max(1, console.width // (width + _PADDING))
     say(console, title)
     for start in range(0, len(components), per_line):
@@ -75,7 +74,7 @@ def print_components(
         columns = [Column(Text(head), no_wrap=True, min_width=width) for head in heads[shown]]
         cells = [_cells(loadings, top, name_width) for loadings in components[shown]]
         print_rows(console, columns, zip_longest(*cells, fillvalue=""))
-    for line in _together(model):
+    for line in (*told_groups(model), *_together(model)):
         say(console, line)
 
 
@@ -84,24 +83,34 @@ def _together(model: "SparsePCAEstimator") -> Iterator[str]:
     m, shared = len(model.components_), model.overlap_
     scores, loadings = model.score_correlation_, model.loading_correlation_
     pairs = sorted(combinations(range(m), 2), key=lambda pair: (-shared[pair], -abs(scores[pair])))
-    for i, j in [pair for pair in pairs if shared[pair] or abs(scores[pair]) >= CORRELATED][:PAIRS_SHOWN]:
+    told = [pair for pair in pairs if shared[pair] or abs(scores[pair]) >= CORRELATED]
+    for i, j in told[:PAIRS_SHOWN]:
+        common = counted(int(shared[i, j]), "variable")
         yield (
-            f"Components {i + 1} and {j + 1} share {_counted(shared[i, j])}; correlation of scores {scores[i, j]:+.2f}"
-            f", of loadings {loadings[i, j]:+.2f}"
+            f"Components {i + 1} and {j + 1} share {common}; correlation of scores {scores[i, j]:+.2f}, of loadings "
+            f"{loadings[i, j]:+.2f}"
         )
+    if len(told) > PAIRS_SHOWN:
+        yield f"and {len(told) - PAIRS_SHOWN} more pairs share variables or are correlated by {CORRELATED:g} or more"
     if m > 1 and not any(shared[pair] for pair in pairs):
         yield "No variable is in two components"
     if "total_optimality_ratio_" in vars(model):
-        yield f"All together: ≥ {_floored(model.total_optimality_ratio_)} % of the best possible"
+        yield f"All together: ≥ {proven(model.total_optimality_ratio_)} of {_best_set(model)}"
 
 
-def _counted(count: int) -> str:
-    return f"{count} variable" + ("" if count == 1 else "s")
+def _best_set(model: "SparsePCAEstimator") -> str:
+    """What the sum of the variances of all components is held against."""
+    constraint = vars(model).get("constraint")
+    if constraint is not None:
+        return f"the best possible of {constraint} components"
+    return "what the best of each size alone would sum to, all that is proven without a constraint"
 
 
-def _floored(ratio: float) -> str:
-    """A proven share in percent, rounded down."""
-    return f"{math.floor(1e4 * (ratio + 1e-12)) / 100:g}"
+def told_groups(model: "SparsePCAEstimator") -> Iterator[str]:
+    """Which groups each component uses, where groups were chosen."""
+    if vars(model).get("groups") is not None:
+        for j, used in enumerate(model.groups_used(), 1):
+            yield f"Component {j}: groups {', '.join(map(str, used))}"
 
 
 def _heads(model: "SparsePCAEstimator") -> list[str]:
@@ -112,7 +121,7 @@ def _heads(model: "SparsePCAEstimator") -> list[str]:
         for j, (share, total) in enumerate(zip(shares, accumulate(shares), strict=True), 1)
     ]
     for j, ratio in enumerate(vars(model).get("optimality_ratio_", ())):
-        heads[j] += f"\n≥ {_floored(ratio)} % of the best possible"
+        heads[j] += f"\n≥ {proven(ratio)} of the best possible"
     return heads
 
 

@@ -86,7 +86,13 @@ class Chosen(Restricted):
     """
 
     level: Array  # (m,), or (1,) for the same in every unit
+    in_parts: bool = False  # whether a part of the last group may be had for a part of its cost
     polishable = True
+
+    @property
+    def relaxed(self) -> Chosen:
+        """With a part of the last group, a maximum of convex quadratics too; the same where all groups cost as much."""
+        return self if self.known.even_cost else replace(self, in_parts=True)
 
     @property
     def most(self) -> int:
@@ -98,8 +104,12 @@ class Chosen(Restricted):
         known = self.known
         C = known.seen(C)
         energy = known.energy(C)
-        chosen = known.best(energy, self.level)
+        chosen = self._shares(energy)
         return np.sum(energy * chosen, axis=0, dtype=C.dtype), 2 * C * known.spread(chosen)
+
+    def _shares(self, energy: Array) -> Array:
+        """What of each group is had, (g, m): all, nothing or a part."""
+        return (self.known.parts if self.in_parts else self.known.best)(energy, self.level)
 
     def keep(self, norms: Array, mu: Array) -> Array:
         """Variables that vary and are not barred from every unit."""
@@ -114,7 +124,7 @@ class Chosen(Restricted):
         return Chosen(self.known, k)
 
     def _relevance(self, energy: Array) -> Array:
-        active = self.known.best(energy, self.level) & (energy > 0)
+        active = (self._shares(energy) > 0) & (energy > 0)
         smallest = np.min(np.where(active, energy, np.inf), axis=0)
         ratio = np.sqrt(energy / np.maximum(smallest, float(np.finfo(energy.dtype).tiny)))
         return np.where(active, np.inf, np.minimum(ratio, 1))
@@ -150,10 +160,10 @@ class Weighed(Restricted):
         own = np.where(known.usable, norms, 0)
         first = own > 0
         if known.labels is not None:
-            order = np.lexsort((-own, known.labels))
-            first = np.zeros(norms.size, bool)
-            first[order[np.searchsorted(known.labels[order], np.arange(known.n_groups))]] = True
-        return np.where(first & (own > 0), known.spread(np.sqrt(worth)[:, None])[:, 0], 0).astype(norms.dtype)
+            longest = np.flatnonzero(own == known.largest(own)[known.labels])
+            at = longest[np.unique(known.labels[longest], return_index=True)[1]]  # one of each group
+            first = first & np.isin(np.arange(own.size), at)
+        return np.where(first, known.spread(np.sqrt(worth)[:, None])[:, 0], 0).astype(norms.dtype)
 
     def _largest_gamma(self, norms: Array, mu: Array) -> Array:
         """The γ at which each group is out, (g, m), by the norms of its columns; infinite without weight."""

@@ -35,7 +35,7 @@ def extract_components(
 ) -> Extraction:
     """All components; `standing` is where an earlier fit of the same problem was, `told` hears how far this one is."""
     if recipe.constraint is not None and len(recipe.mu) > 1:
-        free = extract_components(operator, replace(recipe, constraint=None), rng, standing, told)
+        free = extract_components(operator, replace(recipe, constraint=None, polish=False), rng, standing, told)
         return _constrained(operator, recipe, recipe.constraint, free, rng)
     if recipe.block:
         found = extract(operator, recipe, rng)

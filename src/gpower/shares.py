@@ -7,6 +7,7 @@ tried with all care, until one less is too few.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,12 +71,13 @@ class _Asked:
         return max(1, int(known.spent[0])), int(np.count_nonzero(known.sizes[:, 0]))
 
     def at(self, k: int, recipe: Recipe) -> Solution:
-        """The solution of k variables."""
+        """The solution of k variables, as a fit that asks for k would find it."""
         inner = replace(self.wish.inner, levels=(k,))
         problem = self.ground.problem
         if isinstance(inner, Exact):
             problem = replace(problem, penalty=problem.penalty.at_cardinality(np.array([k])))
-        return inner.solve(replace(self.ground, problem=problem), self.gamma, recipe)
+        ground = replace(self.ground, problem=problem, rng=deepcopy(self.ground.rng))
+        return inner.solve(ground, self.gamma, replace(recipe, wish=inner))
 
     def explained(self, Z: Array) -> float:
         """‖A z‖², or its square by the other variance."""

@@ -171,7 +171,7 @@ class Largest(Start):
 
 def race(problem: Problem, starts: Point, callback: Callback | None = None, finalists: int = FINALISTS) -> list[Point]:
     """The best starts of one unit, of distinct supports: all ascend as one batch, the best third goes on to another."""
-    count = starts.C.shape[1]
+    count, problem = starts.C.shape[1], replace(problem, penalty=problem.penalty.relaxed)
     while count > finalists:
         batch = problem.as_batch(count)
         starts = maximize(

@@ -11,11 +11,14 @@ import numpy as np
 
 from gpower._arrays import Array
 from gpower.admissible import Admissible
+from gpower.knapsack import ROUNDING
 
 #: A trade must raise the variance by this much, relatively.
 GAIN = 1e-10
 #: Trades whose variance is computed where no lower bound shows a gain, on supports of no more variables than these.
 TRIED, SMALL = 48, 64
+#: Groups whose entry or exit may rearrange all others.
+REARRANGED = 12
 #: Multiplications that one polish may take.
 WORK = 2e9
 
@@ -46,21 +49,17 @@ def trade_polish(S: Array, chosen: Array, known: Admissible, level: float) -> Ar
     """
     each = 4 * S.size * (1 + int(np.count_nonzero(chosen)))
     for _ in range(max(2, int(WORK / each))):
-        trades = _trades(chosen, known, level)
-        if not trades.size:
-            break
-        value, u = _leading(S, chosen, known)
+        trades, (value, u) = _trades(chosen, known, level), _leading(S, chosen, known)
         bounds = _lower_bounds(S, u, trades, known)
-        best = int(np.argmax(bounds))
-        if not bounds[best] > value * (1 + GAIN):
-            if np.count_nonzero(u) > SMALL:
-                break
-            few = np.argsort(-bounds, kind="stable")[:TRIED]
-            exact = [_value(S, _traded(chosen, trades[t]), known) for t in few]
-            best = int(few[int(np.argmax(exact))])
-            if not max(exact) > value * (1 + GAIN):
-                break
-        chosen = _traded(chosen, trades[best])
+        if np.max(bounds, initial=0.0) > value * (1 + GAIN):
+            chosen = _traded(chosen, trades[int(np.argmax(bounds))])
+            continue
+        few = np.argsort(-bounds, kind="stable")[: TRIED if np.count_nonzero(u) <= SMALL else 0]
+        tried = [_traded(chosen, trades[t]) for t in few] + _rearranged(S, u, chosen, known, level)
+        exact = [_value(S, each, known) for each in tried]
+        if not max(exact, default=0.0) > value * (1 + GAIN):
+            break
+        chosen = tried[int(np.argmax(exact))]
     return chosen
 
 
@@ -74,6 +73,41 @@ def _trades(chosen: Array, known: Admissible, level: float) -> Array:
     room = level - float(known.spent[0]) - float(np.sum(known.cost[chosen & ~known.forced[:, 0], 0]))
     fit = cost[pairs[:, 1]] - cost[pairs[:, 0]] <= room + 1e-9 * max(level, 1.0)
     return np.asarray(pairs[fit])
+
+
+def _rearranged(S: Array, u: Array, chosen: Array, known: Admissible, level: float) -> list[Array]:
+    """Where costs differ: selections after a group outside has come in, or one inside has gone, the others chosen anew.
+
+    Such a trade exchanges several groups at once: a dear one for some that are cheap.
+    """
+    if known.even_cost or np.count_nonzero(u) > SMALL:
+        return []
+    pull, cost, forced = known.seen((S @ u)[:, None]), known.cost[:, 0], known.forced[:, 0]
+    energy = known.energy(pull)[:, 0]
+    order = np.argsort(-energy, kind="stable")
+    into = order[(~chosen & (energy > 0) & (cost <= level - known.spent[0]))[order]][:REARRANGED]
+    out = order[(chosen & ~forced)[order]][::-1][:REARRANGED]
+    labels = np.arange(len(S))[:, None] if known.labels is None else known.labels[:, None]
+    near = np.hstack([u[:, None] + pull * (labels == into) / np.sqrt(energy[into]), u[:, None] * (labels != out)])
+    groups, none = np.arange(chosen.size)[:, None], np.full(REARRANGED, -1)
+    must = forced[:, None] | (groups == np.append(into, none[: out.size]))
+    energy = known.energy(known.seen(S @ near)) * (groups != np.append(none[: into.size], out))
+    room = level - known.spent[0] - np.append(cost[into], np.zeros(out.size))
+    return list(_filled(energy, cost, must, room * (1 + ROUNDING)).T)
+
+
+def _filled(energy: Array, cost: Array, must: Array, room: Array) -> Array:
+    """Selections, (g, m): what must be there, and in the order of energy per cost what a room, (m,), holds besides."""
+    chosen, units = must | ((cost[:, None] == 0) & (energy > 0)), np.arange(room.size)
+    ratio = np.where(chosen, 0.0, energy / np.where(cost > 0, cost, 1)[:, None])
+    least = float(np.min(cost, where=cost > 0, initial=np.inf))
+    for row in np.argsort(-ratio, axis=0, kind="stable"):
+        fits = (ratio[row, units] > 0) & (cost[row] <= room)
+        chosen[row[fits], units[fits]] = True
+        room = room - np.where(fits, cost[row], 0.0)
+        if not np.any(room >= least):
+            break
+    return chosen
 
 
 def _traded(chosen: Array, trade: Array) -> Array:

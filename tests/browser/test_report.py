@@ -6,7 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 from tests.browser.chromium import place_of, require
+from tests.waiting import wait_until
 
 require()
 CHOSEN = "#t-samples tbody tr:not([hidden])"
@@ -74,6 +76,14 @@ class TestNumbers:
             assert "By chance\np = " in card
         assert "GROWTH" in cards[0].partition("Gene sets")[2]
 
+    def test_associations_have_the_sign_of_rho(self, page, case):
+        shown = page.locator("#metadata tbody tr").nth(1).locator("td.number")
+        for j in range(3):
+            rho = stats.spearmanr(case["scores"][:, j], case["metadata"]["age"])[0]
+            assert float(shown.nth(j).get_attribute("data-v")) == pytest.approx(rho)
+            assert shown.nth(j).inner_text().startswith(f"{rho:+.2f}".replace("-", "−"))
+        assert not page.locator("#metadata tbody tr").first.locator("td.number").first.inner_text().startswith("+")
+
     def test_the_figures_hold_the_same_numbers(self, page, case):
         drawn = page.evaluate("[...Bokeh.documents[0].get_model_by_name('samples').data.inside]")
         np.testing.assert_allclose(drawn, case["model"].hotelling_t2(case["data"].X), rtol=1e-12)
@@ -100,7 +110,7 @@ class TestSamples:
         right, bottom = np.median(places[:, 0]), places[:, 1].max() + 12
         drag(page, [(left, top), (right, top), (right, bottom), (left, bottom)])
         inside = np.flatnonzero(places[:, 0] < right)
-        page.wait_for_function(f"document.querySelectorAll('{CHOSEN}').length < 60")
+        assert wait_until(lambda: page.locator(CHOSEN).count() < 60)
         assert cells(page, "#t-samples", 1) == [case["data"].sample_names[i] for i in inside]
         assert f"{inside.size} of 60 rows, of the samples chosen" in page.locator("#samples output").inner_text()
         selected = page.evaluate(
@@ -127,7 +137,7 @@ class TestSamples:
         x, y = page.evaluate("['x', 'y'].map((n) => [...Bokeh.documents[0].get_model_by_name('samples').data[n]])")
         np.testing.assert_allclose([x, y], case["scores"].T[[2, 1]], rtol=1e-12)
         label = "Bokeh.documents[0].get_model_by_name('figure-scores').below[0].axis_label.text"
-        assert page.evaluate(label) == "Component 3"
+        assert page.evaluate(label) == f"Component 3 ({100 * case['model'].explained_variance_ratio_[2]:.3g} %)"
 
     def test_colours_by_metadata(self, page):
         drawn = "Bokeh.documents[0].get_model_by_name('figure-scores').renderers"
@@ -198,6 +208,24 @@ class TestTables:
         assert all("IMMUNE" in name for name in cells(page, "#t-loadings", 1))
         assert page.locator(".tools[data-for=t-loadings] output").inner_text() == "6 of 19 rows"
 
+    def test_the_variables_of_a_component_are_two_clicks_away(self, page, case):
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("link", name="6 variables in the table, to save or copy").click()
+        assert set(cells(page, "#t-loadings", 0)) == {"2.0"}
+        wanted = list(case["model"].loadings(case["data"].feature_names)[1])
+        assert cells(page, "#t-loadings", 1) == wanted
+        page.get_by_role("button", name="Copy the names shown").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()").split("\n") == wanted
+        page.locator("#component").select_option(label="all")
+        assert len(cells(page, "#t-loadings", 1)) == 19
+
+    def test_the_methods_are_copied_whole(self, page):
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("button", name="Copy the text").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == page.locator("#methods-text").inner_text().strip()
+
     def test_csv_has_the_rows_shown_with_all_digits(self, page, case):
         page.locator(".tools[data-for=t-loadings] input").fill("stress")
         with page.expect_download() as download:
@@ -213,22 +241,31 @@ class TestTables:
         with page.expect_download() as download:
             page.get_by_role("link", name="Excel").click()
         book = openpyxl.load_workbook(io.BytesIO(download.value.path().read_bytes()))
-        assert book.sheetnames == ["components", "loadings", "scores"]
+        assert book.sheetnames == ["components", "loadings", "scores", "gene sets", "metadata"]
         rows = list(book["loadings"].values)[1:]
         wanted = [loading for named in case["model"].loadings() for loading in named.values()]
         np.testing.assert_allclose([row[2] for row in rows], wanted, rtol=1e-14)
         scores = np.array([row[1:4] for row in list(book["scores"].values)[1:]], float)
         np.testing.assert_allclose(scores, case["scores"], rtol=1e-12)
+        heads, *rows = book["scores"].values
+        assert [row[heads.index("status")] for row in rows] == case["metadata"]["status"].tolist()
+        found = {(row[0], row[1]) for row in list(book["gene sets"].values)[1:]}
+        assert found == {(each["component"], each["gene_set"]) for each in case["sets"].records() if each["enriched"]}
+        related = {(row[0], row[1]): row[3] for row in list(book["metadata"].values)[1:]}
+        assert related[1, "age"] == pytest.approx(stats.spearmanr(case["scores"][:, 0], case["metadata"]["age"])[0])
 
 
 def test_the_slider_walks_the_path(page, case):
     slider, path = page.locator("#point"), case["path"]
-    slider.focus()
+    sizes = path.cardinality.mean(axis=1)
+    assert slider.input_value() == str(np.argmin(abs(sizes - 19 / 3)))  # where the model is
+    assert page.evaluate("[...Bokeh.documents[0].get_model_by_name('here').data.x]") == [6]
+    slider.press("Home")
     for i in range(len(path)):
         if i:
             slider.press("ArrowRight")
         told = page.locator("#point-words").inner_text()
-        assert told.startswith(f"{path.cardinality[i].mean():.4g} variables per component")
+        assert told.startswith(f"{sizes[i]:.4g} {'variable' if sizes[i] == 1 else 'variables'} per component: ")
         assert f"{100 * path.share_of_pca[i]:.4g}" in told
         here = page.evaluate("[...Bokeh.documents[0].get_model_by_name('here').data.x]")
         assert here == [path.cardinality[i].mean()]
@@ -243,6 +280,8 @@ class TestReaders:
     def test_nothing_is_wider_than_the_screen(self, opened, case, width):
         page = opened(case["file"], viewport={"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") == width
+        box = page.locator("#t-samples").evaluate("(table) => [table.offsetWidth, table.parentElement.clientWidth]")
+        assert width == 400 or box[0] <= box[1]  # all columns are seen
         assert page.locator("#chart-scores canvas").first.bounding_box()["width"] <= width
 
     @pytest.mark.parametrize("mobile", [False, True])

@@ -30,6 +30,7 @@ RESTRICTED = {
     "chosen groups": Chosen(GROUPED, np.array([1, 2, 3])),
     "chosen groups that cost": Chosen(COSTLY, np.array([1.5, 3, 4])),
     "chosen with the first": Chosen(LEADING, np.array([3])),
+    "chosen in parts": Chosen(Admissible.of(GROUPS, COSTS), np.array([2.0]), in_parts=True),
     "l0, groups": WeighedL0(GROUPED, np.array([0.25, 1.0, 6.0])),
     "l0, groups with weights": WeighedL0(COSTLY, np.array([0.25, 1.0, 6.0])),
     "l1, groups": WeighedL1(GROUPED, np.array([0.5, 1.0, 2.5])),
@@ -218,7 +219,18 @@ def admissible_patterns(known, j):
             yield pattern, float(np.sum(unit.cost[list(chosen), 0])), np.array(chosen) & ~unit.forced[:, 0]
 
 
-@pytest.mark.parametrize("name", [name for name, penalty in PENALTIES.items() if isinstance(signed(penalty), Chosen)])
+CHOSEN = {name: signed(penalty) for name, penalty in PENALTIES.items() if isinstance(signed(penalty), Chosen)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_groups_are_a_bound_on_whole_ones(seed):
+    whole, C = Chosen(Admissible.of(GROUPS, COSTS), np.array([2.0])), generic(seed)
+    assert np.all(whole.relaxed.evaluate(C)[0] >= whole.evaluate(C)[0] * (1 - 1e-12))
+    assert np.any(whole.relaxed.evaluate(C)[0] > whole.evaluate(C)[0] * (1 + 1e-3))
+    assert CHOSEN["chosen groups"].relaxed is CHOSEN["chosen groups"]
+
+
+@pytest.mark.parametrize("name", [name for name, penalty in CHOSEN.items() if not penalty.in_parts])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_chosen_groups_are_the_best_of_all_admissible_supports(name, seed):
     penalty, C = PENALTIES[name], generic(seed)

@@ -107,19 +107,31 @@ def standardized(X, w, center, scale):
 
 
 def adjusted(Y):
-    """Squared norms of the columns less what those of larger norm span, by Gram and Schmidt, twice."""
+    """Squared norms of the columns less what those of larger norm span, by Gram and Schmidt, twice.
+
+    Of columns of the same norm the one of which most is left comes first.
+    """
     own = np.sum(Y**2, axis=0)
-    basis, out = [], np.zeros(own.size)
-    for j in np.argsort(-np.round(own / max(own.max(initial=0), 1e-300), 9), kind="stable"):
-        rest = Y[:, j]
-        for _ in range(2):
-            for q in basis:
-                rest = rest - (q @ rest) * q
-        length = np.linalg.norm(rest)
-        if length > 1e-9 * np.sqrt(own[j]) and length > 0:
-            basis.append(rest / length)
-            out[j] = length**2
+    sizes = np.round(own / max(own.max(initial=0), 1e-300), 9)
+    basis, out, todo = [], np.zeros(own.size), list(range(own.size))
+    while todo:
+        tied = [j for j in todo if sizes[j] == max(sizes[todo])]
+        rests = [_without(Y[:, j], basis) for j in tied]
+        left = np.array([np.linalg.norm(rest) for rest in rests])
+        at = int(np.argmax(left >= left.max() * (1 - 1e-9)))
+        todo.remove(tied[at])
+        if left[at] > 1e-9 * np.sqrt(own[tied[at]]) and left[at] > 0:
+            basis.append(rests[at] / left[at])
+            out[tied[at]] = left[at] ** 2
     return out
+
+
+def _without(y, basis):
+    """A vector less its part in the span of orthonormal ones."""
+    for _ in range(2):
+        for q in basis:
+            y = y - (q @ y) * q
+    return y
 
 
 def near(found, wanted, what, rtol=1e-6, atol=0.0):
@@ -145,7 +157,8 @@ def check_fit(rng):
     assert np.all(np.isfinite(Z)), said
     near(np.linalg.norm(Z, axis=1), (k > 0).astype(float), f"norms, {said}")
     near(k, np.count_nonzero(Z, axis=1), f"cardinality, {said}")
-    assert all(z[np.argmax(np.abs(z))] >= 0 for z in Z), f"signs, {said}"
+    tops = [np.argmax(np.abs(z) >= np.abs(z).max() * (1 - 1e-6)) for z in Z]  # the first of equal ones
+    assert all(z[top] >= 0 for z, top in zip(Z, tops, strict=True)), f"signs, {said}"
     near(model.mean_, mean, f"means, {said}", atol=1e-9 * np.max(np.abs(X)))
     near(model.scale_, scale, f"scales, {said}")
     Y = A @ Z.T
@@ -196,9 +209,7 @@ def deflated(A, z, rule, basis):
         return A if length <= 1e-7 * np.linalg.norm(A) else A - np.outer(y, y @ A) / length**2
     if rule == "projection":
         return A - np.outer(A @ z, z)
-    for _ in range(2):
-        for q in basis:
-            z = z - (q @ z) * q
+    z = _without(z, basis)
     if np.linalg.norm(z) <= 1e-7:
         return A
     basis.append(z / np.linalg.norm(z))

@@ -150,7 +150,7 @@ class TestLater:
 
     def test_scores_are_refused(self, gpower, table, model, tmp_path):
         other = write(tmp_path / "other.csv", [[*NAMES[:-1], "other"], *X.tolist()])
-        refused(gpower("transform", model, other), "feature names should match")
+        refused(gpower("transform", model, other), f"1 of the model's 150 variables are not in it: {NAMES[-1]}")
         refused(gpower("transform", model, table, "-o", table), "this is what the command reads")
         refused(gpower("transform", table, table), "not a gpower model")
         GPower(1, cardinality=3, covariance="precomputed").fit(np.cov(X.T)).save(tmp_path / "cov.npz")

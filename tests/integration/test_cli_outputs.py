@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.waiting import wait_until
 
 from gpower import GPower, SparsityPath
 from gpower.datasets import load_planted_expression
@@ -154,8 +155,7 @@ class TestNames:
         screen = io.StringIO()
         console = Console(file=screen, force_terminal=True, width=100)
         with pytest.MonkeyPatch.context() as patch, progress_at_once(patch), progress(console, "reading [/b]\x07.csv"):
-            time.sleep(0.3)
-        assert "reading [/b]\\x07.csv" in screen.getvalue()
+            assert wait_until(lambda: "reading [/b]\\x07.csv" in screen.getvalue())
 
     def test_no_columns_lose_no_output(self, gpower, hostile, monkeypatch):
         monkeypatch.setenv("COLUMNS", "0")

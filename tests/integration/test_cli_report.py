@@ -86,6 +86,30 @@ def test_patients(gpower, files, flag):
     assert "Patient-" not in page(files)
 
 
+def test_doubts_about_a_table_do_not_give_patients_away(gpower, files):
+    """Names that look like measurements are doubted aloud, a few of them quoted."""
+    X = DATA.X.copy()
+    X[:, 3] *= 1000
+    rows = [f"{7700 + i}.5,{','.join(map(str, row))}" for i, row in enumerate(X)]
+    (files / "genes.csv").write_text("\n".join([",".join(DATA.feature_names), *rows]) + "\n")
+    asked = ["report", files / "genes.csv", "-k", 5, "-o", files / "report.html"]
+    done = gpower(*asked)
+    assert "7701.5" in done.stderr
+    assert "these are numbers (7700.5, 7701.5" in page(files)
+    assert gpower(*asked, "--no-scores").exit_code == 0
+    assert "7701.5" not in page(files)
+    assert "quotes samples, and is left out here" in page(files)
+    assert "of the variance; if units differ" in page(files)  # another doubt, which quotes none
+
+
+def test_what_is_known_of_the_variables_as_for_fit(gpower, files):
+    asked = ["-m", 2, "-k", 4, "--include", "GENE1", "--exclude", "GROWTH1", "-o", files / "report.html"]
+    done = gpower("report", files / "genes.csv", *asked)
+    assert done.exit_code == 0, done.stderr
+    assert "1 variable had to be used, as said beforehand (include)" in page(files)
+    assert "exclude=[&#39;GROWTH1&#39;]" in page(files)
+
+
 class TestRefused:
     def test_its_own_input(self, gpower, files):
         done = gpower("report", files / "genes.csv", "-k", 5, "-o", files / "genes.csv")

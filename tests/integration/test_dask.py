@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.waiting import wait_until
 
 from gpower import GPower
 from gpower.operators.streamed import StoreError
@@ -421,16 +422,6 @@ class TestInterrupt:
         over.set()
 
 
-def wait_until(condition, seconds=15):
-    """Whether a condition comes true in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 # --- faults: each on a cluster of its own -----------------------------------------------------------------------------
 
 
@@ -510,16 +501,18 @@ class TestSchedulerLoss:
         np.save(tmp_path / "x.npy", X)
         path = tmp_path / "fit.npz"
         code = """
-import time
+import sys
 from distributed import LocalCluster
 if __name__ == "__main__":
     cluster = LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
     )
     print(cluster.scheduler_address, flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until the test is over
 """
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         address = process.stdout.readline().strip()
         lazy = from_store(tmp_path / "x.npy", block_bytes=400_000)
         with distributed.Client(address):
@@ -531,6 +524,7 @@ if __name__ == "__main__":
 
             with pytest.raises(ClusterError, match=f"The Dask cluster at {address} is lost"):
                 GPower(3, cardinality=12, checkpoint=path, callback=watch).fit(lazy)
+        process.stdin.close()
         process.stdout.close()
         found = GPower(3, cardinality=12, checkpoint=path, resume=True).fit(lazy)  # on threads
         assert found.n_passes_ < GPower(3, cardinality=12).fit(lazy).n_passes_

@@ -46,6 +46,7 @@ def test_every_supported_python_is_tested_and_told():
     told = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert re.findall(r'"(.+?)"', pythons) == told
     assert told[0] == PROJECT["requires-python"].removeprefix(">=")
+    assert re.search(r'set python_min = "(.+)"', text("recipe/meta.yaml"))[1] == told[0]
     assert f"| Python | {', '.join(told)} |" in text("docs/support.md")
     assert re.search(r"^VERSIONS := (.+)$", text("Makefile"), re.MULTILINE)[1].split() == told
 

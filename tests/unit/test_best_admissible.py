@@ -5,7 +5,7 @@ import pytest
 from tests.fuzz import known
 from tests.known import GROUPS, scatter, supports, table, variance
 
-from gpower import best_subset
+from gpower import GPowerWarning, best_subset
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -81,6 +81,15 @@ def test_a_constant_column_that_must_be_used_is_refused():
     X[:, 4] = 1.0
     with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
         best_subset(X, cardinality=2, include=[4])
+
+
+def test_an_included_variable_that_goes_with_no_other_has_no_loading():
+    S = np.array([[1.0, 0, 0], [0, 2, 0.5], [0, 0.5, 2]])
+    with pytest.warns(GPowerWarning, match=r"include asks for 0 in components_\[0\], where the best loading is zero"):
+        component, proof = best_subset(S, cardinality=3, covariance="precomputed", include=[0])
+    assert np.flatnonzero(component).tolist() == [1, 2]
+    assert proof.optimal
+    assert proof.value == pytest.approx(2.5)
 
 
 def test_too_many_variables_are_refused():

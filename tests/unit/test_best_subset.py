@@ -100,9 +100,13 @@ def hard():
     return A.T @ A
 
 
+#: Seven variables of it, with as much time as a busy machine takes.
+PATIENT = {"cardinality": 7, "covariance": "precomputed", "max_time": 3600.0}
+
+
 def test_out_of_time_it_says_what_it_proved_and_goes_on_from_there():
     S = hard()
-    _, whole = best_subset(S, cardinality=7, covariance="precomputed")
+    _, whole = best_subset(S, **PATIENT)
     assert whole.optimal
     assert whole.nodes > 2
     seen = []
@@ -114,9 +118,7 @@ def test_out_of_time_it_says_what_it_proved_and_goes_on_from_there():
     certificate, calls = None, 0
     for stop.after in (1, 2, 5, 20, 10**9):
         seen.clear()
-        component, certificate = best_subset(
-            S, cardinality=7, covariance="precomputed", callback=stop, resume=certificate
-        )
+        component, certificate = best_subset(S, **PATIENT, callback=stop, resume=certificate)
         calls += 1
         assert certificate.upper_bound >= whole.value * (1 - 1e-12)
         assert certificate.value <= whole.value * (1 + 1e-9)
@@ -133,12 +135,11 @@ def test_out_of_time_it_says_what_it_proved_and_goes_on_from_there():
 
 def test_a_certificate_stays_what_it_is_when_a_later_call_goes_on_from_it():
     S = hard()
-    options = {"cardinality": 7, "covariance": "precomputed"}
-    _, stopped = best_subset(S, callback=lambda progress: progress.open > 2, **options)
+    _, stopped = best_subset(S, callback=lambda progress: progress.open > 2, **PATIENT)
     state = stopped.search
     before = state.progress(0.0)
     assert before.open > 2
-    first, again = (best_subset(S, resume=stopped, **options)[1] for _ in range(2))
+    first, again = (best_subset(S, resume=stopped, **PATIENT)[1] for _ in range(2))
     after = state.progress(0.0)
     assert (after.bound, after.incumbent, after.open) == (before.bound, before.incumbent, before.open)
     assert stopped.nodes == state.nodes < first.nodes == again.nodes
@@ -149,7 +150,7 @@ def test_a_certificate_stays_what_it_is_when_a_later_call_goes_on_from_it():
 
 def test_the_progress_never_worsens():
     seen = []
-    best_subset(hard(), cardinality=7, covariance="precomputed", callback=lambda progress: seen.append(progress))
+    best_subset(hard(), **PATIENT, callback=lambda progress: seen.append(progress))
     assert len(seen) > 2
     assert all(later.bound <= earlier.bound * (1 + 1e-9) for earlier, later in pairwise(seen))
     assert all(later.incumbent >= earlier.incumbent for earlier, later in pairwise(seen))
@@ -166,12 +167,12 @@ def test_ctrl_c_returns_the_incumbent_with_its_bound(monkeypatch, call):
         return evaluate(self, *arguments)
 
     monkeypatch.setattr(RowDual, "evaluate", interrupted)
-    component, certificate = best_subset(S, cardinality=7, covariance="precomputed")
+    component, certificate = best_subset(S, **PATIENT)
     assert len(calls) == call
     assert np.count_nonzero(component) == 7
     assert certificate.value < certificate.upper_bound < np.inf
     assert not certificate.optimal
-    _, resumed = best_subset(S, cardinality=7, covariance="precomputed", resume=certificate)
+    _, resumed = best_subset(S, **PATIENT, resume=certificate)
     assert resumed.optimal
     assert certificate.value <= resumed.value <= certificate.upper_bound
 

@@ -254,6 +254,26 @@ class TestStores:
         assert source.names == ("TP53", "BRCA1", "TP53.1", "\ufffd", "MYC", "KRAS")
         assert source.notes[0].startswith("several variables are called TP53")
 
+    def test_a_heap_of_text_without_an_end(self, tmp_path):
+        """A gap of no length in the heap of strings, at which the HDF5 library stays for ever."""
+        h5py = pytest.importorskip("h5py")
+        path = tmp_path / "x.h5ad"
+        with h5py.File(path, "w") as file:
+            file["X"] = X
+            file.create_group("var").attrs["_index"] = "names"
+            file["var/names"] = list("abcdef")
+        assert open_source(path).names == tuple("abcdef")
+        content = bytearray(path.read_bytes())
+        place = content.index(b"GCOL") + 16
+        while int.from_bytes(content[place : place + 2], "little"):  # over the strings to the gap behind them
+            place += 16 + 8 * -(-int.from_bytes(content[place + 8 : place + 16], "little") // 8)
+        content[place + 8 : place + 16] = bytes(8)
+        path.write_bytes(content)
+        with pytest.raises(
+            StoreError, match=r"x.h5ad: this is not a whole HDF5 file \(the heap of text at byte \d+ is damaged\)"
+        ):
+            open_source(path)
+
     @pytest.mark.parametrize("shape", [[0.5, 1], "wide", [-3, 6], []])
     def test_attributes_that_are_no_shape(self, tmp_path, shape):
         h5py = pytest.importorskip("h5py")

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,17 @@ class TestWriting:
             place.write_text("new")
         assert (tmp_path / "a").is_symlink()
         assert (tmp_path / "real" / "a").read_text() == "new"
+
+    def test_what_a_killed_process_left_is_swept_away(self, tmp_path):
+        for name, age in ((".gpower-old", 4000), (".gpower-busy", 4000), (".gpower-new", 10)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "half.csv").write_text("1,")
+            for path in (tmp_path / name / "half.csv", tmp_path / name):
+                os.utime(path, (time.time() - age,) * 2)
+        os.utime(tmp_path / ".gpower-busy" / "half.csv")  # somebody writes still
+        with written(tmp_path) as place:
+            (place / "whole.csv").write_text("1")
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".gpower-busy", ".gpower-new", "whole.csv"]
 
     def test_a_device_is_written_directly(self):
         with replaced(Path(os.devnull)) as place:

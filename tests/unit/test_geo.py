@@ -91,7 +91,7 @@ class TestGeo:
 
     def test_complete(self, write):
         path, platform = write("s.txt", SERIES), write("GPL0.annot", ANNOTATION)
-        with pytest.raises(MissingCell, match=r"line 12, column 3 \('GSM2'\) is empty where a number belongs"):
+        with pytest.raises(MissingCell, match=r"line 12, column 'GSM2' is empty where a number belongs"):
             read_table(path, complete=True)
         with pytest.raises(MissingCell, match="row 2, column 'MDM2' holds nan where a number belongs; fill it in"):
             read_table(path, complete=True, platform=platform)
@@ -117,7 +117,7 @@ class TestGeo:
         [
             ("!series_matrix_table_end\n", "", "ends with line 14 and without !series_matrix_table_end.*cut off"),
             ("\t5\t\t9", "\t5\t9", "line 12 has 3 cells where 4 are expected"),
-            ("\t7\t8\t9", "\t7\teight\t9", r"line 11, column 3 \('GSM2'\) holds 'eight' where a number belongs"),
+            ("\t7\t8\t9", "\t7\teight\t9", r"line 11, column 'GSM2' holds 'eight' where a number belongs"),
             ("!series_matrix_table_begin\n", "", "not a series matrix of GEO: line 9 comes before the line !series"),
             (SERIES[SERIES.index("!series") :], "", "ends with line 8 and without !series_matrix_table_begin.*cut off"),
             (SERIES[SERIES.index('"1_at') : SERIES.index("!series_matrix_table_end")], "", "is empty, as for sequ"),
@@ -196,7 +196,7 @@ class TestPlatform:
                 "ID\tSequence\n1_at\tACGT\n",
                 r"no line has a heading of probes and one of genes; line 1 has the headings ID",
             ),
-            ("ID\tGene symbol\n\tTP53\n", "line 2 has no probe in column 1"),
+            ("ID\tGene symbol\n\tTP53\n", "line 2 has no probe; the file seems cut off"),
             ("ID\tGene symbol\n1_at\t---\n", "no probe of the table has one gene"),
             ("", "no line has a heading of probes"),
         ],

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tests.contracts.device_double import DeviceArray
 from tests.known import GROUPS, scatter, supports, table, used, variance
 
-from gpower import GPower, GPowerCV, sparsity_path, stability
+from gpower import GPower, GPowerCV, GPowerWarning, SparsityPath, sparsity_path, stability
 
 NAMES = [f"gene{j}" for j in range(12)]
 TALES = {
@@ -106,6 +106,38 @@ class TestExactCardinality:
         assert not apart.components_[0, 35]
 
 
+class TestIncludedWithoutALoading:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"cardinality": [1, 3]},
+            {"cardinality": [1, 3], "deflation": "projection"},
+            {"cardinality": [1, 2], "groups": {2: "a", 3: "a"}},
+            {"budget": [1, 3], "penalty_weights": np.r_[np.ones(11), 1.5]},
+            {"gamma": 0.5},
+            {"gamma": 0.8, "penalty": "l1"},
+        ],
+    )
+    def test_a_component_before_has_used_it_up(self, options):
+        X = table(1) * np.r_[9.0, np.ones(11)]
+        with pytest.warns(GPowerWarning, match=r"^include asks for 0 in components_\[1\], where the best"):
+            model = GPower(2, include=[0], **options).fit(X)
+        assert used(model.components_[0]) == {0}
+        assert 0 not in used(model.components_[1])
+        assert len(model.warnings_) == 1  # not also that fewer variables than asked for explain as much
+
+    def test_it_would_need_the_other_sign(self):
+        pandas = pytest.importorskip("pandas")
+        X = table(2)
+        X[:, 4] = -X[:, 3] + 0.1 * X[:, 5]
+        frame = pandas.DataFrame(X[:, [3, 4]], columns=["up", "down"])
+        with pytest.warns(GPowerWarning, match="include asks for 'down' in components_"):
+            GPower(1, cardinality=2, positive=True, include=["up", "down"]).fit(frame[["up", "down"]] * [3, 1])
+
+    def test_one_that_has_a_loading_is_no_reason_to_warn(self):
+        assert not GPower(2, cardinality=3, include=[0]).fit(table(1)).warnings_.size
+
+
 class TestPenalised:
     @pytest.mark.parametrize("seed", range(8))
     def test_weights_change_the_threshold_of_a_variable(self, seed):
@@ -138,6 +170,26 @@ class TestPenalised:
             np.testing.assert_array_equal(default.components_, again.components_)
             ones = GPower(1, penalty_weights=np.ones(12), **options).fit(X)
             np.testing.assert_array_equal(default.components_, ones.components_)
+
+    @pytest.mark.parametrize("level", [{"gamma": 0.1}, {"gamma": 0.2, "penalty": "l1"}, {"budget": 6.0}])
+    def test_weights_by_variable_go_together_with_groups(self, level):
+        X, weights = table(2), np.ones(12)
+        weights[[3, 10]] = 0.5, 3.0
+        in_order = GPower(1, groups=GROUPS, penalty_weights=weights, **level).fit(X)
+        by_column = GPower(1, groups=GROUPS, penalty_weights={10: 3.0, 3: 0.5} | {7: 1.0}, **level)
+        labels = [f"g{g}" for g in GROUPS]
+        by_column.set_params(groups=labels).fit(X)
+        np.testing.assert_array_equal(in_order.components_, by_column.components_)
+        added = 3.0 + 2 if "budget" in level else np.sqrt(9.0 + 2)
+        mixed = GPower(1, groups=labels, penalty_weights={"g4": added, 3: 0.5}, **level).fit(X)
+        np.testing.assert_allclose(mixed.components_, in_order.components_, atol=1e-9)
+
+    def test_labels_of_groups_of_one_name_their_weights(self):
+        X, labels = table(2), list("abcdefghijkl")
+        by_label = GPower(1, gamma=0.1, groups=labels, penalty_weights={"d": 0.2}).fit(X)
+        np.testing.assert_array_equal(
+            by_label.components_, GPower(1, gamma=0.1, penalty_weights={3: 0.2}).fit(X).components_
+        )
 
     def test_zero_weight_is_free_and_include_is_free(self):
         X, weights = table(3), np.ones(12)
@@ -195,24 +247,68 @@ class TestBudget:
         np.testing.assert_allclose(by_label.components_, counted.components_, atol=1e-12)
 
 
+NOTHING = {
+    "groups of one": {"groups": np.arange(12)},
+    "some groups of one": {"groups": {j: f"g{j}" for j in range(4)}},
+    "empty lists": {"include": [], "exclude": []},
+    "empty lists for each": {"include": [[], []]},
+    "weights of one": {"penalty_weights": np.ones(12)},
+    "some weights of one": {"penalty_weights": {3: 1.0}},
+}
+EACH_NOTHING = pytest.mark.parametrize("told", NOTHING.values(), ids=NOTHING)
+PLAIN = [
+    {"cardinality": 3},
+    {"cardinality": [4, 2], "method": "block"},
+    {"cardinality": 3, "positive": True},
+    {"cardinality": 3, "variance": "l1"},
+    {"cardinality": 3, "solver": "rounds", "deflation": "projection"},
+    {"cardinality": 0.7},
+    {"cardinality": 4, "penalty": "l1"},
+    {"cardinality": 4, "penalty": "l1", "method": "block"},
+    {"gamma": 0.2},
+    {"gamma": 0.2, "penalty": "l1", "method": "block"},
+    {"gamma": 0.2, "positive": True},
+    {"l1_bound": 2.0},
+    {"cardinality": 3, "constraint": "orthogonal"},
+]
+
+
+@pytest.mark.filterwarnings("ignore")
 class TestNothingKnown:
-    @pytest.mark.parametrize("options", [{"cardinality": 3}, {"gamma": 0.2}, {"cardinality": 4, "penalty": "l1"}])
-    @pytest.mark.parametrize("method", ["deflation", "block"])
-    @pytest.mark.filterwarnings("ignore:No gamma was found")
-    def test_what_says_nothing_changes_no_digit(self, options, method):
+    @pytest.mark.parametrize("options", PLAIN, ids=str)
+    @EACH_NOTHING
+    def test_what_says_nothing_changes_no_digit(self, options, told):
         X = table(7)
-        plain = GPower(2, method=method, **options).fit(X)
-        for told in [
-            {"groups": np.arange(12)},
-            {"groups": {j: f"g{j}" for j in range(4)}},
-            {"include": [], "exclude": []},
-            {"include": [[], []]},
-            {"penalty_weights": np.ones(12)},
-            {"penalty_weights": {3: 1.0}},
+        plain, same = (GPower(2, **options, **more).fit(X) for more in ({}, told))
+        np.testing.assert_array_equal(same.components_, plain.components_)
+        np.testing.assert_array_equal(same.objective_, plain.objective_)
+
+    @EACH_NOTHING
+    def test_whatever_holds_the_data(self, told, tmp_path):
+        X = np.asfortranarray(table(7))
+        np.save(tmp_path / "X.npy", X)
+        for data, options in [
+            (sp.csr_array(X), {}),
+            (tmp_path / "X.npy", {}),
+            (scatter(X), {"covariance": "precomputed"}),
+            (X.astype(np.float32), {"scale": True}),
         ]:
-            np.testing.assert_array_equal(
-                GPower(2, method=method, **options, **told).fit(X).components_, plain.components_
-            )
+            plain, same = (GPower(2, cardinality=3, **options, **more).fit(data) for more in ({}, told))
+            np.testing.assert_array_equal(same.components_, plain.components_)
+
+    @EACH_NOTHING
+    def test_paths_searches_and_subsamples(self, told):
+        X = table(7)
+        for grid in ({"cardinalities": [2, 4, 6]}, {"gammas": [0.3, 0.1]}):
+            plain, same = (sparsity_path(X, n_components=2, **grid, **more) for more in ({}, told))
+            np.testing.assert_array_equal(same.loadings.toarray(), plain.loadings.toarray())
+        options = {"cardinality": 3, "n_components": 2, "n_subsamples": 4}
+        plain, same = (stability(X, **options, **more) for more in ({}, told))
+        np.testing.assert_array_equal(same.frequency, plain.frequency)
+        if told.get("include"):
+            return  # cross-validation takes one list for all components
+        plain, same = (GPowerCV(2, cv=3, **more).fit(X) for more in ({}, told))
+        np.testing.assert_array_equal(same.components_, plain.components_)
 
     def test_a_budget_of_ones_is_a_cardinality(self):
         X = table(7)
@@ -270,7 +366,14 @@ class TestRefused:
             ({"penalty_weights": [1.0] * 11 + [float("nan")]}, "penalty_weights holds nan for 11"),
             ({"penalty_weights": ["a"] * 12}, "penalty_weights holds nan for 0"),
             ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2 for 1"),
-            ({"penalty_weights": {9: 2.0}, "groups": GROUPS}, "penalty_weights names the group 9, and no group"),
+            (
+                {"penalty_weights": {99: 2.0}, "groups": GROUPS},
+                "penalty_weights names column 99, and there are 12 variables, counted from 0; no group is called so",
+            ),
+            (
+                {"penalty_weights": {"a": 2.0, 1: 3.0}, "groups": {0: "a", 1: "a"}},
+                "penalty_weights names 1 and its group, 'a'; keep one",
+            ),
             ({"penalty_weights": np.ones(5)}, "penalty_weights has 5 entries, but there are 12 variables"),
             ({"penalty_weights": 2.0}, "penalty_weights=2.0: one non-negative number per variable"),
             ({"penalty_weights": np.zeros(12)}, "penalty_weights are all zero"),
@@ -332,6 +435,38 @@ class TestAround:
         again = GPower.load(tmp_path / "model.npz").fit(table())
         np.testing.assert_array_equal(again.components_, model.components_)
 
+    @pytest.mark.parametrize(
+        "told",
+        [
+            {"groups": {3: "a", 4: "a", "3": "b"}, "include": [3, "4"], "cardinality": 3},
+            {"penalty_weights": {3: 2.0, "3": 0.5}, "gamma": 0.1},
+            {"groups": GROUPS, "penalty_weights": {np.int64(0): 2.0, 3: 0.1}, "gamma": 0.1},
+        ],
+    )
+    def test_column_numbers_stay_numbers_where_names_are_numbers_too(self, told, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(table(3), columns=[str(j) for j in range(11, -1, -1)])
+        model = GPower(1, **told).fit(X)
+        model.save(tmp_path / "model.npz")
+        again = GPower.load(tmp_path / "model.npz")
+        grid = {"gammas": [0.2, 0.1]} if "gamma" in told else {"cardinalities": [3, 4]}
+        words = {word: given for word, given in told.items() if word not in ("gamma", "cardinality")}
+        sparsity_path(X, **grid, **words).save(tmp_path / "path.npz")
+        path = SparsityPath.load(tmp_path / "path.npz")
+        for word, given in words.items():
+            expected = given.tolist() if isinstance(given, np.ndarray) else given
+            assert getattr(again, word) == expected
+            assert path.params[word] == expected
+        assert again.groups_used() == model.groups_used()
+        np.testing.assert_array_equal(again.fit(X).components_, model.components_)
+
+    def test_a_series_by_position_is_kept_by_position(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        groups = pandas.Series(GROUPS, index=np.arange(12)[::-1])
+        model = GPower(1, cardinality=2, groups=groups).fit(table(2))
+        model.save(tmp_path / "model.npz")
+        assert GPower.load(tmp_path / "model.npz").groups == GROUPS.tolist()
+
     def test_a_series_by_name_is_put_in_order(self, tmp_path):
         pandas = pytest.importorskip("pandas")
         X = pandas.DataFrame(table(2), columns=NAMES)
@@ -388,14 +523,26 @@ class TestAround:
         for g in range(6):
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
 
+    def test_stability_of_variables_by_name(self):
+        pandas = pytest.importorskip("pandas")
+        X, options = table(4), {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
+        named = stability(pandas.DataFrame(X, columns=NAMES), include=["gene7"], exclude=["gene2"], **options)
+        by_column = stability(X, include=[7], exclude=[2], **options)
+        np.testing.assert_array_equal(named.frequency, by_column.frequency)
+        assert named.frequency[0, 7] == 1
+        assert named.frequency[0, 2] == 0
+
     def test_the_groups_of_a_component_by_their_labels(self):
         X = table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
         model = GPower(1, cardinality=2, groups=GROUPS).fit(X)
         assert model.groups_used()[0][0] == 2
         assert set(model.groups_used()[0]) == set(GROUPS[model.components_[0] != 0])
         some = GPower(1, cardinality=2, groups={0: "a", 1: "a"}, include=[0]).fit(X)
-        assert some.groups_used() == [[5, "a"]]
-        assert GPower(1, cardinality=1).fit(X).groups_used() == [[5]]
+        assert some.groups_used() == [["x5", "a"]]
+        assert GPower(1, cardinality=1).fit(X).groups_used() == [["x5"]]
+        numbers = GPower(1, cardinality=2, groups={0: 5, 1: 5}, include=[0]).fit(X)
+        assert numbers.groups_used() == [["x5", 5]]
+        assert GPower(1, cardinality=1, groups=list("abcdefghijkl")).fit(X).groups_used() == [["f"]]
 
     def test_a_cluster_knows_and_a_device_refuses(self):
         X, options = table(8, p=40), {"cardinality": 2, "groups": GROUPS, "exclude": [0]}

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpower import GPower, GPowerCV, certify, component_test, html_report, sparsity_path, stability
+from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.enrichment import enrich
 
@@ -127,6 +128,12 @@ class TestCollected:
         assert "components_[" not in " ".join(found.warnings)
         assert MODEL.warnings_.tolist() == []
 
+    def test_warnings_before_the_search_are_kept(self):
+        X = np.corrcoef(DATA.X[:, :10].T)
+        with pytest.warns(UserWarning, match="looks like a correlation matrix"):
+            model = GPower(2, cardinality=3).fit(X)
+        assert "looks like a correlation matrix" in collect(model, X).warnings[0]
+
     @pytest.mark.parametrize("kind", ["mapping", "frame"])
     def test_metadata_are_held_against_the_scores(self, kind):
         status = {"status": np.where(MODEL.transform(DATA.X)[:, 0] > 0, "a", "b")}
@@ -177,19 +184,25 @@ class TestWords:
             "variables were centred."
         )
         assert second.startswith("They use 19 variables and explain 43.7 % of the variance")
-        assert "not asked for" in third
+        assert third == "How far that is from the best possible with so few variables was not computed (certify)."
+        _, second, _ = summary(collect(GPower(1, cardinality=3).fit(DATA.X)))
+        assert second.startswith("It uses 3 variables and explains ")
 
     def test_what_is_proven(self):
         model = GPower(2, cardinality=4, certify=True).fit(DATA.X)
         model.optimality_ratio_, model.total_optimality_ratio_ = np.array([1.0, 0.98769]), 0.5
         *_, third = summary(collect(model))
-        assert third == (
-            "Each is proven to reach at least 98.76 % of the best possible with as many variables, and all of them "
-            "together at least 50 %."
+        assert third == ("Each is proven to reach at least 98.76 % of the best possible with as many variables.")
+        assert "sum to at least 50 % of those that the best components of each size would" in " ".join(
+            methods(collect(model))
         )
-        model.optimality_ratio_ = np.ones(2)
+        model.optimality_ratio_, model.constraint = np.ones(2), "disjoint"
         *_, third = summary(collect(model))
-        assert third.startswith("Each is proven to be the best possible with as many variables")
+        assert third == (
+            "Each is proven to be the best possible with as many variables, and all of them together at least 50 % of "
+            "the best with no variable in common."
+        )
+        assert "of each size" not in " ".join(methods(collect(model)))
 
     def test_methods_tell_what_was_done_and_cite_it(self):
         plain = collect()
@@ -222,6 +235,79 @@ class TestWords:
         assert said in " ".join(methods(found))
         assert all(f"{name}={value!r}" in options(found) for name, value in params.items())
 
+    @pytest.mark.parametrize(
+        ("params", "said"),
+        [
+            ({"cardinality": 4, "scale": True}, "variables were centred and scaled to a standard deviation of 1"),
+            ({"cardinality": 4, "center": False}, "variables were not centred (variance is counted about zero)"),
+            ({"cardinality": 4, "include": [3, 140], "exclude": 0}, "2 variables had to be used, as said beforehand"),
+            ({"cardinality": 4, "include": [[3], [3]]}, "1 variable had to be used"),
+            ({"cardinality": 4, "exclude": 0}, "1 variable could not be used, as said beforehand (exclude)"),
+            ({"cardinality": 2, "groups": [j // 3 for j in range(150)]}, "variables were in or out by whole groups"),
+            ({"budget": 3.0, "penalty_weights": np.ones(150)}, "weights of a component’s variables sum to at most 3"),
+            ({"cardinality": 4, "positive": True}, "no loading is negative"),
+            ({"cardinality": 4, "variance": "l1"}, "the sum of absolute scores was maximised"),
+            ({"cardinality": 4, "constraint": "orthogonal"}, "4 variables each, with orthogonal loadings; variables"),
+            (
+                {"cardinality": (0.9, 0.8)},
+                "the fewest variables that explain 90 % or 80 % of what one of all",
+            ),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore:.*nearly all of the variance is that of other components")
+    def test_what_was_asked_for_is_told_twice(self, params, said):
+        found = collect(GPower(2, **params).fit(DATA.X))
+        first, *_ = summary(found)
+        assert said in first
+        if "constraint" not in params:
+            assert said.lower() in " ".join(methods(found)).lower()
+        assert len(options(found)) < 600
+
+    def test_what_was_filled_in_is_counted(self):
+        X = DATA.X.copy()
+        X[::7, ::11] = np.nan
+        found = collect(GPower(2, cardinality=4, missing="impute").fit(X), X)
+        holes = int(np.isnan(X).sum())
+        said = f"{holes:,} of 9,000 values (1.4 %) were missing and were filled by a model of means and 2 ordinary"
+        assert said in summary(found)[0]
+        assert said in " ".join(methods(found))
+        assert collect().n_missing == 0
+
+    def test_how_numbers_were_chosen(self):
+        chosen = collect(GPower("auto", cardinality=5, random_state=0).fit(DATA.X))
+        assert "number of components was chosen by a test against permuted tables" in summary(chosen)[0]
+        searched = collect(GPowerCV(2, cardinalities=[3, 6], cv=3, criterion="prediction").fit(DATA.X))
+        assert "number of variables was chosen by cross-validation in 3 folds (prediction)" in summary(searched)[0]
+        piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))
+        assert "the table went through StandardScaler first" in summary(piped)[0]
+
+    def test_another_method_is_not_called_ours(self):
+        found = collect(Greedy(1, cardinality=4).fit(DATA.X))
+        assert next(methods(found)).startswith("Sparse principal components were computed with Greedy of gpower")
+        assert not any("Journée" in line for line in [*methods(found), *citations(found)])
+
+    def test_paths_of_this_machine_are_not_told(self, tmp_path):
+        model = GPower(2, cardinality=3, checkpoint=str(tmp_path / "secret"), verbose=1).fit(DATA.X)
+        assert "secret" not in options(collect(model))
+
+    def test_a_model_of_other_samples_says_so(self):
+        half = GPower(2, cardinality=4).fit(DATA.X[:30])
+        weighed = GPower(2, cardinality=4).fit(DATA.X, sample_weight=np.arange(60) % 3 + 1.0)
+        shifted = GPower(2, cardinality=4).fit(DATA.X + 1.0)
+        for model in (half, weighed, shifted):
+            assert "was fitted to other samples than the 60 shown here, or weighed them" in collect(model).warnings[0]
+        assert collect().warnings == ()
+        single = DATA.X.astype(np.float32)
+        assert collect(GPower(2, cardinality=4).fit(single), single).warnings == ()
+
+
+def _models(found):
+    """All dictionaries inside some JSON."""
+    if isinstance(found, dict):
+        yield found
+    for each in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from _models(each)
+
 
 class TestFile:
     def test_the_policy_names_exactly_the_scripts_of_the_page(self, tmp_path):
@@ -243,6 +329,17 @@ class TestFile:
         for j in np.flatnonzero(MODEL.components_.any(axis=0)):
             assert f'"v{j}"' in models
         assert not any(f'"v{j}"' in models for j in unused)
+
+    def test_without_scores_no_number_of_a_sample_is_in_it(self, tmp_path):
+        page = written(tmp_path, metadata={"age": np.linspace(20, 80, 60)}, scores=False)
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+        names = {model.get("attributes", {}).get("name") for model in _models(data["document"])}
+        assert "loadings" in names
+        assert "samples" not in names
+        numbers = {repr(float(number)) for number in (*MODEL.transform(DATA.X).ravel(), *MODEL.hotelling_t2(DATA.X))}
+        assert not any(number in page for number in numbers)
+        whole = written(tmp_path)
+        assert all(number in whole for number in numbers)
 
     def test_five_megabytes_hold_500_samples_of_20000_variables(self, tmp_path):
         rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gpower.devices
-from gpower import GPower, best_subset, certify, sparsity_path
+from gpower import GPower, best_subset, certify, sparsity_path, stability
 from gpower.baselines import Greedy
 from gpower.certificates.bounds import semidefinite_shift
 from gpower.datasets import TableError, read_table
@@ -95,6 +95,22 @@ def test_a_file_that_is_no_archive_is_no_model(tmp_path):
     (tmp_path / "model.npz").write_bytes(b"PK\x03\x04 and then nothing")
     with pytest.raises(ModelFileError, match=r"truncated or not a gpower model .*; write one with model.save\(path\)"):
         GPower.load(tmp_path / "model.npz")
+
+
+def test_a_table_is_no_model_either(tmp_path):
+    (tmp_path / "genes.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ModelFileError, match=r"not a gpower model but some other file; give the model.npz that gpower"):
+        GPower.load(tmp_path / "genes.csv")
+
+
+def test_the_data_of_stability_come_first():
+    with pytest.raises(TypeError, match=r"^model is of type ndarray; the data come first: stability\(X, model\)\.$"):
+        stability(GPower(2, cardinality=2).fit(X), X)
+
+
+def test_complex_numbers_are_refused_without_showing_all_of_them():
+    with pytest.raises(ValueError, match=r"^Complex data not supported: give real numbers, such as X.real or .*\.$"):
+        GPower(2, cardinality=2).fit(X + 1j)
 
 
 def test_a_mask_without_genes():

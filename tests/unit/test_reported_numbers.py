@@ -9,7 +9,7 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower import GPower, GPowerCV
-from gpower.metrics import Scores, cumulative_variance
+from gpower.metrics import Scores, adjusted_variance, cumulative_variance
 from gpower.operators import as_operator
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -158,8 +158,9 @@ def test_exactly_so_many_variables_in_single_precision(deflation):
     """A column that the first component leaves nothing of but rounding takes no other's place."""
     X = load_wine().data
     for dtype in (np.float64, np.float32):
-        model = GPower(2, cardinality=3, deflation=deflation).fit(X.astype(dtype))
-        assert model.cardinality_.tolist() == [3, 3]
+        for step, k in ((1, 3), (8, 3), (8, 10), (8, 13)):  # tall data by their covariance
+            model = GPower(2, cardinality=k, deflation=deflation).fit(X[::step].astype(dtype))
+            assert model.cardinality_.tolist() == [k, k]
 
 
 def test_entries_stored_in_parts_count_as_their_sum_wherever_samples_are_read():
@@ -220,3 +221,13 @@ def test_repeated_components_add_nothing_in_single_precision():
         adjusted = Scores.of(as_operator(X, reduce=reduce)[0], Z).adjusted(in_order=True)
         assert adjusted[0] > 0
         assert np.all(adjusted[1:] == 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_variances_of_equal_components_are_those_of_the_order_reported(seed):
+    """Single standardised variables have the same variance each."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 11)) + rng.standard_normal((20, 1))
+    model = GPower(4, cardinality=1, scale=True, deflation="orthogonalized").fit(X)
+    A = (X - model.mean_) / model.scale_
+    np.testing.assert_allclose(adjusted_variance(A, model.components_.T) / 19, model.explained_variance_, rtol=1e-9)

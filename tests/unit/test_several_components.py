@@ -175,3 +175,4 @@ def test_the_report_speaks_of_all_components():
         r"Components \d and \d share 0 variables; correlation of scores \+0.49, of loadings \+0.00", disjoint
     )
     assert "share 1 variable;" in printed()
+    assert re.search(r"All together: ≥ \d\d\.\d+ % of what the best of each size alone", printed(certify=True))

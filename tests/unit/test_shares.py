@@ -25,6 +25,31 @@ def test_the_fewest_variables_that_explain_it(share):
         assert model.objective_[0] >= enough * (1 - 1e-9)
 
 
+def left_by(X, Z):
+    """What the components before leave of a table."""
+    A = X - X.mean(axis=0)
+    for z in Z:
+        x = A @ z / np.linalg.norm(A @ z)
+        A = A - np.outer(x, A.T @ x)
+    return A
+
+
+@pytest.mark.parametrize("begin", [0, 40, 80])
+def test_a_fit_with_one_variable_less_does_not_reach_it(begin):
+    for seed in range(begin, begin + 40):
+        X, share = np.random.default_rng(seed).standard_normal((25, 7)), (0.5, 0.7, 0.9, 0.8, 0.95)[seed % 5]
+        shares = [share] if seed % 4 else [share, 0.9 * share]  # unlike ones keep their places
+        model = GPower(len(shares), cardinality=shares).fit(X)
+        for j, k in enumerate(model.cardinality_.tolist()):
+            numbers = [*model.cardinality_[:j].tolist(), max(k - 1, 1)]
+            less = GPower(j + 1, cardinality=numbers).fit(X)
+            A = left_by(X, model.components_[:j])
+            enough = shares[j] * np.linalg.norm(A, 2) ** 2
+            np.testing.assert_array_equal(less.components_[:j] != 0, model.components_[:j] != 0)
+            assert np.linalg.norm(A @ model.components_[j]) ** 2 >= enough * (1 - 1e-9)
+            assert k == 1 or np.linalg.norm(A @ less.components_[j]) ** 2 < enough * (1 - 1e-9)
+
+
 def test_every_component_at_its_turn():
     X = table(3)
     model = GPower(2, cardinality=[0.9, 0.5]).fit(X)
@@ -70,6 +95,8 @@ def test_a_path_at_a_share():
         ({"cardinality": [0.9, 3]}, "as a whole number"),
         ({"cardinality": 1.5}, "as a whole number"),
         ({"cardinality": 5.0}, "write cardinality=5"),
+        ({"cardinality": float("nan")}, "cardinality=nan: .* as a whole number; .* or as 0.9 a share of the variance"),
+        ({"cardinality": float("inf")}, "cardinality=inf: .* as a whole number"),
         ({"cardinality": 0.9, "constraint": "disjoint"}, "works on components with a cardinality"),
     ],
 )

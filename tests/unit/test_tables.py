@@ -105,7 +105,7 @@ class TestText:
         check(table, ("a", "b"), numbers=[[1, np.nan], [np.nan, 4]])
 
     def test_a_heading_that_is_empty_gets_its_position(self, write):
-        assert read_table(write("t.csv", "a,,c\n1,2,3\n")).feature_names == ("a", "column 2", "c")
+        assert read_table(write("t.csv", "a,,c\n1,2,3\n")).feature_names == ("a", "column 1", "c")
 
     def test_repeated_headings_are_told_apart(self, write):
         table = read_table(write("t.csv", "a,b,a,a.1,a,b\n1,2,3,4,5,6\n"))
@@ -126,7 +126,7 @@ class TestText:
     @pytest.mark.parametrize("cell", ['"1,234.5"', "1 234.5", "1'234.5"])
     def test_thousands_separators_are_no_names_of_rows(self, write, cell):
         path = write("t.csv", f"a,b,c\n{cell},1,2\n{cell},3,1\n{cell},2,5\n")
-        with pytest.raises(TableError, match=r"line 2, column 1 \('a'\) holds .* write plain numbers, such as 1234.5"):
+        with pytest.raises(TableError, match=r"line 2, column 'a' holds .* write plain numbers, such as 1234.5"):
             read_table(path)
 
     def test_infinity_is_not_a_missing_cell(self, write):
@@ -172,21 +172,21 @@ class TestTextErrors:
             ("a,b\n1,2,3\n4,5\n", "line 2 has 3 cells where 2 are expected"),
             ("1,2\n3,4,5\n", "line 2 has 3 cells where 2 are expected"),
             ("a,b\n1,2,\n3,4,\n", "line 2 has 3 cells where 2 are expected"),
-            ("a,b\n1,2\n\n3,x\n", r"line 4, column 2 \('b'\) holds 'x' where a number belongs"),
-            ("a,b\nx,2\n3,4\n", r"line 2, column 1 \('a'\) holds 'x'.*index_col"),
-            ("id,a,b\ns1,1,2\ns2,3,male\n", r"line 3, column 3 \('b'\) holds 'male'"),
-            ("1,2,x\n4,5,6\n", "line 1, column 3 holds 'x'"),
-            ("1,x\n4,5\n", "line 1, column 2 holds 'x'"),
-            ("a,b\n1,1_0\n", r"line 2, column 2 \('b'\) holds '1_0'"),
+            ("a,b\n1,2\n\n3,x\n", r"line 4, column 'b' holds 'x' where a number belongs"),
+            ("a,b\nx,2\n3,4\n", r"line 2, column 'a' holds 'x'.*index_col"),
+            ("id,a,b\ns1,1,2\ns2,3,male\n", r"line 3, column 'b' holds 'male'"),
+            ("1,2,x\n4,5,6\n", r"line 1, column 2 \(counted from 0\) holds 'x'"),
+            ("1,x\n4,5\n", r"line 1, column 1 \(counted from 0\) holds 'x'"),
+            ("a,b\n1,1_0\n", r"line 2, column 'b' holds '1_0'"),
             ('a,b\n"1,5",2\n', r"holds '1,5' where a number belongs; write decimals with a point"),
-            ("name,sex\nAda,f\nBob,m\n", r"line 2, column 2 \('sex'\) holds 'f'"),
+            ("name,sex\nAda,f\nBob,m\n", r"line 2, column 'sex' holds 'f'"),
             ("gene,what,a,why\ng,kinase,1,so\nh,pump,2,so\n", r"holds 'kinase'.*with drop=\['what', 'why'\]\.$"),
             ("a,sex\n1,f\n2,m\n", r"holds 'f'.*; if these are names.*index_col='sex'; .* out with drop=\['sex'\]"),
-            ("1,f\n2,m\n", r"column 2 holds 'f'.*drop=\[1\]"),
-            ("a,b,c,1\n1,2,3,f\n2,3,4,m\n", r"\('1'\) holds 'f'.*drop=\[3\]"),
+            ("1,f\n2,m\n", r"column 1 \(counted from 0\) holds 'f'.*drop=\[1\]"),
+            ("a,b,c,1\n1,2,3,f\n2,3,4,m\n", r"column '1' holds 'f'.*drop=\[3\]"),
             ("a;b\n1,5;2.5\n", "line 2: '1,5' has a decimal comma and '2.5' a point"),
             ("# nothing\n#else\n", "only blank lines and comments"),
-            ("# one\n\na,b\n1,2\n3,x\n", r"line 5, column 2 \('b'\) holds 'x'"),
+            ("# one\n\na,b\n1,2\n3,x\n", r"line 5, column 'b' holds 'x'"),
         ],
     )
     def test_says_where_and_what(self, write, text, message):
@@ -230,7 +230,7 @@ class TestTextErrors:
     )
     def test_complete_refuses_what_is_missing(self, write, cell, message):
         path = write("t.csv", f"id,a,b\n\ns1,1,2\ns2,3,{cell}\n")
-        with pytest.raises(TableError, match=rf"line 4, column 3 \('b'\) {message} where a number belongs.*'b'"):
+        with pytest.raises(TableError, match=rf"line 4, column 'b' {message} where a number belongs.*'b'"):
             read_table(path, complete=True)
 
     def test_complete_allows_large_numbers(self, write):
@@ -592,7 +592,7 @@ class TestHints:
         path = self.write_table(write, X, [heading, *"abcd"])
         (hint,) = self.said(path)
         flag = "--index-col 'Gene ID'" if " " in heading else f"--index-col {heading}"
-        assert hint == f"column 1 ({heading!r}) looks like row names; if it is, add {flag}"
+        assert hint == f"column {heading!r} looks like row names; if it is, add {flag}"
         assert self.said(path, transpose=True) == [hint]
         assert self.said(path, index_col=heading) == []
 

@@ -152,7 +152,13 @@ class Baseline(SparsePCAEstimator, ABC):
         one_of(self.refit, "refit", (True, False))
         if self._sparsity_word is not None:
             self._exclude_cardinality(self._sparsity_word)
-        return recipe_from(theirs | shared, shape)
+        recipe = recipe_from(theirs | shared, shape)
+        if recipe.wish.counts and any(level < 1 for level in recipe.wish.levels):
+            raise ValueError(
+                f"cardinality={self.cardinality!r}: this method takes a whole number of variables, for all components "
+                "or one each; GPower takes a share of the variance."
+            )
+        return recipe
 
     def _exclude_cardinality(self, word: str) -> None:
         """Refuse a cardinality beside another parameter that fixes the sparsity."""

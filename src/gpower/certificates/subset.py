@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpower._arrays import Array, embedded
+from gpower.cautions import tell
 from gpower.certificates.bounds import EPS
 from gpower.certificates.cascade import Standing, best_known, cheap_bounds, exact_search, row_candidates, search_root
 from gpower.certificates.certificate import Bound, Certificate, Clock
@@ -19,6 +20,7 @@ from gpower.certificates.groups import GroupSearch, best_groups
 from gpower.certificates.search import Search, assess_by_rows, assess_cheaply, best_completion
 from gpower.certificates.total import best_disjoint
 from gpower.knowledge import Knowledge, check_varies
+from gpower.names import listed
 from gpower.operators.base import Operator
 from gpower.parameters import number, one_of, whole
 
@@ -63,6 +65,37 @@ class Progress:
     support: Array
 
 
+class BestSubset(tuple[Array, Certificate]):
+    """A component, or several, and its certificate: a pair that prints as the variables by name, and what is proven.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import best_subset
+    >>> best_subset(np.diag([4.0, 2.0, 1.0]), cardinality=1, covariance="precomputed")
+    <BestSubset: x0 +1.000; 1 variables: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0.0 s>
+    """
+
+    names: Array | None = None
+
+    @classmethod
+    def of(cls, found: tuple[Array, Certificate], names: Array | None) -> BestSubset:
+        """The same pair, with the names of the variables."""
+        pair = cls(found)
+        pair.names = names
+        return pair
+
+    def __repr__(self) -> str:
+        component, certificate = self
+        said = [*(self._told(z) for z in np.atleast_2d(component)), str(certificate)]
+        return f"<BestSubset: {'; '.join(said)}>"
+
+    def _told(self, z: Array) -> str:
+        """The variables of a component and their loadings, the largest first."""
+        order = np.argsort(-np.abs(z), kind="stable")[: np.count_nonzero(z)]
+        return listed([f"{f'x{j}' if self.names is None else self.names[j]} {z[j]:+.3f}" for j in order])
+
+
 def best_subset(
     X: Any,
     *,
@@ -76,7 +109,7 @@ def best_subset(
     max_time: float = 60.0,
     callback: Callable[[Progress], object] | None = None,
     resume: Certificate | None = None,
-) -> tuple[Array, Certificate]:
+) -> BestSubset:
     """The component of `cardinality` variables with the largest variance, and the proof that it is.
 
     Or several of them that share no variable, with the largest sum of variances.
@@ -96,7 +129,8 @@ def best_subset(
     covariance : {None, "precomputed"}
         Whether X is a covariance.
     groups, include, exclude
-        As in `GPower`, for the one component: with groups, `cardinality` counts groups.
+        As in `GPower`, for the one component: with groups, `cardinality` counts groups. An included variable that is
+        uncorrelated with the others has a loading of zero, and a warning says so.
     tol : float, default=1e-6
         Relative gap that counts as proven.
     max_time : float, default=60.0
@@ -111,6 +145,7 @@ def best_subset(
     component : ndarray of shape (n_features,) or (n_components, n_features)
         Unit loadings, the largest positive.
     certificate : Certificate
+        The pair prints as the variables and what is proven of them.
 
     Examples
     --------
@@ -131,17 +166,18 @@ def best_subset(
             raise ValueError(
                 f"{knowledge.told[0]} does not go together with {odd} in an exact search; leave one of them."
             )
-        return _known_subset(operator, knowledge, whole(cardinality, "cardinality", 1), Clock(max_time), tol, callback)
+        k = whole(cardinality, "cardinality", 1)
+        return BestSubset.of(_known_subset(operator, knowledge, k, Clock(max_time), tol, callback), table.names)
     if one_of(constraint, "constraint", (None, "disjoint")) is not None:
         if resume is not None or callback is not None:
             raise ValueError('constraint="disjoint" knows no callback and no resume; give it more max_time instead.')
-        return best_disjoint(operator, cardinality, tol, max_time)
+        return BestSubset.of(best_disjoint(operator, cardinality, tol, max_time), table.names)
     k, n = whole(cardinality, "cardinality", 1), operator.shape[1]
     if k > n:
         raise ValueError(f"cardinality={k}: a component uses at most as many variables as there are, n_features={n}.")
     begun = None if resume is None else _resumed(resume, operator, k, tol)
     state = search_subset(operator, k, tol, max_time=max_time, callback=callback, begun=begun)
-    return state.standing.z, state.certificate()
+    return BestSubset.of((state.standing.z, state.certificate()), table.names)
 
 
 def _known_subset(
@@ -166,7 +202,9 @@ def _known_subset(
         found = (search.upper, search.value, search.nodes, len(search.open), clock.elapsed)
         return callback(Progress(*found, usable[search.support(search.chosen)])) if callback else None
 
-    return best_groups(operator, known, k, tol, clock, told if callback else None)
+    z, certificate = best_groups(operator, known, k, tol, clock, told if callback else None)
+    tell(knowledge.told_idle(knowledge.idle(z[None])))
+    return z, certificate
 
 
 @dataclass(frozen=True, eq=False)

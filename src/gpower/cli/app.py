@@ -4,6 +4,7 @@ import inspect
 import platform
 from collections.abc import Callable
 from functools import wraps
+from shutil import get_terminal_size
 from typing import Annotated
 
 import typer
@@ -14,8 +15,13 @@ from gpower.extras import requirements
 
 Command = Callable[..., None]
 
+_NARROW = 80  # columns of a terminal, below which panels would break the names of flags
+
 app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich" if get_terminal_size().columns >= _NARROW else None,
 )
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Column
+from rich.text import Text
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, noted, progress
+from gpower.cli.console import answering, note, noted, progress
 from gpower.cli.flags import changed, flags_of
 from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
 from gpower.cli.tables import Loaded, load
@@ -92,6 +93,7 @@ def _filled(loaded: Loaded, options: Values, err: Console) -> "Table":
         filled = impute(
             X, options["n_components"], center=options["center"], scale=options["scale"], names=loaded.names
         )
+    note(err, [filled.note])
     return replace(loaded.table, X=filled.X)
 
 
@@ -99,9 +101,14 @@ def _print(console: Console, comparison: "Comparison", title: str) -> None:
     """The table of figures, and below it what there is to say about single methods."""
     say(console, title)
     asked = [head for head in _HEADS if head != "violation" or any(entry.violation >= 0 for entry in comparison)]
-    columns = [Column(head, justify="left" if head in _TEXT else "right", overflow="fold") for head in asked]
-    rows = ([cell for head, cell in zip(_HEADS, _cells(entry), strict=True) if head in asked] for entry in comparison)
-    print_rows(console, columns, rows, padding=(0, 1, 0, 0))
+    columns = [Column(head, justify="left" if head in _TEXT else "right", no_wrap=True) for head in asked]
+    rows = [[cell for head, cell in zip(_HEADS, _cells(entry), strict=True) if head in asked] for entry in comparison]
+    if sum(2 + max(map(len, cells)) for cells in zip(asked, *rows, strict=True)) <= console.width:
+        print_rows(console, columns, rows, padding=(0, 1, 0, 0))
+    else:  # too narrow for columns
+        for method, *cells in rows:
+            said = ", ".join(f"{head} {cell.replace(' ', '')}" for head, cell in zip(asked[1:], cells, strict=True))
+            console.print(Text(f"{method}: {said}"))
     for entry in comparison:
         if entry.note:
             say(console, f"{entry.method}: {entry.note}")

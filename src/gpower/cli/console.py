@@ -154,7 +154,7 @@ def _sentence(error: Exception) -> str:
         return error.spelled(as_flag)
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return printable(" ".join(str(error).split()) or f"{type(error).__name__}.")
+    return printable(_as_typed(str(error)) or f"{type(error).__name__}.")
 
 
 def note(err: Console, notes: Iterable[str]) -> None:
@@ -185,8 +185,9 @@ def noted(err: Console) -> Iterator[list[str]]:
 
 
 def _as_typed(message: str) -> str:
-    """A sentence of the library with components counted from 1 and options as one types them."""
+    """A sentence of the library on one line, with components counted from 1 and options as one types them."""
     message = re.sub(r"components_\[(\d+)\]", lambda found: f"component {int(found[1]) + 1}", message)
+    message = re.sub(r'\bGPower\(([a-z_]+="[^"]+")\)', r"\1", message)
     message = message.replace('covariance="precomputed"', "--covariance")
     message = re.sub(r'\b([a-z_]+)="([^"]+)"', lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
     return " ".join(message.split())

@@ -10,7 +10,7 @@ from gpower.cli.app import command
 from gpower.cli.console import answering
 from gpower.cli.models import load_model
 from gpower.names import listed
-from gpower.report import print_rows, say, shortened
+from gpower.report import print_rows, say, shortened, told_groups
 
 if TYPE_CHECKING:
     from gpower.fitted import SparsePCAEstimator
@@ -56,6 +56,8 @@ def _print(console: Console, path: Path, header: dict[str, Any], arrays: dict[st
         rows = [[str(value) for value in component.values()] for component in _told(model, top)]
         right = [Column(head, justify="right") for head in ("component", "variables", "% of variance")]
         print_rows(console, [*right, Column("largest loadings")], rows)
+        for line in told_groups(model):
+            say(console, line)
     elif "grid" in arrays:
         say(
             console,

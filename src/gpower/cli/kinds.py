@@ -39,13 +39,15 @@ def _name_or_position(text: str) -> int | str:
     return int(text) if str(text).isdecimal() else text
 
 
-_COUNT = "a whole number, or a share such as 90%"
+_COUNT = "a whole number, or a share up to 100%, such as 90%"
 
 
 def _number_or_share(text: str) -> int | float:
     """A number of variables, or a share of the variance in percent or between 0 and 1."""
     if text.endswith("%"):
-        return float(text[:-1]) / 100
+        if not 0 < (percent := float(text[:-1])) <= 100:
+            raise ValueError(text)
+        return percent / 100
     return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 

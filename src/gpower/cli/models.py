@@ -1,11 +1,12 @@
 """Saved models for commands: whichever estimator wrote one, and data of the same variables."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from gpower.cli.console import noted
+from gpower.cli.console import note, noted
 from gpower.cli.options import Values
 from gpower.cli.tables import Loaded, load
 
@@ -25,14 +26,47 @@ def load_model(path: Path) -> "SparsePCAEstimator":
     return estimators[kind].load(path)
 
 
-def load_for(model: "SparsePCAEstimator", data: Path, reading: Values, err: Console) -> Loaded:
-    """The table of a file, read as the model read its own, if it has the same variables."""
-    from gpower.parameters import parameters_of
+def load_for(
+    model: "SparsePCAEstimator", data: Path, reading: Values, err: Console, missing: str | None = None
+) -> Loaded:
+    """The table of a file, read as the model read its own, if it has the same variables; in their order, by name.
+
+    What is said of `missing` cells takes the place of what was said when the model was fitted.
+    """
+    from gpower.parameters import one_of, parameters_of
     from gpower.preparation import read
 
     known = {"covariance": None, "missing": "error", "scale": False}
+    if missing is not None:
+        model.set_params(missing=one_of(missing, "missing", ("error", "impute")))
     known |= {name: value for name, value in parameters_of(model).items() if name in known}
     loaded = load(data, reading, known, err)
+    if loaded.where == "memory" and not loaded.covariance:
+        loaded = _by_name(loaded, list(vars(model).get("feature_names_in_", ())), err)
+    if known["missing"] == "impute" and (holes := loaded.table.holes):
+        note(err, [f"{holes} missing value(s) are estimated by the components."])
     with noted(err):
         read(model, loaded.table.labelled(), reset=False)  # refuses data of other variables
     return loaded
+
+
+def _by_name(loaded: Loaded, wanted: list[str], err: Console) -> Loaded:
+    """The table with the variables of a model, in their order; those that it does not know are left out, and said."""
+    from gpower.datasets import TableError
+    from gpower.names import listed
+
+    names = list(loaded.table.feature_names or ())
+    if not (names and wanted) or names == wanted:
+        return loaded
+    at = {name: j for j, name in enumerate(names)}
+    lacking = [name for name in wanted if name not in at]
+    if lacking:
+        turned = len(set(wanted).intersection(loaded.table.sample_names or ())) > len(wanted) - len(lacking)
+        advice = "its rows are called so: add --transpose" if turned else "name the columns as the model has them"
+        what = f"{len(lacking)} of the model's {len(wanted)} variables are not in it: {listed(lacking)}; {advice}"
+        raise TableError(loaded.path, what)
+    known = set(wanted)
+    if others := [name for name in names if name not in known]:
+        note(err, [f"{len(others)} column(s) are no variable of the model and are left out: {listed(others)}."])
+    table = replace(loaded.table, X=loaded.table.X[:, [at[name] for name in wanted]], feature_names=tuple(wanted))
+    return replace(loaded, table=table)

@@ -9,6 +9,7 @@ from gpower.cli.components import FURTHER as TESTED
 from gpower.cli.console import Answer, answering, counted, logged, note, noted, progress, refuse_inputs
 from gpower.cli.fit import fitted
 from gpower.cli.flags import Flags, changed, flags_of
+from gpower.cli.known import read_column, read_names
 from gpower.cli.models import load_for, load_model
 from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
 from gpower.cli.path import FURTHER as ALONG_PATHS
@@ -64,12 +65,13 @@ def report(
 
         refuse_inputs(answer.inputs, output)
         prepared_place(output)
-        model, loaded = (
+        found, loaded = (
             _fitted(source, reading, options, answer)
             if table is None
             else _saved(source, table, reading, options, answer)
         )
-        with noted(answer.err):
+        model: Any = getattr(found, "best_estimator_", found)  # a search knows how it chose
+        with noted(answer.err) as told:
             columns = metadata_columns(metadata, loaded)
         wanted = {
             "path": path,
@@ -81,14 +83,14 @@ def report(
             results = [*_results(model, loaded, wanted, answer), *_enriched(model, loaded, gmt, answer)]
         with noted(answer.err), progress(answer.err, f"writing {output.name}"):
             html_report(
-                model,
+                found,
                 loaded.table.labelled(),
                 output,
                 metadata=columns or None,
                 sample_names=loaded.table.sample_names,
                 feature_names=loaded.names,
                 results=results,
-                warnings=[*loaded.doubts, *notes],
+                warnings=[*_doubts(loaded, bool(page["scores"] and not page["anonymise"])), *told, *notes],
                 **page,
             )
         answer.tell(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
@@ -97,7 +99,9 @@ def report(
 def _fitted(source: Path, reading: Values, options: Values, answer: Answer) -> tuple["GPower", Loaded]:
     """A model of a table."""
     count_components(options)
+    read_column(options, reading, source)
     loaded = load(source, reading, options, answer.err)
+    read_names(options, loaded.names)
     return fitted(loaded, options, answer.err)[0], loaded
 
 
@@ -107,8 +111,7 @@ def _saved(source: Path, table: Path, reading: Values, options: Values, answer: 
     if odd:
         advice = "leave it out, or give the table alone to have it fitted"
         raise ValueError(f"{source} is fitted already, and {', '.join(odd)} would change nothing; {advice}.")
-    found: Any = load_model(source)
-    model: GPower = getattr(found, "best_estimator_", found)
+    model: Any = load_model(source)
     return model, load_for(model, table, reading, answer.err)
 
 
@@ -140,6 +143,14 @@ def _results(model: "GPower", loaded: Loaded, wanted: Values, answer: Answer) ->
     if wanted["certify"]:
         with progress(err, "proving"):
             yield gpower.certify(model, X)
+
+
+def _doubts(loaded: Loaded, seen: bool) -> Iterator[str]:
+    """Doubts about the table; where samples must not be seen, without what quotes them."""
+    names = () if seen else loaded.table.sample_names or ()
+    for doubt in loaded.doubts:
+        quotes = any(name in doubt for name in names) or (not seen and "the first row (" in doubt)
+        yield "A doubt about the table quotes samples, and is left out here." if quotes else doubt
 
 
 def _some(params: Values, names: Iterable[str]) -> Values:

@@ -11,7 +11,15 @@ from gpower.report import score_columns, write_columns, write_table
 
 
 @command(reading=READING)
-def transform(model: Path, data: Path, *, reading: Values, output: Path | None = None, safe_csv: bool = False) -> None:
+def transform(
+    model: Path,
+    data: Path,
+    *,
+    reading: Values,
+    missing: str | None = None,
+    output: Path | None = None,
+    safe_csv: bool = False,
+) -> None:
     """Scores of samples by a saved model: gpower transform results/model.npz new.csv -o scores.csv
 
     Parameters
@@ -19,6 +27,9 @@ def transform(model: Path, data: Path, *, reading: Values, output: Path | None =
     model : path
         What gpower fit -o wrote: model.npz.
     data : path
+        Its columns go by their names: in any order, and others beside them are left out.
+    missing : {"error", "impute"}, optional
+        impute: estimate missing cells by the components; by default as the model was fitted.
     output : path, optional
         File for the scores, a .csv; by default they are printed.
     safe_csv : bool
@@ -31,7 +42,7 @@ def transform(model: Path, data: Path, *, reading: Values, output: Path | None =
         if output is not None:
             refuse_inputs((model, data), output)
             check_writable(output.parent)
-        loaded = load_for(fitted, data, reading, answer.err)
+        loaded = load_for(fitted, data, reading, answer.err, missing)
         if loaded.covariance:
             raise ValueError(f"{model} was fitted to a covariance and knows no means; it has no scores of samples.")
         with noted(answer.err), progress(answer.err, f"scoring {data.name}", loaded.bytes_on_disk):

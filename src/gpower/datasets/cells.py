@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", ".", "#n/a"})
+MISSING = frozenset({"", "na", "n/a", "n.a.", "n.d.", "nan", "null", "none", ".", "#n/a"})
 THOUSANDS = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
 DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 

@@ -164,7 +164,7 @@ def read_rows(file: TableFile, rows: Iterator[Row]) -> Table:
     layout = _layout(file, headings, first)
     longest = max(sum(map(len, cells)) + len(cells) for _, cells in first)
     X, names = read_quickly(layout, first[0][0], longest) or _numbers(layout, chain(first, rows))
-    columns = tuple(layout.headings[j] or f"column {j + 1}" for j in layout.kept) if has_header else None
+    columns = tuple(layout.headings[j] or f"column {j}" for j in layout.kept) if has_header else None
     return Table(X, columns, names or None)
 
 
@@ -231,7 +231,7 @@ class Layout:
 
     def _place(self, line: int, j: int) -> str:
         heading = self.headings[j] if self.headings else ""
-        return f"line {line}, column {j + 1}" + (f" ({quoted(heading)})" if heading else "")
+        return f"line {line}, column {quoted(heading) if heading else f'{j} (counted from 0)'}"
 
     def _advice(self, j: int, cell: str) -> str:
         """What to do about a cell of text."""
@@ -241,6 +241,7 @@ class Layout:
             "write plain numbers, such as 1234.5": bool(_LIKE_A_NUMBER.fullmatch(cell)),
             "if these are names, say so with {index_col}": self.names_at is None,
             "leave columns of text out with {drop}": j in self.text,
+            "if it stands for a missing value, write NA": is_word(cell) and j not in self.text,
         }
         return "".join(f"; {part}" for part, helps in advice.items() if helps)
 

@@ -19,7 +19,9 @@ _FEW = 5  # rows in which distinct integers may well be chance
 _MANY = 1000  # rows that are looked at
 _NEARLY_ALL = 0.95  # of the variance
 _LIKE_GENES = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
-_LIKE_SAMPLES = re.compile(r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE)
+_LIKE_SAMPLES = re.compile(
+    r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|s\d+|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE
+)
 _LIKE_NAMES = re.compile(
     r"(.*[\W_])?(entrez|gene|sample|probe|patient|subject|cell|row)?"
     r"(ids?|index|idx|entrez|genes?|samples?|probes?|patients?|subjects?|cells?|rows?|barcodes?|accession|number|nr)",
@@ -57,7 +59,7 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False, scale: boo
     >>> from gpower.datasets.table import TableFile
     >>> table = Table(np.array([[672, 0.1], [675, 0.7]]), ("entrez", "s1"))
     >>> list(hints(TableFile(Path("genes.csv")), table))
-    ["column 1 ('entrez') looks like row names; if it is, add --index-col entrez"]
+    ["column 'entrez' looks like row names; if it is, add --index-col entrez"]
     """
     X, columns, rows = table.X, table.feature_names, table.sample_names
     yield from table.notes
@@ -71,7 +73,7 @@ def hints(file: TableFile, table: Table, *, covariance: bool = False, scale: boo
         name = columns[0]
         flag = as_flag("index_col", 0 if name.isdecimal() else name)
         if rows is None:
-            yield f"column 1 ({quoted(name)}) looks like row names; if it is, add {flag}"
+            yield f"column {quoted(name)} looks like row names; if it is, add {flag}"
         else:
             flag = as_flag("drop", name)
             yield f"column {quoted(name)} looks like numbers of the rows, no measurement; if so, add {flag}"

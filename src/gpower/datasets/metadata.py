@@ -53,7 +53,7 @@ def read_metadata(
         rows = [[cell.strip() for cell in cells] for _, cells in split_rows(TableFile(path), lines)[1]]
     if len(rows) < 2:
         raise TableError(path, "there is no row below the headings")
-    headings = unique_names([name or f"column {j + 1}" for j, name in enumerate(rows[0])])
+    headings = unique_names([name or f"column {j}" for j, name in enumerate(rows[0])])
     columns = {name: [row[j] if j < len(row) else "" for row in rows[1:]] for j, name in enumerate(headings)}
     if sample_names is not None:
         wanted = set(map(str, sample_names))

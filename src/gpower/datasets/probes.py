@@ -72,7 +72,7 @@ def read_probe_genes(
             if cells[0].lower() == _END:
                 break
             if len(cells) <= probe_at or not cells[probe_at]:
-                raise TableError(path, f"line {line} has no probe in column {probe_at + 1}; the file seems cut off")
+                raise TableError(path, f"line {line} has no probe; the file seems cut off")
             gene = cells[gene_at] if len(cells) > gene_at else ""  # empty cells at the end are often not written
             if gene.casefold() not in _NO_GENE and not any(mark in gene for mark in _SEPARATORS):
                 genes[cells[probe_at]] = gene

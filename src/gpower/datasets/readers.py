@@ -61,9 +61,9 @@ def read_table(
     ==========================================  ===================================================
 
     In a text file a first line of numbers is data and a first line of words is the header. A first column
-    without a heading, or one that holds no number at all, is taken as the samples' names. Empty cells and
-    ``NA`` become NaN. Lines that begin with ``#`` above the table are comments. Where semicolons separate the
-    cells, decimals may have a comma.
+    without a heading, or one that holds no number at all, is taken as the samples' names. Empty cells,
+    ``NA`` and ``n.d.`` become NaN. Lines that begin with ``#`` above the table are comments. Where semicolons
+    separate the cells, decimals may have a comma.
 
     A text file that begins with GEO's remarks (``!Series_…``) is a series matrix: samples × probes, without probes that
     have no value. GEO keeps what was submitted; where the values are intensities, the logarithms to base 2 are taken,

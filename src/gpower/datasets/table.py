@@ -60,6 +60,19 @@ class Table:
     sample_names: Names | None = None
     notes: Names = field(default=(), repr=False, kw_only=True)
 
+    @property
+    def holes(self) -> int:
+        """How many cells have no number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower.datasets import Table
+        >>> Table(np.array([[1.0, np.nan]])).holes
+        1
+        """
+        return int(np.count_nonzero(np.isnan(self.X))) if isinstance(self.X, np.ndarray) else 0
+
     def transposed(self) -> Table:
         """The same numbers with rows and columns exchanged.
 

@@ -26,7 +26,7 @@ from gpower.operators import Table
 from gpower.parameters import number, random_source, whole
 from gpower.plotting import plot_stability
 from gpower.plotting.looks import GivenAxes, Panels
-from gpower.preparation import read
+from gpower.preparation import Input, read
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +167,8 @@ def stability(
     """
     if model is not None and options:
         raise ValueError(f"Give a model or its parameters ({', '.join(options)}), not both.")
+    if model is not None and not hasattr(model, "fit"):
+        raise TypeError(f"model is of type {type(model).__name__}; the data come first: stability(X, model).")
     model = GPower(**options) if model is None else clone(model)
     if Held.of(model).model.covariance is not None:
         raise ValueError('stability draws samples; covariance="precomputed" has none. Give the data.')
@@ -177,15 +179,15 @@ def stability(
     whole(n_subsamples, "n_subsamples", 1)
     held = Held.of(clone(model).fit(X))
     reference = held.model
-    table: Any = X if held.pipeline else read(reference, X, reset=False).X
-    total = int(_num_samples(table))
+    table = None if held.pipeline else read(reference, X, reset=False)
+    total = int(_num_samples(X)) if table is None else table.shape[0]
     size = int(fraction * total)
     if size < 2:
         raise ValueError(f"fraction={fraction!r} of {total} samples are {size}; a part needs at least 2: raise it.")
     rng = random_source(random_state)
     parts = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
     signs = Parallel(n_jobs=n_jobs)(
-        delayed(_signs)(model, _safe_indexing(table, part) if held.pipeline else table[part], reference.components_)
+        delayed(_signs)(model, _safe_indexing(X, part) if table is None else table.rows(part), reference.components_)
         for part in parts
     )
     chosen = np.abs(signs).sum(axis=0)  # of (n_subsamples, n_components, n_features)
@@ -199,11 +201,12 @@ def stability(
     )
 
 
-def _signs(model: GPower | Pipeline, X: Table, reference: Array) -> Array:
+def _signs(model: GPower | Pipeline, part: Table | Input, reference: Array) -> Array:
     """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
     with warnings.catch_warnings():  # a part of the samples may well leave a column constant
         warnings.simplefilter("ignore", GPowerWarning)
-        W = Held.of(clone(model).fit(X)).model.components_
+        again = clone(model)._fit_read(part) if isinstance(part, Input) else Held.of(clone(model).fit(part)).model
+    W = again.components_
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))
     matched = np.zeros(W.shape, np.int8)

@@ -20,6 +20,7 @@ from gpower.cautions import warn
 from gpower.extras import extra
 from gpower.files import reading
 from gpower.names import told_apart
+from gpower.operators.hdf5_heaps import check_heaps
 from gpower.operators.numpy_files import NpyFile, npy_source
 from gpower.operators.parquet import parquet_source
 from gpower.operators.streamed import Source, StoreError, granted_memory, matrix_form
@@ -142,6 +143,7 @@ def _from_zarr(path: Path, key: str | None) -> Source:
 
 
 def _from_hdf5(path: Path, key: str | None) -> Source:
+    check_heaps(path)
     return _from_member(extra("h5py", "io", _NEEDS).File(str(path), mode="r"), str(path), key)
 
 
@@ -257,6 +259,7 @@ def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...]:
 
 def column_in(path: Path, table: str, name: str) -> list[str]:
     """A column of what is known of the genes (var) or cells (obs) in an .h5ad file, as words."""
+    check_heaps(path)
     with extra("h5py", "io", _NEEDS).File(str(path), mode="r") as file:
         held = file.get(table, {})
         if name not in held:

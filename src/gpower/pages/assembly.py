@@ -48,6 +48,8 @@ def page_of(contents: Contents, title: str) -> str:
     )
     filters = {"name": text.shown, "percent": text.percent, "at_least": text.at_least}
     filters |= {"signed": text.signed, "rounded": text.rounded, "probability": text.probability, "exact": exact}
+    markup = jinja2.utils.markupsafe
+    filters["breakable"] = lambda name: markup.escape(name).replace("_", markup.Markup("_<wbr>"))
     environment.filters |= filters
     template = environment.from_string((HERE / "page.html").read_text(encoding="utf-8"))
     library, glue = _library(), (HERE / "page.js").read_text(encoding="utf-8")

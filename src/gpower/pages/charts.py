@@ -12,6 +12,7 @@ from gpower.association import Column
 from gpower.pages.contents import Contents
 from gpower.pages.needs import needed
 from gpower.pages.samples import Samples
+from gpower.pages.words import axis
 from gpower.plotting.groups import MAX_GROUPS
 from gpower.plotting.looks import COLOURS, VERMILION
 
@@ -38,7 +39,7 @@ def charts_of(contents: Contents) -> dict[str, Any]:
     found: dict[str, Any] = {"loadings": loadings_chart(contents), "scree": scree_chart(contents)}
     if contents.samples is not None:
         source = samples_source(contents.samples)
-        found["scores"] = scores_chart(contents.samples, source)
+        found["scores"] = scores_chart(contents, contents.samples, source)
         found["outliers"] = outliers_chart(contents.samples, source)
     if contents.results.path is not None:
         found["path"] = path_chart(contents)
@@ -109,10 +110,11 @@ def _lasso(chart: Any) -> None:
     chart.toolbar.active_drag = lasso
 
 
-def scores_chart(samples: Samples, source: Any) -> Any:
+def scores_chart(contents: Contents, samples: Samples, source: Any) -> Any:
     """Scores on two components, once for each way of colouring them; the page shows one of these at a time."""
     m, colours = samples.scores.shape[1], colourings(samples)
-    chart = _figure("scores", "Component 1", f"Component {min(2, m)}", SAMPLE_TOOLS, 460)
+    first, second = contents.components[0], contents.components[min(2, m) - 1]
+    chart = _figure("scores", axis(first), axis(second), SAMPLE_TOOLS, 460)
     style = {"size": 9 if len(samples.names) <= 500 else 6, "line_color": None, "fill_alpha": 0.85}
     style |= {"nonselection_fill_alpha": 0.12, "source": source}
     dots = [chart.scatter("x", "y", name="by:none", fill_color=BLUE, **style)]
@@ -187,7 +189,7 @@ def loadings_chart(contents: Contents) -> Any:
         "at": np.array([variable.at for variable in variables]),
     }
     source = bokeh("models").ColumnDataSource(data, name="loadings")
-    label = "variables, by component and size of the loading"
+    label = "component, its variables by size of the loading"
     chart = _figure("loadings", label, "loading", "pan,box_zoom,wheel_zoom,tap,reset,save", 340)
     chart.segment("x", 0, "x", "y", source=source, line_color="colour", line_alpha=0.6, nonselection_line_alpha=0.3)
     style = {"size": 9, "line_color": None, "nonselection_fill_alpha": 0.35}
@@ -206,7 +208,7 @@ def _middles(listed: list[Any]) -> list[int]:
 
 
 def _numbers(listed: list[Any]) -> dict[float, str]:
-    return {at: f"Component {listed[at][0].number}" for at in _middles(listed)}
+    return {at: f"{listed[at][0].number}" for at in _middles(listed)}
 
 
 def scree_chart(contents: Contents) -> Any:
@@ -244,7 +246,8 @@ def path_chart(contents: Contents) -> Any:
     chart = _figure("path", label, "% of ordinary components", PLAIN_TOOLS, 320, x_axis_type="log")
     chart.line("x", "y", source=source, line_color=BLUE, line_width=2)
     dots = chart.scatter("x", "y", source=source, fill_color=BLUE, line_color=None, size=6)
-    here = models.ColumnDataSource({"x": count[:1], "y": share[:1]}, name="here")
+    at = contents.at_on_path
+    here = models.ColumnDataSource({"x": count[[at]], "y": share[[at]]}, name="here")
     chart.scatter("x", "y", source=here, fill_color=None, line_color=VERMILION, line_width=3, size=16)
     chart.y_range.start, chart.xaxis.ticker.base = 0, 10
     chart.xaxis.formatter = models.NumeralTickFormatter(format="0a")

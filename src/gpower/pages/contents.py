@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +24,10 @@ from gpower.parameters import parameters_of
 from gpower.plotting.scree import ordinary_shares
 from gpower.preparation import read
 
-#: Loadings that a page lists at most, gene sets of a component, and loadings of a component at a point of a path.
-MOST_LOADINGS, MOST_SETS, MOST_ON_PATH = 5000, 10, 30
+#: Loadings that a page lists at most; bars and gene sets of a component's card; its loadings at a point of a path.
+MOST_LOADINGS, MOST_BARS, MOST_SETS, MOST_ON_PATH = 5000, 20, 10, 30
+#: Means of the samples of a fit and of those at hand may differ by this share of the spread: rounding is far below.
+AS_GOOD_AS_EQUAL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,14 @@ class Component:
         return max((abs(variable.loading) for variable in self.variables), default=1.0)
 
     @property
+    def barred(self) -> tuple[Variable, ...]:
+        """The variables whose loadings are bars of its card."""
+        return self.variables[:MOST_BARS]
+
+    @property
     def has_both(self) -> bool:
-        """Whether some loadings are positive and some negative."""
-        return len({variable.loading < 0 for variable in self.variables}) == 2
+        """Whether some of these are positive and some negative."""
+        return len({variable.loading < 0 for variable in self.barred}) == 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +90,10 @@ class Contents:
     association : Association or None
     results : Results
     warnings : tuple of str
+    search : GPower or GPowerCV
+        What found the model; itself, if nothing else did.
+    steps : tuple of str
+        What the table went through before, in a pipeline.
     """
 
     model: SparsePCAEstimator
@@ -94,6 +105,20 @@ class Contents:
     samples: Samples | None = None
     association: Association | None = None
     warnings: tuple[str, ...] = ()
+    search: Any = field(default=None, repr=False)
+    steps: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing of the data and of the gene sets, and no reason to worry."""
+        sets = self.results.enrichment
+        return (*self.model.notes_, *(() if sets is None else sets.universe.notes()))
+
+    @property
+    def n_missing(self) -> int:
+        """Values that the model had to fill in itself."""
+        filled = parameters_of(self.model).get("missing") == "impute" and isinstance(self.matrix, np.ndarray)
+        return int(np.count_nonzero(np.isnan(self.matrix))) if filled else 0
 
     @property
     def is_covariance(self) -> bool:
@@ -108,6 +133,12 @@ class Contents:
             return pairs
         least = sorted((abs(variable.loading) for _, variable in pairs), reverse=True)[MOST_LOADINGS]
         return [pair for pair in pairs if abs(pair[1].loading) > least]
+
+    @property
+    def at_on_path(self) -> int:
+        """The point of the path whose components are nearest to the model's in number of variables."""
+        path, asked = self.results.path, self.n_loadings / max(len(self.components), 1)
+        return 0 if path is None else int(np.argmin(np.abs(path.cardinality.mean(axis=1) - asked)))
 
     @property
     def n_loadings(self) -> int:
@@ -143,6 +174,7 @@ def collected(
     known = {name: values for name, values in known.items() if name not in left_out}
     results.check(bare.components_.shape)
     used = _used(on_host(bare.components_))
+    doubts = _strangers(bare, matrix, used)
     given = _sample_names(X, table.shape[0]) if sample_names is None else sample_names
     samples = None if covariance else samples_of(bare, matrix, given, known, used)
     if samples is not None and anonymise:
@@ -156,8 +188,25 @@ def collected(
         results=results,
         samples=samples if with_samples else None,
         association=associate(bare.transform(matrix), known) if known else None,
-        warnings=tuple(dict.fromkeys(map(_counted, [*vars(bare).get("warnings_", ()), *warnings]))),
+        warnings=tuple(dict.fromkeys(map(_counted, [*vars(bare).get("warnings_", ()), *doubts, *warnings]))),
+        search=held.model,
+        steps=tuple(type(step).__name__ for _, step in (held.pipeline.steps[:-1] if held.pipeline else ())),
     )
+
+
+def _strangers(model: SparsePCAEstimator, matrix: Any, used: NDArray[np.intp]) -> Iterator[str]:
+    """Whether the model was made of other samples than these, or weighed them."""
+    params, seen = parameters_of(model), float(vars(model).get("n_samples_", np.nan))
+    if params.get("covariance") is not None:
+        return
+    known, whole = moments(matrix, used), params.get("center") and params.get("missing") != "impute"
+    apart = np.abs(on_host(model.mean_)[used] - known["mean"]) > AS_GOOD_AS_EQUAL * known["spread"]
+    if seen != matrix.shape[0] or (whole and apart.any()):
+        yield (
+            f"The model was fitted to other samples than the {matrix.shape[0]:,} shown here, or weighed them: their "
+            f"number, or the sum of their weights, was {seen:g}. Components and what they explain are those of the "
+            "fit; scores, distances and ordinary components are of the samples shown."
+        )
 
 
 def _counted(warning: str) -> str:

@@ -57,8 +57,8 @@ def html_report(
     scores : bool, default=True
         Whether single samples are in the page at all: scores, distances, names, metadata and values.
     anonymise : bool, default=False
-        Samples are numbered in an order of chance, and columns of metadata that name each sample are left out. What
-        else the metadata and the values tell of a person stays: leave out what must not be seen.
+        Samples are numbered in an order of chance, and columns of metadata that name samples, or nearly, are left out.
+        What else the metadata and the values tell of a person stays: leave out what must not be seen.
     warnings : sequence of str
         What the page is to say beside the warnings of the fit.
 

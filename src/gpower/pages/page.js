@@ -30,20 +30,19 @@
 
   function show(tools) {
     const table = one("#" + tools.dataset.for), sought = one("input", tools).value.trim().toLowerCase();
-    const chosen = rows(table).some((row) => row.classList.contains("chosen"));
+    const chosen = rows(table).some((row) => row.classList.contains("chosen")), component = one("select", tools)?.value;
     let count = 0;
     for (const row of rows(table)) {
-      row.hidden = (chosen && !row.classList.contains("chosen")) || !row.textContent.toLowerCase().includes(sought);
+      row.hidden = (chosen && !row.classList.contains("chosen")) || !row.textContent.toLowerCase().includes(sought)
+        || Boolean(component && row.cells[0].textContent !== component);
       count += !row.hidden;
     }
     one("output", tools).textContent = `${count} of ${rows(table).length} rows${chosen ? ", of the samples chosen" : ""}`;
   }
 
-  // A cell that a spreadsheet would take for a formula gets an apostrophe.
-  function field(text) {
-    const safe = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? "'" + text : text;
-    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  }
+  // A cell that a spreadsheet would take for a formula gets an apostrophe, also where it cuts cells at semicolons or tabs.
+  const harmless = (text) => Number.isNaN(Number(text)) ? text.replace(/(^|[;\t\n\r])(?=\s*[=+\-@＝＋－＠])/g, "$1'") : text;
+  const field = (text) => /[",;\t\n\r]/.test(text) ? `"${harmless(text).replaceAll('"', '""')}"` : harmless(text);
 
   function csv(table) {
     const columns = all("thead th", table).filter((head) => one(".sort", head) && !head.hidden);
@@ -61,12 +60,29 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
+  // A button says for a while what became of it.
+  function copy(button, text) {
+    const label = button.dataset.label ??= button.textContent;
+    const done = (words) => { button.textContent = words; say(words); setTimeout(() => { button.textContent = label; }, 2000); };
+    navigator.clipboard.writeText(text).then(() => done("Copied"), () => done("The browser refused"));
+  }
+
   all("th[aria-sort] .sort").forEach((button) => button.addEventListener("click", () => sort(button.closest("th"))));
   for (const tools of all(".tools")) {
-    one("input", tools).addEventListener("input", () => show(tools));
+    all("input, select", tools).forEach((each) => each.addEventListener("input", () => show(tools)));
     one(".csv", tools).addEventListener("click", (event) => save(csv(one("#" + tools.dataset.for)), event.target.dataset.file));
     show(tools);
   }
+  const loadingTools = one(".tools[data-for=t-loadings]");
+  one(".names", loadingTools).addEventListener("click", (event) => {
+    const shown = rows(one("#t-loadings")).filter((row) => !row.hidden).map((row) => harmless(row.cells[1].textContent.trim()));
+    copy(event.target, [...new Set(shown)].join("\n"));
+  });
+  one("#copy-methods").addEventListener("click", (event) => copy(event.target, one("#methods-text").textContent.trim()));
+  all(".to-table").forEach((link) => link.addEventListener("click", () => {
+    [one("#component").value, one("input", loadingTools).value] = [link.dataset.component, ""];
+    show(loadingTools);
+  }));
   const samples = one("#t-samples") && rows(one("#t-samples"));
   samples?.forEach((row, i) => { row.dataset.row = i; });
 
@@ -140,10 +156,9 @@
     const tools = one(".tools[data-for=t-samples]"), choose = (list) => { source.selected.indices = list; };
     const components = source.document.get_model_by_name("figure-scores");
     const turn = () => {
-      const [x, y] = [one("#across").value, one("#upwards").value];
-      set({ x: source.data["t" + x], y: source.data["t" + y] });
-      components.below[0].axis_label.text = `Component ${x}`;
-      components.left[0].axis_label.text = `Component ${y}`;
+      const [x, y] = ["#across", "#upwards"].map((place) => one(place).selectedOptions[0]);
+      set({ x: source.data["t" + x.value], y: source.data["t" + y.value] });
+      [components.below[0].axis_label.text, components.left[0].axis_label.text] = [x.textContent, y.textContent];
     };
     ["#across", "#upwards"].forEach((place) => one(place).addEventListener("change", turn));
     one("#colour").addEventListener("change", (event) => by(event.target.value));
@@ -167,7 +182,8 @@
     const step = () => {
       const point = data.path[slider.value];
       here.data = { x: [point.x], y: [point.y] };
-      const words = `${short(point.x)} variables per component: ${short(point.y)} % of what ordinary components explain`;
+      const count = `${short(point.x)} ${point.x === 1 ? "variable" : "variables"} per component`;
+      const words = `${count}: ${short(point.y)} % of what ordinary components explain`;
       one("#point-words").textContent = words;
       slider.setAttribute("aria-valuetext", words);
       one("#point-components").replaceChildren(...point.components.map(card));

@@ -47,6 +47,8 @@ def address(draw: Callable[[], Any]) -> str:
     with needed("matplotlib").rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's browser has it
         figure, file = np.ravel(np.asarray(draw(), dtype=object))[0].figure, io.BytesIO()
+        figure.get_layout_engine().execute(figure)  # once: with an engine, saving would draw twice
+        figure.set_layout_engine(None)
         figure.savefig(file, format="svg", metadata={"Date": None})
         pyplot().close(figure)
     return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

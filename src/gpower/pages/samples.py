@@ -126,17 +126,21 @@ def _part(column: Column, rows: NDArray[np.intp]) -> Column:
 
 
 def naming(metadata: Metadata) -> tuple[str, ...]:
-    """Columns of words that have another one for every sample, as a name has.
+    """Columns that name samples, or nearly: words that mostly differ, whole numbers that all do.
 
     Examples
     --------
-    >>> naming({"id": ["a7", "b1", "c9"], "sex": ["f", "m", "f"], "age": [31.5, 40.5, 52.5]})
-    ('id',)
+    >>> known = {"id": ["a7", "b1", "c9", "c9"], "number": [1007, 1003, 1009, 1001], "sex": ["f", "m", "f", "m"]}
+    >>> naming(known | {"age": [31.5, 40.5, 52.5, 40.5]})
+    ('id', 'number')
     """
     return tuple(str(name) for name, values in metadata.items() if _names_samples(column_of(values)))
 
 
 def _names_samples(column: Column) -> bool:
-    """Whether a column of words has another one for every sample, as a name has."""
-    words = column.values[column.known]
-    return not column.is_measured and words.size > 1 and len(set(words.tolist())) == words.size
+    """Whether a column tells samples apart as names do."""
+    values = column.values[column.known]
+    distinct = len(set(values.tolist()))
+    if column.is_measured:
+        return distinct == values.size > 1 and bool(np.all(values == values.round()))
+    return values.size > 1 and distinct > values.size / 2

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import unicodedata
 from typing import Any
+
+from gpower.names import proven
 
 LONGEST = 160  # characters of a name that a page shows
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -25,7 +26,12 @@ def shown(name: object, most: int = LONGEST) -> str:
     text = str(name)
     if len(text) > most:
         text = f"{text[: most * 2 // 3]} … {text[-(most // 3) :]}"
-    return "".join(repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
+    return text if text.isprintable() else "".join(repr(c)[1:-1] if _is_no_text(c) else c for c in text)
+
+
+def _is_no_text(c: str) -> bool:
+    """Whether a character is a control, half of one, or none at all: XML has no place for those."""
+    return unicodedata.category(c) in ("Cc", "Cs") or ord(c) & 0xFFFE == 0xFFFE or 0xFDD0 <= ord(c) <= 0xFDEF
 
 
 def embedded(content: Any) -> str:
@@ -50,17 +56,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def proven(ratio: float) -> str:
-    """A proven share in percent, rounded down.
-
-    Examples
-    --------
-    >>> proven(0.99999), proven(1.0)
-    ('99.99 %', '100 %')
-    """
-    return f"{math.floor(1e4 * (ratio + 1e-12)) / 100:g} %"
-
-
 def at_least(ratio: float) -> str:
     """A proven share of the best possible, which may be all of it.
 
@@ -73,15 +68,15 @@ def at_least(ratio: float) -> str:
     return words if words == "100 %" else f"≥ {words}"
 
 
-def signed(number: float) -> str:
+def signed(number: float, digits: int = 3) -> str:
     """A loading or a correlation.
 
     Examples
     --------
-    >>> signed(-0.31234)
-    '−0.312'
+    >>> signed(-0.31234), signed(0.5, 2)
+    ('−0.312', '+0.50')
     """
-    return f"{number:+.3f}".replace("-", "−")
+    return f"{number:+.{digits}f}".replace("-", "−")
 
 
 def rounded(number: float | None) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import platform
+import reprlib
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
-from gpower.pages.contents import Contents
+from gpower.estimators import GPower
+from gpower.names import counted, proven
+from gpower.pages.choices import CONSTRAINTS, clauses, search
+from gpower.pages.contents import Component, Contents
 from gpower.pages.samples import LEVEL
-from gpower.pages.text import percent, proven
+from gpower.pages.text import percent
 from gpower.parameters import parameters_of
 
 #: What there is to cite, by the part of a page that rests on it.
@@ -28,27 +31,11 @@ CITATIONS = {
     "residual": "G. E. P. Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance "
     "problems, I. Annals of Mathematical Statistics 25, 290–302.",
 }
-_DEFLATIONS = {
-    "schur": "everything correlated with the scores of a component was removed before the next was sought",
-    "projection": "what lies along the loadings of a component was removed before the next was sought",
-    "orthogonalized": "what lies along the loadings of all components so far was removed before the next was sought",
-}
-_CONSTRAINTS = {
-    "orthogonal": "with orthogonal loadings",
-    "uncorrelated": "with uncorrelated scores",
-    "disjoint": "with no variable in common",
-}
-
-
-def counted(count: int, word: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> counted(1, "sample"), counted(20000, "variable")
-    ('1 sample', '20,000 variables')
-    """
-    return f"{count:,} {word}" + ("" if count == 1 else "s")
+#: Parameters that tell of a machine rather than of the model, and the longest that are spelled out.
+_OURS = ("callback", "checkpoint", "resume", "memory_limit", "verbose", "warm_start")
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 24
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 def size_of(contents: Contents) -> str:
@@ -70,6 +57,11 @@ def each_has(counts: Sequence[int]) -> str:
     return f"{words} each" if one and len(counts) > 1 else words
 
 
+def axis(component: Component) -> str:
+    """What stands at an axis of scores: the component, and what it explains."""
+    return f"Component {component.number} ({percent(component.share)})"
+
+
 def summary(contents: Contents) -> tuple[str, str, str]:
     """Three sentences: what was looked at, what is explained, and how far that is from the best possible."""
     parts, ordinary = contents.components, float(contents.ordinary.sum())
@@ -77,51 +69,69 @@ def summary(contents: Contents) -> tuple[str, str, str]:
     used = len({variable.at for component in parts for variable in component.variables})
     what = "A covariance of" if contents.is_covariance else "A table of"
     first = f"{what} {size_of(contents)} was reduced to {counted(len(parts), 'sparse component')} of {each_has(counts)}"
-    total = parts[-1].total if parts else 0.0
+    they, explain = ("It uses", "explains") if len(parts) == 1 else ("They use", "explain")
     second = (
-        f"They use {counted(used, 'variable')} and explain {percent(total)} of the variance, where as many ordinary "
-        f"principal components, which use all variables, explain {percent(ordinary)}."
+        f"{they} {counted(used, 'variable')} and {explain} {percent(parts[-1].total)} of the variance; as many "
+        f"ordinary principal components, with all variables, explain {percent(ordinary)}."
     )
-    return f"{first}{_options(contents)}.", second, _distance(contents)
-
-
-def _options(contents: Contents) -> str:
-    """What was done to the data first."""
-    params = parameters_of(contents.model)
-    done = [word for word, asked in (("centred", params.get("center")), ("scaled", params.get("scale"))) if asked]
-    return "" if contents.is_covariance or not done else f"; variables were {' and '.join(done)}"
+    apart = parameters_of(contents.model).get("constraint")
+    first += "" if apart is None else f", {CONSTRAINTS[apart]}"
+    return "; ".join([first, *clauses(contents)]) + ".", second, _distance(contents)
 
 
 def _distance(contents: Contents) -> str:
-    """What is proven of the components."""
+    """What is proven of the components; of all together where something keeps them apart."""
     ratios = [component.ratio for component in contents.components if component.ratio is not None]
     if not ratios:
-        return "How far that is from the best possible with so few variables was not asked for (certify)."
-    total = vars(contents.model).get("total_optimality_ratio_")
-    together = "" if total is None else f", and all of them together at least {proven(float(total))}"
-    least = proven(min(ratios))
+        return "How far that is from the best possible with so few variables was not computed (certify)."
+    least, total = proven(min(ratios)), vars(contents.model).get("total_optimality_ratio_")
+    apart = parameters_of(contents.model).get("constraint")
+    together = ""
+    if total is not None and apart is not None:
+        together = f", and all of them together at least {proven(float(total))} of the best {CONSTRAINTS[apart]}"
     what = "be the best possible" if least == "100 %" else f"reach at least {least} of the best possible"
-    return f"Each is proven to {what} with as many variables{together}."
+    which = "It" if len(contents.components) == 1 else "Each"
+    return f"{which} is proven to {what} with as many variables{together}."
 
 
 def methods(contents: Contents) -> Iterator[str]:
     """Sentences for the methods of a paper."""
     params = parameters_of(contents.model)
     counts = [len(component.variables) for component in contents.components]
-    done = _options(contents).replace("; variables", ", which")
-    yield (
-        f"Sparse principal components were computed with gpower {version('gpower')}, an implementation of the "
-        f"generalized power method (Journée et al. 2010), from {size_of(contents)}{done}."
-    )
-    yield f"{counted(len(counts), 'component')} of {each_has(counts)} {_search(params)}."
+    by = f"gpower {version('gpower')}, an implementation of the generalized power method (Journée et al. 2010)"
+    by = by if _is_ours(contents) else f"{type(contents.model).__name__} of gpower {version('gpower')}"
+    yield f"Sparse principal components were computed with {by}, from {size_of(contents)}."
+    yield from (f"{clause[0].upper()}{clause[1:]}." for clause in clauses(contents))
+    how = search(params) if _is_ours(contents) else "were found"
+    yield f"{counted(len(counts), 'component')} of {each_has(counts)} {how}."
     yield (
         "Explained variance is adjusted: of each component only the part counts that the others of larger variance "
         "leave, so that no variance is counted twice."
     )
-    if any(component.ratio is not None for component in contents.components):
-        yield "Upper bounds on the variance of any component of as many variables were computed as certificates."
+    yield from _proofs(contents)
     yield from _results(contents)
     yield from _samples(contents)
+
+
+def _is_ours(contents: Contents) -> bool:
+    """Whether the generalized power method found the model, and not one that it is compared with."""
+    return isinstance(contents.model, GPower)
+
+
+def _proofs(contents: Contents) -> Iterator[str]:
+    """What certificates bound."""
+    if all(component.ratio is None for component in contents.components):
+        return
+    yield (
+        "Upper bounds on what any component of as many variables explains of what the components before it leave were "
+        "computed as certificates."
+    )
+    total = vars(contents.model).get("total_optimality_ratio_")
+    if total is not None and parameters_of(contents.model).get("constraint") is None:
+        yield (
+            f"The variances of all components sum to at least {proven(float(total))} of those that the best components "
+            "of each size would have alone; nothing else bounds components that may repeat each other."
+        )
 
 
 def _results(contents: Contents) -> Iterator[str]:
@@ -161,25 +171,11 @@ def _samples(contents: Contents) -> Iterator[str]:
         )
 
 
-def _search(params: dict[str, Any]) -> str:
-    """How the components were sought."""
-    constraint = params.get("constraint")
-    if constraint is not None:
-        return f"were found as one problem, {_CONSTRAINTS[constraint]}"
-    if params.get("method") == "block":
-        return "were found together, as a block"
-    sparse = "with an exact number of variables"
-    if params.get("cardinality") is None:
-        l1 = params.get("l1_bound") is not None
-        sparse = "under a bound on the ℓ1 norm" if l1 else f"under the penalty {params.get('penalty', 'l0')}"
-    return f"were extracted one after the other, {sparse}; {_DEFLATIONS[params.get('deflation', 'schur')]}"
-
-
 def citations(contents: Contents) -> list[str]:
     """The papers behind what the page shows, and the software."""
     found = contents.results
     wanted = {
-        "method": True,
+        "method": _is_ours(contents),
         "stability": found.stability is not None,
         "test": found.test is not None,
         "adjusted": found.enrichment is not None or contents.association is not None,
@@ -200,11 +196,11 @@ def versions() -> str:
 
 
 def options(contents: Contents) -> str:
-    """The parameters of the model that are not as usual."""
+    """The parameters of the model that are not as usual; of long lists the beginning."""
     kind = type(contents.model)
     usual, given = parameters_of(kind()), parameters_of(contents.model)
-    told = {name: value for name, value in given.items() if name != "callback" and not _same(value, usual.get(name))}
-    return f"{kind.__name__}({', '.join(f'{name}={_plain(value)!r}' for name, value in told.items())})"
+    told = {name: value for name, value in given.items() if name not in _OURS and not _same(value, usual.get(name))}
+    return f"{kind.__name__}({', '.join(f'{name}={_SHORT.repr(_plain(value))}' for name, value in told.items())})"
 
 
 def _plain(value: object) -> object:

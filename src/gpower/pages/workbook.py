@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
+import numpy as np
+
+from gpower.association import Association
 from gpower.pages.contents import Contents
 from gpower.pages.needs import needed
+from gpower.pages.samples import Samples
 from gpower.pages.text import shown
 
+Rows: TypeAlias = Iterable[Sequence[object]]
 MIME = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 def workbook_of(contents: Contents) -> str:
-    """An address that holds the workbook: components, loadings and, where the page shows them, scores."""
+    """An address that holds the workbook: the tables of the page, a sheet each."""
     openpyxl = needed("openpyxl")
     book, file = openpyxl.Workbook(write_only=True), io.BytesIO()
     for title, rows in _sheets(contents):
@@ -34,22 +40,43 @@ def _cell(openpyxl: object, sheet: object, value: object) -> object:
     return cell
 
 
-def _sheets(contents: Contents) -> Iterable[tuple[str, Iterable[Sequence[object]]]]:
-    parts, listed, shown_samples = contents.components, contents.listed, contents.samples
-    heads: tuple[str, ...] = (
-        "component",
-        "variables",
-        "share of variance",
-        "running total",
-        "proven share of the best possible",
+def _sheets(contents: Contents) -> Iterator[tuple[str, Rows]]:
+    parts, sets, related = contents.components, contents.results.enrichment, contents.association
+    heads: tuple[str, ...]
+    heads = ("component", "variables", "share of variance", "running total", "proven share of the best possible", "p")
+    rows = ((c.number, len(c.variables), c.share, c.total, c.ratio, c.p_value) for c in parts)
+    yield "components", [heads, *rows]
+    yield (
+        "loadings",
+        [
+            ("component", "variable", "loading", "mean", "standard deviation", "chosen again"),
+            *((c.number, v.name, v.loading, v.mean, v.spread, v.again) for c, v in contents.listed),
+        ],
     )
-    yield "components", [heads, *((c.number, len(c.variables), c.share, c.total, c.ratio) for c in parts)]
-    heads = ("component", "variable", "loading", "mean", "standard deviation", "chosen again")
-    rows = ((c.number, v.name, v.loading, v.mean, v.spread, v.again) for c, v in listed)
-    yield "loadings", [heads, *rows]
-    if shown_samples is not None:
-        heads = ("sample", *(f"component {c.number}" for c in parts), "T²", "squared residual")
-        scores = zip(
-            shown_samples.names, shown_samples.scores.tolist(), shown_samples.t2, shown_samples.residual, strict=True
-        )
-        yield "scores", [heads, *((name, *row, float(t2), float(rest)) for name, row, t2, rest in scores)]
+    if contents.samples is not None:
+        yield "scores", _scores(contents.samples)
+    if sets is not None:
+        heads = ("component", "gene_set", "overlap", "set_size", "genes", "p_value", "adjusted_p_value")
+        found = [record for record in sets.records() if record["enriched"]]
+        yield "gene sets", [heads, *([record[head] for head in heads] for record in found)]
+    if related is not None:
+        yield "metadata", _related(related)
+
+
+def _scores(samples: Samples) -> Rows:
+    """What the page tells of single samples."""
+    columns = [samples.names, *samples.scores.T.tolist(), samples.t2.tolist(), samples.residual.tolist()]
+    for known in samples.columns.values():
+        columns.append([value if there else None for value, there in zip(known.values, known.known, strict=True)])
+    numbered = (f"component {j + 1}" for j in range(samples.scores.shape[1]))
+    yield ("sample", *numbered, "T²", "squared residual", *samples.columns)
+    yield from zip(*columns, strict=True)
+
+
+def _related(found: Association) -> Rows:
+    """What components go with, a line each."""
+    yield ("component", "metadata", "test", "strength", "p", "corrected p")
+    for j, strengths in enumerate(found.strength * np.where(found.sign, found.sign, 1)):
+        numbers = zip(strengths.tolist(), found.p_values[j].tolist(), found.adjusted_p_values[j].tolist(), strict=True)
+        for name, test, values in zip(found.names, found.tests, numbers, strict=True):
+            yield (j + 1, name, test, *values)

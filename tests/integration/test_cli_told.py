@@ -1,0 +1,149 @@
+"""What the commands say unasked: how many values were estimated, which groups, how a number was chosen, what else."""
+
+import csv
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpower import best_subset
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+RNG = np.random.default_rng(0)
+NAMES = [f"g{j}" for j in range(12)]
+X = RNG.standard_normal((40, 2)) @ RNG.standard_normal((2, 12)) + 0.5 * RNG.standard_normal((40, 12))
+
+
+def write(path, names=NAMES, X=X, samples=True):
+    rows = [["id", *names], *([f"s{i}", *row] for i, row in enumerate(X.tolist()))]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows if samples else [row[1:] for row in rows])
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write(tmp_path / "genes.csv")
+
+
+@pytest.fixture
+def model(gpower, table, tmp_path):
+    assert gpower("fit", table, "-k", 3, "-o", tmp_path / "out").exit_code == 0
+    return tmp_path / "out" / "model.npz"
+
+
+def with_holes(path, *cells):
+    holes = X.astype(object)
+    for i, j, text in cells:
+        holes[i, j] = text
+    return write(path, X=holes)
+
+
+class TestFit:
+    def test_pairs_that_are_not_shown_are_counted(self, gpower, table):
+        told = gpower("fit", table, "-m", 5, "-k", 6).stdout
+        assert told.count(" share ") == 6
+        assert "and 5 more pairs share variables" in told
+
+    @pytest.mark.parametrize("command", [("fit", "-k", 3), ("path", "-k", "2,3"), ("compare", "-k", 3)])
+    def test_how_many_values_were_estimated(self, gpower, tmp_path, command):
+        file = with_holes(tmp_path / "holes.csv", (3, 4, ""), (7, 4, "NA"), (8, 1, "n.d."))
+        found = gpower(command[0], file, *command[1:], "--missing", "impute")
+        assert "note: 3 missing value(s), 0.62 % of the table, in 2 variable(s) were estimated." in found.stderr
+
+    def test_which_groups_were_chosen(self, gpower, table, tmp_path):
+        file = tmp_path / "groups.csv"
+        file.write_text("".join(f"{name},set{j // 3}\n" for j, name in enumerate(NAMES[:9])))
+        found = gpower("fit", table, "-m", 2, "-k", 2, "--groups", file, "-o", tmp_path / "out")
+        lines = [line for line in found.stdout.splitlines() if line.startswith("Component 1: groups ")]
+        used = lines[0].removeprefix("Component 1: groups ").split(", ")
+        assert len(used) == 2
+        assert set(used) <= {"set0", "set1", "set2", *NAMES[9:]}
+        assert lines[0] in gpower("inspect", tmp_path / "out" / "model.npz").stdout.splitlines()
+
+    def test_how_the_number_of_components_was_chosen(self, gpower, table):
+        told = gpower("fit", table, "-m", "auto", "-k", 3).stderr
+        assert "note: 2 component(s) by comparison with permuted columns, as gpower components makes it" in told
+        assert "p-values 0.005, 0.01, 1." in told
+
+    @pytest.mark.parametrize(
+        ("constraint", "against"),
+        [((), "what the best of each size alone"), (("--constraint", "disjoint"), "the best possible of disjoint")],
+    )
+    def test_what_all_components_together_are_held_against(self, gpower, table, constraint, against):
+        told = gpower("fit", table, "-m", 2, "-k", 3, "--certify", *constraint).stdout
+        assert f"% of {against}" in told[told.index("All together: ≥") :]
+
+    @pytest.mark.parametrize("share", ["150%", "0%", "-5%", "nan%"])
+    def test_a_share_that_is_none(self, gpower, table, share):
+        found = gpower("fit", table, "-k", share)
+        assert found.exit_code == 2
+        assert "a share up to 100%" in found.stderr
+
+    def test_a_word_for_a_missing_value(self, gpower, tmp_path):
+        file = with_holes(tmp_path / "t.csv", (3, 4, "below"))
+        assert "column 'g4' holds 'below' where a number belongs; if it stands for a missing value, write NA." in (
+            gpower("fit", file, "-k", 3).stderr
+        )
+
+
+class TestTransform:
+    def scores(self, gpower, model, file, *more):
+        found = gpower("transform", model, file, *more)
+        assert found.exit_code == 0, found.stderr
+        return found
+
+    def test_columns_go_by_their_names(self, gpower, model, table, tmp_path):
+        expected = self.scores(gpower, model, table)
+        turned = write(tmp_path / "turned.csv", NAMES[::-1], X[:, ::-1])
+        assert self.scores(gpower, model, turned).stdout == expected.stdout
+        more = write(tmp_path / "more.csv", [*NAMES[:3], "age", *NAMES[3:]], np.insert(X, 3, 40, axis=1))
+        found = self.scores(gpower, model, more)
+        assert found.stdout == expected.stdout
+        assert "note: 1 column(s) are no variable of the model and are left out: age." in found.stderr
+
+    def test_those_that_are_not_there_are_named(self, gpower, model, tmp_path):
+        found = gpower("transform", model, write(tmp_path / "few.csv", NAMES[2:], X[:, 2:]))
+        assert found.exit_code == 1
+        assert "2 of the model's 12 variables are not in it: g0, g1; name the columns as" in found.stderr
+
+    def test_a_table_that_lies_the_other_way_round(self, gpower, model, tmp_path):
+        file = tmp_path / "turned.csv"
+        rows = [["", *(f"s{i}" for i in range(40))], *([name, *x] for name, x in zip(NAMES, X.T, strict=True))]
+        with file.open("w", newline="") as handle:
+            csv.writer(handle).writerows(rows)
+        assert "its rows are called so: add --transpose." in gpower("transform", model, file).stderr
+
+    def test_missing_cells_may_be_estimated(self, gpower, model, tmp_path):
+        file = with_holes(tmp_path / "holes.csv", (3, 4, ""))
+        assert "estimated with --missing impute" in gpower("transform", model, file).stderr
+        found = self.scores(gpower, model, file, "--missing", "impute")
+        assert "note: 1 missing value(s) are estimated by the components." in found.stderr
+        assert "missing='fill' is not known" in gpower("transform", model, file, "--missing", "fill").stderr
+
+
+def test_a_table_is_no_model(gpower, table):
+    for command in (("inspect", table), ("transform", table, table)):
+        told = gpower(*command).stderr
+        assert "is not a gpower model but some other file; give the model.npz that gpower fit -o" in told
+
+
+def test_a_best_subset_prints_its_variables():
+    told = repr(best_subset(X, cardinality=2))
+    assert told.startswith("<BestSubset: x7 +0.708, x11 +0.706; 2 variables: ")
+    component, certificate = best_subset(X, cardinality=2)
+    assert component.shape == (12,)
+    assert certificate.optimal
+
+
+@pytest.mark.parametrize(("command", "words"), [(("fit", "--help"), "--index-col"), (("compare",), "adjusted ")])
+def test_a_narrow_terminal_breaks_no_word(command, words, table):
+    options = (str(table), "-k", "3", "--methods", "spca") if command == ("compare",) else ()
+    run = [sys.executable, "-m", "gpower", *command, *options]
+    told = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"COLUMNS": "44"}, check=True).stdout
+    assert words in told
+    assert not {"vari", "adju", "--index-c…"} & set(told.split())
