@@ -27,6 +27,8 @@ from gpower.recipes import GRAM_READS, Recipe
 
 #: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
 MOST_GRAM = 4096
+#: Entries of a sparse table that is made dense to be permuted: 2 GB in double precision, half of it in single.
+MOST_PERMUTED = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -196,15 +198,23 @@ class Input:
         return replace(self, X=filled.X, remarks=(filled.note,))
 
     def for_permuting(self) -> Input:
-        """The same, if its columns can be permuted: a dense table of samples in memory, holes filled."""
+        """The same, if its columns can be permuted: a table of samples in memory, made dense, holes filled."""
         if self.reading.covariance is not None:
-            raise ValueError('Permuting needs the samples; covariance="precomputed" has none. Give the data.')
-        self.in_memory("Permuting needs the table in the memory of this machine")
-        if self.container.is_sparse:
             raise ValueError(
-                "Permuting needs a dense table; X is sparse: pass X.toarray() where that fits into memory."
+                "Permuting needs the samples: it breaks what variables have in common, and a covariance is nothing "
+                'else. covariance="precomputed" has none; give the data.'
             )
-        return self.filled().finite()
+        self.in_memory("Permuting needs the table in the memory of this machine")
+        if not self.container.is_sparse:
+            return self.filled().finite()
+        size = self.shape[0] * self.shape[1]
+        if size > MOST_PERMUTED:
+            raise ValueError(
+                f"Permuting needs a dense table; X is sparse, of {size:.2g} entries, more than {MOST_PERMUTED:.2g}: "
+                "give fewer samples, or the variables of largest variance: chance finds its components among those."
+            )
+        self.filled().finite()
+        return replace(self, X=self.X.toarray())
 
     def _check_device(self) -> None:
         """Refuse what is not done on a device."""

@@ -228,7 +228,7 @@ def test_a_table_without_variance():
     ("X", "options", "match"),
     [
         (np.eye(5), {"covariance": "precomputed"}, "Permuting needs the samples"),
-        (sp.csr_array(np.eye(5)), {}, "Permuting needs a dense table; X is sparse"),
+        (sp.csr_array((20_000, 20_000)), {}, "X is sparse, of 4e\\+08 entries, more than 2.5e\\+08: give fewer"),
         (
             np.eye(5),
             {"n_permutations": 10},
@@ -241,6 +241,13 @@ def test_a_table_without_variance():
 def test_what_cannot_be_tested(X, options, match):
     with pytest.raises(ValueError, match=match):
         component_test(X, 2, cardinality=2, **options)
+
+
+def test_a_sparse_table_is_as_good_as_a_dense_one():
+    X = np.where(np.random.RandomState(0).uniform(size=(40, 30)) < 0.7, 0, load_planted_expression().X[:40, :30])
+    dense, sparse = (component_test(made(X), 2, cardinality=4, n_permutations=39) for made in (np.array, sp.csr_array))
+    np.testing.assert_allclose(sparse.permuted_variance, dense.permuted_variance, rtol=1e-5)
+    assert GPower("auto", cardinality=6).fit(sp.csr_array(load_planted_expression().X)).components_.shape == (3, 150)
 
 
 def test_what_auto_does_not_take():

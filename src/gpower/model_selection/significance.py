@@ -158,7 +158,7 @@ def component_test(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        A dense table in memory.
+        A table in memory; a sparse one is made dense.
     n_components : int, default=10
         The most components to look for.
     n_permutations : int, default=200

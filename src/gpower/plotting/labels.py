@@ -39,7 +39,7 @@ def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, col
     if not len(names):
         return 0
     axes.figure.canvas.figure.draw_without_rendering()
-    taken: list[Array] = [text.get_window_extent().extents for text in axes.texts if text.get_text()]
+    taken = [np.array(text.get_window_extent().extents) for text in axes.texts if text.get_text()]
     before = len(taken)
     covered = axes.transData.transform(others)
     panel = axes.get_window_extent().extents + np.array([1, 1, -1, -1])
