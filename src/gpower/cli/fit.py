@@ -1,6 +1,5 @@
 """``gpower fit``: sparse components of a table."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,22 +101,9 @@ def fitted(loaded: Loaded, options: Values, err: Console, device: str = "cpu") -
     with noted(err) as notes, progress(err, what, loaded.bytes_on_disk) as tell:
         X = loaded.table.labelled() if device == "cpu" else to_device(loaded.table.X, device)
         model = GPower(**options, callback=tell).fit(X)
-    note(err, [*_counted(model), *model.notes_])
+    note(err, model.notes_)
     model.components_, model.mean_, model.scale_ = map(on_host, (model.components_, model.mean_, model.scale_))
-    return model, [*notes, *_counted(model), *model.notes_]
-
-
-def _counted(model: "GPower") -> Iterator[str]:
-    """How the number of components was chosen, where that was left to the data."""
-    from gpower.permutations import LEVEL
-
-    p_values = vars(model).get("component_p_values_")
-    if p_values is not None:
-        tested = ", ".join(f"{p:.2g}" for p in p_values[: len(model.components_) + 1])
-        yield (
-            f"{len(model.components_)} component(s) by comparison with permuted columns, as gpower components makes it "
-            f"at the level {LEVEL:g}; p-values {tested}."
-        )
+    return model, [*notes, *model.notes_]
 
 
 def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[int]:
