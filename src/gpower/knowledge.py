@@ -18,6 +18,7 @@ import numpy as np
 from gpower._arrays import Array
 from gpower.admissible import Admissible
 from gpower.cautions import Caution, GPowerWarning
+from gpower.given import is_a, is_listed, plain_list
 from gpower.names import listed
 
 #: What the variables are called, if they have names.
@@ -76,7 +77,7 @@ class Knowledge:
 
     def place(self, variable: Any, word: str) -> int:
         """The column of a variable that is called by its name or its number."""
-        if isinstance(variable, Integral) and not isinstance(variable, bool):
+        if is_a(variable, Integral):
             if 0 <= int(variable) < self.n_features:
                 return int(variable)
             raise ValueError(
@@ -145,9 +146,9 @@ class Knowledge:
             for variable, label in self.groups.items():
                 labels[self.place(variable, "groups")] = label
             return labels
-        if isinstance(self.groups, str) or not isinstance(self.groups, Iterable):
+        if not is_listed(self.groups):
             raise ValueError(f"groups={self.groups!r}: one label per variable is needed, or a dictionary by name.")
-        labels = [value.item() if isinstance(value, np.generic) else value for value in self.groups]
+        labels = plain_list(self.groups)
         self._check_length(len(labels))
         return labels
 
@@ -225,8 +226,8 @@ class Knowledge:
             given = [given]
         if not isinstance(given, Iterable) or isinstance(given, Mapping):
             raise ValueError(f"{word}={reprlib.repr(given)}: names or column numbers of variables are needed.")
-        given = [each.item() if isinstance(each, np.generic) else each for each in given]
-        nested = [isinstance(each, Iterable) and not isinstance(each, str) for each in given]
+        given = plain_list(given)
+        nested = [is_listed(each) for each in given]
         if any(nested) and not all(nested):
             raise ValueError(f"{word} mixes variables and lists of them; give one list, or one for each component.")
         if any(nested) and len(given) != self.n_components:
@@ -397,7 +398,7 @@ def _is_numeric(values: Any) -> bool:
 
 def _number(value: Any) -> float:
     """A number as it is; NaN for what is none."""
-    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
+    return float(value) if is_a(value, Real) else float("nan")
 
 
 def _weight(value: Any, whose: str) -> float:

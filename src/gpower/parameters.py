@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,6 +14,7 @@ from gpower._arrays import Array
 from gpower.constraints import CONSTRAINTS, Constraint
 from gpower.deflation import RULES
 from gpower.feasible_sets import Cube, Stiefel
+from gpower.given import is_a, is_listed, plain, plain_list
 from gpower.knowledge import Knowledge, Names
 from gpower.penalties import L0, L1, Penalty
 from gpower.postprocess import AUTOMATIC, Refit
@@ -183,7 +184,7 @@ def _restricted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[st
 
 def _is_share(cardinality: Any) -> bool:
     """Whether the number of variables is a share of the variance, for all components or for each."""
-    listed = isinstance(cardinality, Iterable) and not isinstance(cardinality, str)
+    listed = is_listed(cardinality)
     levels = list(cardinality) if listed else [cardinality]
     return bool(levels) and all(is_a(s, Real) and not is_a(s, Integral) and 0 < float(s) < 1 for s in levels)
 
@@ -328,8 +329,8 @@ def random_source(state: Any) -> np.random.RandomState:
 
 def per_unit(value: Any, name: str, m: int) -> list[Any]:
     """A number for every unit, from one number or one each."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        values = [v.item() if isinstance(v, np.generic) else v for v in value]
+    if is_listed(value):
+        values = plain_list(value)
         if len(values) != m:
             raise ValueError(f"{name} has {len(values)} entries, but n_components={m}; give one number, or {m}.")
         return values
@@ -338,16 +339,11 @@ def per_unit(value: Any, name: str, m: int) -> list[Any]:
 
 def one_of(value: Any, name: str, options: tuple[Any, ...]) -> Any:
     """The value, if it is one of the options."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if not any(plain is option or (type(plain) is type(option) and plain == option) for option in options):
+    own = plain(value)
+    if not any(own is option or (type(own) is type(option) and own == option) for option in options):
         allowed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name}={reprlib.repr(value)} is not known; use one of {allowed}.")
-    return plain
-
-
-def is_a(value: object, kind: type) -> bool:
-    """Whether a value is a number of a kind; a truth value is none."""
-    return isinstance(value, kind) and not isinstance(value, bool)
+    return own
 
 
 def whole(value: Any, name: str, least: int) -> int:

@@ -19,6 +19,7 @@ from gpower.continuation import sweep
 from gpower.deflation import RULES, sample_gram_of
 from gpower.estimators import GPower
 from gpower.fitted import Named, SparsePCAEstimator
+from gpower.given import is_a, is_listed
 from gpower.imputation import fill_from
 from gpower.leading import leading_components
 from gpower.metrics import share_inside, total_variance
@@ -26,7 +27,7 @@ from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, jud
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.model_selection.paths import Progress
 from gpower.operators import Operator
-from gpower.parameters import Counts, is_a, one_of, random_source, recipe_from
+from gpower.parameters import Counts, one_of, random_source, recipe_from
 from gpower.penalties import Penalty
 from gpower.preparation import Input, Prepared, read
 
@@ -150,7 +151,7 @@ class GPowerCV(SparsePCAEstimator):
         if self.method == "block" and self.search == "sequential":
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
         for word in ("include", "exclude"):
-            if any(isinstance(each, Iterable) and not isinstance(each, str) for each in _listed(getattr(self, word))):
+            if any(map(is_listed, _listed(getattr(self, word)))):
                 raise ValueError(
                     f"{word} has lists of its own for components; cross-validation takes one list for all."
                 )
@@ -218,7 +219,7 @@ class GPowerCV(SparsePCAEstimator):
 
 def _listed(value: object) -> list[object]:
     """The entries of what has any."""
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    return list(value) if is_listed(value) else []
 
 
 def _is_large(table: Input) -> bool:

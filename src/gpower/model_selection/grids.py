@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from gpower._arrays import Array
-from gpower.parameters import is_a
+from gpower.given import is_a, is_listed, plain_list
 
 
 def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
@@ -55,9 +55,9 @@ def checked_gammas(gammas: object) -> Array:
 
 def _checked(values: object, name: str, fits: Callable[[Any], bool], kind: str) -> list[object]:
     """The values of a grid, if there are any and each fits."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if not is_listed(values):
         raise ValueError(f"{name}={values!r}: a sequence of numbers is needed, such as {name}=[5, 10, 20].")
-    listed = [value.item() if isinstance(value, np.generic) else value for value in values]
+    listed = plain_list(values)
     if not listed:
         raise ValueError(f"{name} is empty; give at least one number, or None for the default grid.")
     for value in listed:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from gpower.given import is_listed
 from gpower.names import counted
 from gpower.pages.contents import Contents
 from gpower.pages.text import percent
@@ -95,7 +96,7 @@ def _named(given: Any) -> set[Any]:
     """The variables of a list, or of a list for each component."""
     if given is None:
         return set()
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if not is_listed(given):
         return {given}
     return set().union(*(_named(each) for each in given))
 
