@@ -283,7 +283,7 @@ class TestArrayExpress:
             (MATRIX, None, "several kinds of value; choose one of log ratio, flag with value="),
             (MATRIX, "signal", "holds no 'signal'; it holds log ratio, flag"),
             (MATRIX.replace("R3\t2\t1\t3\t1", "R3\t2\t1"), "log ratio", "line 5 has 3 cells where 5 are expected"),
-            (MATRIX.replace("-1", "low"), "log ratio", r"line 3, column 3 \('s2'\) holds 'low'"),
+            (MATRIX.replace("-1", "low"), "log ratio", "line 3, column 's2' holds 'low'"),
             ("gene\ts1\nTP53\t1\n", None, "line 1 begins with 'gene' in place of 'Hybridization REF'"),
             ("Assay REF\ts1\ts2\nReporter REF\tx\n", None, "line 2 has 2 cells where line 1 has 3"),
             ("Assay REF\ts1\n", None, "the file has fewer than two lines"),
