@@ -94,14 +94,14 @@ def fit_of(prepared: Prepared, found: Extraction, *, sort: bool = False, in_orde
     common = {
         "n_passes_": passes,
         "n_samples_": moments.weight,
-        "mean_": moments.mean.astype(operator.dtype),
-        "scale_": moments.scale.astype(operator.dtype),
+        "mean_": moments.mean.astype(prepared.dtype),
+        "scale_": moments.scale.astype(prepared.dtype),
         "notes_": np.array(prepared.notes, dtype=object),
         "overlap_": shared_variables(found.Z),
         "loading_correlation_": cosines(to_host(found.Z.T @ found.Z).astype(np.float64)),
         "score_correlation_": cosines(scores.gram),
     }
-    return Fit(found.Z.T.copy(), by_component, common, scores.variances / moments.degrees)
+    return Fit(found.Z.T.astype(prepared.dtype), by_component, common, scores.variances / moments.degrees)
 
 
 class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

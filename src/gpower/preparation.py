@@ -24,6 +24,7 @@ from gpower.operators.running import MOST_FEATURES, RunningMoments
 from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
 from gpower.precomputed import check_covariance, matrix_kind
 from gpower.recipes import GRAM_READS, Recipe
+from gpower.working_set import SMALL
 
 #: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
 MOST_GRAM = 4096
@@ -69,6 +70,8 @@ class Prepared:
         Of the variables.
     remarks : tuple of str
         What was done to the data that the user did not ask for.
+    given : dtype, optional
+        Of the data, where the operator has another.
     """
 
     operator: Operator
@@ -77,6 +80,12 @@ class Prepared:
     again: Callable[[], Operator] | None = None
     names: Array | None = None
     remarks: tuple[str, ...] = ()
+    given: np.dtype[Any] | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what is reported: that of the data."""
+        return self.operator.dtype if self.given is None else self.given
 
     def in_double(self) -> Operator:
         """The operator in float64, as proofs need it."""
@@ -242,10 +251,11 @@ class Input:
         if self.shape[0] == 1 and self.reading.center and not precomputed:
             raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
         table, remarks = self._covariance(sample_weight) if precomputed else (self, self.remarks)
-        weight = check_weights(sample_weight, self.shape[0], self.X.dtype)
+        table = table.in_double() if table._is_small else table
+        weight = check_weights(sample_weight, self.shape[0], table.X.dtype)
         operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
         check_finite(table.X, self.names, moments.norms)
-        check_range(moments.norms, self.names, operator.dtype)
+        check_range(moments.norms, self.names, self.X.dtype)
         check_included(recipes, moments.norms, self.names)
         return Prepared(
             operator,
@@ -254,7 +264,13 @@ class Input:
             lambda: table.in_double()._operator(weight, True, moments)[0],
             names=self.names,
             remarks=remarks,
+            given=self.X.dtype,
         )
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether double precision costs nothing: single would lose what earlier components nearly explain."""
+        return isinstance(self.X, np.ndarray) and self.X.size <= SMALL
 
     def _operator(self, weight: Array | None, reduce: bool, moments: Moments | None = None) -> tuple[Operator, Moments]:
         """The operator of these numbers; those that are not finite show in its norms."""

@@ -158,9 +158,10 @@ def test_exactly_so_many_variables_in_single_precision(deflation):
     """A column that the first component leaves nothing of but rounding takes no other's place."""
     X = load_wine().data
     for dtype in (np.float64, np.float32):
-        for step, k in ((1, 3), (8, 3), (8, 10), (8, 13)):  # tall data by their covariance
-            model = GPower(2, cardinality=k, deflation=deflation).fit(X[::step].astype(dtype))
-            assert model.cardinality_.tolist() == [k, k]
+        for step, k in ((1, 3), (1, 13), (8, 3), (8, 10), (8, 13)):  # tall data by their covariance
+            model = GPower(3, cardinality=k, deflation=deflation).fit(X[::step].astype(dtype))
+            assert model.cardinality_.tolist() == [k] * 3
+            assert model.components_.dtype == dtype
 
 
 def test_entries_stored_in_parts_count_as_their_sum_wherever_samples_are_read():
