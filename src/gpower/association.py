@@ -101,10 +101,11 @@ def in_order_of(X: object, metadata: Metadata, names: Sequence[str] | None = Non
     place = {name: i for i, name in enumerate(told)}
     strange = next((name for name in names if name not in place), None)
     if strange is not None or len(place) < len(told):
-        what = "names a sample twice" if strange is None else f"has no row for the sample {strange!r}"
         raise ValueError(
-            f"metadata: the index {what}; give a row for each sample of the data, or metadata.reset_index(drop=True) "
-            "where its rows are in their order."
+            "metadata: the index names a sample twice; keep one row for each."
+            if strange is None
+            else f"metadata: the index has no row for the sample {strange!r}; give one for each sample of the data, as "
+            "metadata.reindex(X.index) does: one without values where there is none."
         )
     return metadata.iloc[[place[name] for name in names]]  # type: ignore[attr-defined]
 

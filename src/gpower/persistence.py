@@ -69,6 +69,8 @@ def plain(value: object) -> Any:
         return plain(value.to_dict())
     if hasattr(value, "tolist"):  # of an array, a number of NumPy's, a series by position
         return plain(value.tolist())
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     return value if isinstance(value, str | int | float | None) else type(value).__name__
 
 

@@ -37,7 +37,7 @@ from gpower.operators.base import Operator
 from gpower.penalties import Cardinality, L1Ball, NonNegative, Penalty
 from gpower.postprocess import AUTOMATIC, Refit, refit
 from gpower.starts import Ground, Near, Promising, Start, auto_starts
-from gpower.working_set import GROWTH, Settings, ascend, is_large
+from gpower.working_set import GROWTH, SMALL, Settings, ascend, is_large
 
 #: Above this cardinality only the best finalist of a race is polished.
 POLISH_ALL = 64
@@ -45,6 +45,9 @@ POLISH_ALL = 64
 BLOCK_STARTS = 4
 #: Norms of columns that differ by less, relatively, tie: of standardised data less a component most do.
 AS_LONG = 2e-3
+#: Starts of a unit by γ on a small matrix: from the longest column alone 34 of 300 tables with two equal columns,
+#: 30 × 8, ended more than 5 % below what 20 starts find.
+FEW_STARTS = 32
 #: Reads of the matrix that a unit takes, roughly: an ascent from one start; many starts, or many γ.
 READS, MANY_READS = 10, 100
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data with one column.
@@ -174,10 +177,10 @@ class Penalized(Wish):
         return self.family.at_gamma(gamma)
 
     def n_starts(self, operator: Operator, block: bool) -> int:
-        """One; for one unit as many as there are columns that tie for the longest, as standardised ones do."""
-        norms = operator.column_norms
+        """One; of one unit as many as columns tie for the longest, as standardised ones do; on a small matrix some."""
+        (p, n), norms = operator.shape, operator.column_norms
         tied = int(np.count_nonzero(norms >= (1 - AS_LONG) * largest(norms)))
-        return 1 if block else min(tied, auto_starts(operator))
+        return 1 if block else min(max(tied, FEW_STARTS if p * n <= SMALL else 1), auto_starts(operator))
 
     def _lets_all(self, n: int) -> bool:
         return self.family.admissible is None and all(level == 0 for level in self.levels)

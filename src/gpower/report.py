@@ -136,7 +136,9 @@ def _cells(loadings: Sequence[tuple[str, float]], top: int, name_width: int) -> 
 
 def print_path(console: Console, path: "SparsityPath", title: str) -> None:
     """One line per point: variables, penalty where there is one, variance, and its share of PCA's."""
-    columns = {"variables": ["-".join(map(str, _once(used.tolist()))) for used in path.cardinality]}
+    counts_groups = path.kind == "cardinality" and path.params.get("groups") is not None
+    columns = {"groups": [f"{count:g}" for count in path.grid]} if counts_groups else {}
+    columns["variables"] = ["-".join(map(str, _once(used.tolist()))) for used in path.cardinality]
     if (path.gamma == path.gamma).any():
         columns["gamma"] = ["-".join(f"{gamma:.4g}" for gamma in point) for point in path.gamma]
     columns["% of variance"] = [f"{100 * shares.sum():.2f}" for shares in path.explained_variance_ratio]

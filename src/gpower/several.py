@@ -49,7 +49,7 @@ def _constrained(
     """Components that keep a constraint, begun at those without."""
     levels, start = recipe.levels, to_host(free.Z).astype(np.float64)
     if recipe.wish.positive:
-        Z: Array | None = _apart(operator, recipe, start, rng)
+        Z: Array | None = _apart(operator, recipe, constraint, start, rng)
     else:
         Z = held_together(operator, start, levels, constraint, rng)
     m = len(levels)
@@ -61,20 +61,39 @@ def _constrained(
     return replace(free, Z=Z, objective=variances, gap=np.full(m, np.nan), n_iter=n_iter, converged=converged, end=None)
 
 
-def _apart(operator: Operator, recipe: Recipe, Z: Array, rng: np.random.RandomState) -> Array:
-    """Disjoint components that are non-negative: each in turn the best of what the others leave, while that helps."""
+def _apart(operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array, rng: np.random.RandomState) -> Array:
+    """Disjoint components that are non-negative: each in turn the best of what the others leave, while that helps.
+
+    From nothing, and from the variables of components of either sign, whose search exchanges them; the better is kept.
+    """
     W = considered(operator, Z, recipe.levels)
-    inner, best, found = operator.take(W), np.zeros(Z.shape[1]), np.zeros((W.size, Z.shape[1]))
-    for _ in range(APART_TURNS if W.size else 0):
+    if W.size == 0:
+        return np.zeros_like(Z)
+    inner = operator.take(W)
+    signed = held_together(inner, Z[W], recipe.levels, constraint, rng)
+    starts = [np.zeros_like(Z[W]), np.zeros_like(Z[W]) if signed is None else signed]
+    ends = [_in_turn_apart(inner, recipe, start != 0, rng) for start in starts]
+    return embedded(max(ends, key=lambda end: end[1])[0], W, Z.shape[0])
+
+
+def _in_turn_apart(operator: Operator, recipe: Recipe, begun: Array, rng: np.random.RandomState) -> tuple[Array, float]:
+    """Such components begun on supports, (n, m), and the sum of their variances."""
+    best, found = np.zeros(begun.shape[1]), np.zeros(begun.shape)
+
+    def improve(j: int, room: Array) -> None:
+        unit = extract(operator.take(room), recipe.unit(j), rng)
+        if unit.objective[0] > best[j] * (1 + 1e-9):
+            best[j], found[:, j] = unit.objective[0], embedded(to_host(unit.Z), room, len(found))[:, 0]
+
+    for j in np.flatnonzero(begun.any(axis=0)).tolist():
+        improve(j, np.flatnonzero(begun[:, j]))
+    for _ in range(APART_TURNS):
         before = best.sum()
         for j in range(best.size):
-            room = np.flatnonzero(~np.delete(found, j, axis=1).any(axis=1))
-            unit = extract(inner.take(room), recipe.unit(j), rng)
-            if unit.objective[0] > best[j] * (1 + 1e-9):
-                best[j], found[:, j] = unit.objective[0], embedded(to_host(unit.Z), room, W.size)[:, 0]
+            improve(j, np.flatnonzero(~np.delete(found, j, axis=1).any(axis=1)))
         if best.sum() <= before * (1 + 1e-9):
             break
-    return embedded(found, W, Z.shape[0])
+    return found, float(best.sum())
 
 
 def _total(operator: Operator, recipe: Recipe, found: Extraction, rng: np.random.RandomState) -> Extraction:

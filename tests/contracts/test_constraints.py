@@ -169,6 +169,13 @@ def test_non_negative_disjoint_components(n):
     assert np.all(model.cardinality_ >= 1)
 
 
+def test_non_negative_disjoint_components_give_up_a_variable_that_another_makes_more_of():
+    S = np.diag([4.0, 4.0, 1.0, 1.0])
+    S[0, 1] = S[1, 0] = 1.0  # together the two large ones reach 5, apart 4 each
+    model = GPower(2, cardinality=2, constraint="disjoint", positive=True, covariance="precomputed").fit(S)
+    assert model.objective_.sum() == pytest.approx(8)
+
+
 def test_each_component_keeps_its_own_cardinality_and_place():
     model = fitted(table(1, 40, 12), 3, (2, 4, 3), "disjoint")
     assert model.cardinality_.tolist() == [2, 4, 3]

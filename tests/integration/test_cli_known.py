@@ -174,3 +174,20 @@ class TestLater:
         GPower(2, cardinality=3, checkpoint=tmp_path / "kept.npz").fit(X)
         assert "a Checkpoint, format 1" in gpower("inspect", tmp_path / "kept.npz").stdout
         refused(gpower("inspect", table), "not a gpower model")
+
+
+class TestCountingGroups:
+    def test_a_number_chosen_by_cross_validation_counts_groups(self, gpower, table, tmp_path):
+        file = write(tmp_path / "groups.csv", [["variable", "group"], *GROUPS.items()])
+        result = gpower("fit", table, "-m", 2, "-k", "auto", "--grid", "1,2", "--groups", file, "--json")
+        labels = np.array(list(GROUPS.values()))
+        for z in fitted(result):
+            assert 1 <= len(set(labels[z != 0])) <= 2
+        assert "groups, in" in result.stderr
+
+    def test_a_path_shows_how_many_groups(self, gpower, table, tmp_path):
+        file = write(tmp_path / "groups.csv", [["variable", "group"], *GROUPS.items()])
+        result = gpower("path", table, "--groups", file)
+        assert result.exit_code == 0, result.stderr
+        head = next(line for line in result.stdout.splitlines() if "variables" in line and "%" in line)
+        assert head.split()[:2] == ["groups", "variables"]

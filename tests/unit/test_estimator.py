@@ -366,3 +366,13 @@ def test_a_support_larger_than_the_samples_is_refitted_without_a_copy_of_the_mat
     assert model.cardinality_[0] > 0.9 * n
     assert model.explained_variance_[0] * (p - 1) <= 1 + 1e-9
     assert peak < 0.6 * X.nbytes
+
+
+def test_gamma_finds_what_many_starts_find_on_small_tables():
+    """From the longest column alone 34 of 300 such tables ended more than 5 % below."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((30, 8)) * np.exp(0.3 * rng.standard_normal(8))
+        X[:, 1] = X[:, 0]
+        found, best = (GPower(1, n_init=n_init).fit(X).objective_[0] for n_init in ("auto", 20))
+        assert found >= 0.95 * best

@@ -25,6 +25,12 @@ def test_a_loaded_model_is_the_saved_one(tmp_path):
     assert loaded.get_feature_names_out().tolist() == model.get_feature_names_out().tolist()
 
 
+def test_a_path_among_the_parameters_stays_one(tmp_path):
+    model = GPower(1, cardinality=1, checkpoint=tmp_path / "fit.npz").fit(np.diag([1.0, 2.0, 3.0]))
+    model.save(tmp_path / "model.npz")
+    assert GPower.load(tmp_path / "model.npz").checkpoint == str(tmp_path / "fit.npz")
+
+
 def test_the_file_holds_plain_arrays_and_json(tmp_path):
     GPower(2, cardinality=3).fit(X).save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz", allow_pickle=False) as archive:

@@ -129,9 +129,10 @@ class Certificate:
 
     def __str__(self) -> str:
         word = "within the tolerance" if self.optimal else "not within the tolerance"
+        gap = 0.0 if self.gap <= ROUNDING else self.gap
         return (
             f"{self.cardinality} {self.counted}: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
-            f"(gap {100 * self.gap:.3g}%, {word}); {self.method}, {self.seconds:.1f} s"
+            f"(gap {100 * gap:.3g}%, {word}); {self.method}, {self.seconds:.1f} s"
         )
 
 

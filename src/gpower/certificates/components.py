@@ -40,7 +40,8 @@ def certify(
     """An upper bound for each component on what any component of as few variables could reach.
 
     The first component is certified against the matrix itself, each further one against what its predecessors leave,
-    as the model removed them. That each is the best of its kind does not make them the best together.
+    removed by the model's rule in the order reported, by decreasing variance, which need not be that in which they were
+    found. That each is the best of its kind does not make them the best together.
 
     Parameters
     ----------

@@ -122,10 +122,11 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
     search = "joint" if options["method"] == "block" else "sequential"
     with noted(err), counted(err, f"choosing the number of variables by {how['cv']} folds") as tell:
         model = GPowerCV(**shared, **how, search=search, progress=tell).fit(loaded.table.labelled())
-    chosen: list[int] = model.cardinality_.tolist()
+    chosen: list[int] = list(model.best_estimator_.cardinality)
     by = ",".join(dict.fromkeys(model.chosen_by_))
     others = ", ".join(
         f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != by
     )
-    note(err, [f"{by} chose {','.join(map(str, chosen))} variables, in {how['cv']} folds; others: {others}."])
+    what = "variables" if options["groups"] is None else "groups"
+    note(err, [f"{by} chose {','.join(map(str, chosen))} {what}, in {how['cv']} folds; others: {others}."])
     return chosen
