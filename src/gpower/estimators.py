@@ -65,7 +65,7 @@ class GPower(SparsePCAEstimator):
         Subtract means; divide by standard deviations, whose divisor is that of `explained_variance_`: n_samples − 1, as
         pandas has it (scikit-learn's StandardScaler divides by n_samples). Never changes or copies X.
     n_init : int or "auto", default="auto"
-        Number of starts, the best objective kept; "auto": many for a cardinality, for gamma some on small data, else one.
+        Number of starts, the best end kept; "auto": many for a cardinality, for gamma some on small data, else one.
     init : {None, "paper"} or ndarray of shape (n_samples, n_components)
         Start at promising columns, as the paper does, or where you say.
     solver : {"auto", "rounds", "direct"}, default="auto"
