@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gpower import GPower
+from gpower.cautions import GPowerWarning
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import plot_loadings, plot_support, prepare_picture, save_picture
 
@@ -195,3 +196,19 @@ def test_a_picture_goes_into_a_file_named_by_a_string(tmp_path):
     model = GPower(1, cardinality=3, covariance="precomputed").fit(load_pitprops().correlation)
     save_picture(plot_loadings(model), str(tmp_path / "a" / "picture.png"))
     assert (tmp_path / "a" / "picture.png").stat().st_size > 0
+
+
+def test_far_scripts_are_drawn_in_a_font_that_is_installed(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("gpower.plotting.files.FURTHER_FONTS", ("Nowhere Sans", "DejaVu Serif"))  # as if that had them
+    panel = plot_loadings(model, ["基因", "b", "c", "d"])[0]
+    with pytest.warns(UserWarning, match="Glyph"):  # it has not, and matplotlib says so
+        save_picture(panel, tmp_path / "p.png")
+    families = {label.get_text(): label.get_fontfamily() for label in panel.get_yticklabels()}
+    assert families["基因"][-1] == "DejaVu Serif"
+    assert "DejaVu Serif" not in families["d"]
+
+
+def test_where_no_font_has_a_script_a_sentence_says_so(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("gpower.plotting.files.FURTHER_FONTS", ("Nowhere Sans",))
+    with pytest.warns(GPowerWarning, match="'基因'; a picture shows boxes. Install one, such as Nowhere Sans"):
+        save_picture(plot_loadings(model, ["基因", "b", "c", "d"]), tmp_path / "p.png")

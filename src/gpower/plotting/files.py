@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from gpower.cautions import warn
+from gpower.extras import extra
 from gpower.files import check_writable, replaced
 from gpower.plotting.canvas import pyplot
 from gpower.plotting.looks import Panel, Panels
@@ -14,6 +18,12 @@ from gpower.plotting.looks import Panel, Panels
 __all__ = ["prepare_picture", "save_picture"]
 
 PICTURES = (".png", ".pdf", ".svg")
+#: Fonts with the characters of East Asia that systems come with, and the first of these characters.
+FURTHER_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei"),
+    *("Microsoft YaHei", "MS Gothic", "Malgun Gothic", "PingFang SC", "Hiragino Sans", "Arial Unicode MS"),
+)
+FAR_CHARACTER = "\u2e80"
 
 
 def save_picture(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
@@ -34,9 +44,29 @@ def save_picture(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
     """
     prepare_picture(path)
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
-    with replaced(Path(path)) as place:
+    with replaced(Path(path)) as place, warnings.catch_warnings():
+        if not _finds_fonts(figure):
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # said in our words
         figure.savefig(place, dpi=150)
     pyplot().close(figure)
+
+
+def _finds_fonts(figure: Any) -> bool:
+    """Whether names in far scripts, which matplotlib's own font does not have, find a font that is installed."""
+    texts = figure.findobj(extra("matplotlib.text", "plot", "Pictures need").Text)
+    far = [text for text in texts if max(text.get_text(), default="") >= FAR_CHARACTER]
+    if not far:
+        return True
+    known = set(extra("matplotlib.font_manager", "plot", "Pictures need").fontManager.get_font_names())
+    fonts = [font for font in FURTHER_FONTS if font in known]
+    for text in far:
+        text.set_fontfamily([*text.get_fontfamily(), *fonts])
+    if not fonts:
+        warn(
+            f"No font is installed that has the characters of {far[0].get_text()!r}; a picture shows boxes. "
+            f"Install one, such as {FURTHER_FONTS[0]}."
+        )
+    return bool(fonts)
 
 
 def prepare_picture(path: str | os.PathLike[str]) -> None:
