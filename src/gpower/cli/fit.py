@@ -109,6 +109,7 @@ def fitted(loaded: Loaded, options: Values, err: Console, device: str = "cpu") -
 def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[int]:
     """The number of variables of each component by cross-validation, said on stderr."""
     from gpower import GPower, GPowerCV
+    from gpower.parameters import per_unit
 
     if loaded.where != "memory":
         raise ValueError("-k auto needs the table in memory, to split its samples; give the number of variables.")
@@ -122,7 +123,7 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
     search = "joint" if options["method"] == "block" else "sequential"
     with noted(err), counted(err, f"choosing the number of variables by {how['cv']} folds") as tell:
         model = GPowerCV(**shared, **how, search=search, progress=tell).fit(loaded.table.labelled())
-    chosen: list[int] = list(model.best_estimator_.cardinality)
+    chosen: list[int] = per_unit(model.best_estimator_.cardinality, "-k", options["n_components"])
     by = ",".join(dict.fromkeys(model.chosen_by_))
     others = ", ".join(
         f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != by
