@@ -33,27 +33,27 @@ def is_listed(value: object) -> TypeGuard[Iterable[Any]]:
     return isinstance(value, Iterable) and not isinstance(value, str)
 
 
-def plain(value: Any) -> Any:
+def unboxed(value: Any) -> Any:
     """A number or a word of NumPy's as Python's own; anything else as it is.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from gpower.given import plain
-    >>> plain(np.int64(3)), plain("a")
+    >>> from gpower.given import unboxed
+    >>> unboxed(np.int64(3)), unboxed("a")
     (3, 'a')
     """
     return value.item() if isinstance(value, np.generic) else value
 
 
-def plain_list(values: Iterable[Any]) -> list[Any]:
+def unboxed_list(values: Iterable[Any]) -> list[Any]:
     """The entries of a list, each as Python's own.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from gpower.given import plain_list
-    >>> plain_list(np.arange(2))
+    >>> from gpower.given import unboxed_list
+    >>> unboxed_list(np.arange(2))
     [0, 1]
     """
-    return [plain(value) for value in values]
+    return [unboxed(value) for value in values]

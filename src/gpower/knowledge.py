@@ -18,7 +18,7 @@ import numpy as np
 from gpower._arrays import Array
 from gpower.admissible import Admissible
 from gpower.cautions import Caution, GPowerWarning
-from gpower.given import is_a, is_listed, plain_list
+from gpower.given import is_a, is_listed, unboxed_list
 from gpower.names import listed
 
 #: What the variables are called, if they have names.
@@ -148,7 +148,7 @@ class Knowledge:
             return labels
         if not is_listed(self.groups):
             raise ValueError(f"groups={self.groups!r}: one label per variable is needed, or a dictionary by name.")
-        labels = plain_list(self.groups)
+        labels = unboxed_list(self.groups)
         self._check_length(len(labels))
         return labels
 
@@ -226,7 +226,7 @@ class Knowledge:
             given = [given]
         if not isinstance(given, Iterable) or isinstance(given, Mapping):
             raise ValueError(f"{word}={reprlib.repr(given)}: names or column numbers of variables are needed.")
-        given = plain_list(given)
+        given = unboxed_list(given)
         nested = [is_listed(each) for each in given]
         if any(nested) and not all(nested):
             raise ValueError(f"{word} mixes variables and lists of them; give one list, or one for each component.")

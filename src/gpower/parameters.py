@@ -14,7 +14,7 @@ from gpower._arrays import Array
 from gpower.constraints import CONSTRAINTS, Constraint
 from gpower.deflation import RULES
 from gpower.feasible_sets import Cube, Stiefel
-from gpower.given import is_a, is_listed, plain, plain_list
+from gpower.given import is_a, is_listed, unboxed, unboxed_list
 from gpower.knowledge import Knowledge, Names
 from gpower.penalties import L0, L1, Penalty
 from gpower.postprocess import AUTOMATIC, Refit
@@ -330,7 +330,7 @@ def random_source(state: Any) -> np.random.RandomState:
 def per_unit(value: Any, name: str, m: int) -> list[Any]:
     """A number for every unit, from one number or one each."""
     if is_listed(value):
-        values = plain_list(value)
+        values = unboxed_list(value)
         if len(values) != m:
             raise ValueError(f"{name} has {len(values)} entries, but n_components={m}; give one number, or {m}.")
         return values
@@ -339,7 +339,7 @@ def per_unit(value: Any, name: str, m: int) -> list[Any]:
 
 def one_of(value: Any, name: str, options: tuple[Any, ...]) -> Any:
     """The value, if it is one of the options."""
-    own = plain(value)
+    own = unboxed(value)
     if not any(own is option or (type(own) is type(option) and own == option) for option in options):
         allowed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name}={reprlib.repr(value)} is not known; use one of {allowed}.")

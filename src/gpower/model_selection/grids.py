@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpower._arrays import Array
-from gpower.given import is_a, is_listed, plain_list
+from gpower.given import is_a, is_listed, unboxed_list
 
 
 def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
@@ -57,7 +57,7 @@ def _checked(values: object, name: str, fits: Callable[[Any], bool], kind: str) 
     """The values of a grid, if there are any and each fits."""
     if not is_listed(values):
         raise ValueError(f"{name}={values!r}: a sequence of numbers is needed, such as {name}=[5, 10, 20].")
-    listed = plain_list(values)
+    listed = unboxed_list(values)
     if not listed:
         raise ValueError(f"{name} is empty; give at least one number, or None for the default grid.")
     for value in listed:
