@@ -378,3 +378,8 @@ class GPower(SparsePCAEstimator):
             asked = {"cardinality": self.cardinality, "constraint": self.constraint}
             total = certify_together(prepared.in_double(), Z, **asked)
             self.total_upper_bound_, self.total_optimality_ratio_ = total.upper_bound, total.ratio
+
+
+def fit_to_read(model: GPower, table: Input) -> GPower:
+    """A model fitted to a table that one like it has read."""
+    return model._fit_read(table)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from gpower._arrays import Array, Seed
 from gpower.cautions import GPowerWarning
-from gpower.estimators import GPower
+from gpower.estimators import GPower, fit_to_read
 from gpower.frames import Frame, frame
 from gpower.held import Held
 from gpower.operators import Table
@@ -205,7 +205,7 @@ def _signs(model: GPower | Pipeline, part: Table | Input, reference: Array) -> A
     """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
     with warnings.catch_warnings():  # a part of the samples may well leave a column constant
         warnings.simplefilter("ignore", GPowerWarning)
-        again = clone(model)._fit_read(part) if isinstance(part, Input) else Held.of(clone(model).fit(part)).model
+        again = fit_to_read(clone(model), part) if isinstance(part, Input) else Held.of(clone(model).fit(part)).model
     W = again.components_
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 
 from gpower.operators.streamed import StoreError
@@ -28,11 +29,16 @@ def check_heaps(path: Path) -> None:
     ...         print(path.name, str(error).partition("x.h5")[2])
     x.h5 : this is not a whole HDF5 file (the heap of text at byte 16 is damaged).
     """
-    if not path.is_file() or path.stat().st_size > LOOKED_THROUGH:
+    if not path.is_file() or not 0 < path.stat().st_size <= LOOKED_THROUGH:
         return
-    content = path.read_bytes()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        _check(path, content)
+
+
+def _check(path: Path, content: mmap.mmap) -> None:
+    """Walk every heap of a file, which is mapped, not held in memory."""
     lengths = 14 if content[8:9] in (b"\0", b"\1") else 10  # where it stands how long a length is
-    if not content.startswith(_SUPERBLOCK) or content[lengths : lengths + 1] != b"\x08":
+    if content[: len(_SUPERBLOCK)] != _SUPERBLOCK or content[lengths : lengths + 1] != b"\x08":
         return
     at = content.find(_HEAP)
     while at >= 0:
@@ -41,7 +47,7 @@ def check_heaps(path: Path) -> None:
         at = content.find(_HEAP, at + 1)
 
 
-def _ends(content: bytes, at: int) -> bool:
+def _ends(content: mmap.mmap, at: int) -> bool:
     """Whether a walk over the objects of a heap comes to its end."""
     end, place = min(at + _number(content, at + 8, 8), len(content)), at + _WORD
     while place + _WORD <= end:
@@ -52,5 +58,5 @@ def _ends(content: bytes, at: int) -> bool:
     return True
 
 
-def _number(content: bytes, at: int, size: int) -> int:
+def _number(content: mmap.mmap, at: int, size: int) -> int:
     return int.from_bytes(content[at : at + size], "little")
