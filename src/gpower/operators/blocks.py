@@ -81,6 +81,24 @@ class BlockMatrix(SummedOnce):
         return int(self.memory_limit / (GATHERED_AT_ONCE * self.dtype.itemsize * self.shape[0]))
 
     @property
+    def fits(self) -> bool:
+        """Whether all of it may be gathered."""
+        return self.shape[1] <= self.widest_take
+
+    @property
+    def excess(self) -> str:
+        """How much too large it is for that, and what to do about it."""
+        return (
+            f"and takes {self.nbytes / 1e9:.2g} GB, more than a quarter of the {self.memory_limit / 1e9:.2g} GB that "
+            "memory_limit grants: raise that, or give a random part of the samples or the variables of largest variance"
+        )
+
+    @property
+    def covariances(self) -> int:
+        """How many covariances of all columns, added up over blocks of rows, fit into the memory granted."""
+        return int(self.memory_limit / (8 * self.shape[1] ** 2)) if self.axis == 0 else 0
+
+    @property
     def widest_gram(self) -> int:
         """As many as fit into the memory granted to their Gram matrix."""
         return int(np.sqrt(self.memory_limit / (GRAMS_AT_ONCE * self.dtype.itemsize)))
@@ -157,6 +175,10 @@ class BlockMatrix(SummedOnce):
         shares = [(mean, w, idx) for w in self._weights(weight)]
         return self.total(lambda block, mean, w, idx: block.gram(mean, w, idx), shares)
 
+    def grams_by_part(self, mean: Array | None, part: Array, count: int) -> Array:
+        """Sum and Gram matrix about `mean` of each part of the samples, (count, 1 + n, n); of blocks of rows."""
+        return self.total(_grams_by_part, [(mean, part[rows], count) for rows in self.slices()])
+
     def _weights(self, weight: Array | None) -> list[Array | None]:
         """The weights of the samples of every block of rows."""
         return [None if weight is None else weight[part] for part in self.slices()]
@@ -232,6 +254,16 @@ def as_block(block: Block, dtype: np.dtype) -> Block:
 def _sums_about(block: InMemory, shift: Array, weight: Array | None) -> Array:
     """Sums of x − shift and of its squares over the rows of one block, (2, n)."""
     return np.stack(block.sums_about(shift, weight))
+
+
+def _grams_by_part(block: InMemory, mean: Array | None, part: Array, count: int) -> Array:
+    """Sum and Gram matrix about `mean` of each part of the rows of one block, (count, 1 + n, n)."""
+    n = block.shape[1]
+    found, shift = np.zeros((count, 1 + n, n)), np.zeros(n, block.dtype) if mean is None else mean
+    for i in np.unique(part):
+        some = type(block)(block.A[np.flatnonzero(part == i)])
+        found[i, 0], found[i, 1:] = some.sums_about(shift, None)[0], some.gram(mean, None)
+    return found
 
 
 def _projected_and_checked(block: InMemory, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
