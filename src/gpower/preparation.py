@@ -325,9 +325,8 @@ class Input:
         return seen, Prepared(found, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0], self.names)
 
     def by_part(self, part: Array, count: int) -> list[RunningMoments]:
-        """Moments of parts of a table in blocks of samples, once it is known to hold numbers throughout; two reads."""
-        data = self.filled().blocks
-        assert data is not None
+        """Moments of parts of the samples, once all are known to be numbers; two reads."""
+        data = self.filled().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
             found = column_moments(data, True, False, None, PassCounter())
         check_finite(self.X, self.names, found.norms)

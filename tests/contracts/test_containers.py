@@ -244,6 +244,18 @@ def test_sums_and_squares_about_a_shift(case, weight):
     case.close(squares, w @ (case.A - shift) ** 2, 4)
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_sums_and_gram_matrices_of_parts_of_the_samples(case, centred):
+    part = np.arange(P) % 5 // 2 * 2  # there is none of the numbers 1 and 3
+    mean = case.A.mean(axis=0) if centred else np.zeros(N)
+    found = case.X.sums_by_part(case.own(mean) if centred else None, part, 5)
+    assert found.shape == (5, 1 + N, N)
+    for i, sums in enumerate(found):
+        B = case.A[part == i] - mean
+        case.close(sums[0], B.sum(axis=0), 20)
+        case.close(sums[1:], B.T @ B, 4)
+
+
 @EACH_WEIGHT
 def test_moments_are_means_and_deviations(case, weight):
     w = np.ones(P) if weight is None else weight

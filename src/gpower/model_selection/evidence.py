@@ -179,16 +179,19 @@ def products_of(splits: Splits) -> Callable[[Sequence[sp.csc_array]], Array]:
 
 
 def splits_of(table: Input, recipe: Recipe, rows: Sequence[Array]) -> Splits:
-    """What folds take these rows of: a table in memory, or covariances of its parts where only those fit."""
-    if not table.container.whereabouts:
-        return InMemory(table.finite(allow_nan=table.reading.missing == "impute"))
+    """What folds take these rows of: covariances of parts of a tall table, or of one too large; else the samples."""
     taken = np.stack([np.bincount(each, minlength=table.shape[0]) for each in rows], axis=1)
     kinds, part = np.unique(taken, axis=0, return_inverse=True)  # samples that all folds take alike
-    blocks, count, n = table.blocks, 2 * len(kinds) + BESIDE, table.shape[1]
-    if blocks is None or blocks.fits or recipe.needs_samples or count > blocks.covariances:
-        why = "Cross-validation takes samples out of a table in memory"
-        if not recipe.needs_samples:
-            room = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"
-            why += f" or, of one stored by sample, needs room for {room}"
-        return splits_of(table.in_memory(why), recipe, rows)
-    return Summed(table, part.ravel(), table.by_part(part.ravel(), len(kinds)))
+    (p, n), blocks, count = table.shape, table.blocks, 2 * len(kinds) + BESIDE
+    at_hand = not table.container.whereabouts
+    possible = not recipe.needs_samples and (at_hand if blocks is None else count <= blocks.covariances)
+    cheap = count * n <= p  # less room than the table
+    needed = blocks is not None and not blocks.fits
+    if possible and (cheap or needed) and not (at_hand and _has_holes(table.X)):
+        return Summed(table, part.ravel(), table.by_part(part.ravel(), len(kinds)))
+    why = "Cross-validation takes samples out of a table in memory"
+    if not recipe.needs_samples:
+        size = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"
+        why += f" or, of one stored by sample, needs room for {size}"
+    found = table.in_memory(why)
+    return InMemory(found.finite(allow_nan=table.reading.missing == "impute"))

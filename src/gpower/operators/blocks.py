@@ -175,9 +175,11 @@ class BlockMatrix(SummedOnce):
         shares = [(mean, w, idx) for w in self._weights(weight)]
         return self.total(lambda block, mean, w, idx: block.gram(mean, w, idx), shares)
 
-    def grams_by_part(self, mean: Array | None, part: Array, count: int) -> Array:
-        """Sum and Gram matrix about `mean` of each part of the samples, (count, 1 + n, n); of blocks of rows."""
-        return self.total(_grams_by_part, [(mean, part[rows], count) for rows in self.slices()])
+    def sums_by_part(self, mean: Array | None, part: Array, count: int) -> Array:
+        """Of blocks of rows in one read."""
+        if self.axis == 1:
+            return super().sums_by_part(mean, part, count)
+        return self.total(InMemory.sums_by_part, [(mean, part[rows], count) for rows in self.slices()])
 
     def _weights(self, weight: Array | None) -> list[Array | None]:
         """The weights of the samples of every block of rows."""
@@ -254,16 +256,6 @@ def as_block(block: Block, dtype: np.dtype) -> Block:
 def _sums_about(block: InMemory, shift: Array, weight: Array | None) -> Array:
     """Sums of x − shift and of its squares over the rows of one block, (2, n)."""
     return np.stack(block.sums_about(shift, weight))
-
-
-def _grams_by_part(block: InMemory, mean: Array | None, part: Array, count: int) -> Array:
-    """Sum and Gram matrix about `mean` of each part of the rows of one block, (count, 1 + n, n)."""
-    n = block.shape[1]
-    found, shift = np.zeros((count, 1 + n, n)), np.zeros(n, block.dtype) if mean is None else mean
-    for i in np.unique(part):
-        some = type(block)(block.A[np.flatnonzero(part == i)])
-        found[i, 0], found[i, 1:] = some.sums_about(shift, None)[0], some.gram(mean, None)
-    return found
 
 
 def _projected_and_checked(block: InMemory, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:

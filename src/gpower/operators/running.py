@@ -12,7 +12,7 @@ import numpy as np
 from gpower._arrays import Array
 from gpower.operators import Table, container_of
 from gpower.operators.base import PassCounter
-from gpower.operators.blocks import BlockMatrix
+from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import scaled
 from gpower.operators.moments import Moments, centred_gram, column_moments, degrees_of
@@ -96,11 +96,11 @@ class RunningMoments:
         return Covariance((S if factor is None else scaled(S, factor)).astype(self.dtype)), moments
 
 
-def moments_by_part(X: BlockMatrix, moments: Moments, part: Array, count: int) -> list[RunningMoments]:
-    """Those of each part of the samples, in one read of blocks of rows; `moments` are those of all of them."""
+def moments_by_part(X: Container, moments: Moments, part: Array, count: int) -> list[RunningMoments]:
+    """Those of each part of the samples, in one read; `moments` are those of all of them."""
     lossy = moments.cancels(X.dtype, power=2) | ((moments.norms == 0) & (moments.mean != 0))
     center = None if X.is_sparse and not lossy.any() else moments.mean.astype(X.dtype)
-    sums = X.grams_by_part(center, part, count)
+    sums = X.sums_by_part(center, part, count)
     return [_about(center, int(np.sum(part == i)), sums[i], X.dtype) for i in range(count)]
 
 
