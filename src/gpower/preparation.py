@@ -33,6 +33,8 @@ from gpower.working_set import SMALL
 MOST_GRAM = 4096
 #: Entries of a sparse table that is made dense to be permuted: 2 GB in double precision, half of it in single.
 MOST_PERMUTED = 250_000_000
+#: Bytes that an entry takes while it is permuted, and the fewest samples that a large table is permuted by.
+PERMUTED_BYTES, FEWEST_PERMUTED = 40, 1000
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class Input:
                 'else. covariance="precomputed" has none; give the data.'
             )
         if self.container.whereabouts:
-            return self.in_memory("Permuting needs the table in the memory of this machine").for_permuting()
+            return self._drawn().for_permuting()
         if not self.container.is_sparse:
             return self.filled().finite()
         size = self.shape[0] * self.shape[1]
@@ -236,6 +238,18 @@ class Input:
             )
         self.filled().finite()
         return replace(self, X=self.X.toarray())
+
+    def _drawn(self) -> Input:
+        """A table in blocks, or as many of its samples as can be permuted in memory: chance among them is chance."""
+        (p, n), blocks = self.shape, self.blocks
+        most = 0 if blocks is None else int(blocks.memory_limit / (PERMUTED_BYTES * n))
+        if blocks is None or not FEWEST_PERMUTED <= most < p:
+            return self.in_memory("Permuting needs the table in the memory of this machine")
+        warn(
+            f"X is {blocks.whereabouts}: {most} of its {p} samples, drawn at random, are held against chance, as many "
+            "as memory_limit lets be permuted."
+        )
+        return replace(self, X=blocks.samples(np.sort(np.random.default_rng(0).choice(p, most, replace=False))))
 
     def _check_device(self) -> None:
         """Refuse what is not done on a device."""

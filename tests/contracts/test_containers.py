@@ -215,6 +215,15 @@ def test_a_part_is_a_container_of_those_columns(case):
     case.close(part.dense(), case.A[:, IDX])
 
 
+@pytest.mark.parametrize("rows", [[0, 1, 5, 14, 22], [9]], ids=["several", "one"])
+@pytest.mark.parametrize("name", [name for name in KINDS if name.startswith(("streamed", "Dask"))])
+def test_some_samples_of_blocks(name, rows):
+    case = build(name)
+    found = container_of(case.X.samples(np.array(rows)))
+    assert found.is_sparse == case.X.is_sparse
+    case.close(found.dense(), case.A[rows])
+
+
 def test_no_columns_are_a_part_too(case):
     assert case.X.part(np.zeros(0, int)).shape == (P, 0)
 

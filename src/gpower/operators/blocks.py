@@ -153,6 +153,17 @@ class BlockMatrix(SummedOnce):
         shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
         return self._joined(shares).part(np.argsort(order))
 
+    def samples(self, rows: Array) -> Block:
+        """Some rows in memory, whose numbers grow."""
+        shares: list[Share] = self.shares(rows)
+        if self.axis == 0:
+            held = np.split(rows, np.searchsorted(rows, self.edges[1:-1]))
+            shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
+        parts = self.pieces(lambda block, rows: block.A[rows], shares)
+        if self.is_sparse:
+            return (sp.hstack if self.axis else sp.vstack)(parts, format="csr")
+        return np.concatenate(parts, axis=self.axis)
+
     def _joined(self, shares: Sequence[Share]) -> InMemory:
         """Some columns of every block, one beside or below the other."""
         parts = self.pieces(lambda block, idx: block.part(idx).A, shares)
