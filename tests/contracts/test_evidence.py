@@ -97,8 +97,10 @@ def test_sparse_blocks_and_single_precision():
 def test_blocks_of_dask():
     array = pytest.importorskip("dask.array")
     X, options = planted(), {"n_components": 2, "cardinalities": GRID, "cv": 3}
-    found = GPowerCV(**options, memory_limit=LIMIT).fit(array.from_array(X, chunks=(90, N)))
-    assert_the_same(found, GPowerCV(**options).fit(X))
+    two, three = (array.from_array(X, chunks=(chunk, N)) for chunk in (120, 70))
+    assert_the_same(GPowerCV(**options, memory_limit=2 * LIMIT).fit(two), GPowerCV(**options).fit(X))
+    with pytest.raises(ValueError, match="needs room for 12 covariances"):
+        GPowerCV(**options, memory_limit=2 * LIMIT).fit(three)  # each chunk has its own until they are added
 
 
 def test_the_table_is_read_twice_for_all_folds():
