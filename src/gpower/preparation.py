@@ -340,7 +340,7 @@ class Input:
 
     def by_part(self, part: Array, count: int) -> list[RunningMoments]:
         """Moments of parts of the samples, once all are known to be numbers; two reads."""
-        data = self.filled().container
+        data = (self.in_double() if self._is_small else self).filled().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
             found = column_moments(data, True, False, None, PassCounter())
         check_finite(self.X, self.names, found.norms)

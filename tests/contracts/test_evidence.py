@@ -1,5 +1,7 @@
 """Cross-validation of data too large for memory: what covariances tell of samples is what the samples tell."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -110,6 +112,7 @@ def test_the_table_is_read_twice_for_all_folds():
     splits = splits_of(table, table.recipes()[0], [part for pair in KFold(5).split(X) for part in pair])
     assert isinstance(splits, Summed)
     assert len(splits.moments) == 5
+    assert len(pickle.dumps(splits)) > 5 * 8 * N * N  # nothing of the source, which other processes could not have
     assert 2 * P <= sum(rows) <= 2 * P + 32  # the first few rows once more
 
 
@@ -153,7 +156,7 @@ def test_what_samples_tell_their_moments_tell():
     X = planted()
     table = read(GPowerCV(memory_limit=LIMIT, scale=True), on_disk(X))
     part = np.repeat([0, 1], P // 2)
-    splits = Summed(table, part, table.by_part(part, 2))
+    splits = Summed(table.reading, None, part, table.by_part(part, 2))
     Z = np.linalg.qr(np.random.default_rng(1).standard_normal((N, 2)))[0]
     Z[10:] = 0
     held_out = np.arange(P // 2, P)
@@ -173,7 +176,7 @@ def test_agreement_is_of_scaled_scores():
     X = planted() * np.r_[1000.0, np.ones(N - 1)]
     Z = [sp.csc_array(np.eye(N)[:, :1] + sum(np.eye(N)[:, [j]] for j in some)) for some in ([1, 2], [8, 9])]
     table = read(GPowerCV(scale=True), X)
-    (found,) = products_of(InMemory(table))(Z)
+    (found,) = products_of(InMemory(table), True)(Z)
     scores = np.column_stack([(X / X.std(axis=0, ddof=1)) @ each.toarray() for each in Z])
     np.testing.assert_allclose(found, (P - 1) * np.cov(scores.T))
 
@@ -213,3 +216,17 @@ def test_folds_of_groups_are_parts():
     cv = list(GroupKFold(5).split(X, groups=who))
     wanted, found = in_memory_and_on_disk(X, cv=cv)
     assert_the_same(found, wanted)
+
+
+def test_folds_may_be_masks():
+    X = planted()
+    options = {"n_components": 1, "cardinalities": GRID, "memory_limit": LIMIT}
+    seen = np.arange(P) < 120
+    masked = GPowerCV(**options, cv=[(seen, ~seen)]).fit(on_disk(X))
+    assert_the_same(masked, GPowerCV(**options, cv=[(np.arange(120), np.arange(120 - P, 0))]).fit(on_disk(X)))
+
+
+def test_small_tables_in_single_precision_are_summed_in_double():
+    X = np.vstack([planted(i) for i in range(2)]).astype(np.float32)
+    table = read(GPower(), X)
+    assert {each.dtype for each in table.by_part(np.zeros(len(X), int), 1)} == {np.dtype(np.float64)}

@@ -246,6 +246,7 @@ def test_results_repeat_and_the_seed_shuffles():
         ({"n_components": 13}, "n_components=13 is more than the number of variables"),
         ({"n_components": 0}, "n_components=0"),
         ({"penalty": "l3"}, "penalty='l3' is not known"),
+        ({"cv": [(np.arange(40), np.arange(0))]}, "one of them without samples to fit to or to judge by"),
     ],
 )
 def test_what_cannot_be(options, message):

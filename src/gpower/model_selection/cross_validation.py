@@ -163,7 +163,7 @@ class GPowerCV(SparsePCAEstimator):
         folds = _folds(self, table, y, grid)
         splits = splits_of(table, recipe, [rows for fold in folds for rows in (fold.train, fold.test)])
         components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
-        judged, chosen, points, products = [], [], [], products_of(splits)
+        judged, chosen, points, products = [], [], [], products_of(splits, self.scale)
         for j in range(len(components)):
             found = self._found(folds, splits, j * len(folds), len(components) * len(folds))
             judged.append(judge(grid, found, products))
@@ -242,8 +242,10 @@ def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]
         each.set_params(n_init=1, polish=False, tol=max(model.tol, 1e-4))
     if model.search == "sequential":
         each.set_params(n_components=1)
-    splits = check_cv(cv, y).split(np.empty((p, 1)), y)
-    parts = ((np.asarray(train), np.asarray(test)) for train, test in splits)
+    rows, splits = np.arange(p), check_cv(cv, y).split(np.empty((p, 1)), y)
+    parts = [(rows[np.asarray(train)], rows[np.asarray(test)]) for train, test in splits]
+    if not all(train.size and test.size for train, test in parts):
+        raise ValueError(f"cv gives {len(parts)} fold(s), one of them without samples to fit to or to judge by.")
     return [_Fold(each, grid, *part, model.n_components, quick) for part in parts]
 
 
@@ -265,8 +267,8 @@ class _Fold:
 
     def judged(self, splits: Splits) -> Found:
         """Share of the held-out variance in the span of the components, and reliability of scores, along the grid."""
-        shape, names, params = (self.train.size, splits.table.shape[1]), splits.table.names, self.model.get_params()
-        recipes = [recipe_from(params | {"cardinality": int(k)}, shape, names) for k in self.grid]
+        shape, params = (self.train.size, splits.n_features), self.model.get_params()
+        recipes = [recipe_from(params | {"cardinality": int(k)}, shape, splits.names) for k in self.grid]
         prepared = splits.seen(self.train, recipes)
         operator, moments = prepared.operator, prepared.moments
         held_out = splits.held_out(self.test, prepared, self.total)

@@ -21,7 +21,7 @@ from gpower.leading import leading_components
 from gpower.metrics import captured_variance
 from gpower.operators import Moments, Table, container_of
 from gpower.operators.running import RunningMoments
-from gpower.preparation import Input, Prepared
+from gpower.preparation import Input, Prepared, Reading
 from gpower.recipes import Recipe
 
 #: Covariances that fit to a fold beside those of the parts, each of which is there twice while they are added up.
@@ -98,6 +98,16 @@ class InMemory:
     table: Input
 
     @property
+    def names(self) -> Array | None:
+        """Of the variables."""
+        return self.table.names
+
+    @property
+    def n_features(self) -> int:
+        """Number of variables."""
+        return self.table.shape[1]
+
+    @property
     def whole(self) -> Samples:
         """Missing entries are at their mean."""
         X = self.table.X
@@ -122,20 +132,28 @@ def _has_holes(X: Table) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """A table in blocks, of which the moments of some parts are known.
+    """A table of which the moments of some parts are known; without the table, so that it travels to other processes.
 
     Attributes
     ----------
-    table : Input
+    reading : Reading
+    names : ndarray of str or None
+        Of the variables.
     part : ndarray of shape (n_samples,)
         The number of each sample's part.
     moments : sequence of RunningMoments
         Of every part.
     """
 
-    table: Input
+    reading: Reading
+    names: Array | None
     part: Array
     moments: Sequence[RunningMoments]
+
+    @property
+    def n_features(self) -> int:
+        """Number of variables."""
+        return self.moments[0].mean.size
 
     @property
     def whole(self) -> RunningMoments:
@@ -150,9 +168,8 @@ class Summed:
 
     def seen(self, rows: Array, recipes: Sequence[Recipe]) -> Prepared:
         """By their covariance."""
-        reading = self.table.reading
-        operator, moments = self._of(rows).operator(bool(reading.center), bool(reading.scale))
-        return Prepared(operator, moments, tuple(recipes), names=self.table.names)
+        operator, moments = self._of(rows).operator(bool(self.reading.center), bool(self.reading.scale))
+        return Prepared(operator, moments, tuple(recipes), names=self.names)
 
     def held_out(self, rows: Array, prepared: Prepared, rank: int) -> RunningMoments:
         """By theirs."""
@@ -163,9 +180,9 @@ class Summed:
 Splits: TypeAlias = InMemory | Summed
 
 
-def products_of(splits: Splits) -> Callable[[Sequence[sp.csc_array]], Array]:
-    """What makes inner products of scores of all samples, component by component, of several loadings."""
-    evidence, standard = splits.whole, splits.table.reading.scale
+def products_of(splits: Splits, standard: bool) -> Callable[[Sequence[sp.csc_array]], Array]:
+    """What makes inner products of scores of all samples, standardised or not, by component, of several loadings."""
+    evidence = splits.whole
     deviation = np.sqrt(evidence.spread / max(evidence.weight - 1, 1)) if standard else np.ones(1)
     scale = np.where(deviation > 0, deviation, 1)[:, None]
 
@@ -180,15 +197,18 @@ def products_of(splits: Splits) -> Callable[[Sequence[sp.csc_array]], Array]:
 
 def splits_of(table: Input, recipe: Recipe, rows: Sequence[Array]) -> Splits:
     """What folds take these rows of: covariances of parts of a tall table, or of one too large; else the samples."""
-    taken = np.stack([np.bincount(each, minlength=table.shape[0]) for each in rows], axis=1)
-    kinds, part = np.unique(taken, axis=0, return_inverse=True)  # samples that all folds take alike
-    (p, n), blocks, count = table.shape, table.blocks, 2 * len(kinds) + BESIDE
+    (p, n), blocks, part = table.shape, table.blocks, np.zeros(table.shape[0], np.intp)
+    for each in rows:  # samples that all folds take alike are a part
+        taken = np.bincount(each, minlength=p)
+        part = np.unique(part * (taken.max() + 1) + taken, return_inverse=True)[1]
+    parts = int(part.max()) + 1
+    count = 2 * parts + BESIDE
     at_hand = not table.container.whereabouts
     possible = not recipe.needs_samples and (at_hand if blocks is None else count <= blocks.covariances)
     cheap = count * n <= p  # less room than the table
     needed = blocks is not None and not blocks.fits
     if possible and (cheap or needed) and not (at_hand and _has_holes(table.X)):
-        return Summed(table, part.ravel(), table.by_part(part.ravel(), len(kinds)))
+        return Summed(table.reading, table.names, part, table.by_part(part, parts))
     why = "Cross-validation takes samples out of a table in memory"
     if not recipe.needs_samples:
         size = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"
