@@ -140,7 +140,9 @@ def scores_of(X: Table) -> Callable[[sp.csc_array], Array]:
     """What makes scores of loadings, up to constants; missing entries are at their mean."""
     if not sp.issparse(X) and np.isnan(np.sum(X)):
         X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
-    return lambda Z: np.asarray((X @ Z).todense() if sp.issparse(X) else X @ Z)
+    if sp.issparse(X):
+        return lambda Z: np.asarray((X @ Z).todense())
+    return lambda Z: X[:, (used := np.unique(Z.indices))] @ Z[used].toarray()
 
 
 def chosen_point(scores: Array, rule: str) -> int:
