@@ -20,7 +20,10 @@ from gpower.imputation import impute
 from gpower.inputs import check_finite, check_range, check_table, name_of
 from gpower.knowledge import WORDS, Knowledge, check_varies
 from gpower.operators import Container, Moments, Operator, as_operator, container_of
-from gpower.operators.running import MOST_FEATURES, RunningMoments
+from gpower.operators.base import PassCounter
+from gpower.operators.blocks import BlockMatrix
+from gpower.operators.moments import column_moments
+from gpower.operators.running import MOST_FEATURES, RunningMoments, moments_by_part
 from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
 from gpower.precomputed import check_covariance, matrix_kind
 from gpower.recipes import GRAM_READS, Recipe
@@ -30,6 +33,8 @@ from gpower.working_set import SMALL
 MOST_GRAM = 4096
 #: Entries of a sparse table that is made dense to be permuted: 2 GB in double precision, half of it in single.
 MOST_PERMUTED = 250_000_000
+#: Bytes that an entry takes while it is permuted, and the fewest samples that a large table is permuted by.
+PERMUTED_BYTES, FEWEST_PERMUTED = 40, 1000
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,11 @@ class Input:
         return container_of(self.X)
 
     @property
+    def blocks(self) -> BlockMatrix | None:
+        """The same where it is in blocks."""
+        return self.container if isinstance(self.container, BlockMatrix) else None
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(n_samples, n_features)."""
         return (int(self.X.shape[0]), int(self.X.shape[1]))
@@ -158,10 +168,13 @@ class Input:
         return replace(self, X=self.X[idx])
 
     def in_memory(self, why: str) -> Input:
-        """The same, if it is in the memory of this machine; `why` says what needs that."""
-        if self.container.whereabouts:
-            raise ValueError(f"{why}; X is {self.container.whereabouts}.")
-        return self
+        """The same in the memory of this machine, read into it where it fits; `why` says what needs that."""
+        if not self.container.whereabouts:
+            return self
+        if self.blocks is not None and self.blocks.fits:
+            return replace(self, X=self.blocks.part(np.arange(self.shape[1])).A)
+        excess = "" if self.blocks is None else f", {self.blocks.excess}"
+        raise ValueError(f"{why}; X is {self.container.whereabouts}{excess}.")
 
     def finite(self, allow_nan: bool = False) -> Input:
         """The same, if it holds numbers throughout."""
@@ -188,8 +201,8 @@ class Input:
     def filled(self) -> Input:
         """The same as a fit wants it: in memory where a proof is to follow, missing entries filled where asked for."""
         reading = self.reading
-        if reading.certify and not is_device(self.X):
-            self.in_memory("A certificate needs the matrix in the memory of this machine")
+        if reading.certify and self.container.whereabouts and not is_device(self.X):
+            return self.in_memory("A certificate needs the matrix in the memory of this machine").filled()
         if is_device(self.X):
             self._check_device()
         if one_of(reading.missing, "missing", ("error", "impute")) == "error":
@@ -213,7 +226,8 @@ class Input:
                 "Permuting needs the samples: it breaks what variables have in common, and a covariance is nothing "
                 'else. covariance="precomputed" has none; give the data.'
             )
-        self.in_memory("Permuting needs the table in the memory of this machine")
+        if self.container.whereabouts:
+            return self._drawn().for_permuting()
         if not self.container.is_sparse:
             return self.filled().finite()
         size = self.shape[0] * self.shape[1]
@@ -224,6 +238,18 @@ class Input:
             )
         self.filled().finite()
         return replace(self, X=self.X.toarray())
+
+    def _drawn(self) -> Input:
+        """A table in blocks, or as many of its samples as can be permuted in memory: chance among them is chance."""
+        (p, n), blocks = self.shape, self.blocks
+        most = 0 if blocks is None else int(blocks.memory_limit / (PERMUTED_BYTES * n))
+        if blocks is None or not FEWEST_PERMUTED <= most < p:
+            return self.in_memory("Permuting needs the table in the memory of this machine")
+        warn(
+            f"X is {blocks.whereabouts}: {most} of its {p} samples, drawn at random, are held against chance, as many "
+            "as memory_limit lets be permuted."
+        )
+        return replace(self, X=blocks.samples(np.sort(np.random.default_rng(0).choice(p, most, replace=False))))
 
     def _check_device(self) -> None:
         """Refuse what is not done on a device."""
@@ -311,6 +337,15 @@ class Input:
         found, moments = seen.operator(*standard)
         check_included([recipe], moments.norms, self.names)
         return seen, Prepared(found, moments, (recipe,), lambda: seen.in_double().operator(*standard)[0], self.names)
+
+    def by_part(self, part: Array, count: int) -> list[RunningMoments]:
+        """Moments of parts of the samples, once all are known to be numbers; two reads."""
+        data = self.filled().container
+        with np.errstate(all="ignore"):  # values that are not finite are named below
+            found = column_moments(data, True, False, None, PassCounter())
+        check_finite(self.X, self.names, found.norms)
+        check_range(found.norms, self.names, self.X.dtype)
+        return moments_by_part(data, found, part, count)
 
     def _running(self, sample_weight: Any) -> RunningMoments:
         """Moments of a batch of samples, once it is known to hold numbers throughout."""

@@ -215,6 +215,15 @@ def test_a_part_is_a_container_of_those_columns(case):
     case.close(part.dense(), case.A[:, IDX])
 
 
+@pytest.mark.parametrize("rows", [[0, 1, 5, 14, 22], [9]], ids=["several", "one"])
+@pytest.mark.parametrize("name", [name for name in KINDS if name.startswith(("streamed", "Dask"))])
+def test_some_samples_of_blocks(name, rows):
+    case = build(name)
+    found = container_of(case.X.samples(np.array(rows)))
+    assert found.is_sparse == case.X.is_sparse
+    case.close(found.dense(), case.A[rows])
+
+
 def test_no_columns_are_a_part_too(case):
     assert case.X.part(np.zeros(0, int)).shape == (P, 0)
 
@@ -242,6 +251,18 @@ def test_sums_and_squares_about_a_shift(case, weight):
     sums, squares = case.X.sums_about(case.own(shift), weight)
     case.close(sums, w @ (case.A - shift), 20)
     case.close(squares, w @ (case.A - shift) ** 2, 4)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_sums_and_gram_matrices_of_parts_of_the_samples(case, centred):
+    part = np.arange(P) % 5 // 2 * 2  # there is none of the numbers 1 and 3
+    mean = case.A.mean(axis=0) if centred else np.zeros(N)
+    found = case.X.sums_by_part(case.own(mean) if centred else None, part, 5)
+    assert found.shape == (5, 1 + N, N)
+    for i, sums in enumerate(found):
+        B = case.A[part == i] - mean
+        case.close(sums[0], B.sum(axis=0), 20)
+        case.close(sums[1:], B.T @ B, 4)
 
 
 @EACH_WEIGHT

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower import GPower
+from gpower import GPower, GPowerCV
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -72,6 +72,15 @@ def test_components_are_those_of_the_array(gpower, tmp_path, name):
     A = COUNTS if name == "h5ad" else X
     result = gpower("fit", STORES[name](tmp_path), "-m", 2, "-k", 6, "--memory", "300KB", "--json")
     np.testing.assert_allclose(components(result), GPower(2, cardinality=6).fit(A).components_, atol=1e-8)
+
+
+@pytest.mark.parametrize("memory", ["400KB", "40MB"], ids=["in blocks", "in memory"])
+@pytest.mark.parametrize("name", STORES)
+def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, name, memory):
+    result = gpower("fit", STORES[name](tmp_path), "-k", "auto", "--folds", 3, "--memory", memory, "--json")
+    wanted = GPowerCV(2, cv=3).fit(COUNTS if name == "h5ad" else X)
+    np.testing.assert_allclose(components(result), wanted.components_, atol=1e-8)
+    assert ",".join(map(str, wanted.best_params_["cardinality"])) + " variables, in 3 folds" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["zarr", "HDF5", "h5ad", "Parquet"])
@@ -165,7 +174,8 @@ class TestRefused:
         self.line(gpower("fit", zarr_store(tmp_path), "--memory", "plenty"), "memory_limit='plenty': a number of bytes")
 
     def test_cross_validation(self, gpower, tmp_path):
-        self.line(gpower("fit", zarr_store(tmp_path), "-k", "auto"), "-k auto needs the table in memory")
+        found = gpower("fit", zarr_store(tmp_path), "-k", "auto", "--memory", "100KB")
+        self.line(found, "room for 16 covariances of 50 variables, 0.00032 GB", "takes 0.00012 GB")
 
     def test_a_cache_for_a_table(self, gpower, tmp_path):
         self.line(gpower("fit", npy(tmp_path), "--cache", tmp_path), "--cache is for stores that are read in blocks")

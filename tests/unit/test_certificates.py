@@ -318,8 +318,11 @@ class TestEstimator:
 
     def test_a_matrix_elsewhere_gets_a_sentence(self, tmp_path):
         np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20, 50)))
-        with pytest.raises(ValueError, match="needs the matrix in the memory"):
-            GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")
+        with pytest.raises(ValueError, match=r"needs the matrix in the memory .* takes 8e-06 GB"):
+            GPower(1, cardinality=3, certify=True, memory_limit=20_000).fit(tmp_path / "x.npy")
+        found = GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")  # small enough to be read into it
+        wanted = GPower(1, cardinality=3, certify=True).fit(np.load(tmp_path / "x.npy"))
+        np.testing.assert_allclose(found.upper_bound_, wanted.upper_bound_)
 
     def test_constant_data_leave_nothing_to_prove(self):
         with pytest.warns(Warning, match="No column varies"):

@@ -258,3 +258,30 @@ def test_what_auto_does_not_take():
         GPower("auto", cardinality=6, missing="impute").fit(X)
     with pytest.raises(ValueError, match="n_components='many'"):
         GPower("many", cardinality=6).fit(X)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_small_store_is_as_good_as_a_table(tmp_path, order):
+    X = load_planted_expression().X[:, :40]
+    np.save(tmp_path / "x.npy", np.array(X, order=order))
+    found, wanted = (component_test(table, 2, cardinality=5, n_permutations=39) for table in (tmp_path / "x.npy", X))
+    np.testing.assert_allclose(found.permuted_variance, wanted.permuted_variance, rtol=1e-5)
+
+
+def test_of_a_large_store_some_samples_are_tested(tmp_path):
+    """As many as can be permuted; planted ones are found among them, and noise is noise."""
+    planted = planted_components(2500, 30, (6, 5), (3.0, 2.0), random_state=0).X
+    for X, count in ((planted, 2), (np.random.default_rng(0).standard_normal(planted.shape), 0)):
+        np.save(tmp_path / "x.npy", X)
+        with pytest.warns(UserWarning, match="1000 of its 2500 samples, drawn at random, are held against chance"):
+            test = component_test(tmp_path / "x.npy", 3, cardinality=6, n_permutations=39, memory_limit=1_200_000)
+        assert test.n_components == count
+        assert test.degrees == 999
+        whole = component_test(X, 3, cardinality=6, n_permutations=39)
+        np.testing.assert_allclose(test.pca_variance, whole.pca_variance, rtol=0.15)
+    np.save(tmp_path / "x.npy", planted)
+    with pytest.warns(UserWarning, match="1000 of its 2500 samples"):
+        model = GPower("auto", cardinality=6, memory_limit=1_200_000).fit(tmp_path / "x.npy")
+    assert len(model.components_) == 2
+    with pytest.raises(ValueError, match="Permuting needs the table in the memory of this machine; X is in blocks"):
+        component_test(tmp_path / "x.npy", 3, cardinality=6, memory_limit=1_100_000)  # too few of them

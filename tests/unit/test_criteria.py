@@ -6,8 +6,10 @@ import scipy.sparse as sp
 
 from gpower import GPowerCV
 from gpower.datasets import expression_cohort, load_planted_expression
-from gpower.model_selection.criteria import CRITERIA, Judged, _agreement, _stability, decide, reliability
+from gpower.model_selection.criteria import CRITERIA, Judged, _agreement, _stability, decide
 from gpower.model_selection.cross_validation import _folds
+from gpower.model_selection.evidence import InMemory, Samples, reliability
+from gpower.operators.running import RunningMoments
 from gpower.preparation import read
 
 
@@ -69,16 +71,18 @@ def test_agreement_is_the_correlation_with_other_folds():
     rng = np.random.default_rng(0)
     a, b, c = rng.standard_normal((3, 30, 1))
     r = np.abs(np.corrcoef(np.hstack([a, b, c]).T))
-    np.testing.assert_allclose(_agreement([a, 5 - 2 * b, c]), (r.sum(axis=1) - 1) / 2)
-    np.testing.assert_allclose(_agreement([a, -a]), 1)
+    np.testing.assert_allclose(_agreement(np.cov(np.hstack([a, 5 - 2 * b, c]).T)[None]), (r.sum(axis=1) - 1) / 2)
+    np.testing.assert_allclose(_agreement(np.cov(np.hstack([a, -a]).T)[None]), 1)
 
 
-def test_reliability_is_cronbachs_alpha():
+@pytest.mark.parametrize("known", [Samples, RunningMoments.of])
+def test_reliability_is_cronbachs_alpha(known):
     X = np.random.default_rng(0).standard_normal((50, 4)) + np.linspace(-3, 3, 50)[:, None]
     S = np.cov(X.T)
     alpha = 4 / 3 * (1 - np.trace(S) / S.sum())
-    assert reliability([X]) == pytest.approx(alpha)
-    assert reliability([X, X[:, :1]]) == 0
+    scale = np.array([1.0, 2.0, 0.5, 4.0])
+    assert reliability(known(X * scale), np.ones((4, 1)), scale) == pytest.approx(alpha)
+    assert reliability(known(X), np.eye(4, 2) + [[0, 0], [1, 0], [0, 0], [0, 0]], np.ones(4)) == 0  # the worst has one
 
 
 def test_few_variables_of_a_table_that_is_dense():
@@ -133,7 +137,7 @@ def test_what_is_held_out_cannot_change_what_a_fold_learns():
     other[30:] = 100 * np.nan_to_num(other[30:]) + 7
     model = GPowerCV(1, missing="impute", cv=[(np.arange(30), np.arange(30, 60))])
     (fold,) = _folds(model, read(model, X), None, np.array([4, 8]))
-    found, again = (fold.judged(read(model, table)) for table in (X, other))
+    found, again = (fold.judged(InMemory(read(model, table))) for table in (X, other))
     for Z, W in zip(found[-1], again[-1], strict=True):
         np.testing.assert_array_equal(Z.toarray(), W.toarray())
     assert not np.allclose(found[0], again[0])

@@ -266,12 +266,6 @@ def test_unfitted():
     assert not hasattr(GPowerCV(), "best_estimator_")
 
 
-def test_samples_on_disk_are_not_taken_out(tmp_path):
-    np.save(tmp_path / "x.npy", np.eye(12))
-    with pytest.raises(ValueError, match="Cross-validation takes samples out of a table in memory; X is in blocks"):
-        GPowerCV(1, cardinalities=[2]).fit(tmp_path / "x.npy")
-
-
 def test_the_number_of_components_is_a_number():
     with pytest.raises(ValueError, match="n_components='auto'"):
         GPowerCV("auto").fit(np.eye(12))

@@ -111,8 +111,6 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
     from gpower import GPower, GPowerCV
     from gpower.parameters import per_unit
 
-    if loaded.where != "memory":
-        raise ValueError("-k auto needs the table in memory, to split its samples; give the number of variables.")
     known, defaults = GPowerCV().get_params(), GPower().get_params()
     idle = ("cardinality", "verbose")
     other = [name for name, value in options.items() if name not in (*known, *idle) and value != defaults[name]]

@@ -28,8 +28,8 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array
-from gpower.operators import Table
+from gpower._arrays import Array, first_largest
+from gpower.metrics import cosines
 
 #: What a fold found: prediction and reliability at every point, what ordinary components reach, and the loadings.
 Found: TypeAlias = tuple[Array, float, Array, list[sp.csc_array]]
@@ -69,8 +69,8 @@ class Judged:
         return np.asarray(reach * self.prediction.mean(axis=0) * (1 - self.grid / self.n_features))
 
 
-def judge(grid: Array, folds: Sequence[Found], scores: Callable[[sp.csc_array], Array]) -> Judged:
-    """Put together what folds found; `scores` makes scores of loadings."""
+def judge(grid: Array, folds: Sequence[Found], products: Callable[[Sequence[sp.csc_array]], Array]) -> Judged:
+    """Put together what folds found; `products` makes inner products of scores, by component, of loadings."""
     loadings = [Z for *_, Z in folds]
     points = range(len(grid))
     return Judged(
@@ -79,20 +79,18 @@ def judge(grid: Array, folds: Sequence[Found], scores: Callable[[sp.csc_array], 
         prediction=np.array([fold[0] for fold in folds]),
         ordinary=np.array([fold[1] for fold in folds]),
         reliability=np.array([fold[2] for fold in folds]),
-        agreement=np.column_stack([_agreement([scores(Z[i]) for Z in loadings]) for i in points]),
+        agreement=np.column_stack([_agreement(products([Z[i] for Z in loadings])) for i in points]),
         stability=np.array([_stability([Z[i] for Z in loadings]) for i in points]),
     )
 
 
-def _agreement(scores: Sequence[Array]) -> Array:
+def _agreement(products: Array) -> Array:
     """Mean correlation of each fold's scores with those of the others, the worst component counting, (n_splits,)."""
-    if len(scores) == 1:
+    count = products.shape[-1]
+    if count == 1:
         return np.ones(1)
-    Y = np.stack(scores) - np.mean(scores, axis=1, keepdims=True)  # (n_splits, n_samples, m)
-    norms = np.linalg.norm(Y, axis=1, keepdims=True)
-    Y = Y / np.where(norms > 0, norms, 1)
-    correlation = np.abs(np.moveaxis(Y, 2, 0) @ np.moveaxis(Y, 2, 0).swapaxes(1, 2))  # (m, n_splits, n_splits)
-    others = (correlation.sum(axis=2) - np.diagonal(correlation, axis1=1, axis2=2)) / (len(scores) - 1)
+    correlation = np.abs(cosines(products))  # (m, n_splits, n_splits)
+    others = (correlation.sum(axis=2) - np.diagonal(correlation, axis1=1, axis2=2)) / (count - 1)
     return np.asarray(others.min(axis=0))
 
 
@@ -107,44 +105,6 @@ def _stability(loadings: Sequence[sp.csc_array]) -> float:
     return float(1 - M / (M - 1) * np.sum(frequency * (1 - frequency)) / size / (mean * (1 - mean)))
 
 
-def reliability(parts: Sequence[Array]) -> float:
-    """Cronbach's α of weighted variables, the worst component counting; zero for a single variable.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray of shape (n_samples, k)
-        Of each component, what each of its variables adds to the scores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> same = np.outer([-1.0, 0.0, 1.0], [1.0, 1.0])
-    >>> reliability([same]), reliability([same[:, :1]])
-    (1.0, 0.0)
-    """
-    found = []
-    for part in parts:
-        k, total = part.shape[1], float(np.var(part.sum(axis=1)))
-        found.append((1 - float(np.var(part, axis=0).sum()) / total) * k / (k - 1) if k > 1 and total > 0 else 0.0)
-    return min(found, default=0.0)
-
-
-def parts_of(X: Table, Z: Array, scale: Array) -> list[Array]:
-    """What each variable adds to the scores of each component, up to constants."""
-    used = [np.flatnonzero(z) for z in Z.T]
-    columns = (X[:, idx].toarray() if sp.issparse(X) else X[:, idx] for idx in used)
-    return [np.asarray(A) * (Z[idx, j] / scale[idx]) for j, (A, idx) in enumerate(zip(columns, used, strict=True))]
-
-
-def scores_of(X: Table) -> Callable[[sp.csc_array], Array]:
-    """What makes scores of loadings, up to constants; missing entries are at their mean."""
-    if not sp.issparse(X) and np.isnan(np.sum(X)):
-        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
-    if sp.issparse(X):
-        return lambda Z: np.asarray((X @ Z).todense())
-    return lambda Z: X[:, (used := np.unique(Z.indices))] @ Z[used].toarray()
-
-
 def chosen_point(scores: Array, rule: str) -> int:
     """Index of the chosen column of scores (n_splits, n_points), the sparsest first.
 
@@ -156,7 +116,7 @@ def chosen_point(scores: Array, rule: str) -> int:
     (2, 2)
     """
     mean = scores.mean(axis=0)
-    best = int(np.argmax(mean))
+    best = first_largest(mean)
     if rule == "best" or scores.shape[0] == 1:
         return best
     error = scores[:, best].std(ddof=1) / np.sqrt(scores.shape[0])
@@ -181,7 +141,7 @@ def _by_stability(judged: Judged, rule: str) -> int:
 
 
 def _by_sparseness(judged: Judged, rule: str) -> int:
-    return int(np.argmax(judged.sparseness))
+    return first_largest(judged.sparseness)
 
 
 def _by_reliability(judged: Judged, rule: str) -> int:
@@ -189,7 +149,7 @@ def _by_reliability(judged: Judged, rule: str) -> int:
     short = np.flatnonzero(mean < RELIABLE)
     if short.size == 0:
         return 0
-    return int(short[-1]) + 1 if short[-1] + 1 < mean.size else int(np.argmax(mean))
+    return int(short[-1]) + 1 if short[-1] + 1 < mean.size else first_largest(mean)
 
 
 CRITERIA: dict[str, Callable[[Judged, str], int]] = {

@@ -20,16 +20,15 @@ from gpower.deflation import RULES, sample_gram_of
 from gpower.estimators import GPower
 from gpower.fitted import Named, SparsePCAEstimator
 from gpower.given import is_a, is_listed
-from gpower.imputation import fill_from
 from gpower.leading import leading_components
-from gpower.metrics import share_inside, total_variance
-from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, judge, parts_of, reliability, scores_of
+from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, judge
+from gpower.model_selection.evidence import Splits, inside, products_of, reliability, splits_of, squares
 from gpower.model_selection.grids import checked_cardinalities
 from gpower.model_selection.paths import Progress
 from gpower.operators import Operator
 from gpower.parameters import Counts, one_of, random_source, recipe_from
 from gpower.penalties import Penalty
-from gpower.preparation import Input, Prepared, read
+from gpower.preparation import Input, read
 
 #: Entries of a table up to which folds are fitted with as much care as the whole.
 FEW_CELLS = 100_000
@@ -76,6 +75,8 @@ class GPowerCV(SparsePCAEstimator):
         folds of a large table, without polish; the final fit has many.
     missing : {"error", "impute"}, default="error"
         As in `GPower`; folds are filled by what their training samples tell.
+    memory_limit : int or str, optional
+        As in `GPower`. Of data that it does not hold four times, folds are fitted to covariances of their samples.
 
     Attributes
     ----------
@@ -130,6 +131,7 @@ class GPowerCV(SparsePCAEstimator):
     tol: float = GPower.tol
     max_iter: int = GPower.max_iter
     missing: str = GPower.missing
+    memory_limit: Any = GPower.memory_limit
     random_state: Seed = GPower.random_state
 
     def fit(self, X: object, y: object = None) -> Self:
@@ -137,7 +139,7 @@ class GPowerCV(SparsePCAEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix, or data on disk or on a cluster, of shape (n_samples, n_features)
         y : array-like, optional
             Only for splitters that ask for it.
 
@@ -155,16 +157,16 @@ class GPowerCV(SparsePCAEstimator):
                 raise ValueError(
                     f"{word} has lists of its own for components; cross-validation takes one list for all."
                 )
-        table = read(self, X).in_memory("Cross-validation takes samples out of a table in memory")
-        table.finite(allow_nan=self.missing == "impute")
+        table = read(self, X)
         grid = checked_cardinalities(self.cardinalities, table.numbers, POINTS[_is_large(table)])
         recipe = recipe_from(self._model(int(grid[0])).get_params(), table.shape, table.names)
         folds = _folds(self, table, y, grid)
+        splits = splits_of(table, recipe, [rows for fold in folds for rows in (fold.train, fold.test)])
         components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
-        judged, chosen, points = [], [], []
+        judged, chosen, points, products = [], [], [], products_of(splits)
         for j in range(len(components)):
-            found = self._found(folds, table, j * len(folds), len(components) * len(folds))
-            judged.append(judge(grid, found, scores_of(table.X)))
+            found = self._found(folds, splits, j * len(folds), len(components) * len(folds))
+            judged.append(judge(grid, found, products))
             by, would = decide(judged[-1], self.criterion, self.rule)
             chosen.append(by)
             points.append(would)
@@ -178,10 +180,10 @@ class GPowerCV(SparsePCAEstimator):
         self.best_estimator_ = self._model(**self.best_params_).fit(X)
         return self
 
-    def _found(self, folds: Sequence[_Fold], table: Input, done: int, total: int) -> list[Found]:
+    def _found(self, folds: Sequence[_Fold], splits: Splits, done: int, total: int) -> list[Found]:
         """What the folds find of one component, told as they come."""
         found: list[Found] = []
-        for each in Parallel(n_jobs=self.n_jobs, return_as="generator")(delayed(fold.judged)(table) for fold in folds):
+        for each in Parallel(n_jobs=self.n_jobs, return_as="generator")(delayed(fold.judged)(splits) for fold in folds):
             found.append(each)
             if self.progress is not None:
                 self.progress(done + len(found), total)
@@ -261,35 +263,27 @@ class _Fold:
         """The fold of the next component."""
         return replace(self, chosen=(*self.chosen, np.asarray(Z.toarray())))
 
-    def judged(self, table: Input) -> Found:
+    def judged(self, splits: Splits) -> Found:
         """Share of the held-out variance in the span of the components, and reliability of scores, along the grid."""
-        seen, params = table.rows(self.train).filled(), self.model.get_params()
-        recipes = [recipe_from(params | {"cardinality": int(k)}, seen.shape, seen.names) for k in self.grid]
-        prepared = seen.prepared(None, recipes)
+        shape, names, params = (self.train.size, splits.table.shape[1]), splits.table.names, self.model.get_params()
+        recipes = [recipe_from(params | {"cardinality": int(k)}, shape, names) for k in self.grid]
+        prepared = splits.seen(self.train, recipes)
         operator, moments = prepared.operator, prepared.moments
-        held_out = self._held_out(table, prepared)
+        held_out = splits.held_out(self.test, prepared, self.total)
         for Z in self.chosen:
             operator = RULES[self.model.deflation].remove(operator, Z[:, 0])
         found = dict(sweep(operator, recipes, random_source(self.model.random_state), quick=self.quick))
         solutions = [found[i].Z for i in range(len(recipes))]
-        total = total_variance(held_out, moments.mean, moments.scale)
+        total = squares(held_out, moments) or np.inf
         rest = leading_components(operator, self.total - len(self.chosen))[0]
         gram = _sample_gram(operator)
         spans = (
             np.hstack([*self.chosen, *Z])
             for Z in ((rest,), *((Z, self._to_come(operator, Z, gram)) for Z in solutions))
         )
-        ordinary, *scores = (share_inside(held_out, span, moments.mean, moments.scale, total) for span in spans)
-        reliable = [reliability(parts_of(held_out, Z, moments.scale)) for Z in solutions]
+        ordinary, *scores = (inside(held_out, span, moments) / total for span in spans)
+        reliable = [reliability(held_out, Z, moments.scale) for Z in solutions]
         return np.array(scores), ordinary, np.array(reliable), [sp.csc_array(Z) for Z in solutions]
-
-    def _held_out(self, table: Input, prepared: Prepared) -> Any:
-        """The samples to judge by, holes filled by ordinary components of the others."""
-        X = table.X[self.test]
-        if sp.issparse(X) or not np.isnan(np.sum(X)):
-            return X
-        V = leading_components(prepared.operator, min(self.total, *prepared.operator.shape))[0]
-        return fill_from(X, V, prepared.moments.mean, prepared.moments.scale)
 
     def _to_come(self, operator: Operator, Z: Array, gram: Array | None) -> Array:
         """Ordinary components in place of those still to be chosen, (n_features, count)."""

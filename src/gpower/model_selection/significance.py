@@ -158,7 +158,8 @@ def component_test(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        A table in memory; a sparse one is made dense.
+        A sparse table is made dense. Of data in blocks that `memory_limit` does not let be permuted, as many samples
+        as it does are drawn at random, with a warning: chance among them is chance.
     n_components : int, default=10
         The most components to look for.
     n_permutations : int, default=200

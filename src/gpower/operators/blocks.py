@@ -81,6 +81,24 @@ class BlockMatrix(SummedOnce):
         return int(self.memory_limit / (GATHERED_AT_ONCE * self.dtype.itemsize * self.shape[0]))
 
     @property
+    def fits(self) -> bool:
+        """Whether all of it may be gathered."""
+        return self.shape[1] <= self.widest_take
+
+    @property
+    def excess(self) -> str:
+        """How much too large it is for that, and what to do about it."""
+        return (
+            f"and takes {self.nbytes / 1e9:.2g} GB, more than a quarter of the {self.memory_limit / 1e9:.2g} GB that "
+            "memory_limit grants: raise that, or give a random part of the samples or the variables of largest variance"
+        )
+
+    @property
+    def covariances(self) -> int:
+        """How many covariances of all columns, added up over blocks of rows, fit into the memory granted."""
+        return int(self.memory_limit / (8 * self.shape[1] ** 2)) if self.axis == 0 else 0
+
+    @property
     def widest_gram(self) -> int:
         """As many as fit into the memory granted to their Gram matrix."""
         return int(np.sqrt(self.memory_limit / (GRAMS_AT_ONCE * self.dtype.itemsize)))
@@ -135,6 +153,17 @@ class BlockMatrix(SummedOnce):
         shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
         return self._joined(shares).part(np.argsort(order))
 
+    def samples(self, rows: Array) -> Block:
+        """Some rows in memory, whose numbers grow."""
+        shares: list[Share] = self.shares(rows)
+        if self.axis == 0:
+            held = np.split(rows, np.searchsorted(rows, self.edges[1:-1]))
+            shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
+        parts = self.pieces(lambda block, rows: block.A[rows], shares)
+        if self.is_sparse:
+            return (sp.hstack if self.axis else sp.vstack)(parts, format="csr")
+        return np.concatenate(parts, axis=self.axis)
+
     def _joined(self, shares: Sequence[Share]) -> InMemory:
         """Some columns of every block, one beside or below the other."""
         parts = self.pieces(lambda block, idx: block.part(idx).A, shares)
@@ -156,6 +185,12 @@ class BlockMatrix(SummedOnce):
             return self.part(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
         shares = [(mean, w, idx) for w in self._weights(weight)]
         return self.total(lambda block, mean, w, idx: block.gram(mean, w, idx), shares)
+
+    def sums_by_part(self, mean: Array | None, part: Array, count: int) -> Array:
+        """Of blocks of rows in one read."""
+        if self.axis == 1:
+            return super().sums_by_part(mean, part, count)
+        return self.total(InMemory.sums_by_part, [(mean, part[rows], count) for rows in self.slices()])
 
     def _weights(self, weight: Array | None) -> list[Array | None]:
         """The weights of the samples of every block of rows."""

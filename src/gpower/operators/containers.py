@@ -182,6 +182,19 @@ class Container(ABC):
         total = self.shape[0] if weight is None else float(np.sum(weight, dtype=np.float64))
         return self.sums(weight) - total * shift.astype(np.float64), self.squares_about(shift, weight)
 
+    def sums_by_part(self, mean: Array | None, part: Array, count: int) -> Array:
+        """Sum and Gram matrix of x − mean over each part of the samples, numbered by `part`, (count, 1 + n, n)."""
+        found = np.zeros((count, 1 + self.shape[1], self.shape[1]))
+        shift = self.own(np.zeros(self.shape[1], self.dtype)) if mean is None else mean
+        for i in np.unique(part):
+            some, weight = self._rows(part == i)
+            found[i, 0], found[i, 1:] = map(to_host, (some.sums_about(shift, weight)[0], some.gram(mean, weight)))
+        return found
+
+    def _rows(self, chosen: Array) -> tuple[Container, Array | None]:
+        """Some samples: all of them, by weights of zero and one."""
+        return self, chosen.astype(self.dtype)
+
     def moments(self, weight: Array | None, total: float) -> tuple[Array, Array, float]:
         """Means, norms of the deviations from them, and how many reads that took."""
         mean = self.sums(weight) / total
@@ -220,6 +233,10 @@ class InMemory(Container):
     def part(self, idx: Array) -> Self:
         """Some columns, a copy."""
         return type(self)(self.A[:, idx], self.in_double)
+
+    def _rows(self, chosen: Array) -> tuple[Container, Array | None]:
+        """Some samples, a copy."""
+        return type(self)(self.A[self.own(np.flatnonzero(chosen))], self.in_double), None
 
     @property
     @abstractmethod

@@ -127,6 +127,11 @@ class DaskMatrix(BlockMatrix):
         """Always: what is lazy is looked at when it is computed."""
         return True
 
+    @property
+    def covariances(self) -> int:
+        """Without workers those of all blocks are here until they are added."""
+        return super().covariances // (self.n_blocks if self.client is None else 1)
+
     @cached_property
     def blocks(self) -> list[Delayed] | list[Future]:
         """The blocks: on the workers from the first product on, or lazy where there are none."""

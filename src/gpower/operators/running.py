@@ -12,12 +12,15 @@ import numpy as np
 from gpower._arrays import Array
 from gpower.operators import Table, container_of
 from gpower.operators.base import PassCounter
+from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import scaled
 from gpower.operators.moments import Moments, centred_gram, column_moments, degrees_of
 
 #: Most variables of a stream: their covariance is kept in memory.
 MOST_FEATURES = 10_000
+#: Share of a sum of squares, in units of rounding, below which what a subtraction left of it is none.
+NOISE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +72,44 @@ class RunningMoments:
         pairs = self.degrees * self.weight + other.degrees * other.weight + 2 * self.weight * other.weight
         return RunningMoments(weight, pairs / weight, mean, scatter, self.dtype)
 
+    @property
+    def spread(self) -> Array:
+        """Σ w (x − mean)² of every variable."""
+        return np.maximum(np.diagonal(self.scatter), 0)
+
+    def products(self, T: Array, center: Array) -> Array:
+        """Inner products of the scores (x − center) T, (m, m)."""
+        offset = (self.mean - center) @ T
+        return np.asarray(T.T @ (self.scatter @ T) + self.weight * np.outer(offset, offset))
+
     def in_double(self) -> RunningMoments:
         """The same, whose operator is in float64."""
         return replace(self, dtype=np.dtype(np.float64))
 
     def operator(self, center: bool, scale: bool) -> tuple[Covariance, Moments]:
         """The matrix of all samples as its covariance, centred and scaled as asked."""
-        deviation = np.sqrt(np.maximum(np.diagonal(self.scatter), 0))
-        moments = Moments.standard(self.mean, deviation, self.weight, self.degrees, center=center, scale=scale)
+        moments = Moments.standard(
+            self.mean, np.sqrt(self.spread), self.weight, self.degrees, center=center, scale=scale
+        )
         S = self.scatter if center else self.scatter + self.weight * np.outer(self.mean, self.mean)
         factor = moments.column_scale(np.dtype(np.float64))
         return Covariance((S if factor is None else scaled(S, factor)).astype(self.dtype)), moments
+
+
+def moments_by_part(X: Container, moments: Moments, part: Array, count: int) -> list[RunningMoments]:
+    """Those of each part of the samples, in one read; `moments` are those of all of them."""
+    lossy = moments.cancels(X.dtype, power=2) | ((moments.norms == 0) & (moments.mean != 0))
+    center = None if X.is_sparse and not lossy.any() else moments.mean.astype(X.dtype)
+    sums = X.sums_by_part(center, part, count)
+    return [_about(center, int(np.sum(part == i)), sums[i], X.dtype) for i in range(count)]
+
+
+def _about(center: Array | None, size: int, sums: Array, dtype: np.dtype) -> RunningMoments:
+    """From sums and products of the deviations from `center`, (1 + n, n); a variable that does not vary has none."""
+    total, scatter = sums[0], sums[1:]
+    squares = np.diagonal(scatter).copy()
+    scatter -= np.outer(total, total / size)
+    still = np.diagonal(scatter) <= NOISE * np.finfo(dtype).eps * squares
+    scatter[still], scatter[:, still] = 0, 0
+    mean = total / size if center is None else center + total / size
+    return RunningMoments(float(size), size - 1.0, mean, scatter, np.dtype(dtype))

@@ -1,0 +1,215 @@
+"""Cross-validation of data too large for memory: what covariances tell of samples is what the samples tell."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+
+from gpower import GPower, GPowerCV, component_test
+from gpower.model_selection.evidence import (
+    InMemory,
+    Samples,
+    Summed,
+    inside,
+    products_of,
+    reliability,
+    splits_of,
+    squares,
+)
+from gpower.operators.streamed import Source, StreamedMatrix
+from gpower.preparation import read
+
+P, N = 200, 24
+GRID = [2, 6, 8, 24]
+#: Bytes that hold 16 covariances of the variables, but not the table four times.
+LIMIT = 16 * 8 * N * N
+
+
+def planted(seed=0):
+    """Two components of six variables each in noise, of different means; one is larger, one does not vary."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((P, N))
+    X[:, :6] += 2.5 * rng.standard_normal((P, 1))
+    X[:, 6:12] += 1.8 * rng.standard_normal((P, 1))
+    X[:, 3] *= 3
+    X[:, 20] = 0.1
+    return X + np.linspace(0, 30, N)
+
+
+def counts(seed=0):
+    rng = np.random.default_rng(seed)
+    rate = np.outer(rng.standard_normal(P), np.arange(N) < 6) - 0.5
+    return sp.csr_matrix(rng.poisson(np.exp(rate)).astype(float))
+
+
+def on_disk(A, axis=0):
+    """A as a store that is read in blocks of rows or columns."""
+    lines = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
+    kept = {"sparse": True, "nnz": A.nnz} if sp.issparse(A) else {}
+    return Source("table", A.shape, A.dtype, lines, axis, **kept)
+
+
+def in_memory_and_on_disk(X, **options):
+    options = {"n_components": 2, "cardinalities": GRID} | options
+    assert StreamedMatrix(on_disk(X), LIMIT).n_blocks > 1
+    return GPowerCV(**options).fit(X), GPowerCV(**options, memory_limit=LIMIT).fit(on_disk(X))
+
+
+def assert_the_same(found, wanted, atol=1e-8):
+    np.testing.assert_array_equal(found.cardinality_, wanted.cardinality_)
+    np.testing.assert_array_equal(found.chosen_by_, wanted.chosen_by_)
+    np.testing.assert_allclose(found.components_, wanted.components_, atol=atol)
+    for name, values in wanted.criteria_.items():
+        np.testing.assert_array_equal(found.criteria_[name], values, err_msg=name)
+    for name, values in wanted.cv_results_.items():
+        if name != "rank_test_score":  # ties are broken by rounding
+            np.testing.assert_allclose(found.cv_results_[name], values, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"scale": True},
+        {"center": False},
+        {"search": "joint", "cv": 3},
+        {"deflation": "projection", "positive": True},
+        {"n_jobs": 2},
+        {"groups": np.repeat(np.arange(N // 2), 2), "cardinalities": [1, 3, 10]},
+        {"cv": ShuffleSplit(2, test_size=0.3, random_state=0)},
+        {"cv": [(np.r_[0:120, 0:120], np.arange(120, P)), (np.arange(80, P), np.arange(80))]},
+        {"criterion": "agreement", "rule": "one-se", "scale": True},
+    ],
+    ids=str,
+)
+def test_the_answer_is_that_of_the_table_in_memory(options):
+    wanted, found = in_memory_and_on_disk(planted(), **options)
+    assert_the_same(found, wanted)
+
+
+def test_sparse_blocks_and_single_precision():
+    wanted, found = in_memory_and_on_disk(counts())
+    assert_the_same(found, wanted)
+    wanted, found = in_memory_and_on_disk(planted().astype(np.float32))
+    assert_the_same(found, wanted, atol=1e-5)
+
+
+def test_blocks_of_dask():
+    array = pytest.importorskip("dask.array")
+    X, options = planted(), {"n_components": 2, "cardinalities": GRID, "cv": 3}
+    two, three = (array.from_array(X, chunks=(chunk, N)) for chunk in (120, 70))
+    assert_the_same(GPowerCV(**options, memory_limit=2 * LIMIT).fit(two), GPowerCV(**options).fit(X))
+    with pytest.raises(ValueError, match="needs room for 12 covariances"):
+        GPowerCV(**options, memory_limit=2 * LIMIT).fit(three)  # each chunk has its own until they are added
+
+
+def test_the_table_is_read_twice_for_all_folds():
+    X, rows = planted(), []
+    source = Source("table", X.shape, X.dtype, lambda lo, hi: rows.append(hi - lo) or X[lo:hi])
+    table = read(GPower(2, memory_limit=LIMIT), source)
+    splits = splits_of(table, table.recipes()[0], [part for pair in KFold(5).split(X) for part in pair])
+    assert isinstance(splits, Summed)
+    assert len(splits.moments) == 5
+    assert 2 * P <= sum(rows) <= 2 * P + 32  # the first few rows once more
+
+
+def test_a_tall_table_in_memory_is_summed_too(monkeypatch):
+    X, options = np.vstack([planted(i) for i in range(2)]), {"n_components": 2, "cardinalities": GRID, "cv": 3}
+    found = GPowerCV(**options).fit(X)
+    table = read(GPower(), X)
+    assert isinstance(splits_of(table, table.recipes()[0], [np.arange(P)]), Summed)
+    monkeypatch.setattr("gpower.model_selection.evidence.BESIDE", 2 * P)  # covariances that take more room than it
+    assert isinstance(splits_of(table, table.recipes()[0], [np.arange(P)]), InMemory)
+    assert_the_same(found, GPowerCV(**options).fit(X))
+
+
+def test_what_is_small_is_read_into_memory():
+    X = planted()
+    wanted = GPowerCV(2, cardinalities=GRID, cv=3).fit(X)
+    table = read(GPower(), on_disk(X))
+    assert isinstance(splits_of(table, table.recipes()[0], [np.arange(i) for i in range(9)]), InMemory)
+    for axis in (0, 1):
+        assert_the_same(GPowerCV(2, cardinalities=GRID, cv=3).fit(on_disk(X, axis)), wanted)
+
+
+@pytest.mark.parametrize("make", [planted, counts])
+def test_moments_of_parts_are_those_of_their_samples(make):
+    X = make()
+    A = X.toarray() if sp.issparse(X) else X
+    A[:, 5] = np.where(np.arange(P) % 3 == 1, 7.7, 0.3)  # does not vary within a part
+    X = sp.csr_matrix(A) if sp.issparse(X) else A
+    blocks, part = StreamedMatrix(on_disk(X), LIMIT), np.arange(P) % 3
+    table = read(GPowerCV(memory_limit=LIMIT), on_disk(X))
+    assert blocks.n_blocks > 1
+    for i, found in enumerate(table.by_part(part, 3)):
+        B = A[part == i]
+        assert (found.weight, found.degrees) == (len(B), len(B) - 1)
+        np.testing.assert_allclose(found.mean, B.mean(axis=0))
+        np.testing.assert_allclose(found.scatter, (len(B) - 1) * np.cov(B.T), atol=1e-9)
+        assert found.spread[5] == 0
+
+
+def test_what_samples_tell_their_moments_tell():
+    X = planted()
+    table = read(GPowerCV(memory_limit=LIMIT, scale=True), on_disk(X))
+    part = np.repeat([0, 1], P // 2)
+    splits = Summed(table, part, table.by_part(part, 2))
+    Z = np.linalg.qr(np.random.default_rng(1).standard_normal((N, 2)))[0]
+    Z[10:] = 0
+    held_out = np.arange(P // 2, P)
+    seen = splits.seen(np.arange(P // 2), [])
+    by_samples, by_moments = Samples(X[held_out]), splits.held_out(held_out, seen, 2)
+    B = (X[held_out] - seen.moments.mean) / seen.moments.scale
+    for known in (by_samples, by_moments):
+        assert squares(known, seen.moments) == pytest.approx(np.sum(B**2))
+        Q = np.linalg.qr(Z)[0]
+        assert inside(known, Z, seen.moments) == pytest.approx(np.sum((B @ Q) ** 2))
+    scale = seen.moments.scale
+    assert reliability(by_samples, Z, scale) == pytest.approx(reliability(by_moments, Z, scale))
+
+
+def test_agreement_is_of_scaled_scores():
+    """One variable in other units does not decide for all."""
+    X = planted() * np.r_[1000.0, np.ones(N - 1)]
+    Z = [sp.csc_array(np.eye(N)[:, :1] + sum(np.eye(N)[:, [j]] for j in some)) for some in ([1, 2], [8, 9])]
+    table = read(GPowerCV(scale=True), X)
+    (found,) = products_of(InMemory(table))(Z)
+    scores = np.column_stack([(X / X.std(axis=0, ddof=1)) @ each.toarray() for each in Z])
+    np.testing.assert_allclose(found, (P - 1) * np.cov(scores.T))
+
+
+class TestRefused:
+    def test_what_fits_neither_way(self):
+        with pytest.raises(ValueError, match=r"room for 16 covariances of 24 variables, .* takes 3.8e-05 GB"):
+            GPowerCV(2, memory_limit=10_000).fit(on_disk(planted()))
+
+    def test_many_parts(self):
+        with pytest.raises(ValueError, match="needs room for 406 covariances"):
+            GPowerCV(2, memory_limit=LIMIT, cv=P).fit(on_disk(planted()))
+
+    def test_blocks_of_columns(self):
+        with pytest.raises(ValueError, match="in memory or, of one stored by sample, needs room"):
+            GPowerCV(2, memory_limit=LIMIT).fit(on_disk(planted(), axis=1))
+
+    def test_samples_that_are_needed(self):
+        with pytest.raises(ValueError, match="takes samples out of a table in memory; X is in blocks"):
+            GPowerCV(2, memory_limit=LIMIT, variance="l1").fit(on_disk(planted()))
+
+    def test_missing_values(self):
+        X = planted()
+        X[37, 5] = np.nan
+        with pytest.raises(ValueError, match=r"row 37 .* column 5"):
+            GPowerCV(2, memory_limit=LIMIT).fit(on_disk(X))
+        with pytest.raises(ValueError, match='missing="impute" fills the holes of a dense table'):
+            GPowerCV(2, memory_limit=LIMIT, missing="impute").fit(on_disk(X))
+
+    def test_permuting(self):
+        with pytest.raises(ValueError, match=r"Permuting needs .* give a random part of the samples or the variables"):
+            component_test(on_disk(planted()), 2, cardinality=6, memory_limit=LIMIT)
+
+
+def test_folds_of_groups_are_parts():
+    X, who = planted(), np.arange(P) // 20
+    cv = list(GroupKFold(5).split(X, groups=who))
+    wanted, found = in_memory_and_on_disk(X, cv=cv)
+    assert_the_same(found, wanted)
