@@ -7,10 +7,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import example, settings
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from tests.planted import planted_components
 
-from gpower import Certificate, GPower, certify
+from gpower import Certificate, GPower, certify, sparsity_path
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
 from gpower.certificates.door import checked_operator
@@ -29,6 +32,45 @@ def brute_force(S, k):
 def deflated(S, z):
     P = np.eye(len(S)) - np.outer(z, z)
     return P @ S @ P
+
+
+@drawn(seed=st.integers(0, 10**6), rule=st.sampled_from(sorted(RULES)))
+@example(seed=25, rule="schur")
+@settings(max_examples=60)
+def test_no_component_exceeds_its_bound_in_whatever_order_they_are_shown(seed, rule):
+    X = np.random.default_rng(seed).standard_normal((15, 10))
+    model = GPower(6, cardinality=3, deflation=rule).fit(X)
+    found = certify(model, X, max_time=0)
+    assert np.all(model.objective_ <= np.array([each.upper_bound for each in found]) * (1 + 1e-9))
+    np.testing.assert_allclose([each.value for each in found], model.objective_, rtol=1e-6)
+
+
+def test_a_fit_proves_its_components_in_the_order_in_which_it_found_them():
+    X = np.random.default_rng(25).standard_normal((15, 10))
+    model = GPower(6, cardinality=3, certify=True).fit(X)
+    assert np.all(model.objective_ <= model.upper_bound_ * (1 + 1e-9))
+    assert model.optimality_ratio_.min() > 0.999
+
+
+def test_the_order_of_finding_is_kept_with_a_model_and_with_a_path(tmp_path):
+    X = np.random.default_rng(25).standard_normal((15, 10))
+    model = GPower(6, cardinality=3).fit(X)
+    assert sorted(model.order_found_) != list(model.order_found_)  # a table whose components change places
+    model.save(tmp_path / "model.npz")
+    path = sparsity_path(X, n_components=6, cardinalities=[2, 3])
+    again = sparsity_path(X, n_components=6, cardinalities=[2, 3], resume=path)
+    for kept in (GPower.load(tmp_path / "model.npz"), *path, *again):
+        values = [certificate.value for certificate in certify(kept, X, max_time=0)]
+        np.testing.assert_allclose(values, kept.objective_, rtol=1e-6)
+
+
+def test_loadings_alone_and_components_found_at_once_are_removed_as_they_stand():
+    X = np.random.default_rng(25).standard_normal((15, 10))
+    for options in ({"method": "block"}, {"constraint": "orthogonal"}):
+        model = GPower(6, cardinality=3, **options).fit(X)
+        model.order_found_ = np.arange(6)[::-1]
+        alone = certify(model.components_, X, max_time=0)
+        assert [each.value for each in certify(model, X, max_time=0)] == [each.value for each in alone]
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 7, 10, 11, 13])
