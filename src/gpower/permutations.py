@@ -391,7 +391,7 @@ def counted(table: Input, rng: np.random.RandomState) -> tuple[dict[str, Any], A
     lists = {name: list(params[name]) for name in LISTED if isinstance(params[name], Iterable)}
     most = min([len(values) for values in lists.values()] or [MOST, *table.shape])
     table = table.for_permuting()
-    asked = table.recipes({"n_components": most, "method": "deflation", "mu": None})[0]
+    asked = table.recipes({"n_components": most, "method": "deflation", "mu": None, "constraint": None})[0]
     p_values = against_chance(table, asked, rng, n_permutations=PERMUTATIONS, level=LEVEL).p_values
     count = max(1, int(np.count_nonzero(p_values <= LEVEL)))
     return {"n_components": count} | {name: values[:count] for name, values in lists.items()}, p_values
