@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from tests.planted import planted_components
 
-from gpower import Certificate, GPower, certify, sparsity_path
+from gpower import Certificate, GPower, certify, certify_total, sparsity_path
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
 from gpower.certificates.door import checked_operator
@@ -196,8 +196,9 @@ def test_the_l0_penalty_is_certified_too(seed):
     model = GPower(2, gamma=0.3, deflation="projection").fit(X)
     A = X - X.mean(axis=0)
     S = A.T @ A
-    for j, certificate in enumerate(certify(model, X)):
-        gamma = model.gamma_[j]
+    found = certify(model, X)
+    for j in np.argsort(model.order_found_):
+        certificate, gamma = found[j], model.gamma_[j]
         best = max(brute_force(S, k) - gamma * k for k in range(1, 11))
         assert certificate.gamma == gamma
         assert certificate.objective == pytest.approx(model.objective_[j], rel=1e-6)
@@ -312,6 +313,18 @@ def test_the_planted_modules_are_optimal():
 def test_bad_input_gets_a_sentence(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         certify(*arguments, **options)
+
+
+def test_holes_are_filled_as_in_the_fit_or_said_to_be_in_the_way():
+    X = load_planted_expression().X[:, :20].copy()
+    X[3, 4] = X[9, 0] = np.nan
+    model = GPower(2, cardinality=4, missing="impute", certify=True).fit(X)
+    values = [each.value for each in certify(model, X)]
+    np.testing.assert_allclose(values, model.objective_, rtol=1e-6)
+    assert certify_total(model, X).upper_bound == pytest.approx(model.total_upper_bound_, rel=1e-3)
+    for asked in (certify, certify_total):
+        with pytest.raises(ValueError, match=r"Drop those rows or columns, or fill them, as GPower\(missing"):
+            asked(model.components_, X)
 
 
 def test_l1_variance_is_refused_with_the_way_out():

@@ -110,7 +110,7 @@ def certifiable(model: object) -> dict[str, Any]:
 
 
 def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
-    """How the data of a model were read, from its means and scales where it does not say."""
+    """How the data of a model were read, and filled; from its means and scales where it does not say."""
     given, center, mean, scale, spread = said(model, "covariance", "center", "mean_", "scale", "scale_")
     if covariance is None and given == "precomputed":
         covariance = "precomputed"
@@ -118,7 +118,9 @@ def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
         center = mean is None or np.any(mean)
     if scale is None:
         scale = spread is not None and np.any(np.asarray(spread) != 1)
-    return {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
+    how = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
+    missing, count = said(model, "missing", "n_components")
+    return how | ({"missing": missing, "n_components": count} if missing == "impute" else {})
 
 
 def certify_components(
