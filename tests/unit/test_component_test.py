@@ -208,6 +208,10 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     )
     assert list(GPower("auto", cardinality=[8, 6, 5, 4]).fit(X).cardinality_) == [8, 6, 5]
     assert GPower("auto", cardinality=[8, 6]).fit(X).components_.shape == (2, 150)
+    narrow = X[:, np.argsort(-X.var(axis=0))[:20]]  # too few for all that are looked at, of six variables each
+    apart = GPower("auto", cardinality=6, constraint="disjoint").fit(narrow)
+    assert 1 < apart.n_components_ <= 3
+    assert np.count_nonzero(apart.overlap_) == apart.n_components_
     model.n_components = 2
     assert "component_p_values_" not in vars(model.fit(X))
     assert not model.notes_.size
