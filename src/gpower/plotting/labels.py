@@ -14,8 +14,8 @@ from gpower.plotting.looks import SMALL, Panel, Style
 DIRECTIONS, DISTANCES = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
 #: Free space beside a name, and above and below: print is a little wider and higher at other resolutions.
 MARGIN = np.array([1.5, 0.75])
-#: What covering a point costs, in points of print farther away; and the space that is kept free around those with names,
-#: the tips of arrows for instance.
+#: What covering a point costs, in points of print farther away; and the space that is kept free around points with
+#: names, such as the tips of arrows.
 COVERED, CLEAR = 8, 2.0
 #: From this distance on a thread leads from the name to its point.
 THREAD = 12.0
