@@ -125,6 +125,8 @@ def test_a_poor_component_is_called_poor_and_its_bound_holds():
     assert best <= certificate.upper_bound <= 1.01 * best
     assert certificate.ratio == pytest.approx(certificate.value / certificate.upper_bound)
     assert "not within the tolerance" in str(certificate)
+    assert str(certificate).startswith("3 variables: ")
+    assert str(certify(np.eye(13)[:1], PITPROPS, covariance="precomputed")[0]).startswith("1 variable: ")
 
 
 def test_data_sparse_data_and_their_covariance_agree():
