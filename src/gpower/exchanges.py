@@ -14,22 +14,24 @@ from gpower.restricted import Chosen
 from gpower.trades import trade_polish
 from gpower.working_set import Settings, ascend
 
-#: A swap must raise the variance by this much, relatively.
-SWAP_GAIN = 1e-10
+#: A swap must raise the variance by this much, relatively; where the support is large, so that a look costs much, by
+#: more: of 310 variables of a factor model, twice the time for what other components lose again.
+SWAP_GAIN, LARGE_GAIN = 1e-10, 1e-5
 #: Most promising exchanges whose variance is computed before one is made.
 SWAPS_TRIED = 4
 #: Power steps after which an exchange shows whether it helps.
 POWER_STEPS = 6
 #: Multiplications that one polish may take, at least two exchanges.
 SWAP_WORK = 5e8
-#: A support of more variables than this may make many exchanges at once.
-LARGE_SUPPORT = 16
+#: A support of more variables than this may make many exchanges at once; one of more than this is large.
+SEVERAL_AT_ONCE, LARGE_SUPPORT = 16, 64
 #: Variables outside a support that the swap polish considers, and how few of a large one: a look costs k² times these.
 SWAP_CANDIDATES, LEAST_CANDIDATES, SWAP_LOOK = 384, 96, 8192
 #: Turns of polish and ascent; where reads are dear, fewer.
 TURNS, REMOTE_TURNS = 5, 2
-#: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits.
-POLISH_MOST = 1000
+#: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits (800 of
+#: a cohort and of a factor model: 10⁻⁴ at most for five times the time; of noise 0.2 %).
+POLISH_MOST = 512
 
 
 def polished(
@@ -46,12 +48,19 @@ def polished(
         if np.array_equal(support, to_host(np.flatnonzero(z))):
             break
         swapped, better = fill_unit(problem.operator, support)
-        if better <= variance * (1 + 1e-12):
+        if better <= variance * (1 + least_gain(support)):
             break
         x = problem.operator.combine(swapped[:, None])
         result = ascend(problem, problem.feasible_set.point(x), settings)
         z, variance = _filled(problem, result.point)
+        if np.array_equal(support, to_host(np.flatnonzero(z))):  # no exchange helped it last
+            break
     return z[:, None], variance * float(problem.mu[0]) ** 2, result
+
+
+def least_gain(support: Array) -> float:
+    """By how much of the variance an exchange must raise it."""
+    return SWAP_GAIN if support.size <= LARGE_SUPPORT else LARGE_GAIN
 
 
 def _filled(problem: Problem, point: Point) -> tuple[Array, float]:
@@ -168,7 +177,7 @@ def swap_polish(S: Array, support: Array) -> Array:
             break
         value, u, slack = swap_slack(S, support, outside)
         candidates = _exchanges(slack, support, outside)
-        enough = value * (1 + SWAP_GAIN)
+        enough = value * (1 + least_gain(support))
         values = [variance_at_least(S, new, u) for new in candidates]
         if not max(values, default=0.0) > enough:
             values = [float(np.linalg.eigvalsh(S[np.ix_(new, new)])[-1]) for new in candidates]
@@ -200,7 +209,7 @@ def _exchanges(slack: Array, support: Array, outside: Array) -> list[Array]:
     helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: 8 * support.size]]
     out, into = np.unravel_index(helpful, slack.shape)
     tried = [_exchanged(support, outside, out[[t]], into[[t]]) for t in range(min(out.size, SWAPS_TRIED))]
-    if support.size > LARGE_SUPPORT:
+    if support.size > SEVERAL_AT_ONCE:
         distinct = _disjoint(out, into)
         sizes = {distinct.size, distinct.size // 2, distinct.size // 4, distinct.size // 8} - {0, 1}
         tried += [_exchanged(support, outside, out[distinct[:size]], into[distinct[:size]]) for size in sorted(sizes)]

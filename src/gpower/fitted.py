@@ -33,6 +33,8 @@ Named: TypeAlias = dict[str, Any]
 #: What a file of a model must hold: components × variables.
 _SHAPES = {"components_": "mn", "mean_": "n", "scale_": "n", "n_features_in_": ""}
 _SHAPES |= dict.fromkeys(("cardinality_", "explained_variance_", "explained_variance_ratio_"), "m")
+#: What it may hold.
+_MAY = {"feature_names_in_": "n", "order_found_": "m"}
 
 
 def _is_fitted(name: str) -> bool:
@@ -76,7 +78,7 @@ def fit_of(prepared: Prepared, found: Extraction, *, sort: bool = False, in_orde
     """
     operator, moments = prepared.operator, prepared.moments
     passes, scores = operator.passes, Scores.of(operator, found.Z)
-    variances, total = scores.adjusted(in_order=in_order), operator.total_variance
+    variances, total, order = scores.adjusted(in_order=in_order), operator.total_variance, np.arange(found.Z.shape[1])
     if sort and prepared.recipe.orders:
         order = np.argsort(-np.round(variances / max(variances.max(), np.finfo(float).tiny), 10), kind="stable")
         found, scores, variances = found.ordered(order), scores.ordered(order), variances[order]
@@ -89,6 +91,7 @@ def fit_of(prepared: Prepared, found: Extraction, *, sort: bool = False, in_orde
         "optimality_gap_": found.gap,
         "n_iter_": found.n_iter.view(PerAscent),
         "converged_": found.converged,
+        "order_found_": order,
         "score_covariance_": scores.gram / moments.degrees,
     }
     common = {
@@ -289,8 +292,7 @@ class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerM
         """
         header, fitted = read_object(path, cls.__name__)
         require(path, header, {"params": dict})
-        names = {"feature_names_in_": "n"} if "feature_names_in_" in fitted else {}
-        require_shapes(path, fitted, _SHAPES | names)
+        require_shapes(path, fitted, _SHAPES | {name: _MAY[name] for name in _MAY.keys() & fitted.keys()})
         with reading(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no {cls.__name__} ({what}).")):
             odd = [name for name in fitted if not _is_fitted(name) or hasattr(cls, name)]
             if odd or fitted["n_features_in_"] != len(fitted["mean_"]):

@@ -223,10 +223,18 @@ def _constraint(params: Mapping[str, Any], wish: Wish, shape: tuple[int, int]) -
     word = one_of(params["constraint"], "constraint", (None, *CONSTRAINTS))
     if word is None:
         return None
-    if not wish.exchangeable:
+    if _is_share(params["cardinality"]):
         raise ValueError(
-            f'constraint={word!r} works on components with a cardinality, penalty="l0" and variance="l2"; say how many '
-            "variables each may have, as cardinality=10."
+            f"cardinality={params['cardinality']!r} is a share, of what a component could explain at its turn, and "
+            f'with constraint="{word}" there are no turns; fit without the constraint first, and give the numbers of '
+            "variables that it takes."
+        )
+    if not wish.exchangeable:
+        good = {"cardinality": params["cardinality"], "penalty": "l0", "variance": "l2"}
+        seen = ", ".join(f"{k}={params[k]!r}" for k, v in good.items() if v is None or params[k] != v)
+        raise ValueError(
+            f'constraint="{word}" works on components with a cardinality, penalty="l0" and variance="l2", not with '
+            f"{seen}; say how many variables each may have, as cardinality=10."
         )
     if wish.positive and word != "disjoint":
         raise ValueError(

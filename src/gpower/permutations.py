@@ -76,6 +76,8 @@ class Chance:
         Variance of the table.
     loadings : ndarray of shape (n_features, n_components)
         Of the components, found with all care.
+    notes : tuple of str
+        What is worth knowing of the table: values that were filled, columns that do not vary.
     """
 
     variance: Array
@@ -84,6 +86,7 @@ class Chance:
     horn: Array
     total: float
     loadings: Array
+    notes: tuple[str, ...] = ()
 
     @property
     def n_tested(self) -> int:
@@ -341,7 +344,7 @@ def against_chance(
     variance = np.array([judge.variance for judge in judges])
     permuted, horn = _permuted(judges, blocks, rng.randint(2**31 - 1, size=n_permutations), level, n_jobs, progress)
     ordinary, total = leading_components(prepared.operator, len(judges))[1], prepared.operator.total_variance
-    return Chance(unit**2 * variance, unit**2 * permuted, ordinary, unit**2 * horn, total, loadings)
+    return Chance(unit**2 * variance, unit**2 * permuted, ordinary, unit**2 * horn, total, loadings, prepared.notes)
 
 
 def _permuted(
@@ -391,7 +394,7 @@ def counted(table: Input, rng: np.random.RandomState) -> tuple[dict[str, Any], A
     lists = {name: list(params[name]) for name in LISTED if isinstance(params[name], Iterable)}
     most = min([len(values) for values in lists.values()] or [MOST, *table.shape])
     table = table.for_permuting()
-    asked = table.recipes({"n_components": most, "method": "deflation", "mu": None})[0]
+    asked = table.recipes({"n_components": most, "method": "deflation", "mu": None, "constraint": None})[0]
     p_values = against_chance(table, asked, rng, n_permutations=PERMUTATIONS, level=LEVEL).p_values
     count = max(1, int(np.count_nonzero(p_values <= LEVEL)))
     return {"n_components": count} | {name: values[:count] for name, values in lists.items()}, p_values

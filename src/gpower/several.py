@@ -10,12 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpower._arrays import Array, embedded, orient, to_host
+from gpower._arrays import Array, beside, embedded, orient, to_host
 from gpower.constraints import Constraint
 from gpower.deflation import Schur
 from gpower.extraction import Extraction, extract
 from gpower.feasible_sets import CorrelationSet
 from gpower.formulations import OnCorrelations
+from gpower.leading import leading_components
 from gpower.metrics import Scores
 from gpower.operators.base import Operator
 from gpower.recipes import Recipe
@@ -39,7 +40,7 @@ def extract_components(
         return _constrained(operator, recipe, recipe.constraint, free, rng)
     if recipe.block:
         found = extract(operator, recipe, rng)
-        return _total(operator, recipe, found, rng) if recipe.is_total else found
+        return _within_rank(operator, _total(operator, recipe, found, rng) if recipe.is_total else found)
     return extract_one_by_one(operator, recipe, rng, standing, told)
 
 
@@ -110,3 +111,15 @@ def _total(operator: Operator, recipe: Recipe, found: Extraction, rng: np.random
     data = CorrelationSet(operator, problem.mu, problem.samples)
     gap = max(data.support_value(slope) - data.pairing(slope, point), 0.0)
     return replace(found, Z=Z, objective=np.array([value]), gap=np.array([gap]), end=None)
+
+
+def _within_rank(operator: Operator, found: Extraction) -> Extraction:
+    """A block less its units beyond the rank of the data, which can but repeat the others: they are zero."""
+    m, used = found.Z.shape[1], to_host(np.count_nonzero(found.Z, axis=0)) > 0
+    adjusted = Scores.of(operator, found.Z).adjusted()
+    if not np.any(used & (adjusted <= 64 * operator.precision * adjusted.max())):
+        return found
+    rank = int(np.count_nonzero(leading_components(operator, m)[1]))
+    beyond = np.argsort(np.where(used, adjusted, -1), kind="stable")[: m - rank]
+    kept = np.isin(np.arange(m), beyond, invert=True).astype(operator.dtype)
+    return replace(found, Z=found.Z * beside(found.Z, kept))

@@ -214,6 +214,7 @@ class TestChosenNumbers:
         [
             (["--gamma", "0.1"], "-k auto does not go together with --gamma; give the number of variables instead"),
             (["--covariance"], "-k auto does not go together with --covariance"),
+            (["-m", "auto"], "-m auto with -k auto: each needs the other"),
             (["--rule", "most"], "rule='most' is not known"),
             (["--folds", "100"], "cv=100: between 2 and n_samples=60 folds"),
         ],

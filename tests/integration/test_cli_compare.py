@@ -107,6 +107,20 @@ def test_missing_cells_are_estimated_once_for_all_methods(tmp_path, gpower):
     assert "missing='drop' is not known" in odd.stderr
 
 
+def test_columns_that_do_not_vary_are_told_of_once(tmp_path, gpower):
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    path = tmp_path / "flat.csv"
+    path.write_text("\n".join(["a,b,c,d,e", *(",".join([*map(repr, row), "3"]) for row in X.tolist())]))
+    for command in (("compare", "-m", 1, "--methods", "gpower-l0,spca"), ("components", "-m", 2)):
+        told = gpower(command[0], path, "-k", 2, *command[1:])
+        assert told.exit_code == 0, told.stderr
+        assert told.stderr.count("1 column(s) do not vary and get no loading: 'e'.") == 1
+    lines = path.read_text().splitlines()
+    lines[4] = "," + lines[4].partition(",")[2]
+    path.write_text("\n".join(lines))
+    assert "1 missing value(s), 1 %" in gpower("components", path, "-m", 2, "-k", 2, "--missing", "impute").stderr
+
+
 def test_a_constraint_is_kept_or_its_violation_told(gpower, expression):
     result = gpower(
         "compare", expression, "-k", "5,5", "--constraint", "disjoint", "--methods", "gpower-l0,thresholding"

@@ -49,6 +49,20 @@ class TestKnown:
             found = fitted(gpower("fit", table, "-m", 2, "-k", 2, "--groups", file, "--json"))
             np.testing.assert_allclose(found, expected, atol=1e-10)
 
+    def test_groups_of_gene_sets(self, gpower, table, tmp_path):
+        sets = {label: [name for name in NAMES if GROUPS[name] == label] for label in dict.fromkeys(GROUPS.values())}
+        expected = GPower(2, cardinality=2, groups=list(GROUPS.values())).fit(X).components_
+
+        def gmt(sets):
+            lines = ("\t".join([label, "made up", *genes, "NO_VARIABLE"]) for label, genes in sets.items())
+            (tmp_path / "sets.gmt").write_text("\n".join(lines))
+            return gpower("fit", table, "-m", 2, "-k", 2, "--groups", tmp_path / "sets.gmt", "--json")
+
+        np.testing.assert_allclose(fitted(gmt(sets)), expected, atol=1e-10)
+        first = next(iter(sets))
+        refused(gmt(sets | {"twice": NAMES[:1]}), f"{NAMES[0]!r} is in {GROUPS[NAMES[0]]!r} and in 'twice', and groups")
+        refused(gmt({first: ["nothing"]}), "none of its genes is a variable of the table, whose first is")
+
     def test_groups_of_a_column(self, gpower, tmp_path):
         rows = [["gene", "set", *(f"s{i}" for i in range(len(X)))]]
         rows += [[name, GROUPS[name], *column] for name, column in zip(NAMES, X.T.tolist(), strict=True)]
@@ -142,6 +156,17 @@ class TestLater:
         np.testing.assert_allclose(found, (X - kept.mean_) @ kept.components_.T, atol=1e-10)
         assert (tmp_path / "scores.csv").read_text() == (tmp_path / "out" / "scores.csv").read_text()
 
+    def test_variables_that_no_component_uses_may_be_absent(self, gpower, table, model, tmp_path):
+        used = np.flatnonzero(GPower.load(model).components_.any(axis=0))
+        few = write(tmp_path / "few.csv", [[NAMES[j] for j in used], *X[:, used].tolist()])
+        found = gpower("transform", model, few)
+        assert f"{150 - used.size} variable(s) of the model that no component uses are not in the table" in found.stderr
+        scores, expected = (
+            np.array([row[1:] for row in list(csv.reader(io.StringIO(each.stdout)))[1:]], float)
+            for each in (found, gpower("transform", model, table))
+        )
+        np.testing.assert_allclose(scores, expected, atol=1e-10)
+
     def test_scores_are_printed(self, gpower, model, tmp_path):
         new = write(tmp_path / "new.csv", [NAMES, *X[:3].tolist()])
         result = gpower("transform", model, new)
@@ -149,8 +174,9 @@ class TestLater:
         assert [row[0] for row in rows] == ["sample", "s0", "s1", "s2"]
 
     def test_scores_are_refused(self, gpower, table, model, tmp_path):
-        other = write(tmp_path / "other.csv", [[*NAMES[:-1], "other"], *X.tolist()])
-        refused(gpower("transform", model, other), f"1 of the model's 150 variables are not in it: {NAMES[-1]}")
+        used = next(iter(GPower.load(model).loadings()[0]))
+        other = write(tmp_path / "other.csv", [["other" if name == used else name for name in NAMES], *X.tolist()])
+        refused(gpower("transform", model, other), f"1 of the model's 150 variables are not in it: {used}")
         refused(gpower("transform", model, table, "-o", table), "this is what the command reads")
         refused(gpower("transform", table, table), "not a gpower model")
         GPower(1, cardinality=3, covariance="precomputed").fit(np.cov(X.T)).save(tmp_path / "cov.npz")

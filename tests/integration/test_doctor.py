@@ -45,6 +45,10 @@ def test_what_is_missing_old_or_broken_comes_with_what_to_do(gpower, monkeypatch
     assert (rows["h5py"]["found"], rows["h5py"]["remedy"]) == ("1.0.2rc1", 'pip install "gpower[io]"')
     assert "libfreetype.so.6" in rows["matplotlib"]["remedy"]
     assert rows["scipy"]["remedy"] == ""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = gpower("doctor").stdout.splitlines()
+    assert 'zarr: pip install "gpower[dask]"' in lines
+    assert lines.count(f"matplotlib: {rows['matplotlib']['remedy']}") == 1  # two features need it
 
 
 def test_it_tells_libraries_and_threads(gpower, monkeypatch):

@@ -7,10 +7,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import example, settings
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from tests.planted import planted_components
 
-from gpower import Certificate, GPower, certify
+from gpower import Certificate, GPower, certify, certify_total, sparsity_path
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
 from gpower.certificates.door import checked_operator
@@ -29,6 +32,45 @@ def brute_force(S, k):
 def deflated(S, z):
     P = np.eye(len(S)) - np.outer(z, z)
     return P @ S @ P
+
+
+@drawn(seed=st.integers(0, 10**6), rule=st.sampled_from(sorted(RULES)))
+@example(seed=25, rule="schur")
+@settings(max_examples=60)
+def test_no_component_exceeds_its_bound_in_whatever_order_they_are_shown(seed, rule):
+    X = np.random.default_rng(seed).standard_normal((15, 10))
+    model = GPower(6, cardinality=3, deflation=rule).fit(X)
+    found = certify(model, X, max_time=0)
+    assert np.all(model.objective_ <= np.array([each.upper_bound for each in found]) * (1 + 1e-9))
+    np.testing.assert_allclose([each.value for each in found], model.objective_, rtol=1e-6)
+
+
+def test_a_fit_proves_its_components_in_the_order_in_which_it_found_them():
+    X = np.random.default_rng(25).standard_normal((15, 10))
+    model = GPower(6, cardinality=3, certify=True).fit(X)
+    assert np.all(model.objective_ <= model.upper_bound_ * (1 + 1e-9))
+    assert model.optimality_ratio_.min() > 0.999
+
+
+def test_the_order_of_finding_is_kept_with_a_model_and_with_a_path(tmp_path):
+    X = np.random.default_rng(25).standard_normal((15, 10))
+    model = GPower(6, cardinality=3).fit(X)
+    assert sorted(model.order_found_) != list(model.order_found_)  # a table whose components change places
+    model.save(tmp_path / "model.npz")
+    path = sparsity_path(X, n_components=6, cardinalities=[2, 3])
+    again = sparsity_path(X, n_components=6, cardinalities=[2, 3], resume=path)
+    for kept in (GPower.load(tmp_path / "model.npz"), *path, *again):
+        values = [certificate.value for certificate in certify(kept, X, max_time=0)]
+        np.testing.assert_allclose(values, kept.objective_, rtol=1e-6)
+
+
+def test_loadings_alone_and_components_found_at_once_are_removed_as_they_stand():
+    X = np.random.default_rng(25).standard_normal((15, 10))
+    for options in ({"method": "block"}, {"constraint": "orthogonal"}):
+        model = GPower(6, cardinality=3, **options).fit(X)
+        model.order_found_ = np.arange(6)[::-1]
+        alone = certify(model.components_, X, max_time=0)
+        assert [each.value for each in certify(model, X, max_time=0)] == [each.value for each in alone]
 
 
 @pytest.mark.parametrize("k", [1, 3, 5, 7, 10, 11, 13])
@@ -83,6 +125,8 @@ def test_a_poor_component_is_called_poor_and_its_bound_holds():
     assert best <= certificate.upper_bound <= 1.01 * best
     assert certificate.ratio == pytest.approx(certificate.value / certificate.upper_bound)
     assert "not within the tolerance" in str(certificate)
+    assert str(certificate).startswith("3 variables: ")
+    assert str(certify(np.eye(13)[:1], PITPROPS, covariance="precomputed")[0]).startswith("1 variable: ")
 
 
 def test_data_sparse_data_and_their_covariance_agree():
@@ -154,8 +198,9 @@ def test_the_l0_penalty_is_certified_too(seed):
     model = GPower(2, gamma=0.3, deflation="projection").fit(X)
     A = X - X.mean(axis=0)
     S = A.T @ A
-    for j, certificate in enumerate(certify(model, X)):
-        gamma = model.gamma_[j]
+    found = certify(model, X)
+    for j in np.argsort(model.order_found_):
+        certificate, gamma = found[j], model.gamma_[j]
         best = max(brute_force(S, k) - gamma * k for k in range(1, 11))
         assert certificate.gamma == gamma
         assert certificate.objective == pytest.approx(model.objective_[j], rel=1e-6)
@@ -270,6 +315,18 @@ def test_the_planted_modules_are_optimal():
 def test_bad_input_gets_a_sentence(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         certify(*arguments, **options)
+
+
+def test_holes_are_filled_as_in_the_fit_or_said_to_be_in_the_way():
+    X = load_planted_expression().X[:, :20].copy()
+    X[3, 4] = X[9, 0] = np.nan
+    model = GPower(2, cardinality=4, missing="impute", certify=True).fit(X)
+    values = [each.value for each in certify(model, X)]
+    np.testing.assert_allclose(values, model.objective_, rtol=1e-6)
+    assert certify_total(model, X).upper_bound == pytest.approx(model.total_upper_bound_, rel=1e-3)
+    for asked in (certify, certify_total):
+        with pytest.raises(ValueError, match=r"Drop those rows or columns, or fill them, as GPower\(missing"):
+            asked(model.components_, X)
 
 
 def test_l1_variance_is_refused_with_the_way_out():

@@ -88,6 +88,60 @@ def test_p_values_never_fall_and_decide(test):
     assert test.n_components == np.count_nonzero(test.p_values <= 0.05) == 3
 
 
+def small_fit(A, k):
+    """Variance of k rows of A, by the power method from the longest row and from that along which most of A lies."""
+    C = A @ A.T
+    norms = np.sqrt(np.diagonal(C))
+    found = []
+    for start in (np.argmax(norms), np.argmax(np.sum(C**2, axis=1) / norms**2)):
+        x = A[start] / norms[start]
+        for _ in range(60):
+            correlation = A @ x
+            support = np.argsort(-np.abs(correlation))[:k]
+            x = correlation[support] @ A[support]
+            x /= np.linalg.norm(x)
+        found.append(np.linalg.eigvalsh(C[np.ix_(support, support)])[-1])
+    return max(found)
+
+
+def by_hand(A, loadings, k, orders):
+    """Variances of components in A (n_features, n_samples), and those in tables whose rows have other orders."""
+    variance, permuted, scores = [], [], np.zeros((A.shape[1], 0))
+    for j, z in enumerate(loadings):
+        left = A - A @ scores @ scores.T
+        before = np.linalg.qr(loadings[:j].T)[0]
+        tables = [np.take_along_axis(left, order, axis=1) for order in orders]
+        if j:
+            tables = [P - before @ (before.T @ P) for P in tables]
+            tables = [P - P @ scores @ scores.T for P in tables]
+            tables = [P * (np.linalg.norm(left, axis=1) / np.linalg.norm(P, axis=1))[:, None] for P in tables]
+        variance.append(small_fit(left, k))
+        permuted.append([small_fit(P, k) for P in tables])
+        scores = np.linalg.qr(np.column_stack([scores, A.T @ z]))[0]
+    return np.array(variance), np.array(permuted).T
+
+
+def test_p_values_are_those_of_the_procedure_written_out(monkeypatch):
+    X = np.random.default_rng(100).standard_normal((40, 10))
+    orders, plain = [], Stage.permuted
+
+    def heard(stage, order):
+        if stage.taken.size:  # the second component's; the first's are the same
+            orders.append(order)
+        return plain(stage, order)
+
+    monkeypatch.setattr(Stage, "permuted", heard)
+    test = component_test(X, 2, cardinality=3, n_permutations=100, level=0.99)  # none is hopeless: all are made
+    loadings = GPower(2, cardinality=3).fit(X).components_
+    variance, permuted = by_hand((X - X.mean(axis=0)).T, loadings, 3, orders)
+    np.testing.assert_allclose(test.variance, variance / 39, rtol=1e-4)
+    same = np.isclose(test.permuted_variance, permuted / 39, rtol=1e-3)
+    assert np.all(same.mean(axis=0) >= 0.95)  # where two supports are nearly as good, either may be found
+    first, second = (1 + np.sum(permuted >= variance, axis=0)) / 101
+    assert 0.05 < first < second < 0.5
+    np.testing.assert_allclose(test.p_values, [first, 2 * second], atol=0.02)
+
+
 def test_it_is_shown_in_words(test):
     first, *lines = repr(test).splitlines()
     assert first == "<ComponentTest: 3 component(s) at the level 0.05"
@@ -208,6 +262,10 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     )
     assert list(GPower("auto", cardinality=[8, 6, 5, 4]).fit(X).cardinality_) == [8, 6, 5]
     assert GPower("auto", cardinality=[8, 6]).fit(X).components_.shape == (2, 150)
+    narrow = X[:, np.argsort(-X.var(axis=0))[:20]]  # too few for all that are looked at, of six variables each
+    apart = GPower("auto", cardinality=6, constraint="disjoint").fit(narrow)
+    assert 1 < apart.n_components_ <= 3
+    assert np.count_nonzero(apart.overlap_) == apart.n_components_
     model.n_components = 2
     assert "component_p_values_" not in vars(model.fit(X))
     assert not model.notes_.size

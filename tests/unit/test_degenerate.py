@@ -129,6 +129,18 @@ def test_more_components_than_rank_are_zero_and_said():
         assert sorted(model.cardinality_ > 0) == [False, True]
 
 
+@pytest.mark.parametrize("options", [{}, {"polish": False}, {"mu": [4, 3, 2, 1]}, {"penalty": "l1"}])
+@pytest.mark.parametrize("wide", [True, False])
+def test_units_of_a_block_beyond_the_rank_are_zero_and_said(options, wide):
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((4, 13)) if wide else rng.standard_normal((30, 3)) @ rng.standard_normal((3, 13))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = GPower(4, cardinality=3, method="block", **options).fit(X)
+    assert np.count_nonzero(model.cardinality_) <= 3
+    assert sum("no active variable, all zero" in str(each.message) for each in told) == 1
+
+
 def test_constant_columns_are_named_and_get_no_loading():
     X = np.random.default_rng(0).standard_normal((10, 4))
     X[:, 2] = 0.1 + 0.2  # not representable: rounding noise must not pass for variance

@@ -57,7 +57,8 @@ class TestCollected:
         proven = GPower(3, cardinality=(8, 6, 5), certify=True).fit(DATA.X)
         assert [c.ratio for c in collect(proven).components] == proven.optimality_ratio_.tolist()
         later = certify(MODEL, DATA.X)
-        assert [c.ratio for c in collect(MODEL, DATA.X, later).components] == [proof.ratio for proof in later]
+        for given in ([later], later):  # as `certify` returns them, or one by one
+            assert [c.ratio for c in collect(MODEL, DATA.X, *given).components] == [proof.ratio for proof in later]
         assert {c.ratio for c in collect().components} == {None}
 
     @pytest.mark.parametrize("kind", ["sparse", "frame", "pipeline", "search", "single"])

@@ -73,6 +73,13 @@ def test_curves_cumulate_and_end_on_the_line_of_pca(path):
     assert legend(axes)[-1] == "PCA, as many components"
 
 
+def test_a_single_line_of_pca_has_the_colour_that_its_legend_says(pitprops):
+    axes = plot_tradeoff(sparsity_path(pitprops.correlation, covariance="precomputed"))
+    (drawn,) = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert legend(axes)[-1] == "PCA"
+    assert axes.get_legend().get_lines()[-1].get_color() == drawn.get_color()
+
+
 def test_the_second_scale_is_the_total_variance(path):
     axes = plot_tradeoff(path)
     axes.figure.draw_without_rendering()
@@ -242,7 +249,25 @@ def test_the_chosen_point_is_ringed(cv):
     curves = [container.lines[0].get_xydata() for container in axes.containers]
     for ring, curve in zip(rings, curves, strict=True):
         assert ring.get_xydata()[0] in curve
-    assert legend(axes) == ["component 1: 8 chosen", "component 2: 6 chosen"]
+    assert legend(axes) == ["component 1: 8 by prediction", "component 2: 6 by prediction"]
+
+
+def test_a_choice_is_ringed_on_the_curve_of_its_criterion(planted):
+    choice = GPowerCV(2, cardinalities=[4, 6, 8, 12], cv=4, criterion="reliability").fit(planted.X)
+    axes = plot_cv(choice)
+    assert axes.get_ylabel() == "Cronbach's α of held-out scores"
+    for j, container in enumerate(axes.containers):
+        np.testing.assert_array_equal(
+            container.lines[0].get_ydata(), choice.cv_results_["reliability"][4 * j : 4 * j + 4]
+        )
+    assert legend(axes)[0] == f"component 1: {choice.cardinality_[0]} by reliability"
+    assert plot_cv(choice, criterion="share").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
+    choice.chosen_by_ = np.array(["prediction", "reliability"], dtype=object)  # no curve has both
+    axes = plot_cv(choice)
+    assert axes.get_ylabel() == "% of held-out variance, mean ± 1 s.e."
+    assert [word.split()[-1] for word in legend(axes)] == ["prediction", "reliability"]
+    with pytest.raises(ValueError, match="criterion='auto' is not known; use one of 'prediction', 'agreement'"):
+        plot_cv(choice, criterion="auto")
 
 
 def test_a_joint_search_has_one_curve():
@@ -255,11 +280,12 @@ def test_a_joint_search_has_one_curve():
         },
         cardinality_=np.array([5, 5]),
         n_splits_=1,
+        chosen_by_=["prediction"],
     )
     axes = plot_cv(stand_in)
     (container,) = axes.containers
     np.testing.assert_allclose(container.lines[0].get_xydata(), [[3, 20], [5, 50], [9, 40]])
-    assert legend(axes) == ["all components: 5 chosen"]
+    assert legend(axes) == ["all components: 5 by prediction"]
 
 
 # --- stability ---

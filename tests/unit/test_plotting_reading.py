@@ -1,5 +1,6 @@
 """Pictures by which people read a PCA: what is drawn is in its place, named, and inside the panel or the circle."""
 
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,13 +13,16 @@ from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import (
     plot_biplot,
     plot_correlation_circle,
+    plot_loadings,
     plot_metadata,
     plot_outliers,
     plot_overlap,
     plot_pairs,
     plot_scores,
     plot_scree,
+    plot_support,
 )
+from gpower.plotting.canvas import entitle
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -50,21 +54,36 @@ def names_in(axes):
     return [text for text in axes.texts if text.get_text() and text.get_transform() != axes.transAxes]
 
 
-def boxes_of(axes, dpi=150):
-    axes.figure.set_dpi(dpi)  # as in a file
-    axes.figure.draw_without_rendering()
-    return [Text.get_window_extent(text) for text in names_in(axes)]  # without threads
+def words_of(axes):
+    """Every text of a panel that is drawn: names and remarks, titles, words at the axes, ticks in view, the legend."""
+    legend = axes.get_legend()
+    texts = [*axes.texts, axes.title, axes._left_title, axes._right_title]
+    texts += [] if legend is None else legend.get_texts()
+    for axis in (axes.xaxis, axes.yaxis) if axes.axison else ():
+        low, high = sorted(axis.get_view_interval())
+        ticks = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=False)
+        texts += [axis.label, *(word for place, word in ticks if low <= place <= high)]
+    return [text for text in texts if text.get_visible() and text.get_text()]
 
 
-def assert_inside_and_apart(axes):
-    boxes = boxes_of(axes)
-    panel = axes.get_window_extent()
-    assert boxes
-    for i, box in enumerate(boxes):
-        assert panel.x0 <= box.x0 < box.x1 <= panel.x1
-        assert panel.y0 <= box.y0 < box.y1 <= panel.y1
-        for other in boxes[:i]:
-            assert box.x1 <= other.x0 or other.x1 <= box.x0 or box.y1 <= other.y0 or other.y1 <= box.y0
+def inside(box, page):
+    return page.contains(*box.min) and page.contains(*box.max)
+
+
+def illegible(panels):
+    """Words off the page, names off their panel or on the tip of an arrow, and pairs of words one over the other."""
+    figure = np.ravel(np.asarray(panels, dtype=object))[0].figure
+    figure.set_dpi(150)  # as in a file
+    figure.draw_without_rendering()
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for axes in figure.axes for text in words_of(axes)]
+    found = [word for word, box in boxes if not inside(box, figure.bbox.padded(1))]
+    for axes in figure.axes:
+        tips = axes.transData.transform(tips_of(axes).reshape(-1, 2))
+        for text in names_in(axes):
+            box = Text.get_window_extent(text)  # without threads
+            if not inside(box, axes.get_window_extent()) or any(box.contains(*tip) for tip in tips):
+                found.append(text.get_text())
+    return found + [(one, two) for (one, a), (two, b) in combinations(boxes, 2) if a.padded(-0.5).overlaps(b)]
 
 
 def tips_of(axes):
@@ -97,14 +116,42 @@ def test_the_circle_has_the_correlations_with_orthonormal_scores(model, wine):
     )
 
 
-@pytest.mark.parametrize("names", [None, [LONG, "cost $x_1$", "_a", "two\nlines", *map(str, range(9))]])
-def test_names_stay_in_the_panel_and_apart(model, wine, names):
-    assert_inside_and_apart(plot_correlation_circle(model, wine.X, feature_names=names))
-    assert_inside_and_apart(plot_biplot(model, wine.X, labels=wine.classes, feature_names=names))
-    assert_inside_and_apart(plot_outliers(model, wine.X, [f"wine {i}" for i in range(len(wine.X))]))
-    assert_inside_and_apart(
-        plot_scores(model, wine.X, labels=wine.classes, names=[f"w{i}" for i in range(len(wine.X))])
-    )
+def many():
+    data = planted_components(60, 120, (40, 30, 20, 8, 8, 8, 8, 8), np.linspace(9.0, 4.0, 8), random_state=0)
+    return data.X, [f"{LONG[:40]} {i}" for i in range(120)]
+
+
+def drawings(model, X, names, groups):
+    """Every picture of a model and its samples, by name."""
+    samples = [f"{groups[i]} {i}" for i in range(len(X))]
+    known = {"group": groups, LONG: np.arange(len(X)) + 0.5, "$x_1$": ["a", "b"] * (len(X) // 2)}
+    yield "scree", plot_scree(model, X)
+    yield "overlap", plot_overlap(model)
+    yield "metadata", plot_metadata(model, X, known)
+    yield "outliers", plot_outliers(model, X, samples)
+    yield "loadings", plot_loadings(model, names)
+    yield "support", plot_support(model, names)
+    if len(model.components_) > 1:
+        yield "circle", plot_correlation_circle(model, X, feature_names=names)
+        yield "biplot", plot_biplot(model, X, labels=groups, feature_names=names)
+        yield "scores", plot_scores(model, X, labels=groups, names=samples, ellipse=0.95)
+        yield "shades", plot_scores(model, X, labels=np.arange(len(X)) / 3, shapes=groups)
+        yield "pairs", plot_pairs(model, X, labels=groups)
+
+
+@pytest.mark.parametrize(
+    ("table", "n_components"),
+    [("wine", 1), ("wine", 4), ("odd names", 2), ("many variables", 1), ("many variables", 2)],
+)
+def test_all_words_of_all_pictures_can_be_read(wine, table, n_components):
+    X, names, groups, k = wine.X.to_numpy(), wine.names, wine.classes, 5
+    if table == "odd names":
+        names = [LONG, "cost $x_1$", "_a", "two\nlines", *(f"{LONG[:58]}{i:2d}" for i in range(9))]
+        groups = [f"{LONG[:50]} {word}" for word in wine.classes]
+    if table == "many variables":
+        (X, names), groups, k = many(), ["control", "treated", "unclear"] * 20, 30
+    model = GPower(n_components, cardinality=k, scale=True).fit(X)
+    assert {name: found for name, panels in drawings(model, X, names, groups) if (found := illegible(panels))} == {}
 
 
 def test_many_names_of_few_places_are_left_out_and_counted():
@@ -115,7 +162,7 @@ def test_many_names_of_few_places_are_left_out_and_counted():
     assert len(left) == 1
     named = [text for text in names_in(axes) if text.get_text().startswith("a name")]
     assert int(left[0].split()[0]) + len(named) == len(tips_of(axes)) > 40
-    assert_inside_and_apart(axes)
+    assert illegible(axes) == []
 
 
 def test_pitprops_in_the_circle():
@@ -124,7 +171,7 @@ def test_pitprops_in_the_circle():
     axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
     assert {text.get_text() for text in names_in(axes)} >= {"topdiam", "length", "moist", "testsg"}
     assert np.all(np.linalg.norm(tips_of(axes), axis=1) <= 1)
-    assert_inside_and_apart(axes)
+    assert illegible(axes) == []
 
 
 def test_arrows_are_the_loadings_lengthened_alike(model, wine):
@@ -144,6 +191,14 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
     np.testing.assert_array_equal(shaded.get_array(), values[3:])
     assert len(axes.figure.axes) == 2  # with the colour bar
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["not known"]
+    assert axes.figure.axes[1].get_ylabel() == "value"
+    assert plot_scores(model, wine.X, labels=wine.X["alcohol"]).figure.axes[1].get_ylabel() == "alcohol"
+
+
+def test_a_title_stands_above_a_remark(model, wine):
+    axes = plot_scores(model, wine.X, labels=wine.classes, ellipse=0.95)
+    entitle(axes, LONG)
+    assert illegible(axes) == []
 
 
 def test_colours_and_shapes_are_two_groupings(model, wine):
@@ -159,7 +214,9 @@ def test_colours_and_shapes_are_two_groupings(model, wine):
 def test_an_ellipse_holds_its_share():
     X = np.random.default_rng(1).multivariate_normal([0, 0], [[4, 1.5], [1.5, 1]], 4000)
     model = GPower(2, cardinality=1).fit(X)
-    (ellipse,) = plot_scores(model, X, ellipse=0.9).patches
+    axes = plot_scores(model, X, ellipse=0.9)
+    assert axes.texts[0].get_text().startswith("ellipses: 90 % of new normal samples")
+    (ellipse,) = axes.patches
     inside = ellipse.get_path().contains_points(ellipse.get_patch_transform().inverted().transform(model.transform(X)))
     assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
 
@@ -175,7 +232,7 @@ def test_all_pairs(model, wine):
     scores = model.transform(wine.X)
     points = np.vstack([group.get_offsets() for group in panels[2, 1].collections])
     np.testing.assert_array_equal(points, scores[:, [1, 2]])  # the classes come one after the other
-    assert panels[1, 2].texts[0].get_text() == f"{np.corrcoef(scores.T)[1, 2]:+.2f}"
+    assert panels[1, 2].texts[0].get_text() == f"correlation\n{np.corrcoef(scores.T)[1, 2]:+.2f}"
     assert panels[3, 0].get_xlabel() == "Component 1"
     with pytest.raises(ValueError, match="Pairs need two components"):
         plot_pairs(GPower(1, cardinality=2).fit(wine.X), wine.X)
@@ -196,6 +253,8 @@ def test_the_scree_is_the_adjusted_variance_beside_pca(model, wine):
     np.testing.assert_allclose(axes.lines[1].get_ydata()[-1], 100 * model.explained_variance_ratio_.sum())
     bars = plot_scree(model)  # without the data no ordinary components
     assert len(bars.lines) == 1
+    single = plot_scree(GPower(1, cardinality=5, scale=True).fit(wine.X), wine.X)  # its total is itself
+    assert [text.get_text() for text in single.get_legend().get_texts()] == ["ordinary components", "sparse components"]
 
 
 def test_samples_beyond_a_limit_are_named_and_counted(model, wine):

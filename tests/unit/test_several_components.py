@@ -25,9 +25,12 @@ X = np.random.default_rng(0).standard_normal((12, 6))
             {"constraint": "separate", "cardinality": 2},
             "constraint='separate' is not known; use one of None, 'orthogonal'",
         ),
-        ({"constraint": "orthogonal"}, "constraint='orthogonal' works on components with a cardinality"),
-        ({"constraint": "orthogonal", "cardinality": 2, "penalty": "l1"}, 'penalty="l0"'),
-        ({"constraint": "orthogonal", "cardinality": 2, "variance": "l1"}, 'variance="l2"'),
+        (
+            {"constraint": "orthogonal"},
+            'constraint="orthogonal" works on components with a cardinality, .* not with cardinality=None',
+        ),
+        ({"constraint": "orthogonal", "cardinality": 2, "penalty": "l1"}, "penalty='l1'"),
+        ({"constraint": "orthogonal", "cardinality": 2, "variance": "l1"}, "variance='l1'"),
         ({"constraint": "orthogonal", "cardinality": 2, "positive": True}, 'use constraint="disjoint"'),
         (
             {"constraint": "disjoint", "cardinality": 4},

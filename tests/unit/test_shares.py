@@ -97,7 +97,10 @@ def test_a_path_at_a_share():
         ({"cardinality": 5.0}, "write cardinality=5"),
         ({"cardinality": float("nan")}, "cardinality=nan: .* as a whole number; .* or as 0.9 a share of the variance"),
         ({"cardinality": float("inf")}, "cardinality=inf: .* as a whole number"),
-        ({"cardinality": 0.9, "constraint": "disjoint"}, "works on components with a cardinality"),
+        (
+            {"cardinality": 0.9, "constraint": "disjoint"},
+            "cardinality=0.9 is a share, .* fit without the constraint first",
+        ),
     ],
 )
 def test_refused(options, sentence):

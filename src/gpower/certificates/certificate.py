@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING
 
+from gpower.names import counted
+
 if TYPE_CHECKING:
     from gpower.certificates.subset import SubsetState
 
@@ -130,8 +132,9 @@ class Certificate:
     def __str__(self) -> str:
         word = "within the tolerance" if self.optimal else "not within the tolerance"
         gap = 0.0 if self.gap <= ROUNDING else self.gap
+        size = counted(self.cardinality, self.counted.removesuffix("s"))
         return (
-            f"{self.cardinality} {self.counted}: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
+            f"{size}: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
             f"(gap {100 * gap:.3g}%, {word}); {self.method}, {self.seconds:.1f} s"
         )
 

@@ -40,8 +40,9 @@ def certify(
     """An upper bound for each component on what any component of as few variables could reach.
 
     The first component is certified against the matrix itself, each further one against what its predecessors leave,
-    removed by the model's rule in the order reported, by decreasing variance, which need not be that in which they were
-    found. That each is the best of its kind does not make them the best together.
+    removed by the model's rule: those that were found before it, or, of loadings alone, of a block and of components
+    with a constraint, those that stand before it. That each is the best of its kind does not make them the best
+    together.
 
     Parameters
     ----------
@@ -99,14 +100,17 @@ def certifiable(model: object) -> dict[str, Any]:
             "Pass model.components_ to certify that variance instead."
         )
     penalty, method, gamma = said(model, "penalty", "method", "gamma_")
+    constraint, order = said(model, "constraint", "order_found_")
+    if method == "block" or constraint is not None:  # found at once
+        order = None
     restricted = any(each is not None for each in said(model, "budget", *WORDS))
     if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None or restricted:
         gamma = None
-    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur"}
+    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur", "order": order}
 
 
 def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
-    """How the data of a model were read, from its means and scales where it does not say."""
+    """How the data of a model were read, and filled; from its means and scales where it does not say."""
     given, center, mean, scale, spread = said(model, "covariance", "center", "mean_", "scale", "scale_")
     if covariance is None and given == "precomputed":
         covariance = "precomputed"
@@ -114,7 +118,9 @@ def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
         center = mean is None or np.any(mean)
     if scale is None:
         scale = spread is not None and np.any(np.asarray(spread) != 1)
-    return {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
+    how = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
+    missing, count = said(model, "missing", "n_components")
+    return how | ({"missing": missing, "n_components": count} if missing == "impute" else {})
 
 
 def certify_components(
@@ -124,6 +130,7 @@ def certify_components(
     cardinality: Any = None,
     gamma: Any = None,
     deflation: str = "schur",
+    order: Any = None,
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> list[Certificate]:
@@ -135,6 +142,8 @@ def certify_components(
         What each component is compared with: the number of variables asked for. By default as many as it has.
     gamma : float or sequence of float, optional
         Absolute γ of the ℓ0 penalty, whose objective is then certified too.
+    order : sequence of int, optional
+        The place of each component in the order in which they are removed, by default as they stand.
     deflation, tol, max_time
         As in `certify`.
 
@@ -148,13 +157,13 @@ def certify_components(
     """
     m, clock = Z.shape[1], Clock(np.inf)
     cards, gammas = per_unit(cardinality, "cardinality", m), per_unit(gamma, "gamma", m)
-    found: list[Certificate] = []
-    for j, z in enumerate(unit_columns(Z).T):
-        inner, k = clock.part(max_time), max(int(cards[j] or 0), int(np.count_nonzero(z)), 1)
-        found.append(_certified(Standing.of(operator, z, k, tol), gammas[j], inner))
-        if j + 1 < m:
+    units, found = unit_columns(Z).T, dict[int, Certificate]()
+    for j in np.argsort(np.arange(m) if order is None else order[:m]).tolist():
+        inner, k = clock.part(max_time), max(int(cards[j] or 0), int(np.count_nonzero(units[j])), 1)
+        found[j] = _certified(Standing.of(operator, units[j], k, tol), gammas[j], inner)
+        if len(found) < m:
             operator = RULES[deflation].remove(operator, Z[:, j])
-    return found
+    return [found[j] for j in range(m)]
 
 
 def _certified(standing: Standing, gamma: float | None, clock: Clock) -> Certificate:

@@ -19,24 +19,28 @@ from gpower.preparation import Prepared, read
 class _Reader(BaseEstimator):
     """Carries the wishes of the user, and the names of the variables, while a table is checked."""
 
-    def __init__(self, covariance: str | None, center: bool, scale: bool) -> None:
+    def __init__(
+        self,
+        covariance: str | None,
+        center: bool = True,
+        scale: bool = False,
+        missing: str = "error",
+        n_components: int = 1,
+    ) -> None:
         self.covariance, self.center, self.scale = covariance, center, scale
+        self.missing, self.n_components = missing, n_components
 
 
-def checked_operator(
-    X: Any, covariance: str | None, *, center: bool = True, scale: bool = False, sample_weight: Any = None
-) -> Operator:
-    """X as an operator in float64, or a sentence that says why it cannot be certified."""
-    return checked_table(X, covariance, center=center, scale=scale, sample_weight=sample_weight).operator
+def checked_operator(X: Any, covariance: str | None, *, sample_weight: Any = None, **how: Any) -> Operator:
+    """X as an operator in float64, read as `_Reader` is told, or a sentence that says why it cannot be certified."""
+    return checked_table(X, covariance, sample_weight=sample_weight, **how).operator
 
 
-def checked_table(
-    X: Any, covariance: str | None, *, center: bool = True, scale: bool = False, sample_weight: Any = None
-) -> Prepared:
+def checked_table(X: Any, covariance: str | None, *, sample_weight: Any = None, **how: Any) -> Prepared:
     """The same with the names of its variables."""
-    reader = _Reader(one_of(covariance, "covariance", (None, "precomputed")), center, scale)
+    reader = _Reader(one_of(covariance, "covariance", (None, "precomputed")), **how)
     table = read(reader, X).in_memory("A certificate needs the matrix in the memory of this machine")
-    prepared = table.in_double().prepared(sample_weight, reduce=True)
+    prepared = table.filled().in_double().prepared(sample_weight, reduce=True)
     if not np.any(prepared.moments.norms):
         what = "The covariance is zero" if covariance is not None else "Every column of X is constant"
         raise ValueError(f"{what}: no component explains anything, so there is nothing to certify.")

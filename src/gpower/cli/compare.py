@@ -66,6 +66,7 @@ def compare(
         table = _filled(loaded, options, answer.err)
         with noted(answer.err), progress(answer.err, f"comparing on {data.name}"):
             comparison = compare_methods(table.labelled(), **options)
+        note(answer.err, dict.fromkeys(line for entry in comparison if entry.model for line in entry.model.notes_))
         answer.give(
             lambda: [entry.record() | {"cardinality": entry.cardinality} for entry in comparison],
             lambda console: _print(console, comparison, loaded.title),

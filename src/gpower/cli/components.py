@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Column
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, counted, noted
+from gpower.cli.console import answering, counted, note, noted
 from gpower.cli.flags import changed, flags_of
 from gpower.cli.options import GPOWER, READING, Values
 from gpower.cli.tables import load
@@ -53,6 +53,7 @@ def components(
         options["n_components"] = min(options["n_components"], *loaded.table.X.shape)
         with noted(answer.err), counted(answer.err, f"permuting {n_features} variables") as tell:
             test = component_test(loaded.table.labelled(), **options, progress=tell)
+        note(answer.err, test.chance.notes)
         answer.give(
             lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},
             lambda console: _print(console, test, loaded.title),

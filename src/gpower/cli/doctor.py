@@ -75,11 +75,13 @@ def _blas() -> list[str]:
 
 
 def _show(out: Console, content: dict[str, object], packages: list[dict[str, str]]) -> None:
-    """Versions and libraries as lines, packages as a table."""
+    """Versions and libraries as lines, packages as a table, and below it what is to be done, whatever the width."""
     for name, value in content.items():
         say(out, f"{name:<8} {_line(value)}")
-    heads = [Column(head, no_wrap=head != "") for head in ("for", "package", "at least", "found", "")]
-    print_rows(out, heads, ([*(row | {"found": row["found"] or "no"}).values()] for row in packages))
+    heads = [Column(head, no_wrap=True) for head in ("for", "package", "at least", "found")]
+    print_rows(out, heads, ([row["for"], row["package"], row["least"], row["found"] or "no"] for row in packages))
+    for line in dict.fromkeys(f"{row['package']}: {row['remedy']}" for row in packages if row["remedy"]):
+        say(out, line)
 
 
 def _line(value: object) -> str:

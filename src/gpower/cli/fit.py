@@ -111,6 +111,11 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
     from gpower import GPower, GPowerCV
     from gpower.parameters import per_unit
 
+    if options["n_components"] == "auto":
+        raise ValueError(
+            "-m auto with -k auto: each needs the other. Give one of the two: -m auto -k 10 says how many components "
+            "of 10 variables are more than chance; then -m and that number with -k auto."
+        )
     known, defaults = GPowerCV().get_params(), GPower().get_params()
     idle = ("cardinality", "verbose")
     other = [name for name, value in options.items() if name not in (*known, *idle) and value != defaults[name]]

@@ -65,8 +65,8 @@ EXCEPTIONS: dict[str, Change] = {
     "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
     "checkpoint": {"kind": "path"},
     "groups": {
-        "help": "Groups that are in or out as a whole: a FILE with a variable and its group to a line, or a COLUMN of "
-        "DATA where variables are rows, with --transpose, or of .var in an .h5ad."
+        "help": "Groups that are in or out as a whole: a FILE with a variable and its group to a line, or .gmt of gene "
+        "sets, or a COLUMN of DATA where variables are rows, with --transpose, or of .var in an .h5ad."
     },
     "include": {
         "help": "Variables that are always used: names or column numbers, for all components or, as a,b;c, for each."

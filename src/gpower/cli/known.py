@@ -32,7 +32,9 @@ def read_names(options: Values, names: Sequence[str]) -> None:
     """Files of groups and weights read, and variables called by the names or column numbers that they have."""
     for word, cell in _FILES.items():
         if isinstance(options.get(word), str):
-            options[word] = _by_variable(Path(options[word]), names, cell)
+            path = Path(options[word])
+            sets = word == "groups" and ".gmt" in path.suffixes
+            options[word] = _by_set(path, names) if sets else _by_variable(path, names, cell)
     for word in ("include", "exclude"):
         if options.get(word) is not None:
             lists = [[_called(text, names) for text in part] for part in options[word]]
@@ -74,6 +76,22 @@ def _by_variable(path: Path, names: Sequence[str], cell: Callable[[str], object]
     if len(rows[0]) == 1:
         return values
     return {_called(row[0], names): value for row, value in zip(rows[int(heading) :], values, strict=True)}
+
+
+def _by_set(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """The gene set of each variable that is in one."""
+    from gpower.datasets import TableError, read_gmt
+
+    known, groups = set(names), dict[str, str]()
+    for label, genes in read_gmt(path).items():
+        for gene in known.intersection(genes):
+            if gene in groups:
+                both = f"{gene!r} is in {groups[gene]!r} and in {label!r}, and groups do not overlap"
+                raise TableError(path, f"{both}; give a file with a variable and its one group to a line")
+            groups[gene] = label
+    if not groups:
+        raise TableError(path, f"none of its genes is a variable of the table, whose first is {names[0]!r}")
+    return groups
 
 
 def _text_column(path: Path, name: str) -> list[str]:

@@ -27,11 +27,17 @@ def load_model(path: Path) -> "SparsePCAEstimator":
 
 
 def load_for(
-    model: "SparsePCAEstimator", data: Path, reading: Values, err: Console, missing: str | None = None
+    model: "SparsePCAEstimator",
+    data: Path,
+    reading: Values,
+    err: Console,
+    missing: str | None = None,
+    for_scores: bool = False,
 ) -> Loaded:
     """The table of a file, read as the model read its own, if it has the same variables; in their order, by name.
 
-    What is said of `missing` cells takes the place of what was said when the model was fitted.
+    What is said of `missing` cells takes the place of what was said when the model was fitted. A table `for_scores`
+    alone may be without the variables that no component uses: the model then forgets them.
     """
     from gpower.parameters import one_of, parameters_of
     from gpower.preparation import read
@@ -42,12 +48,32 @@ def load_for(
     known |= {name: value for name, value in parameters_of(model).items() if name in known}
     loaded = load(data, reading, known, err)
     if loaded.where == "memory" and not loaded.covariance:
+        if for_scores:
+            _forget_absent(model, set(loaded.table.feature_names or ()), err)
         loaded = _by_name(loaded, list(vars(model).get("feature_names_in_", ())), err)
     if known["missing"] == "impute" and (holes := loaded.table.holes):
         note(err, [f"{holes} missing value(s) are estimated by the components."])
     with noted(err):
         read(model, loaded.table.labelled(), reset=False)  # refuses data of other variables
     return loaded
+
+
+def _forget_absent(model: "SparsePCAEstimator", names: set[str], err: Console) -> None:
+    """Leave out the variables of a model that a table has not, where no component uses any of them."""
+    import numpy as np
+
+    from gpower.names import listed
+
+    there = np.array([name in names for name in vars(model).get("feature_names_in_", ())], bool)
+    if there.all() or model.components_[:, ~there].any():
+        return
+    absent = list(model.feature_names_in_[~there])
+    note(
+        err, [f"{len(absent)} variable(s) of the model that no component uses are not in the table: {listed(absent)}."]
+    )
+    for name in ("components_", "mean_", "scale_", "feature_names_in_"):
+        setattr(model, name, getattr(model, name)[..., there])
+    model.n_features_in_ = int(there.sum())
 
 
 def _by_name(loaded: Loaded, wanted: list[str], err: Console) -> Loaded:

@@ -27,7 +27,8 @@ def transform(
     model : path
         What gpower fit -o wrote: model.npz.
     data : path
-        Its columns go by their names: in any order, and others beside them are left out.
+        Its columns go by their names: in any order, others beside them are left out, and those that no component uses
+        may be absent.
     missing : {"error", "impute"}, optional
         impute: estimate missing cells by the components; by default as the model was fitted.
     output : path, optional
@@ -42,7 +43,7 @@ def transform(
         if output is not None:
             refuse_inputs((model, data), output)
             check_writable(output.parent)
-        loaded = load_for(fitted, data, reading, answer.err, missing)
+        loaded = load_for(fitted, data, reading, answer.err, missing, for_scores=True)
         if loaded.covariance:
             raise ValueError(f"{model} was fitted to a covariance and knows no means; it has no scores of samples.")
         with noted(answer.err), progress(answer.err, f"scoring {data.name}", loaded.bytes_on_disk):

@@ -125,7 +125,9 @@ def _walked(
 def _solution(path: SparsityPath, i: int) -> Extraction:
     """The loadings of point i and how they were found."""
     found = {name: path.fitted[f"{name}_"][i] for name in ("gamma", "objective", "n_iter", "converged")}
-    return Extraction(Z=path.components(i).toarray().T, gap=path.fitted["optimality_gap_"][i], **found)
+    shown = Extraction(Z=path.components(i).toarray().T, gap=path.fitted["optimality_gap_"][i], **found)
+    order = path.fitted.get("order_found_")  # which earlier files have not
+    return shown if order is None else shown.ordered(np.argsort(order[i]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,8 @@ class BadEntry:
             )
         kind, remedy = "infinity (inf)", "Drop or replace those entries before fitting."
         if np.isnan(self.value):
-            kind, remedy = "NaN (a missing value)", 'Drop those rows or columns, or use GPower(missing="impute").'
+            kind, remedy = "NaN (a missing value)", "Drop those rows or columns, or fill them, as "
+            remedy += 'GPower(missing="impute") does.'
         return ValueError(f"Input X contains {kind}, first in column {name}, row {self.row} (counted from 0). {remedy}")
 
 

@@ -23,7 +23,7 @@ class Results:
 
     @classmethod
     def of(cls, given: Iterable[object]) -> Results:
-        """Results by what they are; a list, as `certify` returns it, for what it holds."""
+        """Results by what they are; a list, as `certify` returns it, for what it holds, or what it holds one by one."""
         found: dict[str, Any] = {}
         for each in given:
             match each:
@@ -37,6 +37,8 @@ class Results:
                     found["test"] = each
                 case [Certificate(), *_]:
                     found["certificates"] = tuple(each)
+                case Certificate():
+                    found["certificates"] = (*found.get("certificates", ()), each)
                 case _:
                     raise TypeError(
                         f"results: a page shows no {type(each).__name__}; give what sparsity_path, stability, "

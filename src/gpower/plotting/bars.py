@@ -49,7 +49,7 @@ def bar_panels(
 def _new_bar_panels(n_panels: int, n_wide: int, slots: list[int], room: float) -> Panels:
     """The panels of a new figure, a few to a line, as high as the fullest of a line needs, with room for names."""
     height = 0.85 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
-    grid = new_panels(len(slots), n_wide, (2.2 + max(room, 1.2)) * n_wide, height, height_ratios=slots)
+    grid = new_panels(len(slots), n_wide, (2.6 + max(room, 1.2)) * n_wide, height, height_ratios=slots)
     for unused in grid.flat[n_panels:]:
         unused.set_axis_off()
     return np.asarray(grid.flat[:n_panels])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpower._arrays import Array
 from gpower.extras import extra
 from gpower.plotting.looks import NORMAL, QUIET, SMALL, TITLE, GivenAxes, Panel, Panels, Style
+
+if TYPE_CHECKING:
+    from matplotlib.text import Text
 
 
 def pyplot() -> ModuleType:
@@ -47,8 +51,9 @@ def tidy(axes: Panel, xlabel: str, ylabel: str) -> None:
 
 
 def entitle(axes: Panel, words: str) -> None:
-    """A title at the left edge."""
-    axes.set_title(words, fontsize=TITLE, loc="left")
+    """A title at the left edge, above remarks that are over the panel."""
+    above = any(text.get_transform() == axes.transAxes and text.get_position()[1] > 1 for text in axes.texts)
+    axes.set_title(words, fontsize=TITLE, loc="left", pad=16 if above else None)
 
 
 def cardinality_axis(axes: Panel, cardinality: Array, label: str, *, which: str = "x") -> None:
@@ -94,7 +99,7 @@ def say(axes: Panel, words: str) -> None:
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", fontsize=SMALL, color=QUIET)
 
 
-def remark(axes: Panel, x: float, y: float, words: str, **style: object) -> None:
+def remark(axes: Panel, x: float, y: float, words: str, **style: object) -> Text:
     """A small grey line at a place within a panel, in shares of its width and height."""
     plain: Style = {"transform": axes.transAxes, "ha": "right", "fontsize": SMALL, "color": "0.4"}
-    axes.text(x, y, words, **plain | style)
+    return axes.text(x, y, words, **plain | style)

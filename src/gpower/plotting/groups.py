@@ -26,16 +26,20 @@ class Samples:
     count : int
     labels, shapes : Column or None
         What their colours tell, and what their markers tell where that is something else.
+    quantity : str
+        What a colour bar is of: the name of the labels where they have one, as a column of a frame has.
     """
 
     count: int
     labels: Column | None = None
     shapes: Column | None = None
+    quantity: str = "value"
 
     @classmethod
     def of(cls, count: int, labels: Iterable[object] | None, shapes: Iterable[object] | None = None) -> Samples:
         """So many samples, checked."""
-        return cls(count, _checked(labels, "labels", count), _checked(shapes, "shapes", count, groups=True))
+        colours, markers = _checked(labels, "labels", count), _checked(shapes, "shapes", count, groups=True)
+        return cls(count, colours, markers, literal(getattr(labels, "name", None) or cls.quantity))
 
     @property
     def groups(self) -> dict[str, NDArray[np.intp]]:
@@ -96,6 +100,7 @@ class Samples:
             shades = self._shades()
             shown = ScalarMappable(Normalize(shades["vmin"], shades["vmax"]), SHADES)
             bar = axes.figure.colorbar(shown, ax=axes if panels is None else panels, pad=0.02, aspect=30)
+            bar.set_label(self.quantity, fontsize=SMALL)
             bar.ax.tick_params(labelsize=SMALL)
             bar.outline.set_visible(False)
         _legend(axes, self._entries())

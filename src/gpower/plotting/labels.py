@@ -14,12 +14,17 @@ from gpower.plotting.looks import SMALL, Panel, Style
 DIRECTIONS, DISTANCES = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
 #: Free space beside a name, and above and below: print is a little wider and higher at other resolutions.
 MARGIN = np.array([1.5, 0.75])
+#: What covering a point costs, in points of print farther away; and the space that is kept free around points with
+#: names, such as the tips of arrows.
+COVERED, CLEAR = 8, 2.0
 #: From this distance on a thread leads from the name to its point.
 THREAD = 12.0
 
 
-def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, colours: Sequence[str]) -> int:
-    """Write names beside points, the first ones first; how many found no room.
+def place_names(
+    axes: Panel, at: Array, names: Sequence[str], others: Array, colours: Sequence[str], *, unnamed: int = 0
+) -> None:
+    """Write names beside points, the first ones first, and in a corner how many points found no room for theirs.
 
     The layout of the figure must be final: legends and colour bars are there already. Names are no part of it, and keep
     clear of what is written already.
@@ -32,41 +37,51 @@ def place_names(axes: Panel, at: Array, names: Sequence[str], others: Array, col
     names : sequence of str
         As they are drawn.
     others : ndarray of shape (n, 2)
-        All points that a name should not cover, the named ones among them.
+        All points that a name should not cover; the named ones it does not.
     colours : sequence of str
         Of the names.
+    unnamed : int
+        Points that are to have none, counted in the corner as well.
     """
     if not len(names):
-        return 0
+        return
+    corner = remark(axes, 0.99, 0.01, f"{len(names) + unnamed} more not named", fontsize=7)
     axes.figure.canvas.figure.draw_without_rendering()
     taken = [np.array(text.get_window_extent().extents) for text in axes.texts if text.get_text()]
-    before = len(taken)
-    covered = axes.transData.transform(others)
+    tips, covered = axes.transData.transform(at), axes.transData.transform(others)
     panel = axes.get_window_extent().extents + np.array([1, 1, -1, -1])
     pixels = axes.figure.dpi / 72
-    for point, name, colour in zip(at, names, colours, strict=True):
+    for point, tip, name, colour in zip(at, tips, names, colours, strict=True):
         text = axes.annotate(name, tuple(point), (0, 0), textcoords="offset points", fontsize=SMALL, color=colour)
         text.set_in_layout(False)
         size = np.array(text.get_window_extent().size) + 2 * MARGIN * pixels
-        place = _place(axes.transData.transform(point), size, panel, taken, covered, pixels)
+        boxes, far = _boxes(tip, size, panel, pixels)
+        clear = _inside(boxes, tips, CLEAR * pixels) == 0
+        place = _place(boxes[clear], (far + COVERED * _inside(boxes, covered))[clear], panel, taken)
         text.remove()
-        if place is not None:
+        if place is None:
+            unnamed += 1
+        else:
             taken.append(place)
             _write(axes, point, name, place, colour)
-    return len(names) + before - len(taken)
+    if unnamed:
+        corner.set_text(f"{unnamed} more not named")
+    else:
+        corner.remove()
 
 
-def _place(point: Array, size: Array, panel: Array, taken: list[Array], covered: Array, pixels: float) -> Array | None:
-    """The best box (left, bottom, right, top) for a name of a size, in pixels; None where there is no room."""
-    boxes, far = _boxes(point, size, panel, pixels)
+def _place(boxes: Array, cost: Array, panel: Array, taken: list[Array]) -> Array | None:
+    """The cheapest box (left, bottom, right, top) in the panel and clear of others, in pixels; None where none is."""
     free = np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
     for other in taken:
         free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
-    if not free.any():
-        return None
-    inside = (covered[None] > boxes[:, None, :2]) & (covered[None] < boxes[:, None, 2:])  # (n_boxes, n, 2)
-    cost = 8 * np.count_nonzero(inside.all(axis=2), axis=1) + far
-    return boxes[int(np.argmin(np.where(free, cost, np.inf)))]
+    return boxes[int(np.argmin(np.where(free, cost, np.inf)))] if free.any() else None
+
+
+def _inside(boxes: Array, points: Array, margin: float = 0.0) -> Array:
+    """How many points are in each box, or that near to it, (n_boxes,)."""
+    low, high = boxes[:, None, :2] - margin, boxes[:, None, 2:] + margin
+    return np.count_nonzero(np.all((points > low) & (points < high), axis=2), axis=1)
 
 
 def _boxes(point: Array, size: Array, panel: Array, pixels: float) -> tuple[Array, Array]:
@@ -98,9 +113,3 @@ def _write(axes: Panel, point: Array, name: str, place: Array, colour: str) -> N
 def along(tips: Array) -> Array:
     """Points along arrows from the origin, which names should not cover."""
     return np.vstack([share * tips for share in np.linspace(0.1, 1, 16)])
-
-
-def tell_left_out(axes: Panel, n_left: int) -> None:
-    """A line about points without a name."""
-    if n_left:
-        remark(axes, 0.99, 0.01, f"{n_left} more not named", fontsize=7)

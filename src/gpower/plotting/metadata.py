@@ -71,6 +71,7 @@ def plot_metadata(
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     bar = panel.figure.colorbar(cells, ax=panel, pad=0.02, aspect=12)
+    bar.set_label("strength", fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_visible(False)
     entitle(panel, f"Association; * adjusted p < {level:g}")

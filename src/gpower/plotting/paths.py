@@ -76,7 +76,9 @@ def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Panel:
         label = "component 1" if j == 0 else f"components 1 to {j + 1}"
         panel.plot(without_zeros(mean[:, j]), share[:, j], label=label, **look(j), **CURVE)
         panel.axhline(reference, color=look(j)["color"], linestyle="--", linewidth=1)
-    panel.plot([], [], color=QUIET, linestyle="--", linewidth=1, label="PCA" if m == 1 else "PCA, as many components")
+    colour = look(0)["color"] if m == 1 else QUIET  # several lines have several
+    label = "PCA" if m == 1 else "PCA, as many components"
+    panel.plot([], [], color=colour, linestyle="--", linewidth=1, label=label)
     cardinality_axis(panel, mean, "non-zero loadings" if m == 1 else "non-zero loadings per component")
     panel.set_ylim(0, max(104.0, 1.04 * float(share.max())))
     second = panel.secondary_yaxis("right", functions=(lambda y: np.multiply(y, total), lambda y: np.divide(y, total)))

@@ -13,7 +13,7 @@ from gpower.held import Held
 from gpower.outlying import share_of, t2_limit
 from gpower.plotting.canvas import new_panels, one_panel, remark, tidy
 from gpower.plotting.groups import Samples, colour_of
-from gpower.plotting.labels import place_names, tell_left_out
+from gpower.plotting.labels import place_names
 from gpower.plotting.looks import BLUE, SMALL, VERMILION, GivenAxes, Panel, Panels, literal
 from gpower.plotting.models import Model, share_label
 
@@ -86,15 +86,19 @@ def plot_scores(
 
 
 def draw_scores(panel: Panel, scores: Array, samples: Samples, ellipse: float | None = None) -> None:
-    """Points of the samples, their ellipses, and how correlated the two scores are."""
+    """Points of the samples and their ellipses, and what those hold and how correlated the scores are, in words."""
     samples.scatter(panel, scores)
+    words = []
     if ellipse is not None:
         groups = samples.groups or {"": np.arange(len(scores))}
         for i, members in enumerate(groups.values()):
             _draw_ellipse(panel, scores[members], share_of(ellipse), colour_of(i))
+        words.append(f"ellipses: {100 * ellipse:g} % of new normal samples")
     related = correlation_of(scores)
     if abs(related) >= 0.05:
-        remark(panel, 0.99, 1.01, f"correlation of the scores {related:+.2f}", fontsize=7.5)
+        words.append(f"correlation of the scores {related:+.2f}")
+    if words:
+        remark(panel, 0.99, 1.01, "; ".join(words), fontsize=7.5)
 
 
 def correlation_of(scores: Array) -> float:
@@ -122,8 +126,8 @@ def _name_samples(axes: Panel, scores: Array, names: Sequence[str]) -> None:
     spread = np.maximum(scores.std(axis=0), np.finfo(float).tiny)
     order = np.argsort(-np.sum(((scores - scores.mean(axis=0)) / spread) ** 2, axis=1), kind="stable")
     words = [literal(names[i]) for i in order[:MOST_NAMED]]
-    left = place_names(axes, scores[order[:MOST_NAMED]], words, scores, ["0.25"] * len(words))
-    tell_left_out(axes, left + len(names) - len(words))
+    at, colours = scores[order[:MOST_NAMED]], ["0.25"] * len(words)
+    place_names(axes, at, words, scores, colours, unnamed=len(names) - len(words))
 
 
 def checked_pair(components: tuple[int, int], n_components: int) -> list[int]:
@@ -182,7 +186,7 @@ def plot_pairs(
                 samples.scatter(panel, scores[:, [j, i]])
             else:
                 panel.set_axis_off()
-                related = f"{correlation_of(scores[:, [j, i]]):+.2f}"
+                related = f"correlation\n{correlation_of(scores[:, [j, i]]):+.2f}"
                 panel.text(0.5, 0.5, related, transform=panel.transAxes, ha="center", va="center", fontsize=SMALL + 2)
             tidy(panel, f"Component {j + 1}" if i == m - 1 else "", f"Component {i + 1}" if 0 == j < i else "")
             panel.tick_params(labelsize=SMALL - 1, labelleft=0 == j < i, labelbottom=i == m - 1)
@@ -256,13 +260,13 @@ def plot_outliers(
         x, y = distances[members].T
         panel.scatter(x, y, s=22, alpha=0.8, linewidth=0, color=colour)
     tidy(panel, "distance within the components, T²", "squared residual, outside of the components")
-    panel.set_xlim(0, 1.08 * max(limits[0], distances[:, 0].max()) or 1.0)
-    panel.set_ylim(0, 1.08 * max(limits[1], distances[:, 1].max()) or 1.0)
+    reach = np.maximum(limits, distances.max(axis=0))
+    reach[reach == 0] = 1.0
+    panel.set(xlim=(-0.02 * reach[0], 1.08 * reach[0]), ylim=(-0.02 * reach[1], 1.08 * reach[1]))
     counts = [*beyond.sum(axis=0), beyond.all(axis=1).sum()]
     told = "beyond the {:g} % limits: {} by T², {} by residual, {} by both, of {}"
     remark(panel, 0.99, 1.01, told.format(100 * level, *counts, len(distances)), fontsize=7.5)
     order = np.argsort(-np.max(distances / np.maximum(limits, np.finfo(float).tiny), axis=1), kind="stable")
     order = order[out[order]]
-    left = place_names(panel, distances[order], [literal(words[i]) for i in order], distances, ["0.25"] * len(order))
-    tell_left_out(panel, left)
+    place_names(panel, distances[order], [literal(words[i]) for i in order], distances, ["0.25"] * len(order))
     return panel

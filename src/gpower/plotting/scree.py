@@ -68,7 +68,7 @@ def plot_scree(
         totals["ordinary, running total"] = (ordinary, BLACK)
     if test is not None:
         _draw_chance(panel, test, shares.size)
-    for label, (values, colour) in totals.items():
+    for label, (values, colour) in totals.items() if shares.size > 1 else ():
         panel.plot(places, np.cumsum(values), "--", marker=".", color=colour, linewidth=0.9, label=label)
     _dress(panel, shares.size)
     legend_above(panel)
@@ -94,7 +94,7 @@ def _chance(test: ComponentTest) -> str:
 
 def _dress(axes: Panel, m: int) -> None:
     tidy(axes, "component", "% of variance")
-    axes.set_xlim(0.4, m + 0.6)
+    axes.set_xlim(min(0.4, m - 1.6), max(m + 0.6, 2.6))  # a single bar does not fill its panel
     axes.set_ylim(bottom=0)
     axes.set_xticks(np.arange(1, m + 1, max(1, m // 12)))
     axes.xaxis.grid(False)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpower._arrays import Array
 from gpower.held import Held
+from gpower.parameters import one_of
 from gpower.plotting.bars import bar_panels
 from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy
 from gpower.plotting.looks import BLUE, CURVE, SMALL, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
@@ -19,20 +21,33 @@ __all__ = ["plot_cv", "plot_stability"]
 
 ERRORS: Style = CURVE | {"capsize": 2.5, "elinewidth": 0.9}
 RING: Style = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
+#: What the heights of a curve are, by the column of `cv_results_` that a criterion looks at.
+HEIGHTS = {
+    "prediction": "% of held-out variance, mean ± 1 s.e.",
+    "agreement": "correlation of scores between folds",
+    "stability": "agreement of supports beyond chance",
+    "sparseness": "index of sparseness",
+    "reliability": "Cronbach's α of held-out scores",
+}
 
 
-def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Panel:
-    """Score of held-out samples, mean ± one standard error, against cardinality; the chosen ones are ringed.
+def plot_cv(cv: GPowerCV, axes: GivenAxes = None, *, criterion: str | None = None) -> Panel:
+    """What a criterion says of every number of variables, against that number; the chosen ones are ringed.
 
-    One component after the other, the score of each is that of all up to it. The standard error is that of a mean over
-    folds, from the sample standard deviation, as in the rule "one-se".
+    Drawn is the criterion by which the numbers were chosen, which the legend names; where they were chosen by different
+    ones, the score of held-out samples. That is a mean ± one standard error, of a mean over folds, from the sample
+    standard deviation, as in the rule "one-se". One component after the other, the score of each is that of all up to
+    it. "share" looks at the same scores.
 
     Parameters
     ----------
     cv : GPowerCV
-        A fitted one, or a pipeline that has one: anything with `cv_results_`, `n_splits_` and `cardinality_`.
+        A fitted one, or a pipeline that has one: anything with `cv_results_`, `n_splits_`, `cardinality_` and
+        `chosen_by_`.
     axes : matplotlib Axes, optional
         Where to draw; by default a new figure.
+    criterion : str, optional
+        Another one to draw, as in `GPowerCV`.
 
     Returns
     -------
@@ -46,28 +61,39 @@ def plot_cv(cv: GPowerCV, axes: GivenAxes = None) -> Panel:
     >>> cv = GPowerCV(1, cardinalities=[4, 8, 16]).fit(load_planted_expression().X)
     >>> axes = plot_cv(cv)
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
-    ['component 1: 8 chosen']
+    ['component 1: 8 by prediction']
     """
     cv = Held.of(cv).model
-    results = cv.cv_results_
+    results, drawn = cv.cv_results_, _drawn(criterion, list(cv.chosen_by_))
     component = np.asarray(results["param_component"])
     panel = one_panel(axes)
-    tidy(panel, "", "% of held-out variance, mean ± 1 s.e.")
-    for j, value in enumerate(np.unique(component)):
+    tidy(panel, "", HEIGHTS[drawn])
+    for j, (value, by) in enumerate(zip(np.unique(component), cv.chosen_by_, strict=True)):
         rows = np.flatnonzero(component == value)
-        cardinality, score, deviation = (
-            np.asarray(results[key], float)[rows] for key in ("param_cardinality", "mean_test_score", "std_test_score")
-        )
+        rows = rows[np.argsort(np.asarray(results["param_cardinality"])[rows], kind="stable")]
+        cardinality, (height, error) = np.asarray(results["param_cardinality"])[rows], _heights(cv, drawn, rows)
         chosen = int(np.asarray(cv.cardinality_)[max(int(value), 0)])
         name = "all components" if value < 0 else f"component {value + 1}"
-        error = deviation / np.sqrt(cv.n_splits_ - 1) if cv.n_splits_ > 1 else np.zeros_like(score)
-        order, at = np.argsort(cardinality, kind="stable"), cardinality == chosen
-        x, y, spread = cardinality[order], 100 * score[order], 100 * error[order]
-        panel.errorbar(x, y, spread, label=f"{name}: {chosen} chosen", **look(j), **ERRORS)
-        panel.plot(cardinality[at], 100 * score[at], color=look(j)["color"], label="_", **RING)
+        panel.errorbar(cardinality, height, error, label=f"{name}: {chosen} by {by}", **look(j), **ERRORS)
+        at = cardinality == chosen
+        panel.plot(cardinality[at], height[at], color=look(j)["color"], label="_", **RING)
     cardinality_axis(panel, np.asarray(results["param_cardinality"]), "non-zero loadings")
     legend_above(panel)
     return panel
+
+
+def _drawn(criterion: str | None, chosen_by: list[str]) -> str:
+    """The criterion that is drawn."""
+    one = criterion or (chosen_by[0] if len(set(chosen_by)) == 1 else "prediction")
+    return one_of("prediction" if one == "share" else one, "criterion", tuple(HEIGHTS))
+
+
+def _heights(cv: GPowerCV, criterion: str, rows: Array) -> tuple[Array, Array | None]:
+    """Heights of some points, and standard errors where the results have them."""
+    if criterion != "prediction":
+        return np.asarray(cv.cv_results_[criterion], float)[rows], None
+    score, deviation = (np.asarray(cv.cv_results_[key], float)[rows] for key in ("mean_test_score", "std_test_score"))
+    return 100 * score, 100 * deviation / np.sqrt(max(cv.n_splits_ - 1, 1))
 
 
 def plot_stability(

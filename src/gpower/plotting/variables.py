@@ -15,8 +15,8 @@ from gpower.metrics import shared_variables
 from gpower.plotting.bars import by_size
 from gpower.plotting.canvas import entitle, one_panel, remark, tidy
 from gpower.plotting.groups import Samples, colour_of
-from gpower.plotting.labels import along, place_names, tell_left_out
-from gpower.plotting.looks import BLACK, QUIET, SMALL, GivenAxes, Panel, variable_names
+from gpower.plotting.labels import along, place_names
+from gpower.plotting.looks import BLACK, SMALL, GivenAxes, Panel, variable_names
 from gpower.plotting.models import Model, matrix_of, share_label
 from gpower.plotting.samples import checked_pair, draw_scores
 
@@ -78,15 +78,16 @@ def plot_biplot(
     draw_scores(panel, scores, samples)
     used = by_size(np.abs(loadings).max(axis=1))
     shown = used[:max_variables]
-    tips = loadings[shown] * _lengthening(scores, loadings[shown])
+    longer = _lengthening(scores, loadings[shown])
+    tips = longer * loadings[shown]
     _draw_arrows(panel, tips, BLACK)
     _make_room(panel, np.vstack([scores, tips]))
     tidy(panel, *(share_label(model, j) for j in pair))
-    if shown.size < used.size:
-        remark(panel, 0.01, 0.01, f"the {shown.size} largest of {used.size} variables", fontsize=7, ha="left")
+    which = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
+    remark(panel, 0.01, 0.01, f"arrows: loadings × {longer:.3g}{which}", fontsize=7, ha="left")
     samples.explain(panel)
     others = np.vstack([along(tips), scores])
-    tell_left_out(panel, place_names(panel, tips, [names[i] for i in shown], others, [BLACK] * shown.size))
+    place_names(panel, tips, [names[i] for i in shown], others, [BLACK] * shown.size)
     return panel
 
 
@@ -132,7 +133,8 @@ def plot_correlation_circle(
 
     Scores of sparse components are correlated. Against the raw scores the squared correlations of a variable may add up
     to more than one, outside of the circle; here the second axis is what is left of the second component's scores once
-    the first's are taken out, and the squared radius is the share of the variable that both explain together.
+    the first's are taken out, and the squared radius is the share of the variable that both explain together. Colours,
+    those of the words at the axes, tell in which of the two components a variable's loading is larger.
 
     Parameters
     ----------
@@ -176,10 +178,14 @@ def plot_correlation_circle(
         _draw_arrows(panel, correlations[shown[owners == owner]], colour_of(owner))
     first, second = (j + 1 for j in pair)
     tidy(panel, f"Component {first}", f"Component {second} less component {first}")
+    for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
+        axis.label.set_color(colour_of(owner))
+    told = "colours: component of the larger loading\ninner circle: half explained"
+    remark(panel, 0.01, 0.01, told, fontsize=7, ha="left")
     entitle(panel, f"Correlations of {len(shown)} of the {len(used)} variables in use")
     colours = [colour_of(owner) for owner in owners]
     at = correlations[shown]
-    tell_left_out(panel, place_names(panel, at, [names[i] for i in shown], along(at), colours))
+    place_names(panel, at, [names[i] for i in shown], along(at), colours)
     return panel
 
 
@@ -206,11 +212,12 @@ def _draw_circle(axes: Panel) -> None:
     for draw in (axes.axhline, axes.axvline):
         draw(0, color="0.7", linewidth=0.7)
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
-    axes.text(0, -np.sqrt(0.5), "half explained", fontsize=7, color=QUIET, ha="center", va="bottom")
 
 
 def plot_overlap(model: Model, axes: GivenAxes = None) -> Panel:
     """How many variables each pair of components shares; on the diagonal, how many each has.
+
+    The shade is the share of the variables of the smaller of the two.
 
     Parameters
     ----------
@@ -245,6 +252,7 @@ def plot_overlap(model: Model, axes: GivenAxes = None) -> Panel:
     panel.set(xlim=(-0.5, m - 0.5), ylim=(m - 0.5, -0.5), aspect="equal")
     panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL)
     panel.set_yticks(np.arange(m), [f"Component {j + 1}" for j in range(m)], fontsize=SMALL)
+    panel.set_xlabel("component\nshade: share of the smaller", fontsize=SMALL)
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     entitle(panel, "Variables in common")
