@@ -29,8 +29,8 @@ SEVERAL_AT_ONCE, LARGE_SUPPORT = 16, 64
 SWAP_CANDIDATES, LEAST_CANDIDATES, SWAP_LOOK = 384, 96, 8192
 #: Turns of polish and ascent; where reads are dear, fewer.
 TURNS, REMOTE_TURNS = 5, 2
-#: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits (800 of
-#: a cohort and of a factor model: 10⁻⁴ at most for five times the time; of noise 0.2 %).
+#: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits. With
+#: 800 variables it is 10⁻⁴ at most of a cohort and of a factor model, for five times the time; of noise 0.2 %.
 POLISH_MOST = 512
 
 
