@@ -184,7 +184,7 @@ def test_the_score_of_data_with_holes():
 def test_holes_are_refused_by_default_and_the_way_out_is_named():
     X, _ = with_holes(low_rank(0), 0.0)
     X[4, 7] = np.nan
-    with pytest.raises(ValueError, match=r"NaN .*column 7, row 4 .*or use GPower\(missing=\"impute\"\)"):
+    with pytest.raises(ValueError, match=r"NaN .*column 7, row 4 .*or fill them, as GPower\(missing=\"impute\"\)"):
         GPower(1).fit(X)
     model = GPower(1, cardinality=3).fit(low_rank(0))
     with pytest.raises(ValueError, match=r"column 7, row 4"):
