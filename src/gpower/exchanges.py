@@ -53,8 +53,6 @@ def polished(
         x = problem.operator.combine(swapped[:, None])
         result = ascend(problem, problem.feasible_set.point(x), settings)
         z, variance = _filled(problem, result.point)
-        if np.array_equal(support, to_host(np.flatnonzero(z))):  # no exchange helped it last
-            break
     return z[:, None], variance * float(problem.mu[0]) ** 2, result
 
 

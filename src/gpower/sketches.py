@@ -33,7 +33,8 @@ class Sketch:
 
     `noise`, (n,), is how much of each column's squared length no other column shares. `B`, (rows, n), is the small
     matrix, where the next turn of the power iteration begins; None where it is the whole. All of it is in units of
-    `unit`, so that single precision holds it.
+    `unit`, so that single precision holds it. `shared` is what tells structure from noise: the few rows, also where
+    the small matrix is the whole.
     """
 
     operator: Operator
@@ -41,10 +42,12 @@ class Sketch:
     noise: Array
     B: Array | None = None
     unit: float = 1.0
+    shared: Operator | None = None
 
     def holds(self, z: Array) -> float:
-        """Share of the variance of loadings z, (n, 1), that is seen in the small matrix."""
-        seen, there = (_variance(each, each.own(z.astype(each.dtype))) for each in (self.matrix, self.operator))
+        """Share of the variance of loadings z, (n, 1), that is seen in a few rows."""
+        few = self.shared or self.matrix
+        seen, there = (_variance(each, each.own(z.astype(each.dtype))) for each in (few, self.operator))
         return seen / there * self.unit**2 if there > 0 else 1.0
 
     def promising(self, count: int, usable: Array | None = None) -> Array:
@@ -74,7 +77,7 @@ def sketched(operator: Operator, n_components: int, rng: np.random.RandomState) 
     noise = norms**2 - small.matrix.column_norms.astype(np.float64) ** 2
     dtype = small.matrix.dtype
     whole = in_memory((to_host(operator.columns(np.arange(n))) / small.unit).astype(dtype, order="F"))
-    return Sketch(operator, DataMatrix(whole, norms.astype(dtype)), noise, unit=small.unit)
+    return Sketch(operator, DataMatrix(whole, norms.astype(dtype)), noise, unit=small.unit, shared=small.matrix)
 
 
 def _projected(operator: Operator, T: Array) -> Sketch:

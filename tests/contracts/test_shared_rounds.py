@@ -199,6 +199,18 @@ def test_a_sketch_that_is_sharpened_holds_more(kind):
     assert held[1][-3:].min() > 0.99
 
 
+def test_noise_of_few_samples_is_told_from_structure():
+    X = np.random.default_rng(2).standard_normal((150, 2500))
+    X -= X.mean(axis=0)
+    total, left = 0.0, X
+    for _ in range(5):  # one after the other, each of what those before it leave
+        one = GPower(1, cardinality=10, center=False).fit(left)
+        y = left @ one.components_.T
+        total += one.explained_variance_[0]
+        left = left - y @ (y.T @ left) / (y.T @ y)
+    assert GPower(5, cardinality=10).fit(X).explained_variance_.sum() > 0.99 * total
+
+
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=5)
 def test_a_covariance_gives_the_components_of_its_data(seed):
