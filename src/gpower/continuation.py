@@ -21,6 +21,8 @@ from gpower.several import extract_components
 
 #: Points that get starts of their own where n_init="auto" makes them costly; the others begin at their neighbours.
 ANCHORS = 5
+#: Entries of a matrix on which starts cost so little that every point gets them.
+TINY = 5000
 
 
 def sweep(
@@ -49,7 +51,7 @@ def sweep(
     best = dict(known or {})
     worth = {i: value_of(operator, recipes[i], found) for i, found in best.items()}
     n = len(recipes)
-    cold = set(spread(n) if quick else anchors(recipes)) - set(best)
+    cold = set(spread(n) if quick else anchors(recipes, operator)) - set(best)
     for order in (range(n - 1, -1, -1), range(1, 1 if quick else n)):
         back = order.step > 0
         for i in order:
@@ -88,15 +90,14 @@ def _beside(
     return extract_components(operator, recipe.begun_at(plain.Z), rng)
 
 
-def anchors(recipes: Sequence[Recipe]) -> list[int]:
+def anchors(recipes: Sequence[Recipe], operator: Operator) -> list[int]:
     """Points that get starts of their own: all where starts were counted or are cheap, else a few spread evenly.
 
     A unit of exact cardinality races many starts, and a calibration is many ascents.
     """
-    n, first = len(recipes), recipes[0]
-    if first.n_init is not None or not first.wish.is_costly(first.block) or n <= ANCHORS:
-        return list(range(n))
-    return spread(n)
+    n, first, (rows, columns) = len(recipes), recipes[0], operator.shape
+    cheap = first.n_init is not None or not first.wish.is_costly(first.block) or rows * columns <= TINY
+    return list(range(n)) if cheap or n <= ANCHORS else spread(n)
 
 
 def spread(n: int) -> list[int]:

@@ -175,7 +175,7 @@ def swap_polish(S: Array, support: Array) -> Array:
             break
         value, u, slack = swap_slack(S, support, outside)
         candidates = _exchanges(slack, support, outside)
-        enough = value * (1 + least_gain(support))
+        enough = max(value, 0.0) * (1 + least_gain(support))  # below zero there is nothing but rounding
         values = [variance_at_least(S, new, u) for new in candidates]
         if not max(values, default=0.0) > enough:
             values = [float(np.linalg.eigvalsh(S[np.ix_(new, new)])[-1]) for new in candidates]

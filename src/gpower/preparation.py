@@ -27,12 +27,13 @@ from gpower.operators.running import MOST_FEATURES, RunningMoments, moments_by_p
 from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
 from gpower.precomputed import check_covariance, matrix_kind
 from gpower.recipes import GRAM_READS, Recipe
-from gpower.working_set import SMALL
 
 #: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
 MOST_GRAM = 4096
 #: Entries of a sparse table that is made dense to be permuted: 2 GB in double precision, half of it in single.
 MOST_PERMUTED = 250_000_000
+#: Entries of a table in single precision that is worked on in double, 32 MB.
+CHEAP_IN_DOUBLE = 4_000_000
 #: Bytes that an entry takes while it is permuted, and the fewest samples that a large table is permuted by.
 PERMUTED_BYTES, FEWEST_PERMUTED = 40, 1000
 
@@ -296,7 +297,7 @@ class Input:
     @property
     def _is_small(self) -> bool:
         """Whether double precision costs nothing: single would lose what earlier components nearly explain."""
-        return isinstance(self.X, np.ndarray) and self.X.size <= SMALL
+        return isinstance(self.X, np.ndarray) and self.X.size <= CHEAP_IN_DOUBLE
 
     def _operator(self, weight: Array | None, reduce: bool, moments: Moments | None = None) -> tuple[Operator, Moments]:
         """The operator of these numbers; those that are not finite show in its norms."""

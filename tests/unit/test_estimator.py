@@ -224,6 +224,15 @@ def test_weights_out_of_range_are_refused(size):
         GPower(1, cardinality=2).fit(planted(p=20), sample_weight=np.full(20, size))
 
 
+def test_float32_keeps_components_of_columns_that_are_small():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60_000, 6))
+    X[:, :3] += 2 * rng.standard_normal((60_000, 1))
+    X *= [300, 300, 1, 1, 1, 1]
+    exact, single = (GPower(3, cardinality=2).fit(X.astype(dtype)) for dtype in (np.float64, np.float32))
+    np.testing.assert_allclose(single.explained_variance_, exact.explained_variance_, rtol=1e-4)
+
+
 def test_float32_stays_float32():
     model = GPower(2, cardinality=5).fit(planted().astype(np.float32))
     assert model.components_.dtype == np.float32

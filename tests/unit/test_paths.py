@@ -533,3 +533,13 @@ def test_a_jump_over_the_cardinality_is_cut_and_said():
     with pytest.warns(UserWarning, match="At some points: No gamma was found"):
         path = sparsity_path(X, cardinalities=[3, 4], penalty="l1")
     assert path.cardinality.ravel().tolist() == [3, 4]
+
+
+def test_a_path_of_a_small_table_is_nowhere_below_the_fit():
+    rng = np.random.default_rng(1051)
+    p, n = int(rng.integers(8, 60)), int(rng.integers(5, 15))
+    X = rng.standard_normal((p, n))
+    X[:, : n // 3] += rng.standard_normal((p, 1))
+    path = sparsity_path(X, scale=True)
+    fits = [GPower(1, cardinality=int(k), scale=True).fit(X).explained_variance_[0] for k in path.grid]
+    assert np.all(path.variance[:, 0] >= (1 - 1e-9) * np.array(fits))

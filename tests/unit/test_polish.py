@@ -66,6 +66,13 @@ def test_an_exchange_is_never_promised_more_than_it_gives(seed):
         assert 0.9 * exact < variance_at_least(S, new, u) <= exact * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_rounding_left_below_zero_is_not_exchanged(seed):
+    A = np.random.default_rng(seed).standard_normal((9, 6))
+    start = np.array([0, 1])
+    np.testing.assert_array_equal(swap_polish(-A.T @ A, start), start)
+
+
 def test_a_support_without_variance_promises_nothing():
     S = np.diag([0.0, 0.0, 2.0])
     assert variance_at_least(S, np.array([0, 1]), np.array([1.0, 0.0])) == 0
