@@ -141,3 +141,11 @@ def test_what_is_held_out_cannot_change_what_a_fold_learns():
     for Z, W in zip(found[-1], again[-1], strict=True):
         np.testing.assert_array_equal(Z.toarray(), W.toarray())
     assert not np.allclose(found[0], again[0])
+
+
+def test_folds_of_one_sample_tell_of_no_reliability():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 8)) + 1.5 * rng.standard_normal((40, 1))
+    model = GPowerCV(1, cv=40).fit(X)
+    assert model.chosen_by_.tolist() == ["share"]
+    assert model.cardinality_[0] > 1

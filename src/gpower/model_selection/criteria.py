@@ -9,7 +9,8 @@ criterion       the number of variables
 `stability`     that are chosen again most often in other folds, beyond chance
 `sparseness`    of the largest index of sparseness: what is explained times the share of zeros
 `reliability`   the fewest from which on held-out scores stay reliable: Cronbach's α is at least 0.9
-`auto`          by prediction where at most half of the variables do as well as all of them, else by reliability
+`auto`          by prediction where at most half of the variables do as well as all of them, else by reliability, or
+                by share where folds of one sample tell of none
 ==============  ====================================================================================================
 
 Where the truth is sparse, prediction has its top there. Where all variables carry something, as in most real tables, it
@@ -169,4 +170,7 @@ def decide(judged: Judged, criterion: str, rule: str) -> tuple[str, dict[str, in
         return criterion, points
     best = _by_prediction(judged, "best")
     as_good = bool(judged.prediction[:, best].mean() >= judged.ordinary.mean())
-    return ("prediction" if as_good and 2 * judged.grid[best] <= judged.n_features else "reliability"), points
+    if as_good and 2 * judged.grid[best] <= judged.n_features:
+        return "prediction", points
+    told = np.any(judged.reliability > 0)  # not by a single sample, as in folds that leave one out
+    return ("reliability" if told else "share"), points
