@@ -264,7 +264,8 @@ class GPower(SparsePCAEstimator):
             self.feature_names_in_ = table.names
         self._stream: RunningMoments | None = None
         with heard() as said:
-            chosen, table = self._chosen(table, sample_weight), table.filled()
+            chosen = self._chosen(table, sample_weight)
+            table = table.filled(chosen.get("n_components"))
             prepared = table.prepared(sample_weight, table.recipes(chosen))
         return self._find(self._begun(prepared), [*before, *said])
 

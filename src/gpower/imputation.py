@@ -64,6 +64,7 @@ def impute(
     X : ndarray of shape (n_samples, n_features)
         Not changed.
     rank : int
+        With 0 holes are at their means.
     center : bool
         Whether the model has means; if not, holes begin at zero.
     scale : bool
@@ -95,8 +96,10 @@ def impute(
     filled = X / unit
     mean = np.nanmean(filled, axis=0, dtype=np.float64).astype(X.dtype) if center else np.zeros_like(unit)
     filled[rows, columns] = mean[columns]
-    V = leading_components(as_operator(filled, center=center)[0], min(rank, *X.shape))[0]  # (n_features, rank)
-    misfit, converged = _fill(filled, holes, mean, V, center)
+    misfit, converged = list[float](), True
+    if rank > 0:
+        V = leading_components(as_operator(filled, center=center)[0], min(rank, *X.shape))[0]  # (n_features, rank)
+        misfit, converged = _fill(filled, holes, mean, V, center)
     if not converged:
         warn(
             f"The filling of {rows.size} missing entries still changed after {MAX_STEPS} steps; a model of rank "

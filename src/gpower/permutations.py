@@ -386,11 +386,6 @@ def counted(table: Input, rng: np.random.RandomState) -> tuple[dict[str, Any], A
     At most `MOST`, or as many as a list of cardinalities or penalties has. One is kept where none is more than chance.
     """
     params = table.params
-    if params["missing"] != "error":
-        raise ValueError(
-            'n_components="auto" permutes what was observed, and missing="impute" fills by so many components; '
-            "fill the table first, or give the number."
-        )
     lists = {name: list(params[name]) for name in LISTED if isinstance(params[name], Iterable)}
     most = min([len(values) for values in lists.values()] or [MOST, *table.shape])
     table = table.for_permuting()

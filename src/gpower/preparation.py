@@ -199,11 +199,14 @@ class Input:
         count = whole(self.reading.n_components, "n_components", 1)
         return Knowledge.of(self.params, self.shape[1], count, self.names).numbers
 
-    def filled(self) -> Input:
-        """The same as a fit wants it: in memory where a proof is to follow, missing entries filled where asked for."""
+    def filled(self, rank: int | None = None) -> Input:
+        """The same as a fit wants it: in memory where a proof is to follow, missing entries filled where asked for.
+
+        By so many components, if not by as many as are fitted.
+        """
         reading = self.reading
         if reading.certify and self.container.whereabouts and not is_device(self.X):
-            return self.in_memory("A certificate needs the matrix in the memory of this machine").filled()
+            return self.in_memory("A certificate needs the matrix in the memory of this machine").filled(rank)
         if is_device(self.X):
             self._check_device()
         if one_of(reading.missing, "missing", ("error", "impute")) == "error":
@@ -215,13 +218,16 @@ class Input:
         self.finite(allow_nan=True)
         if not np.isnan(np.sum(self.X)):
             return self
-        rank = whole(reading.n_components, "n_components", 1)
+        rank = whole(reading.n_components, "n_components", 1) if rank is None else rank
         standard = {"center": bool(reading.center), "scale": bool(reading.scale)}
         filled = impute(self.X, rank, **standard, names=self.names)
         return replace(self, X=filled.X, remarks=(filled.note,))
 
     def for_permuting(self) -> Input:
-        """The same, if its columns can be permuted: a table of samples in memory, made dense, holes filled."""
+        """The same, if its columns can be permuted: a table of samples in memory, made dense, holes at their means.
+
+        Holes filled by components are what permuted tables do not have: in noise they would pass for more than chance.
+        """
         if self.reading.covariance is not None:
             raise ValueError(
                 "Permuting needs the samples: it breaks what variables have in common, and a covariance is nothing "
@@ -230,14 +236,14 @@ class Input:
         if self.container.whereabouts:
             return self._drawn().for_permuting()
         if not self.container.is_sparse:
-            return self.filled().finite()
+            return self.filled(0).finite()
         size = self.shape[0] * self.shape[1]
         if size > MOST_PERMUTED:
             raise ValueError(
                 f"Permuting needs a dense table; X is sparse, of {size:.2g} entries, more than {MOST_PERMUTED:.2g}: "
                 "give fewer samples, or the variables of largest variance: chance finds its components among those."
             )
-        self.filled().finite()
+        self.filled(0).finite()
         return replace(self, X=self.X.toarray())
 
     def _drawn(self) -> Input:

@@ -5,9 +5,10 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted_components
 
-from gpower import GPower, component_test, permutations
+from gpower import GPower, certify, component_test, permutations
 from gpower.datasets import load_planted_expression
 from gpower.permutations import Orders, Stage
+from gpower.plotting.models import matrix_of
 from gpower.recipes import Exact, Recipe
 
 SHAPE = (40, 80)
@@ -308,12 +309,28 @@ def test_a_sparse_table_is_as_good_as_a_dense_one():
     assert GPower("auto", cardinality=6).fit(sp.csr_array(load_planted_expression().X)).components_.shape == (3, 150)
 
 
+def with_holes(X, share, seed=0):
+    return np.where(np.random.default_rng(seed).uniform(size=X.shape) < share, np.nan, X)
+
+
+def test_what_fills_holes_does_not_pass_for_more_than_chance():
+    tables = (with_holes(np.random.default_rng(seed).standard_normal((60, 100)), 0.2, seed) for seed in range(10))
+    asked = {"cardinality": 10, "missing": "impute", "n_permutations": 39}
+    assert sum(component_test(X, 3, **asked).n_components > 0 for X in tables) <= 2
+
+
+def test_components_of_a_table_with_holes_are_counted():
+    X = with_holes(load_planted_expression().X, 0.05)
+    model = GPower("auto", cardinality=6, missing="impute").fit(X)
+    assert model.components_.shape == (3, 150)
+    assert len(certify(model, X)) == 3
+    assert matrix_of(model, X).shape == X.shape
+
+
 def test_what_auto_does_not_take():
     X = load_planted_expression().X
     with pytest.raises(ValueError, match="takes no sample_weight"):
         GPower("auto", cardinality=6).fit(X, sample_weight=np.ones(60))
-    with pytest.raises(ValueError, match="fill the table first, or give the number"):
-        GPower("auto", cardinality=6, missing="impute").fit(X)
     with pytest.raises(ValueError, match="n_components='many'"):
         GPower("many", cardinality=6).fit(X)
 

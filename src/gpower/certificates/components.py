@@ -119,8 +119,8 @@ def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
     if scale is None:
         scale = spread is not None and np.any(np.asarray(spread) != 1)
     how = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
-    missing, count = said(model, "missing", "n_components")
-    return how | ({"missing": missing, "n_components": count} if missing == "impute" else {})
+    missing, found = said(model, "missing", "components_")
+    return how | ({"missing": missing, "n_components": len(found)} if missing == "impute" else {})
 
 
 def certify_components(

@@ -33,7 +33,7 @@ class Model(Protocol):
 
 def matrix_of(model: SparsePCAEstimator, X: ArrayLike) -> Operator:
     """The matrix that a model sees in samples or in a covariance, centred and scaled as it does."""
-    return read(model, X, reset=False).filled().prepared().operator
+    return read(model, X, reset=False).filled(len(model.components_)).prepared().operator
 
 
 def plot_loadings(
