@@ -8,7 +8,7 @@ criterion       the number of variables
 `agreement`     whose scores agree best between folds, or the fewest within one standard error of it
 `stability`     that are chosen again most often in other folds, beyond chance
 `sparseness`    of the largest index of sparseness: what is explained times the share of zeros
-`reliability`   the fewest from which on held-out scores stay reliable: Cronbach's α is at least 0.9
+`reliability`   the fewest from which on held-out scores stay reliable: Cronbach's α is at least 0.9, or at its top
 `auto`          by prediction where at most half of the variables do as well as all of them, else by reliability, or
                 by share where folds of one sample tell of none
 ==============  ====================================================================================================

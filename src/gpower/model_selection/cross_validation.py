@@ -58,8 +58,9 @@ class GPowerCV(SparsePCAEstimator):
         What decides: the variance of held-out samples ("prediction"); the fewest variables for 90 % of what ordinary
         components explain of it ("share"); scores that agree between folds, or variables that are chosen again
         ("agreement", "stability"); variance times the share of zeros ("sparseness"); the fewest variables from which on
-        Cronbach's α of held-out scores stays at 0.9 ("reliability"). "auto": prediction, if components of at most half
-        of the variables explain as much as ordinary ones, else reliability, or share where folds have one sample.
+        Cronbach's α of held-out scores stays at 0.9, or those of the largest α ("reliability"). "auto": prediction, if
+        components of at most half of the variables explain as much as ordinary ones, else reliability, or share where
+        folds have one sample.
     rule : {"best", "one-se"}, default="best"
         The largest mean score, or the fewest variables within one standard error of it: of prediction and agreement.
     search : {"sequential", "joint"}, default="sequential"
