@@ -15,7 +15,7 @@ from gpower.trades import trade_polish
 from gpower.working_set import Settings, ascend
 
 #: A swap must raise the variance by this much, relatively; where the support is large, so that a look costs much, by
-#: more: of 310 variables of a factor model, twice the time for what other components lose again.
+#: more: of 310 variables of a factor model, half as much time again for what other components lose.
 SWAP_GAIN, LARGE_GAIN = 1e-10, 1e-5
 #: Most promising exchanges whose variance is computed before one is made.
 SWAPS_TRIED = 4
