@@ -213,12 +213,18 @@ def _best_of_largest(ground: Ground, count: int) -> Point:
     left_out = promise.copy()
     left_out[kept] = 0
     if largest(left_out) >= (1 - TIED) * largest(promise):
-        shared = shared_variance(problem.operator, norms, rng, REMOTE_PROBES)
+        shared = shared_variance(problem.operator, norms, rng, _most_probes(problem.operator))
         kept = top(np.where(promise > 0, shared, 0)[:, None], wanted)[:, 0]
     kept = np.sort(to_host(kept))
     part = problem.among(kept)
     starts = unit_starts(part, rows_of(norms, kept), min(count, kept.size), rng)
     return _best(problem, np.hstack([point.X for point in race(part, starts, ground.callback, 2 * FINALISTS)]))
+
+
+def _most_probes(operator: Operator) -> int:
+    """As many as may be at work beside blocks that are read: two vectors of samples each, and five of variables."""
+    p, n = operator.shape
+    return min(REMOTE_PROBES, max(PROBES, operator.widest_take * p // (2 * p + 5 * n)))
 
 
 def _best(problem: Problem, X: Array) -> Point:
