@@ -13,12 +13,6 @@ from experiments.journee2010.geometry import PLANE, plot_geometry, run  # noqa: 
 from experiments.journee2010.study import Study  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def objective(A, x, gamma, penalty):
     """[JNRS10], the boxed problems of sections 2.1 and 2.2."""
     c = np.abs(A.T @ x)

@@ -19,12 +19,6 @@ import matplotlib.pyplot as plt  # noqa: E402
 NAMES = ["a", "b", "c", "d"]
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def model():
     components = np.array([[0.48, 0.0, -0.64, 0.6], [0.0, 1.0, 0.0, 0.0]])

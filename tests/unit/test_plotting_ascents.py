@@ -16,13 +16,6 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 VALUES, GAPS, PASSES = np.array([1.0, 2.0, 2.5]), np.array([1.0, 0.1, 0.01]), np.array([1.0, 3.0, 5.0])
 
 

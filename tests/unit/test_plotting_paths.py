@@ -16,14 +16,6 @@ from gpower.plotting.paths import _spread
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
 
 @pytest.fixture(scope="module")
 def pitprops():
