@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpower.knapsack import best_within
+from gpower.knapsack import MANY, best_within
 
 WHOLE = st.integers(0, 4).map(float)
 ANY = st.floats(0.01, 10) | st.just(0.0)
@@ -40,3 +40,16 @@ def test_many_things_are_within_the_bound_of_a_part_of_one_more(n, costs):
     linear = float(np.interp(room, np.append(0, np.cumsum(cost[order])), np.append(0, np.cumsum(value[order]))))
     assert cost[chosen].sum() <= room * (1 + 1e-8)
     assert linear - np.max(value) <= value[chosen].sum() <= linear * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("room", [3, 11, 40, 5000])
+@pytest.mark.parametrize("costs", [(1, 9), (1, 2), (7, 9)])
+def test_of_many_things_those_left_out_beforehand_are_not_missed(room, costs):
+    rng = np.random.default_rng(room)
+    value, cost = rng.exponential(size=MANY + 500), rng.integers(costs[0], costs[1] + 1, MANY + 500)
+    best = np.zeros(room + 1)  # of each whole room, by all things one after the other
+    for v, c in zip(value, cost, strict=True):
+        best[c:] = np.maximum(best[c:], best[: max(best.size - c, 0)] + v)
+    chosen = best_within(value, cost.astype(float), float(room))
+    assert cost[chosen].sum() <= room
+    assert value[chosen].sum() == pytest.approx(best[-1])

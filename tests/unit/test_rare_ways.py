@@ -9,6 +9,8 @@ from scipy import sparse
 
 from gpower import GPower, GPowerWarning
 from gpower.datasets import TableError, read_metadata, read_table
+from gpower.leading import leading_components
+from gpower.operators import as_operator
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 6))
@@ -80,3 +82,29 @@ def test_metadata_of_other_or_missing_samples_is_told_of(tmp_path):
         read_metadata(tmp_path / "samples.csv", 3, ["a", "b", "c"])
     with pytest.warns(GPowerWarning, match="no row for 1 of 3 samples"):
         read_metadata(tmp_path / "samples.csv", 3, ["A", "B", "D"])
+
+
+@pytest.mark.parametrize("more", [{"positive": True}, {"groups": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]}])
+def test_no_level_parts_columns_that_are_alike(more):
+    twins = np.repeat(X, 2, axis=1)[:, [0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11]]  # two groups alike, two and two
+    with pytest.warns(GPowerWarning, match="No gamma was found with exactly the wanted number"):
+        model = GPower(1, penalty="l1", cardinality=3, n_init=1, **more).fit(twins)
+    assert model.cardinality_.tolist() == [3 if "positive" in more else 6]
+    assert model.components_.min() >= 0 or "groups" in more
+
+
+@pytest.mark.parametrize("kind", ["wide", "tall", "sparse", "covariance"])
+def test_leading_components_by_products_alone(kind, monkeypatch):
+    A = RNG.standard_normal((150, 40)) * np.linspace(1, 3, 40)
+    A = A.T if kind == "wide" else A
+    data = {"sparse": sparse.csr_array(A), "covariance": A.T @ A}.get(kind, A)
+    operator, _ = as_operator(data, center=False, covariance=kind == "covariance")
+    values, V = np.linalg.eigh(A.T @ A)
+    monkeypatch.setattr("gpower.leading.DENSE_ORDER", 8)
+    Z, found = leading_components(operator, 2)
+    np.testing.assert_allclose(found, values[[-1, -2]], rtol=1e-9)
+    np.testing.assert_allclose(np.abs(Z.T @ V[:, [-1, -2]]), np.eye(2), atol=1e-6)
+    monkeypatch.setattr("gpower.leading.LEAST_LANCZOS", 8)
+    z, largest = leading_components(operator, 1, start=V[:, -1] + 0.01)
+    np.testing.assert_allclose(largest, values[-1:], rtol=1e-9)
+    assert abs(z[:, 0] @ V[:, -1]) == pytest.approx(1)

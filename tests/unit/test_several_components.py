@@ -2,6 +2,8 @@
 
 import io
 import re
+from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -98,6 +100,28 @@ def test_a_search_out_of_time_proves_what_it_has_seen():
     assert search.proven == np.inf
     _, proof = best_subset(PITPROPS, cardinality=(4, 4), constraint="disjoint", covariance="precomputed", max_time=0.0)
     assert proof.value <= 5.25516 + 1e-5 <= proof.upper_bound + 2e-5
+
+
+def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
+    S = np.corrcoef(np.random.default_rng(5).standard_normal((12, 7)), rowvar=False)
+    best = max(
+        sum(np.linalg.eigvalsh(S[np.ix_(part, part)])[-1] for part in (first, second, third))
+        for first in combinations(range(7), 2)
+        for second in combinations(sorted(set(range(7)) - set(first)), 3)
+        for third in combinations(sorted(set(range(7)) - set(first) - set(second)), 2)
+    )
+    search = Packing((2, 2, 3), 0.0)
+    search.run(S, Clock(60.0))
+    assert search.value == pytest.approx(best)
+    assert search.proven == pytest.approx(best)
+
+    poor = np.eye(7)[:, :3]  # as if no component had been found but single variables
+    monkeypatch.setattr("gpower.certificates.total.extract_components", lambda *how: SimpleNamespace(Z=poor))
+    components, proof = best_subset(S, cardinality=(2, 3, 2), constraint="disjoint", covariance="precomputed")
+    assert np.count_nonzero(components, axis=1).tolist() == [2, 3, 2]
+    assert np.trace(components @ S @ components.T) == pytest.approx(best)
+    assert proof.optimal
+    assert (proof.value, proof.upper_bound) == (pytest.approx(best), pytest.approx(best))
 
 
 def test_sizes_keep_their_places_in_a_search():
