@@ -9,6 +9,7 @@ from rich.table import Column
 from gpower.cli.app import command
 from gpower.cli.console import answering, counted, note, noted
 from gpower.cli.flags import changed, flags_of
+from gpower.cli.known import read_column, read_names
 from gpower.cli.options import GPOWER, READING, Values
 from gpower.cli.tables import load
 from gpower.report import print_rows, say, write_columns
@@ -16,7 +17,10 @@ from gpower.report import print_rows, say, write_columns
 if TYPE_CHECKING:
     from gpower import ComponentTest
 
-FURTHER = ("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "deflation")
+FURTHER = (
+    *("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "deflation"),
+    *("groups", "include", "exclude", "penalty_weights", "budget", "memory_limit"),
+)
 _COUNT = {"help": "The most components to look for."}
 _OPTIONS = changed(
     flags_of("gpower", "component_test", like=GPOWER) | {name: GPOWER[name] for name in FURTHER}, n_components=_COUNT
@@ -48,7 +52,9 @@ def components(
     with answering(output, plot, as_json) as answer:
         from gpower import component_test
 
+        read_column(options, reading, data)
         loaded = load(data, reading, options | {"covariance": None}, answer.err)
+        read_names(options, loaded.names)
         n_features = loaded.table.X.shape[1]
         options["n_components"] = min(options["n_components"], *loaded.table.X.shape)
         with noted(answer.err), counted(answer.err, f"permuting {n_features} variables") as tell:
