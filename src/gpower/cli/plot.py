@@ -11,10 +11,12 @@ from gpower.cli.console import answering, note, noted, progress
 from gpower.cli.models import load_for, load_model
 from gpower.cli.options import READING, Values
 from gpower.cli.tables import Loaded
+from gpower.names import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gpower.association import Column
     from gpower.fitted import SparsePCAEstimator
 
 #: A picture: the name of its file, and what draws it.
@@ -58,6 +60,7 @@ def plot(
         loaded = load_for(fitted, data, reading, answer.err)
         with noted(answer.err):
             columns = metadata_columns(metadata, loaded)
+        note(answer.err, _untold(columns))
         drawn: list[str] = []
         with noted(answer.err), progress(answer.err, f"drawing {model.name}"):
             for name, draw in _pictures(fitted, loaded, columns, level):
@@ -108,20 +111,37 @@ def _pictures(
 
 def _coloured(model: "SparsePCAEstimator", X: Any, columns: dict[str, list[str]], level: float) -> Iterator[Picture]:
     """The scores by each column that tells samples apart."""
-    from gpower.association import column_of
     from gpower.plotting import plot_scores
-    from gpower.plotting.groups import MAX_GROUPS
 
     files: set[str] = set()
-    for name, values in list(columns.items())[:_MOST_COLOURED]:
-        column = column_of(values)
-        if column.is_measured or 1 < len(column.groups) <= MAX_GROUPS:
-            file = "scores_by_" + (re.sub(r"\W+", "_", name).strip("_")[:40] or "column")
-            while file in files:
-                file += "_"
-            files.add(file)
-            ellipse = None if column.is_measured else level
-            yield file, partial(_entitled, name, partial(plot_scores, model, X, labels=values, ellipse=ellipse))
+    for name, column in _telling(columns).items():
+        file = "scores_by_" + (re.sub(r"\W+", "_", name).strip("_")[:40] or "column")
+        while file in files:
+            file += "_"
+        files.add(file)
+        ellipse = None if column.is_measured else level
+        yield file, partial(_entitled, name, partial(plot_scores, model, X, labels=columns[name], ellipse=ellipse))
+
+
+def _untold(columns: dict[str, list[str]]) -> list[str]:
+    """What there is to say of columns that no scores are coloured by."""
+    from gpower.plotting.groups import MAX_GROUPS
+
+    idle = [name for name in columns if name not in _telling(columns)]
+    shown = (
+        f"colours show the first {_MOST_COLOURED} columns of numbers, or of words that make 2 to {MAX_GROUPS} groups"
+    )
+    return [f"scores are not coloured by {listed(idle)}: {shown}."] if idle else []
+
+
+def _telling(columns: dict[str, list[str]]) -> "dict[str, Column]":
+    """The first columns that tell samples apart: of numbers, or of groups that colours can show."""
+    from gpower.association import column_of
+    from gpower.plotting.groups import MAX_GROUPS
+
+    found = {name: column_of(values) for name, values in columns.items()}
+    telling = [name for name, each in found.items() if each.is_measured or 1 < len(each.groups) <= MAX_GROUPS]
+    return {name: found[name] for name in telling[:_MOST_COLOURED]}
 
 
 def _entitled(name: str, draw: Callable[[], "Axes"]) -> "Axes":

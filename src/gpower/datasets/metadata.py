@@ -1,5 +1,6 @@
 """Tables of what is known of the samples: words and numbers, a row for each, put into the order of the data."""
 
+from collections import Counter
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,7 +10,7 @@ from gpower.datasets.delimited import split_rows
 from gpower.datasets.errors import TableError
 from gpower.datasets.table import TableFile
 from gpower.datasets.text import open_text
-from gpower.names import unique_names
+from gpower.names import listed, unique_names
 
 
 def read_metadata(
@@ -78,6 +79,8 @@ def _in_order(path: Path, columns: dict[str, list[str]], by: str, sample_names: 
         if name in place and name in sample_names:
             raise TableError(path, f"the sample {name!r} has two rows, {place[name] + 2} and {i + 2}; keep one")
         place[name] = i
+    if repeated := [name for name, times in Counter(sample_names).items() if times > 1]:
+        warn(f"Several samples of the data are called {listed(repeated)}; {path.name} tells the same of each.")
     rows = [place.get(str(name)) for name in sample_names]
     without = sum(i is None for i in rows)
     if without:
