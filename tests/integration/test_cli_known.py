@@ -176,7 +176,16 @@ class TestLater:
     def test_scores_are_refused(self, gpower, table, model, tmp_path):
         used = next(iter(GPower.load(model).loadings()[0]))
         other = write(tmp_path / "other.csv", [["other" if name == used else name for name in NAMES], *X.tolist()])
-        refused(gpower("transform", model, other), f"1 of the model's 150 variables are not in it: {used}")
+        refused(
+            gpower("transform", model, other),
+            f"1 of the model's 150 variables are not in it, 1 of them used by its components: {used}",
+        )
+        idle = next(name for name in NAMES if not any(name in each for each in GPower.load(model).loadings()))
+        few = [name for name in NAMES if name not in (used, idle)]
+        refused(
+            gpower("plot", model, write(tmp_path / "few.csv", [few, *X[:, 2:].tolist()])),
+            f"2 of the model's 150 variables are not in it, 1 of them used by its components: {used}, {idle};",
+        )
         refused(gpower("transform", model, table, "-o", table), "this is what the command reads")
         refused(gpower("transform", table, table), "not a gpower model")
         GPower(1, cardinality=3, covariance="precomputed").fit(np.cov(X.T)).save(tmp_path / "cov.npz")

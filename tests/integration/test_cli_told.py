@@ -111,7 +111,10 @@ class TestTransform:
     def test_those_that_are_not_there_are_named(self, gpower, model, tmp_path):
         found = gpower("transform", model, write(tmp_path / "few.csv", NAMES[2:], X[:, 2:]))
         assert found.exit_code == 1
-        assert "2 of the model's 12 variables are not in it: g0, g1; name the columns as" in found.stderr
+        assert (
+            "2 of the model's 12 variables are not in it, 1 of them used by its components: g1, g0; name the columns as"
+            in found.stderr
+        )
 
     def test_a_table_that_lies_the_other_way_round(self, gpower, model, tmp_path):
         file = tmp_path / "turned.csv"
@@ -125,7 +128,7 @@ class TestTransform:
         assert "estimated with --missing impute" in gpower("transform", model, file).stderr
         found = self.scores(gpower, model, file, "--missing", "impute")
         assert "note: 1 missing value(s) are estimated by the components." in found.stderr
-        assert "missing='fill' is not known" in gpower("transform", model, file, "--missing", "fill").stderr
+        assert "--missing fill is not known" in gpower("transform", model, file, "--missing", "fill").stderr
 
 
 def test_a_table_is_no_model(gpower, table):

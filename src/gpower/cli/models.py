@@ -50,7 +50,7 @@ def load_for(
     if loaded.where == "memory" and not loaded.covariance:
         if for_scores:
             _forget_absent(model, set(loaded.table.feature_names or ()), err)
-        loaded = _by_name(loaded, list(vars(model).get("feature_names_in_", ())), err)
+        loaded = _by_name(loaded, model, err)
     if known["missing"] == "impute" and (holes := loaded.table.holes):
         note(err, [f"{holes} missing value(s) are estimated by the components."])
     with noted(err):
@@ -76,20 +76,26 @@ def _forget_absent(model: "SparsePCAEstimator", names: set[str], err: Console) -
     model.n_features_in_ = int(there.sum())
 
 
-def _by_name(loaded: Loaded, wanted: list[str], err: Console) -> Loaded:
+def _by_name(loaded: Loaded, model: "SparsePCAEstimator", err: Console) -> Loaded:
     """The table with the variables of a model, in their order; those that it does not know are left out, and said."""
+    import numpy as np
+
     from gpower.datasets import TableError
     from gpower.names import listed
 
-    names = list(loaded.table.feature_names or ())
+    names, wanted = list(loaded.table.feature_names or ()), list(vars(model).get("feature_names_in_", ()))
     if not (names and wanted) or names == wanted:
         return loaded
     at = {name: j for j, name in enumerate(names)}
-    lacking = [name for name in wanted if name not in at]
-    if lacking:
+    if any(name not in at for name in wanted):
+        used = [wanted[j] for j in np.flatnonzero(model.components_.any(axis=0))]
+        missed = [name for name in used if name not in at]
+        lacking = list(dict.fromkeys([*missed, *(name for name in wanted if name not in at)]))
         turned = len(set(wanted).intersection(loaded.table.sample_names or ())) > len(wanted) - len(lacking)
         advice = "its rows are called so: add --transpose" if turned else "name the columns as the model has them"
-        what = f"{len(lacking)} of the model's {len(wanted)} variables are not in it: {listed(lacking)}; {advice}"
+        of_these = f", {len(missed)} of them used by its components" if missed else ""
+        what = f"{len(lacking)} of the model's {len(wanted)} variables are not in it{of_these}: {listed(lacking)}"
+        what += f"; {advice}"
         raise TableError(loaded.path, what)
     known = set(wanted)
     if others := [name for name in names if name not in known]:
