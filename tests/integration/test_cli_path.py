@@ -175,9 +175,9 @@ def test_an_interruption_before_the_first_point(gpower, expression, monkeypatch)
         (["--gammas", "1.5"], "gammas holds 1.5"),
         (["-k", "3", "--gammas", "0.1"], "two grids; give one of them"),
         (["-k", "3", "--plot", "picture.doc"], "a picture ends in .png, .pdf or .svg"),
-        (["-k", "3", "--penalty", "l2"], "penalty='l2' is not known"),
-        (["-k", "3", "--missing", "drop"], "missing='drop' is not known"),
-        (["-k", "3", "-m", "0"], "n_components=0"),
+        (["-k", "3", "--penalty", "l2"], "--penalty l2 is not known"),
+        (["-k", "3", "--missing", "drop"], "--missing drop is not known"),
+        (["-k", "3", "-m", "0"], "-m 0"),
     ],
 )
 def test_errors_are_one_line_and_exit_code_one(gpower, expression, flags, message):

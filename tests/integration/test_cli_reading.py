@@ -62,6 +62,15 @@ def test_all_pictures_with_odd_names(gpower, model, data, tmp_path):
     assert drawn(tmp_path / "figures") == ALWAYS | OF_SAMPLES | {"metadata", "scores_by_batch", "scores_by_dose"}
 
 
+def test_columns_that_no_colour_shows_are_named(gpower, model, data, tmp_path):
+    lines = ["name,batch,person,site", *(f"s{i},{'ab'[i % 2]},p{i}x,one" for i in range(60))]
+    (tmp_path / "samples.csv").write_text("\n".join(lines) + "\n")
+    result = gpower("plot", model, data, "--metadata", tmp_path / "samples.csv", "-o", tmp_path / "figures")
+    assert result.exit_code == 0, result.stderr
+    assert "note: scores are not coloured by person, site: colours show the first 12 columns" in result.stderr
+    assert {name for name in drawn(tmp_path / "figures") if name.startswith("scores_by")} == {"scores_by_batch"}
+
+
 def test_without_metadata_and_in_another_format(gpower, model, data, tmp_path):
     result = gpower("plot", model, data, "-o", tmp_path / "figures", "--suffix", "svg")
     assert result.exit_code == 0, result.stderr
@@ -123,6 +132,21 @@ def test_components_are_counted(gpower, expression, tmp_path):
     answer = json.loads(gpower(*args, "--json").stdout)
     assert answer["n_components"] == 3
     np.testing.assert_allclose(answer["p_value"], test.p_values)
+
+
+def test_components_are_counted_with_what_is_known_of_the_variables(gpower, expression, tmp_path):
+    names = EXPRESSION.feature_names
+    pairs = {name: f"pair {j // 2}" for j, name in enumerate(names)}
+    (tmp_path / "pairs.csv").write_text("".join(f"{name},{pair}\n" for name, pair in pairs.items()))
+    flags = ("-k", "3", "-m", "2", "--n-permutations", "39", "--json")
+    known = ("--groups", tmp_path / "pairs.csv", "--exclude", names[0], "--memory", "1GB")
+    result = gpower("components", expression, *flags, *known)
+    assert result.exit_code == 0, result.stderr
+    groups = list(pairs.values())
+    test = component_test(EXPRESSION.X, 2, n_permutations=39, cardinality=3, groups=groups, exclude=[0])
+    np.testing.assert_allclose(json.loads(result.stdout)["variance"], test.variance)
+    plain = component_test(EXPRESSION.X, 2, n_permutations=39, cardinality=3)
+    assert not np.allclose(test.variance, plain.variance)
 
 
 def test_fit_takes_the_number_from_the_data(gpower, expression):

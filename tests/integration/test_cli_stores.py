@@ -171,7 +171,7 @@ class TestRefused:
         self.line(found, "a store is read in blocks as it is; transpose does not work on it")
 
     def test_a_size_that_is_none(self, gpower, tmp_path):
-        self.line(gpower("fit", zarr_store(tmp_path), "--memory", "plenty"), "memory_limit='plenty': a number of bytes")
+        self.line(gpower("fit", zarr_store(tmp_path), "--memory", "plenty"), "--memory plenty: a number of bytes")
 
     def test_cross_validation(self, gpower, tmp_path):
         found = gpower("fit", zarr_store(tmp_path), "-k", "auto", "--memory", "100KB")

@@ -23,6 +23,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
 
+from gpower.cli.options import GPOWER
 from gpower.files import check_writable, written
 from gpower.names import printable
 from gpower.report import plain, say
@@ -38,6 +39,11 @@ _NARROWEST = 20  # columns of a terminal
 _LIKE_FILES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".json", ".parquet", ".h5ad", ".png", ".pdf", ".svg")
 _RESULTS = ("loadings.csv", "loadings_list.csv", "scores.csv", "model.npz", "path.csv", "path.npz", "comparison.csv")
 _WHAT = "{task.description}"
+_QUOTES = "\"'[]"
+#: In a sentence of the library: an option with its value, and one by itself that is no English word nor part of a path.
+_ASSIGNED = re.compile(r"""\b(\w+)=("[^"]+"|'[^']*'|\[[^\]]*\]|-?\d(?:[\d.e+-]*\d)?)""")
+_LONG = "|".join(name for name in GPOWER if "_" in name)
+_SPELLED = re.compile(rf"""(?<![-/\\.'"\w])({_LONG})(?!\w|[-=/\\'"]|\.\w)""")
 
 
 @dataclass(frozen=True)
@@ -189,8 +195,17 @@ def _as_typed(message: str) -> str:
     message = re.sub(r"components_\[(\d+)\]", lambda found: f"component {int(found[1]) + 1}", message)
     message = re.sub(r'\bGPower\(([a-z_]+="[^"]+")\)', r"\1", message)
     message = message.replace('covariance="precomputed"', "--covariance")
-    message = re.sub(r'\b([a-z_]+)="([^"]+)"', lambda found: f"--{found[1].replace('_', '-')} {found[2]}", message)
+    message = _ASSIGNED.sub(_typed, message)
+    message = _SPELLED.sub(lambda found: GPOWER[found[0]].typed, message)
     return " ".join(message.split())
+
+
+def _typed(found: re.Match[str]) -> str:
+    """An option and its value as one types them; what is no option, such as n_samples=3, as it is."""
+    name, value = found[1], found[2]
+    if name not in GPOWER:
+        return f"--{name.replace('_', '-')} {value[1:-1]}" if value[0] == '"' else found[0]
+    return f"{GPOWER[name].typed} {value.strip(_QUOTES).replace(', ', ',')}"
 
 
 @contextmanager

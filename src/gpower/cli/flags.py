@@ -107,6 +107,11 @@ class Flag:
         """How its text becomes a value; None for what nobody can type."""
         return reading_of(self.kind, self.default)
 
+    @property
+    def typed(self) -> str:
+        """How it is typed in short, in a sentence about it."""
+        return self.short or self._long(str).partition("/")[0]
+
     def parameter(self) -> inspect.Parameter:
         """The parameter of a function that Typer makes this flag of."""
         if self.reading is None:
