@@ -89,6 +89,23 @@ def test_a_covariance_has_no_samples(gpower, tmp_path):
     assert "DATA is a covariance and has none" in result.stderr
 
 
+def test_a_covariance_goes_by_its_names(gpower, tmp_path):
+    names = np.array(PITPROPS.feature_names)
+    path, turned = tmp_path / "pitprops.csv", tmp_path / "turned.csv"
+    for file, order in ((path, np.arange(13)), (turned, np.arange(13)[::-1])):
+        S = PITPROPS.correlation[np.ix_(order, order)]
+        np.savetxt(file, S, delimiter=",", header=",".join(names[order]), comments="")
+    assert gpower("fit", path, "--covariance", "-k", "4", "-o", tmp_path / "fit").exit_code == 0
+    model = tmp_path / "fit" / "model.npz"
+    for file in (path, turned):
+        result = gpower("plot", model, file, "-o", tmp_path / file.stem)
+        assert result.exit_code == 0, result.stderr
+    before, after = ((tmp_path / folder / "correlation_circle.png").read_bytes() for folder in ("pitprops", "turned"))
+    assert before == after
+    turned.write_text(turned.read_text().replace(names[0], "unheard"))
+    assert "1 of the model's 13 variables are not in it" in gpower("plot", model, turned).stderr
+
+
 def test_mistakes_are_told_in_a_sentence(gpower, model, data, tmp_path):
     result = gpower("plot", tmp_path / "none.npz", data)
     assert (result.exit_code, "There is no model file" in result.stderr) == (1, True)

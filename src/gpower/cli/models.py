@@ -47,8 +47,8 @@ def load_for(
         model.set_params(missing=one_of(missing, "missing", ("error", "impute")))
     known |= {name: value for name, value in parameters_of(model).items() if name in known}
     loaded = load(data, reading, known, err)
-    if loaded.where == "memory" and not loaded.covariance:
-        if for_scores:
+    if loaded.where == "memory":
+        if for_scores and not loaded.covariance:
             _forget_absent(model, set(loaded.table.feature_names or ()), err)
         loaded = _by_name(loaded, model, err)
     if known["missing"] == "impute" and (holes := loaded.table.holes):
@@ -100,5 +100,8 @@ def _by_name(loaded: Loaded, model: "SparsePCAEstimator", err: Console) -> Loade
     known = set(wanted)
     if others := [name for name in names if name not in known]:
         note(err, [f"{len(others)} column(s) are no variable of the model and are left out: {listed(others)}."])
-    table = replace(loaded.table, X=loaded.table.X[:, [at[name] for name in wanted]], feature_names=tuple(wanted))
-    return replace(loaded, table=table)
+    places = [at[name] for name in wanted]
+    X = loaded.table.X[:, places]
+    if loaded.covariance and len(X) == len(names):
+        X = X[places]
+    return replace(loaded, table=replace(loaded.table, X=X, feature_names=tuple(wanted)))
