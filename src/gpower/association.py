@@ -93,9 +93,8 @@ def in_order_of(X: object, metadata: Metadata, names: Sequence[str] | None = Non
     >>> in_order_of(X, ages)["age"].tolist()
     [40, 50]
     """
-    rows = getattr(metadata, "index", None)
-    names = _named(getattr(X, "index", None)) if names is None else list(map(str, names))
-    told = _named(rows)
+    names = names_of_rows(X) if names is None else list(map(str, names))
+    told = names_of_rows(metadata)
     if names is None or told is None or told == names:
         return metadata
     place = {name: i for i, name in enumerate(told)}
@@ -110,8 +109,9 @@ def in_order_of(X: object, metadata: Metadata, names: Sequence[str] | None = Non
     return metadata.iloc[[place[name] for name in names]]  # type: ignore[attr-defined]
 
 
-def _named(index: object) -> list[str] | None:
-    """The names in an index; None where it is none, or but numbers from 0."""
+def names_of_rows(frame: object) -> list[str] | None:
+    """The names in the index of a frame; None where it has none, or but numbers from 0."""
+    index = getattr(frame, "index", None)
     if index is None or callable(index) or not isinstance(index, Iterable):
         return None
     names = [str(name) for name in index]

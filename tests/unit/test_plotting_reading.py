@@ -261,6 +261,9 @@ def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
     vertical, horizontal = axes.lines
     assert vertical.get_xdata()[0] == model.hotelling_t2_limit(0.99)
     assert horizontal.get_ydata()[0] == model.squared_residual_limit(wine.X, 0.99)
+    indexed = odd.set_axis([f"bottle {i}" for i in range(len(odd))])
+    of_index = plot_outliers(model, indexed, reference=wine.X, level=0.99)
+    assert {text.get_text() for text in names_in(of_index)} == {f"bottle {i}" for i in np.flatnonzero(beyond)}
 
 
 def test_metadata_in_a_map():

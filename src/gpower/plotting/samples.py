@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpower._arrays import Array
+from gpower.association import names_of_rows
 from gpower.fitted import SparsePCAEstimator
 from gpower.held import Held
 from gpower.outlying import share_of, t2_limit
@@ -224,7 +225,7 @@ def plot_outliers(
         A fitted model, of samples rather than of a covariance.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     names : sequence of str, optional
-        Of the samples; by default their numbers, counted from 0.
+        Of the samples; by default those in a frame's index, or their numbers, counted from 0.
     axes : matplotlib Axes, optional
         Where to draw; by default a new figure.
     level : float, default 0.95
@@ -248,7 +249,8 @@ def plot_outliers(
     distances = np.column_stack([model.hotelling_t2(X), model.squared_residual(X)])
     known = X if reference is None else reference
     limits = np.array([model.hotelling_t2_limit(level), model.squared_residual_limit(known, level)])
-    words = [str(i) for i in range(len(distances))] if names is None else names
+    named = names_of_rows(X) if names is None else names
+    words = [str(i) for i in range(len(distances))] if named is None else named
     if len(words) != len(distances):
         raise ValueError(f"names has {len(words)} entries, but X has {len(distances)} samples.")
     beyond = distances > limits
