@@ -44,6 +44,8 @@ class Constraint(ABC):
     """What components owe each other. Covariances are scaled so that values are about one."""
 
     word: ClassVar[str]
+    #: Whether loadings without a common variable keep it.
+    of_loadings: ClassVar[bool] = True
     #: Variance, relative to that of the largest variable, below which a component is rounding.
     least_variance: ClassVar[float] = 1e-14
 
@@ -201,7 +203,7 @@ class Orthogonal(_Pairs):
 class Uncorrelated(_Pairs):
     """Uncorrelated scores."""
 
-    word, by_scores = "uncorrelated", True
+    word, by_scores, of_loadings = "uncorrelated", True, False
     least_variance = 1e-8  # correlations of less are rounding
 
     def allows(self, variances: Array) -> bool:

@@ -20,8 +20,9 @@ from gpower.leading import leading_components
 from gpower.metrics import Scores
 from gpower.operators.base import Operator
 from gpower.recipes import Recipe
-from gpower.shared_rounds import Standing, Told, extract_one_by_one
-from gpower.together import adjusted_together, considered, held_together
+from gpower.shared_rounds import HELD, Standing, Told, extract_one_by_one
+from gpower.sketches import sketched
+from gpower.together import WHOLE, adjusted_together, considered, held_together
 
 #: Turns of non-negative components that share no variable.
 APART_TURNS = 5
@@ -52,7 +53,7 @@ def _constrained(
     if recipe.wish.positive:
         Z: Array | None = _apart(operator, recipe, constraint, start, rng)
     else:
-        Z = held_together(operator, start, levels, constraint, rng)
+        Z = _held(operator, recipe, constraint, start, rng)
     m = len(levels)
     variances = np.zeros(m) if Z is None else Scores.of(operator, operator.own(Z)).variances
     if Z is None or not constraint.allows(variances):
@@ -60,6 +61,24 @@ def _constrained(
     Z = operator.own(orient(Z).astype(operator.dtype))
     n_iter, converged = np.resize(free.n_iter, m), np.resize(free.converged, m)
     return replace(free, Z=Z, objective=variances, gap=np.full(m, np.nan), n_iter=n_iter, converged=converged, end=None)
+
+
+def _held(
+    operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array, rng: np.random.RandomState
+) -> Array | None:
+    """Such components of either sign, begun at Z.
+
+    Of many variables only those near a start are looked at together. Where the first component is hardly more than
+    noise others are as good, and components without a common variable, one after the other, are another start.
+    """
+    ends = [held_together(operator, Z, recipe.levels, constraint, rng)]
+    wide = operator.shape[1] > WHOLE and not operator.is_remote
+    if wide and constraint.of_loadings and sketched(operator, Z.shape[1], rng).holds(Z[:, :1]) < HELD:
+        alone = replace(recipe, constraint=None, start=None)
+        apart, _ = _in_turn_apart(operator, alone, np.zeros(Z.shape, bool), rng, turns=1)
+        ends.append(held_together(operator, apart, recipe.levels, constraint, rng))
+    held = [end for end in ends if end is not None]
+    return max(held, key=lambda end: float(Scores.of(operator, operator.own(end)).variances.sum()), default=None)
 
 
 def _apart(operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array, rng: np.random.RandomState) -> Array:
@@ -77,7 +96,9 @@ def _apart(operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array,
     return embedded(max(ends, key=lambda end: end[1])[0], W, Z.shape[0])
 
 
-def _in_turn_apart(operator: Operator, recipe: Recipe, begun: Array, rng: np.random.RandomState) -> tuple[Array, float]:
+def _in_turn_apart(
+    operator: Operator, recipe: Recipe, begun: Array, rng: np.random.RandomState, turns: int = APART_TURNS
+) -> tuple[Array, float]:
     """Such components begun on supports, (n, m), and the sum of their variances."""
     best, found = np.zeros(begun.shape[1]), np.zeros(begun.shape)
 
@@ -88,7 +109,7 @@ def _in_turn_apart(operator: Operator, recipe: Recipe, begun: Array, rng: np.ran
 
     for j in np.flatnonzero(begun.any(axis=0)).tolist():
         improve(j, np.flatnonzero(begun[:, j]))
-    for _ in range(APART_TURNS):
+    for _ in range(turns):
         before = best.sum()
         for j in range(best.size):
             improve(j, np.flatnonzero(~np.delete(found, j, axis=1).any(axis=1)))

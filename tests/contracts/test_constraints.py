@@ -270,3 +270,14 @@ def test_a_smoothed_sum_of_eigenvalues_is_above_the_sum(values, count, smoothing
     if np.all(np.diff(w) > 1e-3) and count < w.size:
         slope = (smoothed_sum(w + step, count, smoothing)[0] - value) / 1e-5
         assert slope == pytest.approx(share @ np.arange(1, w.size + 1), rel=1e-2, abs=1e-2)
+
+
+@pytest.mark.parametrize("constraint", ["disjoint", "orthogonal"])
+def test_components_kept_apart_are_no_less_than_those_found_one_after_the_other(constraint):
+    X = np.random.default_rng(3).standard_normal((200, 400))
+    used, total = [], 0.0
+    for _ in range(3):
+        model = GPower(1, cardinality=10, exclude=used).fit(X)
+        used += np.flatnonzero(model.components_[0]).tolist()
+        total += float(model.objective_[0])
+    assert GPower(3, cardinality=10, constraint=constraint).fit(X).objective_.sum() >= total * (1 - 1e-9)
