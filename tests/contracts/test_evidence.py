@@ -191,7 +191,7 @@ class TestRefused:
             GPowerCV(2, memory_limit=LIMIT, cv=P).fit(on_disk(planted()))
 
     def test_blocks_of_columns(self):
-        with pytest.raises(ValueError, match="in memory or, of one stored by sample, needs room"):
+        with pytest.raises(ValueError, match=r"of one stored by sample \(this one is stored by variable\), needs room"):
             GPowerCV(2, memory_limit=LIMIT).fit(on_disk(planted(), axis=1))
 
     def test_samples_that_are_needed(self):

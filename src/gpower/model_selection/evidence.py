@@ -212,6 +212,7 @@ def splits_of(table: Input, recipe: Recipe, rows: Sequence[Array]) -> Splits:
     why = "Cross-validation takes samples out of a table in memory"
     if not recipe.needs_samples:
         size = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"
-        why += f" or, of one stored by sample, needs room for {size}"
+        other = " (this one is stored by variable)" if blocks is not None and blocks.axis == 1 else ""
+        why += f" or, of one stored by sample{other}, needs room for {size}"
     found = table.in_memory(why)
     return InMemory(found.finite(allow_nan=table.reading.missing == "impute"))
