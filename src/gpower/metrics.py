@@ -260,7 +260,7 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
     Returns
     -------
     ndarray of shape (m,)
-        One entry per column of Z, as they stand.
+        In the order of the columns of Z.
 
     Examples
     --------

@@ -128,5 +128,5 @@ def test_keys_of_papers_are_explained_where_they_stand():
 
 
 def test_compare_lists_its_methods():
-    entry = re.search(r"(?s)\n    methods : .*?\n(.*?)\n    constraint", compare.__doc__)[1]
+    entry = re.search(r"(?s)\nmethods : .*?\n(.*?)\nconstraint", inspect.getdoc(compare))[1]
     assert re.findall(r'"([\w-]+)"', entry) == list(METHODS)
