@@ -190,7 +190,9 @@ def compare(
     cardinality : int or sequence of int
         Number of variables, of all components or one number each; penalties are calibrated to it.
     methods : sequence of str, optional
-        Some of the names in `gpower.comparison.METHODS`; by default all of them.
+        Some of "gpower-l0", "gpower-l1", "gpower-block-l0", "gpower-block-l1", "greedy", "greedy-approximate",
+        "rsvd-l0", "rsvd-l1", "spca", "spca-thresholding", "scotlass", "dspca", "mspca", "varimax", "thresholding" and
+        "scikit-learn"; by default all of them.
     constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
         What components owe each other. `GPower` with ``penalty="l0"`` and `MSPCA` keep it; of all methods it is told
         how far they violate it.

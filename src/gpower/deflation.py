@@ -39,7 +39,7 @@ class Deflated(Wrapper):
     Attributes
     ----------
     base : Operator
-        A.
+        The matrix A.
     Y : ndarray
         Representation in sample space, one column per removed component.
     D : ndarray

@@ -135,6 +135,8 @@ class GPower(SparsePCAEstimator):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Unit loadings, the largest of each positive.
+    n_components_ : int
+        Number of components found.
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,)
         Adjusted variance: of each component the part that the others of larger variance leave.
     cardinality_ : ndarray of int

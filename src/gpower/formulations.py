@@ -60,15 +60,15 @@ class Problem:
     Attributes
     ----------
     operator : Operator
-        A.
+        The matrix A.
     penalty : Penalty
-        φ.
+        The function φ.
     mu : ndarray of shape (m,)
         Weights of the units; their number is the size of the block.
     samples : SampleSet
         The set of X.
     regularization : float
-        ω.
+        The weight ω.
     """
 
     operator: Operator

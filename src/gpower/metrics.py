@@ -61,9 +61,10 @@ class Scores:
 
     Examples
     --------
-    The order counts where components are correlated. Two identical components explain no more than one.
+    The order counts where components are correlated.
 
     >>> import numpy as np
+    >>> from gpower.metrics import Scores
     >>> scores = Scores.of_data(np.array([[1.0, 1.0], [0.0, 2.0]]), np.eye(2))
     >>> scores.variances, scores.adjusted(), scores.adjusted(in_order=True)
     (array([1., 5.]), array([0.8, 5. ]), array([1., 4.]))
@@ -148,9 +149,19 @@ def cosines(gram: Array) -> Array:
 
     Zero for a vector that is zero.
 
+    Parameters
+    ----------
+    gram : ndarray of shape (..., m, m)
+        Inner products of m vectors: ZᵀZ of loadings, or ZᵀΣZ of the scores.
+
+    Returns
+    -------
+    ndarray of shape (..., m, m)
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import cosines
     >>> cosines(np.array([[4.0, 1.0], [1.0, 1.0]]))
     array([[1. , 0.5],
            [0.5, 1. ]])
@@ -161,11 +172,22 @@ def cosines(gram: Array) -> Array:
 
 
 def shared_variables(Z: Array) -> Array:
-    """Number of variables in both of two components, (m, m) of int, for loadings (n_features, m).
+    """Number of variables in both of two components.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    ndarray of int of shape (m, m)
+        On the diagonal the number of variables of each component.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import shared_variables
     >>> shared_variables(np.array([[0.6, 0.0], [0.8, 1.0], [0.0, 0.0]]))
     array([[2, 1],
            [1, 1]])
@@ -177,9 +199,21 @@ def shared_variables(Z: Array) -> Array:
 def captured_variance(gram: Array, Z: Array) -> float:
     """Variance of the data inside the span of the loadings: tr((ZᵀZ)⁺ ZᵀΣZ).
 
+    Parameters
+    ----------
+    gram : ndarray of shape (m, m)
+        ZᵀΣZ, the inner products of the scores.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import captured_variance
     >>> S = np.diag([3.0, 2.0, 1.0])
     >>> Z = np.array([[1.0, 0.6], [0.0, 0.8], [0.0, 0.0]])  # they span the first two variables
     >>> round(captured_variance(Z.T @ S @ Z, Z), 6)
@@ -190,11 +224,23 @@ def captured_variance(gram: Array, Z: Array) -> float:
 
 
 def explained_variance(X: Array, Z: Array) -> Array:
-    """‖X z‖² of each column z of Z, for centred data X.
+    """‖X z‖² of each column z of Z.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    ndarray of shape (m,)
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import explained_variance
     >>> explained_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0], [0.0]]))
     array([2.])
     """
@@ -202,11 +248,24 @@ def explained_variance(X: Array, Z: Array) -> Array:
 
 
 def adjusted_variance(X: Array, Z: Array) -> Array:
-    """Adjusted variance of each column of Z, for centred data X, in the order of Z's columns.
+    """Adjusted variance of each component: the part of ‖X z‖² that those of larger variance leave.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        In the order of the columns of Z.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import adjusted_variance
     >>> adjusted_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 0.0]]))
     array([2., 0.])
     """
@@ -214,11 +273,23 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
 
 
 def cumulative_variance(X: Array, Z: Array) -> Array:
-    """Variance that the first j columns of Z explain together, for every j.
+    """Variance that the first j columns of Z explain together, for every j, in the order in which they stand.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    ndarray of shape (m,)
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import cumulative_variance
     >>> cumulative_variance(np.diag([2.0, 1.0]), np.eye(2))
     array([4., 5.])
     """
@@ -226,11 +297,23 @@ def cumulative_variance(X: Array, Z: Array) -> Array:
 
 
 def share_of_pca(X: Array, Z: Array) -> float:
-    """Adjusted variance of Z over the variance of as many ordinary principal components of centred X.
+    """Adjusted variance of Z over the variance of as many ordinary principal components.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import share_of_pca
     >>> share_of_pca(np.diag([2.0, 1.0]), np.array([[0.0], [1.0]]))
     0.25
     """
@@ -241,9 +324,20 @@ def share_of_pca(X: Array, Z: Array) -> float:
 def sparsity(Z: Array) -> float:
     """Share of the loadings that are zero.
 
+    Parameters
+    ----------
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.metrics import sparsity
     >>> sparsity(np.array([[1.0], [0.0], [0.0], [0.0]]))
     0.75
     """

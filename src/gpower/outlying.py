@@ -106,7 +106,7 @@ class Outlying:
 
         References
         ----------
-        G. E. P. Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance problems, I.
+        Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance problems, I.
         Annals of Mathematical Statistics 25, 290–302.
         """
         level, residuals = share_of(level), self.squared_residual(X)

@@ -13,6 +13,8 @@ penalty                φ(c) of one unit                    source
 `FixedSupport(P)`      ‖c[P]‖ or ‖c[P]‖²                   [JNRS10] Algorithm 6, and its variance form
 `NonNegative(φ)`       φ(c₊)                               non-negative loadings
 ====================== ================================== ===========================================
+
+[JNRS10] is Journée et al. (2010), Journal of Machine Learning Research 11, 517–553.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class Penalty(ABC):
 
     `evaluate` is all that must be there. A penalty on named variables also says in `restrict` what is left of it on
     some of them. `at_cardinality`, or `at_gamma` with `gamma_max`, let `GPower` set its level, so that paths and
-    cross-validation run over it. docs/mathematics.md shows one.
+    cross-validation run over it. The example "A sparsity of your own" shows one.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Penalty(ABC):
 
     >>> import numpy as np
     >>> from gpower import GPower
+    >>> from gpower.penalties import Penalty
     >>> class Squares(Penalty):
     ...     def evaluate(self, C):
     ...         return np.sum(C**2, axis=0), 2 * C
@@ -72,8 +75,11 @@ class Penalty(ABC):
     even = True
     #: Whether what is chosen may be exchanged for something else as long as that raises the variance.
     polishable = False
-    #: Which supports are admissible, where not all are.
-    admissible: Admissible | None = None
+
+    @property
+    def admissible(self) -> Admissible | None:
+        """Which supports are admissible; None where all are."""
+        return None
 
     @property
     def most(self) -> int:
@@ -157,15 +163,25 @@ class Penalty(ABC):
 class L1(Penalty):
     """Σ (|c| − γⱼ)₊²: soft thresholding.
 
+    Parameters
+    ----------
+    gamma : ndarray of shape (m,)
+        Absolute γ of each unit.
+
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.penalties import L1
     >>> value, gradient = L1(np.array([1.0])).value_and_gradient(np.array([[3.0], [-0.5]]))
     >>> value, gradient.ravel().tolist()
     (4.0, [4.0, -0.0])
     """
 
-    gamma: Array  # (m,)
+    gamma: Array
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Squares of the soft-thresholded entries."""
@@ -177,7 +193,7 @@ class L1(Penalty):
         return values, np.copysign(T, C, out=T)
 
     def keep(self, norms: Array, mu: Array) -> Array:
-        """μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, eq. (8)]."""
+        """μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, equation (8)]."""
         return np.any(norms[:, None] * beside(norms, mu) > beside(norms, self.gamma), axis=1)
 
     def relevance(self, C: Array, T: Array | None = None) -> Array:
@@ -197,15 +213,25 @@ class L1(Penalty):
 class L0(Penalty):
     """Σ (c² − γⱼ)₊: hard thresholding.
 
+    Parameters
+    ----------
+    gamma : ndarray of shape (m,)
+        Absolute γ of each unit.
+
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.penalties import L0
     >>> value, gradient = L0(np.array([1.0])).value_and_gradient(np.array([[3.0], [-0.5]]))
     >>> value, gradient.ravel().tolist()
     (8.0, [6.0, -0.0])
     """
 
-    gamma: Array  # (m,)
+    gamma: Array
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Excess of the squares over γ."""
@@ -217,7 +243,7 @@ class L0(Penalty):
         return column_sums(excess), T
 
     def keep(self, norms: Array, mu: Array) -> Array:
-        """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, eq. (11), errata: the weight is squared]."""
+        """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, equation (11); the weight has to be squared]."""
         return np.any((norms[:, None] * beside(norms, mu)) ** 2 > beside(norms, self.gamma), axis=1)
 
     def relevance(self, C: Array, T: Array | None = None) -> Array:
@@ -269,15 +295,21 @@ def _device_top(values: Array, k: int) -> Array:
 class Cardinality(Penalty):
     """Sum of the kⱼ largest squares: a maximum of convex quadratics, attained by kⱼ loadings.
 
+    Parameters
+    ----------
+    k : ndarray of int of shape (m,) or (1,)
+        Number of variables of each unit, or one number for all.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.penalties import Cardinality
     >>> value, gradient = Cardinality(np.array([1])).value_and_gradient(np.array([[3.0], [-0.5]]))
     >>> value, gradient.ravel().tolist()
     (9.0, [6.0, 0.0])
     """
 
-    k: Array  # (m,) of int, or (1,) for the same number in every unit
+    k: Array
     exchangeable = polishable = True
 
     @property
@@ -312,9 +344,15 @@ class Cardinality(Penalty):
 class L1Ball(Penalty):
     """max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s: soft thresholding at a level found by sorting.
 
+    Parameters
+    ----------
+    s : float
+        At least 1: the square of the bound on ‖z‖₁, the same for all units.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.penalties import L1Ball
     >>> L1Ball(1.0).value_and_gradient(np.array([[3.0], [-0.5]]))[0]
     3.0
     """
@@ -373,16 +411,28 @@ class L1Ball(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class FixedSupport(Penalty):
-    """Fill a given pattern P: Σ‖c[P]‖ (`power=1`, Algorithm 6) or Σ‖c[P]‖² (`power=2`, variance).
+    """Fill a given pattern P: Σ‖c[P]‖ (`power=1`, [JNRS10] Algorithm 6) or Σ‖c[P]‖² (`power=2`, variance).
+
+    Parameters
+    ----------
+    pattern : ndarray of bool of shape (n, m)
+        P, true where a loading may be other than zero.
+    power : {1, 2}, default=2
+        Of the norms that are summed.
+
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.penalties import FixedSupport
     >>> FixedSupport(np.array([[True], [False]])).value_and_gradient(np.array([[3.0], [-0.5]]))[0]
     9.0
     """
 
-    pattern: Array  # (n, m) of bool, the *active* entries
+    pattern: Array
     power: int = 2
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
@@ -411,9 +461,15 @@ class FixedSupport(Penalty):
 class NonNegative(Penalty):
     """φ(c₊): the loadings of φ among the non-negative ones. Convex because φ grows with |c|.
 
+    Parameters
+    ----------
+    penalty : Penalty
+        φ, of the signed loadings.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.penalties import L0, NonNegative
     >>> NonNegative(L0(np.array([1.0]))).value_and_gradient(np.array([[3.0], [-5.0]]))[0]
     8.0
     """
@@ -432,7 +488,7 @@ class NonNegative(Penalty):
         return self.penalty.even
 
     @property
-    def admissible(self) -> Admissible | None:  # type: ignore[override]
+    def admissible(self) -> Admissible | None:
         """As for the signed penalty."""
         return self.penalty.admissible
 

@@ -35,7 +35,7 @@ class Restricted(Penalty):
     even = False
 
     @property
-    def admissible(self) -> Admissible:  # type: ignore[override]
+    def admissible(self) -> Admissible:
         """What is known."""
         return self.known
 

@@ -35,7 +35,7 @@ class _Default:
     """What stands for the genes that scanpy would take."""
 
     def __repr__(self) -> str:
-        return "'highly_variable' where there is one"
+        return repr(_HIGHLY_VARIABLE)
 
 
 _DEFAULT = _Default()

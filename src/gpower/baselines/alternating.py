@@ -32,7 +32,7 @@ class MSPCA(Baseline):
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int
-        Number of variables, of all components or one number each.
+        Number of variables, of all components or one number each. It has to be given.
     constraint : {"orthogonal", "uncorrelated"}, default="orthogonal"
         What the components owe each other.
     max_iter : int, default=200
@@ -46,8 +46,10 @@ class MSPCA(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, overlap_, score_correlation_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_
         As in `gpower.GPower`; `converged_` says whether the violation was reached, `n_iter_` counts rounds.
+    overlap_, loading_correlation_, score_correlation_ : ndarray of shape (n_components, n_components)
+        As in `gpower.GPower`: what the constraint is about.
 
     References
     ----------

@@ -146,7 +146,7 @@ class Baseline(SparsePCAEstimator, ABC):
         return self
 
     def recipe(self, shape: tuple[int, int]) -> Recipe:
-        """The parameters shared with GPower, checked by its own door."""
+        """The parameters shared with `GPower`, checked as it checks them."""
         theirs = GPower().get_params()
         shared = {k: v for k, v in self.get_params().items() if k in theirs and k not in OWN_WORDS}
         one_of(self.refit, "refit", (True, False))

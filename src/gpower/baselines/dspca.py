@@ -26,8 +26,10 @@ class DSPCA(Baseline):
         Number of components.
     cardinality : int or sequence of int, optional
         k, of all components or one number each; by default a fifth of the variables.
-    covariance, center, scale, deflation
+    covariance, center, scale
         As in `gpower.GPower`.
+    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
+        As in `gpower.GPower`, whose default is "schur".
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol : float, default=1e-4
@@ -37,7 +39,7 @@ class DSPCA(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
         As in `gpower.GPower`; `objective_` is the value of the relaxation.
     upper_bound_ : ndarray of shape (n_components,)
         No component of that many variables has a larger variance, of the matrix less the earlier components; in the

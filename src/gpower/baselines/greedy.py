@@ -44,14 +44,16 @@ class Greedy(Baseline):
     backward : bool, default=False
         Also remove variables one at a time from the full set, and take for every number of variables the better of
         the two sets. For up to 1000 variables.
-    covariance, center, scale, deflation
+    covariance, center, scale
         As in `gpower.GPower`.
+    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
+        As in `gpower.GPower`, whose default is "schur".
     refit : bool, default=False
         Choose the loadings of all patterns anew, together. For one component nothing changes.
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
         As in `gpower.GPower`; `n_iter_` counts the variables chosen.
     order_ : ndarray of int of shape (n_components, k)
         Variables in the order in which the forward pass took them, of the matrix less earlier components; −1 after

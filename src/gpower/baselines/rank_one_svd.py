@@ -33,8 +33,10 @@ class RankOneSVD(Baseline):
         every step; with "l1" the smallest gamma that leaves no more is taken.
     gamma : float or sequence of float, optional
         Level as a fraction in [0, 1) of its largest useful value, as in `GPower`; default 0.1 (l1) or 0.01 (l0).
-    covariance, center, scale, deflation
-        As in `gpower.GPower`; the authors deflate by projection.
+    covariance, center, scale
+        As in `gpower.GPower`.
+    deflation : {"projection", "orthogonalized", "schur"}, default="projection"
+        As in `gpower.GPower`, whose default is "schur"; the authors deflate by projection.
     refit : bool, default=False
         Choose the loadings of the pattern anew, for the most variance.
     tol : float, default=1e-4
@@ -44,7 +46,9 @@ class RankOneSVD(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, gamma_, objective_, n_iter_, converged_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_
+        As in `gpower.GPower`.
+    gamma_, objective_, n_iter_, converged_
         As in `gpower.GPower`.
 
     References

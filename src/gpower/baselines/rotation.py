@@ -56,7 +56,7 @@ class RotatedPCA(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
         As in `gpower.GPower`, by decreasing variance; `n_iter_` and `converged_` have one entry.
     rotation_ : ndarray of shape (n_components, n_components)
         Orthogonal R; the rotated loadings are V R, V with the columns of the chosen length.

@@ -52,7 +52,7 @@ class ScikitLearnSparsePCA(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
         As in `gpower.GPower`; `n_passes_` does not count the reads of scikit-learn.
     alpha_ : ndarray of shape (n_components,)
         The penalty in use, the same for all.

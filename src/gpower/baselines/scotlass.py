@@ -59,7 +59,9 @@ class SCoTLASS(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, objective_, n_iter_, converged_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_
+        As in `gpower.GPower`.
+    objective_, n_iter_, converged_
         As in `gpower.GPower`.
     t_ : ndarray of shape (n_components,)
         The bounds in use; for a cardinality they hold for the loadings to the last digit. Larger than `t`, with a

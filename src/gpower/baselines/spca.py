@@ -50,7 +50,7 @@ class SPCA(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
         As in `gpower.GPower`, but the adjusted variances take the components in their own order, as the authors do;
         `n_iter_` and `converged_` have one entry.
     l1_ : ndarray of shape (n_components,)

@@ -36,7 +36,7 @@ class Thresholding(Baseline):
 
     Attributes
     ----------
-    components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
         As in `gpower.GPower`; nothing is iterated, `n_iter_` is one and `converged_` true.
 
     References

@@ -1,4 +1,4 @@
-"""How far from the best possible: upper bounds, certificates, and exact search; see ``docs/certificates.md``."""
+"""How far from the best possible: bounds, certificates, and exact search; the guide "Certificates" has the proofs."""
 
 from gpower.certificates.certificate import Bound, Certificate
 from gpower.certificates.components import certifiable, certify, certify_components

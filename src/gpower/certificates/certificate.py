@@ -27,7 +27,7 @@ class Bound:
     Attributes
     ----------
     method : str
-        Its name in ``docs/certificates.md``.
+        Its name, as in the guide "Certificates".
     value : float
     seconds : float
     threshold : float
@@ -83,6 +83,7 @@ class Certificate:
 
     Examples
     --------
+    >>> from gpower import Certificate
     >>> certificate = Certificate(value=2.0, upper_bound=2.1, cardinality=3, tol=0.1, method="trace")
     >>> round(certificate.gap, 3), certificate.optimal
     (0.05, True)

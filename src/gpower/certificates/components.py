@@ -134,22 +134,34 @@ def certify_components(
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> list[Certificate]:
-    """Certificates of unit columns Z, (n_features, m), each against the operator deflated by the earlier ones.
+    """Certificates of the columns of Z, each against the operator deflated by the earlier ones.
 
     Parameters
     ----------
+    operator : Operator
+        The matrix, as `gpower.operators.as_operator` gives it.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
     cardinality : int or sequence of int, optional
         What each component is compared with: the number of variables asked for. By default as many as it has.
     gamma : float or sequence of float, optional
         Absolute γ of the ℓ0 penalty, whose objective is then certified too.
     order : sequence of int, optional
         The place of each component in the order in which they are removed, by default as they stand.
-    deflation, tol, max_time
+    deflation : {"projection", "orthogonalized", "schur"}, default="schur"
+        How a component is removed before the next.
+    tol, max_time
         As in `certify`.
+
+    Returns
+    -------
+    list of Certificate
+        One per column of Z.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.certificates import certify_components
     >>> from gpower.operators import as_operator
     >>> operator, _ = as_operator(np.diag([3.0, 2.0, 1.0]), covariance=True)
     >>> certify_components(operator, np.array([[0.0], [1.0], [0.0]]))[0].gap

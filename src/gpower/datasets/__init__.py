@@ -1,7 +1,6 @@
-"""Data: small bundled tables, synthetic problems with a known answer, and readers of users' files.
+"""Data: small bundled tables, synthetic problems with a known answer, and readers of users' files."""
 
-A module with a list `__all__` offers what is in it; of the others, what users need is named here.
-"""
+# A module with a list `__all__` offers what is in it; of the others, what users need is named here.
 
 from gpower.datasets.bundled import *
 from gpower.datasets.errors import TableError as TableError

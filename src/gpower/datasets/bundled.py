@@ -51,7 +51,7 @@ def load_pitprops() -> Pitprops:
 
     References
     ----------
-    J. N. R. Jeffers (1967). Two case studies in the application of principal component analysis.
+    Jeffers (1967). Two case studies in the application of principal component analysis.
     Applied Statistics 16, 225–236.
 
     Examples

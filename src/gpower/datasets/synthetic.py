@@ -124,6 +124,7 @@ def expression_cohort(
     Returns
     -------
     ExpressionCohort
+        The table, its gene sets, and which of them are active.
 
     Examples
     --------

@@ -74,6 +74,7 @@ def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: Se
     Returns
     -------
     RandomIndex
+        The index of every draw, with their mean and its standard error.
 
     Examples
     --------
@@ -105,6 +106,10 @@ class IndexScan:
         The mean index of random genes, as many.
     chance_standard_error : ndarray
         Its standard error.
+
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
 
     Examples
     --------
@@ -166,6 +171,11 @@ def scan_index(
     Returns
     -------
     IndexScan
+        The index at each cardinality and that of random genes, with the largest and where it is.
+
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
 
     Examples
     --------

@@ -186,6 +186,7 @@ def enrich(
     Returns
     -------
     Enrichment
+        Overlap and p-values of every set in every component, the sets that are enriched, and the index.
 
     Notes
     -----

@@ -3,6 +3,8 @@
 That maximiser is the only thing the gradient scheme needs [JNRS10, Algorithm 1]; `retract`, the point of the
 set nearest to y, serves acceleration. `CorrelationSet` is the data's own set {μ∘AᵀX : X in a set of samples}:
 the objective holds no data, this set holds all of it.
+
+[JNRS10] is Journée et al. (2010), Journal of Machine Learning Research 11, 517–553.
 """
 
 from gpower.feasible_sets.base import Ball, FeasibleSet, Sphere

@@ -21,6 +21,7 @@ class FeasibleSet(ABC):
     The corners of a simplex: the largest coordinate of a gradient decides.
 
     >>> import numpy as np
+    >>> from gpower.feasible_sets import FeasibleSet
     >>> class Simplex(FeasibleSet):
     ...     def argmax_linear(self, g):
     ...         return np.eye(len(g))[np.argmax(g)]
@@ -74,18 +75,30 @@ def _first_coordinate(like: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Sphere(FeasibleSet):
-    """r·{‖x‖ = 1}; the maximiser of ⟨g, y⟩ is r G⁻¹g/‖g‖* [JNRS10, eq. (22)].
+    """r·{‖x‖ = 1}; the maximiser of ⟨g, y⟩ is r G⁻¹g/‖g‖* [JNRS10, equation (22)].
 
     Parameters
     ----------
-    radius : float
-        r.
+    radius : float, default=1.0
+        The length r of all points.
     metric : ndarray of shape (d, d), optional
         Positive definite G of the norm ‖x‖² = ⟨Gx, x⟩; identity by default.
+
+    Attributes
+    ----------
+    radius, metric
+        As given.
+    convexity : float
+        Strong convexity of the convex hull, 1/r.
+
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.feasible_sets import Sphere
     >>> Sphere(2.0).argmax_linear(np.array([3.0, 4.0]))
     array([1.2, 1.6])
     """
@@ -93,10 +106,9 @@ class Sphere(FeasibleSet):
     radius: float = 1.0
     metric: Array | None = None
 
-    #: Strong convexity of the hull: σ_Q = 1/r.
     @property
     def convexity(self) -> float:
-        """Strong convexity parameter of the convex hull."""
+        """Strong convexity of the convex hull: σ_Q = 1/r."""
         return 1.0 / self.radius
 
     @cached_property
@@ -139,9 +151,22 @@ class Sphere(FeasibleSet):
 class Ball(Sphere):
     """r·{‖x‖ ≤ 1}; a convex function is largest on its boundary, the sphere.
 
+    Parameters
+    ----------
+    radius : float, default=1.0
+        The length r of the longest points.
+    metric : ndarray of shape (d, d), optional
+        Positive definite G of the norm ‖x‖² = ⟨Gx, x⟩; identity by default.
+
+    Attributes
+    ----------
+    radius, metric, convexity
+        As of a `Sphere`.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.feasible_sets import Ball
     >>> Ball(2.0).contains(np.array([0.5, 0.5]))
     True
     """

@@ -39,15 +39,16 @@ class CorrelationSet(FeasibleSet):
     Parameters
     ----------
     operator : Operator
-        A.
+        The matrix A.
     mu : ndarray of shape (m,)
         Weights of the units.
-    samples : SampleSet
+    samples : SampleSet, default=Stiefel()
         Where X lives: orthonormal units of a block, independent starts of one unit, or the cube of ℓ1 variance.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.feasible_sets import CorrelationSet
     >>> from gpower.operators import as_operator
     >>> operator, _ = as_operator(np.diag([3.0, 2.0]), center=False)
     >>> data = CorrelationSet(operator, np.ones(1))

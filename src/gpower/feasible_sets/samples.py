@@ -118,9 +118,14 @@ class _Normalized(SampleSet):
 class Stiefel(_Normalized):
     """{X : XᵀX = I}; the maximiser of ⟨G, X⟩ is the polar factor of G, the value its nuclear norm.
 
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.feasible_sets import Stiefel
     >>> Stiefel().support_value(np.diag([3.0, 2.0]))
     5.0
     """
@@ -162,6 +167,7 @@ class Spheres(_Normalized):
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.feasible_sets import Spheres
     >>> Spheres().argmax_linear(np.array([[3.0, 0.0], [4.0, 2.0]]))
     array([[0.6, 0. ],
            [0.8, 1. ]])
@@ -202,14 +208,20 @@ class Spheres(_Normalized):
 class Cube(SampleSet):
     """[−r, r]^d; the maximiser of ⟨g, y⟩ is r·sign(g), the value r‖g‖₁.
 
+    Parameters
+    ----------
+    radius : float or ndarray, default=1.0
+        Half of the width, r: one for all coordinates, or broadcast against the points.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.feasible_sets import Cube
     >>> Cube().argmax_linear(np.array([0.3, -2.0, 0.0]))
     array([ 1., -1.,  1.])
     """
 
-    radius: float | Array = 1.0  # one for all coordinates, or broadcast against the points
+    radius: float | Array = 1.0
     by_gram = False
 
     def argmax_linear(self, g: Array) -> Array:

@@ -83,6 +83,8 @@ class GPowerCV(SparsePCAEstimator):
     ----------
     cardinality_ : ndarray of shape (n_components,)
         Variables of the components: the chosen numbers, or with ``positive=True`` at most as many.
+    n_components_ : int
+        Number of components found.
     best_params_ : dict
         ``cardinality``: the chosen numbers, or the one of a joint search.
     cv_results_ : dict of ndarray

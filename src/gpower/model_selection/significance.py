@@ -182,10 +182,11 @@ def component_test(
     Returns
     -------
     ComponentTest
+        How many components pass, and of each its p-value and its variance beside that of permuted tables.
 
     References
     ----------
-    J. L. Horn (1965). A rationale and test for the number of factors in factor analysis. Psychometrika 30, 179–185.
+    Horn (1965). A rationale and test for the number of factors in factor analysis. Psychometrika 30, 179–185.
 
     Examples
     --------

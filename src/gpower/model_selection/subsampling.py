@@ -155,6 +155,7 @@ def stability(
     Returns
     -------
     Stability
+        How often each variable was chosen, which are selected, and how many of those chance would explain at most.
 
     Examples
     --------

@@ -54,10 +54,22 @@ _RECOGNISERS: list[Recogniser] = [
 def register(recogniser: Recogniser) -> Recogniser:
     """Let a kind of data be fitted: a function that turns X into its container, or gives None for any other X.
 
+    Parameters
+    ----------
+    recogniser : callable
+        Called as ``recogniser(X, memory_limit)``; the second are the bytes that X may take, None for a share of what is
+        free. It gives back a `Container`, or None.
+
+    Returns
+    -------
+    callable
+        The same function, so that this serves as a decorator.
+
     Examples
     --------
     >>> import numpy as np
     >>> from gpower import GPower
+    >>> from gpower.operators import container_of, register
     >>> class Columns(dict):
     ...     pass
     >>> @register
@@ -80,9 +92,20 @@ def recognised(X: object, memory_limit: float | None = None) -> Container | None
 def container_of(X: Table) -> Container:
     """X as a container: an array, one on a device, a CSR or CSC matrix, or whatever is registered.
 
+    Parameters
+    ----------
+    X : ndarray, array on a device, scipy.sparse array, Container, or an object of a registered kind
+        Samples × variables.
+
+    Returns
+    -------
+    Container
+        X, to be read through products, columns and sums.
+
     Examples
     --------
     >>> import scipy.sparse as sp
+    >>> from gpower.operators import container_of
     >>> container_of(sp.csr_array([[0.0, 1.0], [2.0, 0.0]])).shape
     (2, 2)
     """
@@ -123,9 +146,17 @@ def as_operator(
     moments : Moments, optional
         Those of X, where they are known already.
 
+    Returns
+    -------
+    Operator
+        A `Covariance` where X is one or was replaced by it, else a `DataMatrix`.
+    Moments
+        Means, scales and norms of the columns.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.operators import as_operator
     >>> operator, moments = as_operator(np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0]]))
     >>> operator.correlate(np.array([[-1.0], [1.0]])).ravel(), moments.mean
     (array([2., 2., 1.]), array([2. , 3. , 0.5]))

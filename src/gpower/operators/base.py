@@ -68,7 +68,10 @@ def nonzero_rows(T: Array) -> Array:
 
 
 class Operator(ABC):
-    """A matrix known through its products; see the table of this module. `counter` counts its reads.
+    """A matrix A, samples × variables, known through its products; `counter` counts its reads.
+
+    Vectors of the sample space, where A T lives, are represented as the operator likes: by their coordinates, or by u
+    with x = A u where only AᵀA is known.
 
     Examples
     --------
@@ -190,7 +193,7 @@ class Operator(ABC):
         """A[:, idx], gathered once, for an ascent of its own."""
 
     def parts(self) -> tuple[Operator, Array, Array, Array]:
-        """The operator that components were removed from, and Y, D and Z of those; see `Deflated`."""
+        """The operator that components were removed from, and Y, D = ``dual(Y)`` and Z: this one is A − Y Zᵀ."""
         p, n = self.shape
         empty = np.zeros_like(self.column_norms, shape=(p, 0))
         return self, empty, empty, np.zeros_like(empty, shape=(n, 0))

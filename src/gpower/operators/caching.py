@@ -35,7 +35,8 @@ def cached(X: object, folder: str | os.PathLike[str], key: str | None = None) ->
     Parameters
     ----------
     X : path, zarr array, h5py dataset, backed matrix of an AnnData, or Source
-        As for `GPower.fit`. What is kept as plain numbers already, as in a .npy file, is not copied.
+        As for `GPower.fit`, or rows or columns that a function of yours gives, as below. What is kept as plain numbers
+        already, as in a .npy file, is not copied.
     folder : str or path
         Made if it is not there. It takes the size of the matrix as numbers.
     key : str, optional
@@ -44,7 +45,7 @@ def cached(X: object, folder: str | os.PathLike[str], key: str | None = None) ->
     Returns
     -------
     Source
-        To be given to `GPower.fit`, `transform` or `score` instead of the store.
+        The decoded matrix, read in blocks: to be given to `GPower.fit`, `transform` or `score` instead of the store.
 
     Examples
     --------

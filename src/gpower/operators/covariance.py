@@ -19,9 +19,17 @@ class Covariance(Operator):
 
     Then A T is represented by T, AᵀX by ΣU, and XᵀX is UᵀΣU: no factorisation of Σ.
 
+    Parameters
+    ----------
+    S : ndarray of shape (n_features, n_features)
+        The matrix Σ.
+    counter : PassCounter, optional
+        Counts the reads of Σ; by default a new one.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.operators import Covariance
     >>> S = Covariance(np.diag([4.0, 1.0]))
     >>> S.column_norms
     array([2., 1.])
@@ -37,7 +45,7 @@ class Covariance(Operator):
 
     @property
     def has_samples(self) -> bool:
-        """None."""
+        """False: vectors are represented by what multiplies the columns."""
         return False
 
     @property

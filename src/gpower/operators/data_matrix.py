@@ -29,11 +29,13 @@ class DataMatrix(Operator):
         r (square roots of the sample weights) and s; None stands for ones.
     moments : Moments or None
         Of X, where it is centred: the means that q removes.
+    counter : PassCounter, optional
+        Counts the reads of X; by default a new one.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from gpower.operators import container_of
+    >>> from gpower.operators import DataMatrix, container_of
     >>> A = DataMatrix(container_of(np.array([[1.0, 2.0], [3.0, 4.0]])), column_scale=np.array([1.0, 0.5]))
     >>> A.correlate(np.ones((2, 1))).ravel()
     array([4., 3.])
@@ -49,12 +51,12 @@ class DataMatrix(Operator):
 
     @property
     def container(self) -> Container:
-        """X."""
+        """The samples X."""
         return self.X
 
     @property
     def sample_radius(self) -> Array | None:
-        """r."""
+        """The weights r of the rows."""
         return self.row_scale
 
     @cached_property

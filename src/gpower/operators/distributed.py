@@ -54,16 +54,22 @@ def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes
     Parameters
     ----------
     path : str or path
-        As for `open_source`.
+        It ends in .npy, .zarr, .h5, .hdf5, .h5ad or .parquet.
     key : str, optional
         Array within the store.
     block_bytes : int
         Size of a block in memory, roughly.
 
+    Returns
+    -------
+    dask.array.Array of shape (n_samples, n_features)
+        Blocks of rows, or of columns where the store keeps those together; read when they are used.
+
     Examples
     --------
     >>> import tempfile
     >>> import numpy as np
+    >>> from gpower.operators.distributed import from_store
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(f"{folder}/x.npy", np.eye(4))
     ...     from_store(f"{folder}/x.npy").shape
@@ -108,6 +114,7 @@ class DaskMatrix(BlockMatrix):
     Examples
     --------
     >>> import dask.array as da
+    >>> from gpower.operators.distributed import DaskMatrix
     >>> DaskMatrix(da.ones((6, 4), chunks=(2, 4))).shape
     (6, 4)
     """
@@ -121,6 +128,10 @@ class DaskMatrix(BlockMatrix):
         self.dtype = working_type(X.dtype)
         self.memory_limit = granted_memory() if memory_limit is None else memory_limit
         self.client = current_client()
+
+    @property
+    def names(self) -> None:  # type: ignore[override]
+        """None: a Dask array does not name its columns."""
 
     @property
     def checked_later(self) -> bool:

@@ -53,7 +53,8 @@ class Moments:
     weight : float
         Number of samples, or the sum of their weights.
     degrees : float
-        Divisor of variances, of `scale` too; see `degrees_of`. One where a single sample counts.
+        Divisor of variances, of `scale` too: n_samples − 1 or, of samples with weights w, Σw − Σw²/Σw. One where a
+        single sample counts.
 
     Examples
     --------

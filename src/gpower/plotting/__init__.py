@@ -1,7 +1,6 @@
-"""Pictures of models, paths and choices. Needs matplotlib, the ``plot`` extra, which loads with the first picture.
+"""Pictures of models, paths and choices. Needs matplotlib, the ``plot`` extra, which loads with the first picture."""
 
-What each module offers is the list `__all__` in it, and written nowhere else.
-"""
+# What each module offers is the list `__all__` in it, and written nowhere else.
 
 from gpower.plotting.ascents import *
 from gpower.plotting.files import *

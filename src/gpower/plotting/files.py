@@ -33,14 +33,21 @@ def save_picture(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
     ----------
     axes : matplotlib Axes, or array of them
         What a ``plot_…`` function gave back.
-    path : Path
+    path : str or path-like
         The file, a ``.png``, ``.pdf`` or ``.svg``. Missing folders are made.
 
     Examples
     --------
+    >>> import tempfile
     >>> from pathlib import Path
-    >>> from gpower.plotting import plot_scores, save_picture
-    >>> save_picture(plot_scores(model, X), Path("scores.pdf"))  # doctest: +SKIP
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_loadings, save_picture
+    >>> model = GPower(1, cardinality=5).fit(load_planted_expression().X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_picture(plot_loadings(model), f"{folder}/loadings.svg")
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['loadings.svg']
     """
     prepare_picture(path)
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
@@ -74,7 +81,7 @@ def prepare_picture(path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    path : Path
+    path : str or path-like
         The file to be.
 
     Examples

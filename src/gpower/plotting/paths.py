@@ -106,6 +106,10 @@ def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Panel:
     -------
     matplotlib Axes
 
+    References
+    ----------
+    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
+
     Examples
     --------
     >>> import numpy as np
