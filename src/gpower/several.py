@@ -22,10 +22,12 @@ from gpower.operators.base import Operator
 from gpower.recipes import Recipe
 from gpower.shared_rounds import HELD, Standing, Told, extract_one_by_one
 from gpower.sketches import sketched
-from gpower.together import WHOLE, adjusted_together, considered, held_together
+from gpower.together import adjusted_together, considered, held_together
 
 #: Turns of non-negative components that share no variable.
 APART_TURNS = 5
+#: Variables of which no few starts find the best components in noise.
+MANY = 100
 
 
 def extract_components(
@@ -68,12 +70,12 @@ def _held(
 ) -> Array | None:
     """Such components of either sign, begun at Z.
 
-    Of many variables only those near a start are looked at together. Where the first component is hardly more than
-    noise others are as good, and components without a common variable, one after the other, are another start.
+    Of many variables few starts are looked at, and of more only those near a start. Where the first component is hardly
+    more than noise others are as good, and components without a common variable, one after the other, another start.
     """
     ends = [held_together(operator, Z, recipe.levels, constraint, rng)]
-    wide = operator.shape[1] > WHOLE and not operator.is_remote
-    if wide and constraint.of_loadings and sketched(operator, Z.shape[1], rng).holds(Z[:, :1]) < HELD:
+    many = operator.shape[1] > MANY and not operator.is_remote
+    if many and constraint.of_loadings and sketched(operator, Z.shape[1], rng).misses(Z[:, :1]) > 1 - HELD:
         alone = replace(recipe, constraint=None, start=None)
         apart, _ = _in_turn_apart(operator, alone, np.zeros(Z.shape, bool), rng, turns=1)
         ends.append(held_together(operator, apart, recipe.levels, constraint, rng))
