@@ -21,4 +21,7 @@ sets |= {f"random {i}": set(rng.choice(table.feature_names, 10, replace=False)) 
 # %%
 model = GPower(3, cardinality=(8, 6, 5)).fit(table.X)
 found = enrich(model, sets, genes=table.feature_names)
+
+# %%
+# The picture has the twenty most enriched of the thirty sets; ``top=30`` would draw all of them.
 plot_enrichment(found)

@@ -25,7 +25,7 @@ for j, variables in enumerate(model.loadings(), 1):
 
 # %%
 # How strongly every component goes with every column. Stars are what stays significant once all cells are corrected
-# for; the last column was drawn at random, and has none.
+# for; what the last row shows was drawn at random, and has none.
 plot_metadata(model, X, known)
 
 # %%

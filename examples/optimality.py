@@ -1,9 +1,9 @@
 """
-Certificates: how far from the best possible
-============================================
+Could other variables explain more?
+===================================
 
 Nobody can try all sets of variables, but one can prove that none is better by more than so much. Random data are the
-hardest case: nothing stands out.
+hardest case: nothing stands out. :doc:`Certificates </certificates>` has the proofs.
 """
 
 import matplotlib.pyplot as plt

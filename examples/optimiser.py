@@ -42,5 +42,6 @@ print(f"twice the value {2 * result.value:.9f}, largest eigenvalue {np.linalg.ei
 plot_convergence(trace)
 
 # %%
-# The paper's three examples are in the folder of this one: ``power_method.py``, ``shifted_power_method.py`` for
-# indefinite matrices, ``procrustes.py`` over matrices with orthonormal columns.
+# The paper's three examples are scripts of their own: :download:`power_method.py <../../examples/power_method.py>`,
+# :download:`shifted_power_method.py <../../examples/shifted_power_method.py>` for indefinite matrices,
+# :download:`procrustes.py <../../examples/procrustes.py>` over matrices with orthonormal columns.
