@@ -73,8 +73,8 @@ for budget in range(1, 21):
     bought.append(panel.explained_variance_ratio_[0])
     if budget in (5, 10, 20):
         dear = [props.feature_names[j] for j in used if costs[j] > 1]
-        found = f"{used.size} measurements, {bought[-1]:.1%}, dear: {', '.join(dear) or 'none'}"
-        print(f"a budget of {budget}: {found}")
+        found = f"a budget of {budget}: {used.size} measurements, {bought[-1]:.1%}"
+        print(f"{found}, dear: {', '.join(dear) or 'none'}")
 
 # %%
 # The fewest variables for nine tenths of what all of them explain; and the best pair with the length, with its proof.

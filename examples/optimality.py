@@ -21,7 +21,8 @@ print(*bounds[:3], sep="\n")
 
 # %%
 values = [bound.value for bound in bounds]
-plt.fill_between(numbers, values, [bound.upper_bound for bound in bounds], alpha=0.3, label="not decided")
+possible = [bound.upper_bound for bound in bounds]
+plt.fill_between(numbers, values, possible, alpha=0.3, label="not decided")
 plt.plot(numbers, values, "o-", label="explained by our variables")
 plt.xlabel("number of variables")
 plt.ylabel("sum of squares")

@@ -34,9 +34,11 @@ class Quadratic:
 steps = np.arange(1.0, 11)
 C = np.minimum.outer(steps, steps)
 trace = Trace()
-result = maximize(Quadratic(C), Sphere(), np.full(10, 10**-0.5), tol=1e-15, callback=trace)
+start = np.full(10, 10**-0.5)
+result = maximize(Quadratic(C), Sphere(), start, tol=1e-15, callback=trace)
 print(result.status)
-print(f"twice the value {2 * result.value:.9f}, largest eigenvalue {np.linalg.eigvalsh(C)[-1]:.9f}")
+largest = np.linalg.eigvalsh(C)[-1]
+print(f"twice the value {2 * result.value:.9f}, largest eigenvalue {largest:.9f}")
 
 # %%
 plot_convergence(trace)

@@ -20,4 +20,5 @@ stable.plot()
 # π. It says nothing here, where q is most of n; it is made for many variables, as
 # :doc:`How many variables? </how-many-variables>` tells.
 for j, selected in enumerate(stable.selected, 1):
-    print(f"component {j}:", ", ".join(stable.feature_names[i] for i in selected.nonzero()[0]))
+    names = [stable.feature_names[i] for i in selected.nonzero()[0]]
+    print(f"component {j}:", ", ".join(names))
