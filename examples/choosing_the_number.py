@@ -20,7 +20,9 @@ path.plot()
 
 # %%
 # How much of held-out wines is explained. ``rule="one-se"`` takes the fewest variables within one standard error of the
-# top, which is the choice for reading; ``rule="best"`` is the choice for prediction.
+# top, which is the choice for reading; ``rule="best"`` is the choice for prediction. The path above has one component;
+# here each curve is of two together, since an ordinary second component stands in while the first is chosen: hence 55 %
+# and not 36 % (:doc:`How many variables? </how-many-variables>`).
 model = GPowerCV(2, scale=True, cv=10, criterion="prediction", rule="one-se").fit(X)
 plot_cv(model)
 

@@ -27,7 +27,8 @@ methods = {
 # %%
 # All loadings have length one, so that ‖Xz‖² compares them; the first singular value is what PCA reaches.
 shares = {name: np.zeros(len(numbers)) for name in methods}
-warnings.simplefilter("ignore")  # for some numbers there is no ℓ1 penalty that gives them, and it would say so
+# For some numbers there is no ℓ1 penalty that gives them, and it would say so.
+warnings.simplefilter("ignore")
 matrices = [gaussian(50, 200, random_state=seed) for seed in range(4)]
 for X in matrices:
     pca = np.linalg.norm(X, 2) ** 2

@@ -17,7 +17,8 @@ table.X.shape
 # %%
 # Three components of eight, six and five genes. ``components_`` has one row of unit length for each.
 model = GPower(n_components=3, cardinality=(8, 6, 5)).fit(table.X)
-for share, genes in zip(model.explained_variance_ratio_, model.loadings(table.feature_names), strict=True):
+loadings = model.loadings(table.feature_names)
+for share, genes in zip(model.explained_variance_ratio_, loadings, strict=True):
     print(f"{share:.1%}", *genes)
 
 # %%

@@ -13,7 +13,8 @@ from gpower import GPower
 from gpower.plotting import plot_metadata, plot_pairs, plot_scores
 
 wines = load_wine(as_frame=True)
-X = wines.data.drop(columns="alcohol").rename(columns=lambda name: name.removesuffix("_of_diluted_wines"))
+X = wines.data.drop(columns="alcohol")
+X.columns = X.columns.str.removesuffix("_of_diluted_wines")
 known = {
     "alcohol": wines.data["alcohol"],
     "cultivar": [f"cultivar {kind + 1}" for kind in wines.target],
@@ -25,7 +26,7 @@ for j, variables in enumerate(model.loadings(), 1):
 
 # %%
 # How strongly every component goes with every column. Stars are what stays significant once all cells are corrected
-# for; the last column was drawn at random, and has none.
+# for; what the last row shows was drawn at random, and has none.
 plot_metadata(model, X, known)
 
 # %%

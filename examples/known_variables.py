@@ -1,8 +1,9 @@
 """
-What you know of the variables
-==============================
+Pathways, factors and costs
+===========================
 
-Genes come in pathways, the columns of one factor belong together, one measurement costs ten times another.
+Genes come in pathways, the columns of one factor belong together, one measurement costs ten times another:
+:doc:`what you know of the variables </known-variables>` decides which of them may be used together.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +19,8 @@ names = list(table.feature_names)
 pathway = {gene: label for label, genes in table.gene_sets.items() for gene in genes}
 groups = [pathway[gene] for gene in names]
 model = GPower(3, cardinality=1, groups=groups).fit(table.X)
-for share, sets, size in zip(model.explained_variance_ratio_, model.groups_used(), model.cardinality_, strict=True):
+shares, sizes = model.explained_variance_ratio_, model.cardinality_
+for share, sets, size in zip(shares, model.groups_used(), sizes, strict=True):
     print(f"{share:.1%} of the variance by {', '.join(sets)}, {size} genes")
 
 # %%
@@ -45,12 +47,14 @@ for question, answer in answers.items():
         columns.append(answer == level)
         factor.append(question)
 for number in ("age", "meat", "fish", "rent"):
-    columns.append(rng.standard_normal(size) + (taste if number in ("meat", "fish") else 0))
+    noise = rng.standard_normal(size)
+    columns.append(noise + taste if number in ("meat", "fish") else noise)
     factor.append(number)
 survey = np.column_stack(columns).astype(float)
 loose = GPower(1, cardinality=4, scale=True).fit(survey)
 whole = GPower(1, cardinality=3, scale=True, groups=factor).fit(survey)
-print("single columns:", ", ".join(factor[j] for j in np.flatnonzero(loose.components_[0])))
+chosen = np.flatnonzero(loose.components_[0])
+print("single columns:", ", ".join(factor[j] for j in chosen))
 print("whole factors:", ", ".join(whole.groups_used()[0]))
 path = sparsity_path(survey, scale=True, groups=factor)
 print("share of PCA by 1, 2, 3, … factors:", path.share_of_pca.round(2).tolist())
@@ -58,25 +62,34 @@ print("share of PCA by 1, 2, 3, … factors:", path.share_of_pca.round(2).tolist
 # %%
 # Costs: the moisture and the density of a prop are measured in a laboratory, the rest with a tape and the eye.
 props = load_pitprops()
-costs = np.array([5.0 if name in ("moist", "testsg", "ovensg") else 1.0 for name in props.feature_names])
+laboratory = ("moist", "testsg", "ovensg")
+costs = np.array([5.0 if name in laboratory else 1.0 for name in props.feature_names])
 spent, bought = [], []
 for budget in range(1, 21):
-    panel = GPower(1, budget=budget, penalty_weights=costs, covariance="precomputed").fit(props.correlation)
+    panel = GPower(1, budget=budget, penalty_weights=costs, covariance="precomputed")
+    panel.fit(props.correlation)
     used = np.flatnonzero(panel.components_[0])
     spent.append(costs[used].sum())
     bought.append(panel.explained_variance_ratio_[0])
     if budget in (5, 10, 20):
         dear = [props.feature_names[j] for j in used if costs[j] > 1]
-        print(f"a budget of {budget}: {used.size} measurements, {bought[-1]:.1%}, dear: {', '.join(dear) or 'none'}")
+        found = f"a budget of {budget}: {used.size} measurements, {bought[-1]:.1%}"
+        print(f"{found}, dear: {', '.join(dear) or 'none'}")
 
 # %%
 # The fewest variables for nine tenths of what all of them explain; and the best pair with the length, with its proof.
 few = GPower(1, cardinality=0.9, covariance="precomputed").fit(props.correlation)
-best = np.linalg.eigvalsh(props.correlation)[-1]
-print(f"{few.cardinality_[0]} of 13 measurements explain {few.objective_[0] / best:.1%} of what all do")
+share = few.objective_[0] / np.linalg.eigvalsh(props.correlation)[-1]
+print(f"{few.cardinality_[0]} of 13 measurements explain {share:.1%} of what all do")
 length = props.feature_names.index("length")
-pair, proof = best_subset(props.correlation, cardinality=2, include=[length], covariance="precomputed")
-print(", ".join(props.feature_names[j] for j in np.flatnonzero(pair)), "proven" if proof.optimal else "not proven")
+pair, proof = best_subset(
+    props.correlation,
+    cardinality=2,
+    include=[length],
+    covariance="precomputed",
+)
+used = ", ".join(props.feature_names[j] for j in np.flatnonzero(pair))
+print(used, "proven" if proof.optimal else "not proven")
 
 # %%
 _, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")

@@ -27,12 +27,14 @@ print(f"{store.stat().st_size / 1e6:.0f} MB on disk")
 # ``memory_limit`` bounds what is held at a time; ``n_passes_`` counts how often the store was read.
 for limit in ("4MB", "8MB", "16MB"):
     model = GPower(2, cardinality=10, memory_limit=limit).fit(store)
-    print(f"{limit}: {[np.flatnonzero(z).tolist() for z in model.components_]}, {model.n_passes_:.0f} passes")
+    used = [np.flatnonzero(z).tolist() for z in model.components_]
+    print(f"{limit}: {used}, {model.n_passes_:.0f} passes")
 
 # %%
 # In memory the answer is the same.
 whole = GPower(2, cardinality=10).fit(X)
-print(f"largest difference of a loading: {abs(whole.components_ - model.components_).max():.0e}")
+largest = abs(whole.components_ - model.components_).max()
+print(f"largest difference of a loading: {largest:.0e}")
 
 # %%
 plot_loadings(model)

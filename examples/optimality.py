@@ -1,9 +1,9 @@
 """
-Certificates: how far from the best possible
-============================================
+Could other variables explain more?
+===================================
 
 Nobody can try all sets of variables, but one can prove that none is better by more than so much. Random data are the
-hardest case: nothing stands out.
+hardest case: nothing stands out. :doc:`Certificates </certificates>` has the proofs.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,8 @@ print(*bounds[:3], sep="\n")
 
 # %%
 values = [bound.value for bound in bounds]
-plt.fill_between(numbers, values, [bound.upper_bound for bound in bounds], alpha=0.3, label="not decided")
+possible = [bound.upper_bound for bound in bounds]
+plt.fill_between(numbers, values, possible, alpha=0.3, label="not decided")
 plt.plot(numbers, values, "o-", label="explained by our variables")
 plt.xlabel("number of variables")
 plt.ylabel("sum of squares")

@@ -34,13 +34,16 @@ class Quadratic:
 steps = np.arange(1.0, 11)
 C = np.minimum.outer(steps, steps)
 trace = Trace()
-result = maximize(Quadratic(C), Sphere(), np.full(10, 10**-0.5), tol=1e-15, callback=trace)
+start = np.full(10, 10**-0.5)
+result = maximize(Quadratic(C), Sphere(), start, tol=1e-15, callback=trace)
 print(result.status)
-print(f"twice the value {2 * result.value:.9f}, largest eigenvalue {np.linalg.eigvalsh(C)[-1]:.9f}")
+largest = np.linalg.eigvalsh(C)[-1]
+print(f"twice the value {2 * result.value:.9f}, largest eigenvalue {largest:.9f}")
 
 # %%
 plot_convergence(trace)
 
 # %%
-# The paper's three examples are in the folder of this one: ``power_method.py``, ``shifted_power_method.py`` for
-# indefinite matrices, ``procrustes.py`` over matrices with orthonormal columns.
+# The paper's three examples are scripts of their own: :download:`power_method.py <../../examples/power_method.py>`,
+# :download:`shifted_power_method.py <../../examples/shifted_power_method.py>` for indefinite matrices,
+# :download:`procrustes.py <../../examples/procrustes.py>` over matrices with orthonormal columns.

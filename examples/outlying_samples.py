@@ -24,8 +24,8 @@ for distance in distances:
     X = clean.copy()
     X[:2] += distance * directions
     for variance, counts in found.items():
-        component = GPower(1, cardinality=6, variance=variance, center=False).fit(X).components_[0]
-        counts.append(np.count_nonzero(component[:6]))
+        model = GPower(1, cardinality=6, variance=variance, center=False).fit(X)
+        counts.append(np.count_nonzero(model.components_[0, :6]))
 
 # %%
 for variance, counts in found.items():

@@ -18,7 +18,7 @@ from gpower.penalties import Penalty
 
 @dataclass(frozen=True, eq=False)
 class WholeGroups(Penalty):
-    """Sum of the squares of the k groups whose correlations are largest: a maximum of convex quadratics."""
+    """Sum of squares of the k largest groups: a maximum of convex quadratics."""
 
     labels: np.ndarray  # (n,) the group of every variable, counted from 0
     k: np.ndarray | int = 1  # groups per component
@@ -63,9 +63,11 @@ def draw(labels, model):
     """Loadings of both components, a bar per variable, shaded by group."""
     import matplotlib.pyplot as plt
 
-    _, panels = plt.subplots(2, 1, sharex=True, sharey=True, figsize=(7, 3.5), layout="constrained")
+    colours = np.where(labels % 2, "tab:blue", "tab:orange")
+    size = {"figsize": (7, 3.5), "layout": "constrained"}
+    _, panels = plt.subplots(2, 1, sharex=True, sharey=True, **size)
     for j, (panel, z) in enumerate(zip(panels, model.components_, strict=True), 1):
-        panel.bar(np.arange(z.size), z, width=1, color=np.where(labels % 2, "tab:blue", "tab:orange"))
+        panel.bar(np.arange(z.size), z, width=1, color=colours)
         panel.set_ylabel(f"component {j}")
     panels[-1].set_xlabel("variable; colours alternate from group to group")
     plt.show()

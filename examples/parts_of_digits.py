@@ -12,8 +12,10 @@ from sklearn.datasets import load_digits
 from gpower import GPower
 
 X = load_digits().data
-model = GPower(16, cardinality=12, positive=True).fit(X)  # three pixels are never inked: ``notes_`` says so
-print(f"{model.explained_variance_ratio_.sum():.0%} of the variance; pixels used: {model.cardinality_.tolist()}")
+# Three pixels are never inked: notes_ says so.
+model = GPower(16, cardinality=12, positive=True).fit(X)
+print(f"{model.explained_variance_ratio_.sum():.0%} of the variance")
+print("pixels used:", model.cardinality_.tolist())
 
 # %%
 figure, panels = plt.subplots(2, 8, figsize=(8, 2.2))

@@ -18,15 +18,17 @@ rng = np.random.default_rng(0)
 kinds = rng.integers(3, size=400)
 rates = np.tile(rng.gamma(0.7, 2.0, size=600), (3, 1))
 for kind in range(3):
-    rates[kind, 12 * kind : 12 * (kind + 1)] = rates[kind, 12 * kind : 12 * (kind + 1)] * 3 + 2
+    programme = slice(12 * kind, 12 * (kind + 1))
+    rates[kind, programme] = rates[kind, programme] * 3 + 2
 counts = rng.poisson(rates[kinds] + 0.1).astype(np.float32)
 
 # %%
 # Counts are brought to the same depth and their logarithms taken, as usual.
 depth = counts.sum(axis=1, keepdims=True)
+kind = pd.Categorical([f"kind {k}" for k in kinds])
 cells = AnnData(
     np.log1p(counts / depth * np.median(depth)),
-    obs=pd.DataFrame({"kind": pd.Categorical([f"kind {k}" for k in kinds])}, index=[f"cell{i}" for i in range(400)]),
+    obs=pd.DataFrame({"kind": kind}, index=[f"cell{i}" for i in range(400)]),
     var=pd.DataFrame(index=[f"GENE{i}" for i in range(600)]),
 )
 
@@ -35,7 +37,8 @@ cells = AnnData(
 sparse_pca(cells, n_comps=2, cardinality=12)
 for column in cells.varm["sPCs"].T:
     used = np.flatnonzero(column)
-    print(f"{np.sum(used < 36)} of {used.size} genes belong to a programme:", *cells.var_names[used][:5], "…")
+    belong = f"{np.sum(used < 36)} of {used.size} genes belong to a programme:"
+    print(belong, *cells.var_names[used][:5], "…")
 
 # %%
 for kind in cells.obs["kind"].cat.categories:

@@ -15,6 +15,10 @@ stable = stability(X, n_components=2, cardinality=(9, 5), scale=True, n_subsampl
 stable.plot()
 
 # %%
-# What is chosen in at least eight of ten halves is called selected.
+# What is chosen in at least eight of ten halves is called selected. The other number of a title is no estimate: it is
+# the bound of Meinshausen and Bühlmann on selections by chance, q²/((2π − 1)n) for q variables out of n and a threshold
+# π. It says nothing here, where q is a large part of n; it is made for many variables, as
+# :doc:`How many variables? </how-many-variables>` tells.
 for j, selected in enumerate(stable.selected, 1):
-    print(f"component {j}:", ", ".join(stable.feature_names[i] for i in selected.nonzero()[0]))
+    names = [stable.feature_names[i] for i in selected.nonzero()[0]]
+    print(f"component {j}:", ", ".join(names))

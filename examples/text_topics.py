@@ -19,21 +19,29 @@ from gpower import GPower
 from gpower.plotting import plot_loadings
 
 packages = (scipy.linalg, scipy.ndimage, scipy.signal, scipy.spatial, scipy.stats)
-functions = {getattr(package, name) for package in packages for name in package.__all__}
-documentation = [inspect.getdoc(function) or "" for function in functions if inspect.isroutine(function)]
+public = {getattr(package, name) for package in packages for name in package.__all__}
+documentation = [inspect.getdoc(thing) or "" for thing in public if inspect.isroutine(thing)]
 texts = sorted(text.partition("Notes\n-----")[0] for text in documentation)
 
 # %%
 # Words that occur in at least five texts and in fewer than a third of them.
-words = TfidfVectorizer(stop_words="english", token_pattern=r"[a-z]{4,}", min_df=5, max_df=0.3, sublinear_tf=True)
+words = TfidfVectorizer(
+    stop_words="english",
+    token_pattern=r"[a-z]{4,}",
+    min_df=5,
+    max_df=0.3,
+    sublinear_tf=True,
+)
 X = words.fit_transform(texts)
-print(f"{X.shape[0]} texts, {X.shape[1]} words, {X.nnz / X.shape[0] / X.shape[1]:.1%} of the table is not zero")
+share = X.nnz / X.shape[0] / X.shape[1]
+print(f"{X.shape[0]} texts, {X.shape[1]} words, {share:.1%} of the table is not zero")
 
 # %%
 # Five topics of eight words. ``positive=True`` asks for words that occur together, none against another.
 model = GPower(5, cardinality=8, positive=True).fit(X)
 names = words.get_feature_names_out()
-for share, topic in zip(model.explained_variance_ratio_, model.loadings(names), strict=True):
+topics = model.loadings(names)
+for share, topic in zip(model.explained_variance_ratio_, topics, strict=True):
     print(f"{share:.1%}", *topic)
 
 # %%
