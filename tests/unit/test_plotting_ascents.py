@@ -46,7 +46,7 @@ def test_unknown_passes_leave_their_panels_out():
 def test_a_gap_of_zero_has_no_logarithm_and_is_counted():
     panels = plot_convergence(trace(gaps=np.array([1.0, 0.1, 0.0])))
     np.testing.assert_array_equal(drawn(panels[1, 0])[:, 1], [1.0, 0.1, np.nan])
-    assert [text.get_text() for text in panels[1, 0].texts] == ["1 × Δ = 0, not shown"]
+    assert [text.get_text() for text in panels[1, 0].texts] == ["not shown: 1 step with Δ = 0"]
     nothing = plot_convergence(trace(gaps=np.zeros(3)))[1, 0]
     assert [text.get_text() for text in nothing.texts] == ["Δ = 0 throughout"]
 

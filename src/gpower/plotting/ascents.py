@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpower._arrays import Array
+from gpower.names import counted
 from gpower.plotting.canvas import given_panels, new_panels, remark, say, tidy, without_zeros
 from gpower.plotting.looks import BLUE, NORMAL, VERMILION, GivenAxes, Panel, Panels
 
@@ -85,4 +86,4 @@ def _draw_gaps(axes: Panel, steps: Array, gaps: Array) -> None:
     axes.plot(steps, without_zeros(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
     axes.set_yscale("log")
     if n_zero := np.count_nonzero(gaps <= 0):
-        remark(axes, 0.98, 0.95, f"{n_zero} × Δ = 0, not shown", va="top")
+        remark(axes, 0.98, 0.95, f"not shown: {counted(int(n_zero), 'step')} with Δ = 0", va="top")
