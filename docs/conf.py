@@ -38,6 +38,7 @@ extensions = [
 exclude_patterns = ["_build", "api/names/*/*"]
 suppress_warnings = ["config.cache"]
 default_role = "code"
+smartquotes = False  # "--option" is no dash, "l0" a word to be typed
 
 myst_enable_extensions = ["dollarmath", "substitution"]
 myst_substitutions = {"version": version}
