@@ -198,12 +198,21 @@ def write_pages() -> None:
 def write_commands() -> None:
     """The options of every command, as the command line itself knows them."""
     parts = ["# The command line\n\n`gpower COMMAND --help` says the same in a terminal.\n"]
+
+    def cell(*words: str) -> str:
+        return " ".join(f"`{word}`" for word in words).replace("|", "\\|")
+
     for name, command in typer.main.get_command(app).commands.items():
         parts.append(f"## gpower {name}\n\n{command.help}\n\n| option | meaning |\n|---|---|")
-        for option in command.params:
-            words = option.opts + option.secondary_opts if option.param_type_name == "option" else [option.metavar]
+        for option in sorted(command.params, key=lambda option: option.param_type_name):  # arguments before options
+            typed = [*option.opts, *option.secondary_opts] if option.param_type_name == "option" else []
             meaning = (option.help or "Show the help.").replace("|", "\\|")
-            parts.append(f"| {' '.join(f'`{word}`' for word in words)} | {meaning} |")
+            default = option.default if option.show_default and option.default is not None else ""
+            if isinstance(default, bool):  # a pair of switches is told by the one that holds, a single one is off
+                default = typed[0 if default else 1] if option.secondary_opts else ""
+            told = "" if default == "" or getattr(option, "count", False) else f" Default: {cell(default)}."
+            value = (option.metavar or "").replace("|", " | ")
+            parts.append(f"| {cell(*typed, *filter(None, [value]))} | {meaning}{told} |")
         parts.append("")
     (HERE / "command-line.md").write_text("\n".join(parts), encoding="utf-8")
 
