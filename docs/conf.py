@@ -221,11 +221,17 @@ write_pages()
 write_commands()
 
 
+#: Commands that the converter does not know, or has a sign for that fonts lack.
+SPELLED = {r"\arg": r"\operatorname{arg}", r"\setminus": r"\mathbin{∖}"}
+
+
 def mathml(formula: str, display: str = "inline") -> str:
     """A formula of LaTeX as MathML; bars stay as high as a letter, or an index would pull them down."""
-    return re.sub(
-        r"<mo[^>]*>(&#x02016;|&#x0007C;)</mo>", r'<mo stretchy="false">\1</mo>', convert(formula, display=display)
-    )
+    spelled = re.sub(r"\\[a-zA-Z]+", lambda found: SPELLED.get(found[0], found[0]), formula)
+    converted = convert(spelled, display=display)
+    if "\\" in converted:
+        raise ValueError(f"A command that latex2mathml does not know: {formula}")
+    return re.sub(r"<mo[^>]*>(&#x02016;|&#x0007C;)</mo>", r'<mo stretchy="false">\1</mo>', converted)
 
 
 def visit_math(self, node: nodes.math) -> None:
