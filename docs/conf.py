@@ -8,6 +8,8 @@ import inspect
 import re
 import sys
 import warnings
+from dataclasses import fields, is_dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
@@ -64,9 +66,8 @@ html_theme_options = {
 autosummary_generate = True
 autosummary_imported_members = True
 autodoc_typehints = "none"
-numpydoc_class_members_toctree = False
-numpydoc_show_class_members = True
-numpydoc_show_inherited_class_members = True
+numpydoc_show_class_members = False  # the template of a class does
+toc_object_entries_show_parents = "hide"
 numpydoc_xref_param_type = False
 doctest_test_doctest_blocks = ""  # those of docstrings run with the suite, where the names of their module are known
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -137,13 +138,17 @@ MODULES = {
     "gpower.plotting": "Pictures",
     "gpower.datasets": "Data sets and files",
     "gpower.single_cell": "Single cells",
+    "gpower.association": "What is known of samples",
     "gpower.enrichment": "Gene sets",
+    "gpower.ascent": "Watching an ascent",
     "gpower.penalties": "Penalties",
     "gpower.feasible_sets": "Feasible sets",
     "gpower.operators": "Matrices",
     "gpower.operators.caching": "Decoded copies of stores",
     "gpower.operators.distributed": "Clusters",
 }
+#: Modules of which readers meet these names only.
+SOME = {"gpower.ascent": ["Trace"], "gpower.association": ["associate"]}
 #: Names that the rooms need of each other; nobody calls them from outside.
 INNER = {
     "gpower.certificates": {"certifiable", "certify_together"},
@@ -158,6 +163,8 @@ INNER = {
 
 def public_names(module: str) -> list[str]:
     """What a module offers: its `__all__`, or what it or its parts define under a name without an underscore."""
+    if module in SOME:
+        return SOME[module]
     home, inner = import_module(module), INNER.get(module, set())
     if hasattr(home, "__all__"):
         names = {name for name in home.__all__ if module == "gpower" or name not in gpower.__all__}
@@ -169,6 +176,27 @@ def public_names(module: str) -> list[str]:
         if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
     }
     return sorted(names - inner)
+
+
+def members_of(module: str, name: str) -> tuple[list[str], list[str]]:
+    """Methods and properties of a class: those to describe on its page, and those that scikit-learn describes.
+
+    A property that the docstring of the class describes needs no second description.
+    """
+    home = getattr(import_module(module), name)
+    own, borrowed = [], []
+    for member in dir(home):
+        value = inspect.getattr_static(home, member)
+        method = inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)
+        described = re.search(rf"(?m)^ *(\w+, )*{member}\b.* : ", home.__doc__ or "")
+        shown = method or (isinstance(value, property | cached_property) and not described)
+        if shown and not re.match(r"_|get_metadata_routing|set_\w+_request", member):
+            origin = next(base for base in home.__mro__ if member in vars(base)).__module__.partition(".")[0]
+            {"gpower": own, "sklearn": borrowed}.get(origin, []).append(member)
+    return own, borrowed
+
+
+autosummary_context = {"members_of": members_of}
 
 
 def write_pages() -> None:
@@ -249,15 +277,24 @@ def visit_math_block(self, node: nodes.math_block) -> None:
 
 
 def spell_bars(app, what, name, obj, options, lines: list[str]) -> None:
-    """Bars and stars of formulas in docstrings are themselves; reStructuredText would take them for markup."""
+    """Bars and stars of formulas in docstrings, and a letter with a full stop, are themselves, and no markup."""
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = re.split(r"(`+[^`]*`+)", line)
             parts[::2] = [re.sub(r"\||(?<=‖)\*", lambda found: "\\" + found[0], part) for part in parts[::2]]
-            lines[i] = "".join(parts)
+            lines[i] = re.sub(r"^(\s*)(?=[A-Za-z]\.(\s|$))", r"\1\\", "".join(parts))
+
+
+def name_factories(app, what, name, obj, options, signature: str | None, returned: str | None):
+    """What a data class makes anew for each object, where its signature says "<factory>"."""
+    if not (is_dataclass(obj) and signature):
+        return None
+    made = {field.name: field.default_factory for field in fields(obj)}
+    return re.sub(r"(\w+)=<factory>", lambda found: f"{found[1]}={made[found[1]].__name__}()", signature), returned
 
 
 def setup(app) -> None:
     """Teach Sphinx to write MathML and to leave formulas alone."""
     app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None))
     app.connect("autodoc-process-docstring", spell_bars)
+    app.connect("autodoc-process-signature", name_factories)
