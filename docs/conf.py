@@ -223,7 +223,7 @@ def write_pages() -> None:
             file.write_text(page, encoding="utf-8")
 
 
-def write_commands() -> None:
+def commands_page() -> str:
     """The options of every command, as the command line itself knows them."""
     parts = ["# The command line\n\n`gpower COMMAND --help` says the same in a terminal.\n"]
 
@@ -242,11 +242,11 @@ def write_commands() -> None:
             value = (option.metavar or "").replace("|", " | ")
             parts.append(f"| {cell(*typed, *filter(None, [value]))} | {meaning}{told} |")
         parts.append("")
-    (HERE / "command-line.md").write_text("\n".join(parts), encoding="utf-8")
+    return "\n".join(parts)
 
 
 write_pages()
-write_commands()
+(HERE / "command-line.md").write_text(commands_page(), encoding="utf-8")
 
 
 #: Commands that the converter does not know, or has a sign for that fonts lack.

@@ -8,8 +8,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 import gpower
+from gpower.cli import app
 
 CONF = ast.parse((Path(__file__).parents[2] / "docs" / "conf.py").read_text(encoding="utf-8"))
 
@@ -23,7 +25,7 @@ def from_conf(*names):
         or (isinstance(node, ast.Assign) and node.targets[0].id in names)
     ]
     space = {"inspect": inspect, "re": re, "import_module": import_module, "gpower": gpower}
-    space |= {"cached_property": cached_property}
+    space |= {"cached_property": cached_property, "typer": typer, "app": app}
     exec(compile(ast.Module(wanted, []), "conf.py", "exec"), space)
     return [space[name] for name in names]
 
@@ -75,3 +77,15 @@ def test_scikit_learn_describes_its_own():
 
 def test_some_names_are_of_modules_with_a_page():
     assert set(SOME) <= set(MODULES)
+
+
+def test_the_page_of_the_commands_tells_values_and_defaults():
+    [commands_page] = from_conf("commands_page")
+    fit = commands_page().partition("## gpower fit")[2].partition("## gpower")[0]
+    rows = {row.split("`")[1]: row for row in fit.splitlines() if row.startswith("| `")}
+    assert next(iter(rows)) == "DATA"
+    assert "`N \\| auto`" in rows["--n-components"]
+    assert "`l0 \\| l1`" in rows["--penalty"]
+    assert rows["--penalty"].endswith(" Default: `l0`. |")
+    assert rows["--center"].endswith(" Default: `--center`. |")
+    assert not [row for row in (rows["--gamma"], rows["--transpose"], rows["--verbose"]) if "Default:" in row]
