@@ -8,6 +8,8 @@ import inspect
 import re
 import sys
 import warnings
+from dataclasses import fields, is_dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
@@ -38,6 +40,7 @@ extensions = [
 exclude_patterns = ["_build", "api/names/*/*"]
 suppress_warnings = ["config.cache"]
 default_role = "code"
+smartquotes = False  # "--option" is no dash, "l0" a word to be typed
 
 myst_enable_extensions = ["dollarmath", "substitution"]
 myst_substitutions = {"version": version}
@@ -63,9 +66,8 @@ html_theme_options = {
 autosummary_generate = True
 autosummary_imported_members = True
 autodoc_typehints = "none"
-numpydoc_class_members_toctree = False
-numpydoc_show_class_members = True
-numpydoc_show_inherited_class_members = True
+numpydoc_show_class_members = False  # the template of a class does
+toc_object_entries_show_parents = "hide"
 numpydoc_xref_param_type = False
 doctest_test_doctest_blocks = ""  # those of docstrings run with the suite, where the names of their module are known
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -136,13 +138,17 @@ MODULES = {
     "gpower.plotting": "Pictures",
     "gpower.datasets": "Data sets and files",
     "gpower.single_cell": "Single cells",
+    "gpower.association": "What is known of samples",
     "gpower.enrichment": "Gene sets",
+    "gpower.ascent": "Watching an ascent",
     "gpower.penalties": "Penalties",
     "gpower.feasible_sets": "Feasible sets",
     "gpower.operators": "Matrices",
     "gpower.operators.caching": "Decoded copies of stores",
     "gpower.operators.distributed": "Clusters",
 }
+#: Modules of which readers meet these names only.
+SOME = {"gpower.ascent": ["Trace"], "gpower.association": ["associate"]}
 #: Names that the rooms need of each other; nobody calls them from outside.
 INNER = {
     "gpower.certificates": {"certifiable", "certify_together"},
@@ -157,6 +163,8 @@ INNER = {
 
 def public_names(module: str) -> list[str]:
     """What a module offers: its `__all__`, or what it or its parts define under a name without an underscore."""
+    if module in SOME:
+        return SOME[module]
     home, inner = import_module(module), INNER.get(module, set())
     if hasattr(home, "__all__"):
         names = {name for name in home.__all__ if module == "gpower" or name not in gpower.__all__}
@@ -168,6 +176,27 @@ def public_names(module: str) -> list[str]:
         if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
     }
     return sorted(names - inner)
+
+
+def members_of(module: str, name: str) -> tuple[list[str], list[str]]:
+    """Methods and properties of a class: those to describe on its page, and those that scikit-learn describes.
+
+    A property that the docstring of the class describes needs no second description.
+    """
+    home = getattr(import_module(module), name)
+    own, borrowed = [], []
+    for member in dir(home):
+        value = inspect.getattr_static(home, member)
+        method = inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)
+        described = re.search(rf"(?m)^ *(\w+, )*{member}\b.* : ", home.__doc__ or "")
+        shown = method or (isinstance(value, property | cached_property) and not described)
+        if shown and not re.match(r"_|get_metadata_routing|set_\w+_request", member):
+            origin = next(base for base in home.__mro__ if member in vars(base)).__module__.partition(".")[0]
+            {"gpower": own, "sklearn": borrowed}.get(origin, []).append(member)
+    return own, borrowed
+
+
+autosummary_context = {"members_of": members_of}
 
 
 def write_pages() -> None:
@@ -194,28 +223,43 @@ def write_pages() -> None:
             file.write_text(page, encoding="utf-8")
 
 
-def write_commands() -> None:
+def commands_page() -> str:
     """The options of every command, as the command line itself knows them."""
     parts = ["# The command line\n\n`gpower COMMAND --help` says the same in a terminal.\n"]
+
+    def cell(*words: str) -> str:
+        return " ".join(f"`{word}`" for word in words).replace("|", "\\|")
+
     for name, command in typer.main.get_command(app).commands.items():
         parts.append(f"## gpower {name}\n\n{command.help}\n\n| option | meaning |\n|---|---|")
-        for option in command.params:
-            words = option.opts + option.secondary_opts if option.param_type_name == "option" else [option.metavar]
+        for option in sorted(command.params, key=lambda option: option.param_type_name):  # arguments before options
+            typed = [*option.opts, *option.secondary_opts] if option.param_type_name == "option" else []
             meaning = (option.help or "Show the help.").replace("|", "\\|")
-            parts.append(f"| {' '.join(f'`{word}`' for word in words)} | {meaning} |")
+            default = option.default if option.show_default and option.default is not None else ""
+            if isinstance(default, bool):  # a pair of switches is told by the one that holds, a single one is off
+                default = typed[0 if default else 1] if option.secondary_opts else ""
+            told = "" if default == "" or getattr(option, "count", False) else f" Default: {cell(default)}."
+            value = (option.metavar or "").replace("|", " | ")
+            parts.append(f"| {cell(*typed, *filter(None, [value]))} | {meaning}{told} |")
         parts.append("")
-    (HERE / "command-line.md").write_text("\n".join(parts), encoding="utf-8")
+    return "\n".join(parts)
 
 
 write_pages()
-write_commands()
+(HERE / "command-line.md").write_text(commands_page(), encoding="utf-8")
+
+
+#: Commands that the converter does not know, or has a sign for that fonts lack.
+SPELLED = {r"\arg": r"\operatorname{arg}", r"\setminus": r"\mathbin{∖}"}
 
 
 def mathml(formula: str, display: str = "inline") -> str:
     """A formula of LaTeX as MathML; bars stay as high as a letter, or an index would pull them down."""
-    return re.sub(
-        r"<mo[^>]*>(&#x02016;|&#x0007C;)</mo>", r'<mo stretchy="false">\1</mo>', convert(formula, display=display)
-    )
+    spelled = re.sub(r"\\[a-zA-Z]+", lambda found: SPELLED.get(found[0], found[0]), formula)
+    converted = convert(spelled, display=display)
+    if "\\" in converted:
+        raise ValueError(f"A command that latex2mathml does not know: {formula}")
+    return re.sub(r"<mo[^>]*>(&#x02016;|&#x0007C;)</mo>", r'<mo stretchy="false">\1</mo>', converted)
 
 
 def visit_math(self, node: nodes.math) -> None:
@@ -233,15 +277,24 @@ def visit_math_block(self, node: nodes.math_block) -> None:
 
 
 def spell_bars(app, what, name, obj, options, lines: list[str]) -> None:
-    """Bars and stars of formulas in docstrings are themselves; reStructuredText would take them for markup."""
+    """Bars and stars of formulas in docstrings, and a letter with a full stop, are themselves, and no markup."""
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             parts = re.split(r"(`+[^`]*`+)", line)
             parts[::2] = [re.sub(r"\||(?<=‖)\*", lambda found: "\\" + found[0], part) for part in parts[::2]]
-            lines[i] = "".join(parts)
+            lines[i] = re.sub(r"^(\s*)(?=[A-Za-z]\.(\s|$))", r"\1\\", "".join(parts))
+
+
+def name_factories(app, what, name, obj, options, signature: str | None, returned: str | None):
+    """What a data class makes anew for each object, where its signature says "<factory>"."""
+    if not (is_dataclass(obj) and signature):
+        return None
+    made = {field.name: field.default_factory for field in fields(obj)}
+    return re.sub(r"(\w+)=<factory>", lambda found: f"{found[1]}={made[found[1]].__name__}()", signature), returned
 
 
 def setup(app) -> None:
     """Teach Sphinx to write MathML and to leave formulas alone."""
     app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math_block, None))
     app.connect("autodoc-process-docstring", spell_bars)
+    app.connect("autodoc-process-signature", name_factories)
