@@ -148,7 +148,7 @@ MODULES = {
     "gpower.operators.distributed": "Clusters",
 }
 #: Modules of which readers meet these names only.
-SOME = {"gpower.ascent": ["Trace"], "gpower.association": ["associate"]}
+SOME = {"gpower.ascent": ["AscentState", "Trace"], "gpower.association": ["Association", "associate"]}
 #: Names that the rooms need of each other; nobody calls them from outside.
 INNER = {
     "gpower.certificates": {"certifiable", "certify_together"},

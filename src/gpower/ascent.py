@@ -5,6 +5,8 @@ The one loop of the library. It knows an objective (`value_and_gradient`) and a 
 
 For convex f every step satisfies f(x⁺) ≥ f(x) + Δ(x), where Δ(x) = max ⟨f′(x), y − x⟩ ≥ 0 is the
 first-order measure reported as `gap`; hence values never fall and min Δ ≤ (f* − f(x₀))/(k + 1).
+
+[JNRS10] is Journée et al. (2010), Journal of Machine Learning Research 11, 517–553.
 """
 
 from __future__ import annotations
@@ -48,7 +50,27 @@ class Status(Enum):
 class AscentState:
     """A point on the way, as a callback sees it after each step; the gap Δ is computed only if it is asked for.
 
-    `start_value` is f(x₀).
+    Attributes
+    ----------
+    n_iter : int
+        Steps so far.
+    value, start_value : float
+        Of the objective, here and at the start.
+    point, gradient : object
+        Of the feasible set, and of the objective there.
+    feasible_set : FeasibleSet
+        What the ascent moves on; one of data counts its `passes`.
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> values = []
+    >>> def note(state):  # a true answer would stop the ascent
+    ...     values.append(state.value)
+    >>> model = GPower(1, gamma=0.1, n_init=1, callback=note).fit(load_planted_expression().X)
+    >>> values == sorted(values), [len(values)] == model.n_iter_.tolist()
+    (True, True)
     """
 
     n_iter: int

@@ -144,6 +144,14 @@ class Association:
         Of ρ; zero for groups.
     p_values, adjusted_p_values : ndarray of the same shape
         As they are, and after the correction for all that were made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.association import associate
+    >>> found = associate(np.arange(12.0)[:, None], {"age": np.arange(12.0), "batch": ["a", "b"] * 6})
+    >>> found.names, found.adjusted_p_values.round(2)
+    (('age', 'batch'), array([[0.  , 0.63]]))
     """
 
     names: tuple[str, ...]
@@ -166,10 +174,12 @@ def associate(scores: Array, metadata: Metadata) -> Association:
     Returns
     -------
     Association
+        Strength, sign and p-values of each component with each column.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from gpower.association import associate
     >>> scores = np.arange(12.0)[:, None]
     >>> found = associate(scores, {"age": scores[:, 0] ** 2 + 0.5, "batch": ["a", "b"] * 6})
     >>> found.tests, found.strength.round(2)
