@@ -188,7 +188,7 @@ def members_of(module: str, name: str) -> tuple[list[str], list[str]]:
     for member in dir(home):
         value = inspect.getattr_static(home, member)
         method = inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)
-        described = re.search(rf"(?m)^ *(\w+, )*{member}\b.* : ", home.__doc__ or "")
+        described = re.search(rf"(?m)^ *(\w+, )*{member}(, \w+)*( : .*)?$", home.__doc__ or "")
         shown = method or (isinstance(value, property | cached_property) and not described)
         if shown and not re.match(r"_|get_metadata_routing|set_\w+_request", member):
             origin = next(base for base in home.__mro__ if member in vars(base)).__module__.partition(".")[0]

@@ -63,6 +63,7 @@ def test_members_on_the_page_of_a_class_are_described(module, name):
         ("gpower", "SparsityPath", {"cardinality", "at", "save"}, {"count", "index", "complete"}),
         ("gpower", "AscentResult", {"converged", "gap"}, set()),
         ("gpower.ascent", "Trace", set(), {"values", "seconds"}),
+        ("gpower.baselines", "Greedy", {"fit", "transform"}, {"n_components_"}),
     ],
 )
 def test_methods_and_properties_are_on_the_page_of_their_class(module, name, there, absent):
