@@ -69,7 +69,8 @@ class TestFromTheLibrary:
         estimator = flags_of("gpower", "GPower")
         flags = flags_of("gpower", "sparsity_path", like=estimator)
         assert flags["penalty"] == estimator["penalty"]
-        assert flags["n_components"].help == estimator["n_components"].help
+        assert flags["method"] == estimator["method"]
+        assert flags["n_components"].help != estimator["n_components"].help
         assert flags["n_components"].default == 1
 
     def test_a_name_that_is_nowhere(self):

@@ -10,7 +10,7 @@ from gpower.cli.app import command
 from gpower.cli.console import answering, counted, note, noted
 from gpower.cli.flags import changed, flags_of
 from gpower.cli.known import read_column, read_names
-from gpower.cli.options import GPOWER, READING, Values
+from gpower.cli.options import GPOWER, READING, TYPED, Values
 from gpower.cli.tables import load
 from gpower.report import print_rows, say, write_columns
 
@@ -23,7 +23,9 @@ FURTHER = (
 )
 _COUNT = {"help": "The most components to look for."}
 _OPTIONS = changed(
-    flags_of("gpower", "component_test", like=GPOWER) | {name: GPOWER[name] for name in FURTHER}, n_components=_COUNT
+    flags_of("gpower", "component_test", like=GPOWER) | {name: GPOWER[name] for name in FURTHER},
+    n_components=_COUNT,
+    cardinality=TYPED,
 )
 
 

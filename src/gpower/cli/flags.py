@@ -54,6 +54,7 @@ EXCEPTIONS: dict[str, Change] = {
     "init": {"help": "paper: start exactly where the paper does."},
     "random_state": {"help": "Seed of what is random."},
     "index_col": {"metavar": "COLUMN"},
+    "key": {"help": "Which array of an .npz archive or of a store, as layers/counts, or sheet of a workbook, to read."},
     "drop": {"metavar": "COLUMN,...", "default": None},
     "drop_rows": {"metavar": "ROW,...", "default": None},
     "sep": {"metavar": "CHARACTER"},
@@ -74,7 +75,7 @@ EXCEPTIONS: dict[str, Change] = {
     "exclude": {"help": "Variables that are never used, as --include."},
     "penalty_weights": {
         "long": "--weights",
-        "help": "FILE with a variable and its weight to a line: what it costs of --budget, or times gamma.",
+        "help": "FILE with a variable and its weight to a line: what it costs of a budget, or times gamma.",
     },
     "data": {
         "help": "Table, samples × variables: .csv .tsv .txt .gct .mtx (also .gz, .bz2, .xz), .xlsx, .parquet, .npy, "

@@ -14,7 +14,12 @@ del GPOWER["warm_start"]  # a command fits once
 #: The number of components is that of the other options' lists where it is not given.
 COUNTED: Change = {
     "default": None,
-    "help": "Number of components; by default as many as a list such as -k 20,10,5 has, or 2.",
+    "help": "Number of components; by default as many as a list such as -k 20,10,5 has, or 2. auto: as many as explain "
+    "more than chance, at most 20.",
+}
+#: A number of variables as one types it.
+TYPED: Change = {
+    "help": "Variables in each component: one number, one each, as 20,10,5, or a share of the variance, as 90%."
 }
 
 

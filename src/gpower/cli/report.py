@@ -11,7 +11,7 @@ from gpower.cli.fit import fitted
 from gpower.cli.flags import Flags, changed, flags_of
 from gpower.cli.known import read_column, read_names
 from gpower.cli.models import load_for, load_model
-from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
+from gpower.cli.options import COUNTED, GPOWER, READING, TYPED, Values, count_components
 from gpower.cli.path import FURTHER as ALONG_PATHS
 from gpower.cli.plot import metadata_columns
 from gpower.cli.tables import Loaded, load
@@ -19,7 +19,7 @@ from gpower.cli.tables import Loaded, load
 if TYPE_CHECKING:
     from gpower import GPower
 
-_OPTIONS = changed(GPOWER, n_components=COUNTED)
+_OPTIONS = changed(GPOWER, n_components=COUNTED, cardinality=TYPED)
 _PAGE = flags_of("gpower", "html_report", "title", "scores", "anonymise")
 
 

@@ -55,6 +55,7 @@ def sparsity_path(
     X : array-like or sparse matrix of shape (n_samples, n_features)
         As for `GPower.fit`.
     n_components : int, default=1
+        Number of components of every point.
     cardinalities : sequence of int, optional
         Numbers of variables, or of groups where `groups` are given, in any order; repeated ones count once. By default
         up to 50, evenly spaced on a logarithmic scale from one to all.
