@@ -134,7 +134,7 @@ class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerM
         return self._n_features_out
 
     def transform(self, X: Any) -> Array:
-        """Scores ``(X − mean_)/scale_ @ components_.T``.
+        """Scores ``(X - mean_) / scale_ @ components_.T``.
 
         A model of a precomputed covariance knows no means and scales: centre and scale X yourself.
 
@@ -165,7 +165,7 @@ class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerM
         return fill_from(X, *self._fitted_like(X)) if impute and np.isnan(np.sum(X)) else X
 
     def inverse_transform(self, X: Any) -> Array:
-        """Data of the given scores with the least squares: the components are not orthogonal.
+        """Data of the given scores with the least squares, as components need not be orthogonal.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class SparsePCAEstimator(Outlying, ClassNamePrefixFeaturesOutMixin, TransformerM
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            New data; with ``covariance="precomputed"`` a covariance matrix.
+            New data; a covariance matrix where the model is of one.
         y : ignored
         """
         X = self._read_samples(X)

@@ -147,11 +147,11 @@ class Penalty(ABC):
         return other
 
     def at_cardinality(self, k: Array) -> Penalty:
-        """The same kind of wish for kⱼ variables in unit j."""
+        """The same kind of wish for kⱼ variables in unit j; a ValueError of those that know no such number."""
         raise ValueError(f"{type(self).__name__} knows no number of variables: leave cardinality None.")
 
     def at_gamma(self, gamma: Array) -> Penalty:
-        """The same kind of wish at absolute γⱼ."""
+        """The same kind of wish at absolute γⱼ; a ValueError of those that know no γ."""
         raise ValueError(f"{type(self).__name__} knows no gamma: leave gamma None.")
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
@@ -479,12 +479,12 @@ class NonNegative(Penalty):
 
     @property
     def bounds_loadings(self) -> bool:  # type: ignore[override]
-        """As for the signed penalty."""
+        """Whether loadings are bounded by more than their norm, as of the signed penalty."""
         return self.penalty.bounds_loadings
 
     @property
     def even(self) -> bool:  # type: ignore[override]
-        """As for the signed penalty."""
+        """Whether one threshold holds for all variables of a unit, as of the signed penalty."""
         return self.penalty.even
 
     @property
@@ -520,7 +520,7 @@ class NonNegative(Penalty):
         return NonNegative(self.penalty.restrict(idx))
 
     def unit(self, j: int) -> NonNegative:
-        """The signed penalty's of unit j."""
+        """The same of unit j alone."""
         return NonNegative(self.penalty.unit(j))
 
     def promise(self, norms: Array) -> Array:

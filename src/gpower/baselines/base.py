@@ -121,7 +121,8 @@ class Baseline(SparsePCAEstimator, ABC):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Samples × variables, or a covariance with ``covariance="precomputed"``. Never changed.
+            Samples × variables; methods that do not need samples also take a covariance, with
+            ``covariance="precomputed"``. Never changed.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights that say how reliable each sample is; only their ratios matter. Variances are divided

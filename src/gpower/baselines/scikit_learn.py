@@ -36,7 +36,7 @@ class ScikitLearnSparsePCA(Baseline):
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int, optional
-        `alpha` is calibrated until the components have this many variables in total; there is one for all.
+        `alpha` is calibrated until the components have so many variables in all: one number counts for each of them.
     alpha : float, optional
         The penalty of scikit-learn, in the units of the data; default 1.
     covariance : None

@@ -78,7 +78,7 @@ class Enrichment:
 
     @property
     def index(self) -> float:
-        """The pathway enrichment index [TJASC07]: the share of the sets enriched in at least one component.
+        """The pathway enrichment index: the share of the sets enriched in at least one component.
 
         It grows with the number of genes a component may use and with the number of components: compare methods at
         equal numbers of both, and with `random_index`.

@@ -51,7 +51,7 @@ class FeasibleSet(ABC):
         return self.argmax_linear(g)
 
     def retract(self, y: Any) -> Any:
-        """A point of the set near y."""
+        """A point of the set near y, where the set has a way there."""
         raise NotImplementedError(f"{type(self).__name__} offers no retraction: run with acceleration=False.")
 
     def extrapolate(self, x: Any, previous: Any, b: float) -> Any:

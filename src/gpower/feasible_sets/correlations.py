@@ -67,7 +67,7 @@ class CorrelationSet(FeasibleSet):
 
     @property
     def noise(self) -> float:
-        """Objectives are squares of correlations, which are known to the rounding of a column."""
+        """What of an objective is rounding: the square of that of a correlation."""
         return (self.operator.noise * float(np.max(self.mu))) ** 2
 
     @cached_property
@@ -102,11 +102,11 @@ class CorrelationSet(FeasibleSet):
         return Point(X, self._weigh(C))
 
     def pairing(self, g: Array, x: Point) -> float:
-        """⟨T, C⟩."""
+        """⟨g, C⟩, C the correlations at x."""
         return float(np.vdot(g, x.C))
 
     def support_value(self, g: Array) -> float:
-        """Nuclear norm (Stiefel), sum of column norms (Spheres) or ℓ1 norm (Cube) of A(μ∘T)."""
+        """Nuclear norm (Stiefel), sum of column norms (Spheres) or ℓ1 norm (Cube) of A(μ∘g)."""
         return self.samples.support(self.operator, self.combined(g))
 
 

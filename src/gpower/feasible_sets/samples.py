@@ -139,7 +139,7 @@ class Stiefel(_Normalized):
         return polar(y)
 
     def normalizer(self, gram: Array) -> Normalizer:
-        """The right multiplier that does it, from the Gram matrix."""
+        """The right multiplier that puts Y on the set, from its Gram matrix."""
         return polar_normalizer(gram)
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
@@ -183,7 +183,7 @@ class Spheres(_Normalized):
         return self.argmax_linear(y)
 
     def normalizer(self, gram: Array) -> Normalizer:
-        """The diagonal right multiplier that does it, from the squared norms, (m, 1)."""
+        """The diagonal right multiplier that puts Y on the set, from the squared norms, (m, 1)."""
         return column_normalizer(gram[:, 0])
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:

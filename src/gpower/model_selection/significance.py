@@ -79,7 +79,7 @@ class ComponentTest:
 
     @property
     def permuted_variance(self) -> Array:
-        """The same of every permuted table, (n_permutations, n_components); NaN where it was not needed.
+        """`variance` of every permuted table, (n_permutations, n_components); NaN where it was not needed.
 
         Of a wide table mostly an estimate, by a fit to the longest variables, which decide where they are far below.
         """
@@ -94,12 +94,12 @@ class ComponentTest:
 
     @property
     def pca_variance(self) -> Array:
-        """Of as many ordinary components."""
+        """Variance of as many ordinary components."""
         return self.chance.ordinary / self.degrees
 
     @property
     def horn(self) -> Array:
-        """Mean variance of ordinary components of permuted tables [Horn 1965]."""
+        """Mean variance of ordinary components of permuted tables, Horn's line (1965)."""
         return self.chance.horn / self.degrees
 
     @property

@@ -255,9 +255,9 @@ class SparsityPath(Sequence[GPower]):
         return np.asarray(norms.size - np.searchsorted(norms, level, side="right"))
 
     def expected_cardinality_bound(self, gamma: ArrayLike) -> Array:
-        """Expectation of that bound, n·P(χ²_d > γ²/σ²) (ℓ0: γ/σ²), were the data Gaussian noise of their mean variance.
+        """Expectation of `cardinality_bound`, n·P(χ² > γ²/σ²) (ℓ0: γ/σ²), were the data Gaussian noise.
 
-        d is the number of samples, less one if centred.
+        σ² is the mean variance of the data; χ² has a degree of freedom per sample, less one if centred.
 
         Parameters
         ----------

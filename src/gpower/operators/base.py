@@ -121,7 +121,7 @@ class Operator(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_samples, n_features)."""
+        """(n_samples, n_features); of a covariance (n_features, n_features)."""
         return self.container.shape
 
     @property

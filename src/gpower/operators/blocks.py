@@ -87,7 +87,7 @@ class BlockMatrix(SummedOnce):
 
     @property
     def excess(self) -> str:
-        """How much too large it is for that, and what to do about it."""
+        """How much too large it is to be gathered, and what to do about it."""
         return (
             f"and takes {self.nbytes / 1e9:.2g} GB, more than a quarter of the {self.memory_limit / 1e9:.2g} GB that "
             "memory_limit grants: raise that, or give a random part of the samples or the variables of largest variance"
@@ -110,11 +110,11 @@ class BlockMatrix(SummedOnce):
         return self.axis == 0 and 2 * n <= p and 8 * n * n <= self.memory_limit / GRAMS_AT_ONCE
 
     def share(self, idx: Array) -> float:
-        """Blocks of rows are read whole."""
+        """Share of the matrix that is read for some columns: blocks of rows are read whole."""
         return float(len(idx) > 0) if self.axis == 0 else super().share(idx)
 
     def picks(self, count: int) -> bool:
-        """Blocks of rows are not worth being picked from."""
+        """Whether so many columns are worth being picked: not from blocks of rows."""
         return self.axis == 1 and super().picks(count)
 
     def slices(self) -> list[slice]:
@@ -187,7 +187,7 @@ class BlockMatrix(SummedOnce):
         return self.total(lambda block, mean, w, idx: block.gram(mean, w, idx), shares)
 
     def sums_by_part(self, mean: Array | None, part: Array, count: int) -> Array:
-        """Of blocks of rows in one read."""
+        """Covariances of parts of the samples, about a mean; of blocks of rows in one read."""
         if self.axis == 1:
             return super().sums_by_part(mean, part, count)
         return self.total(InMemory.sums_by_part, [(mean, part[rows], count) for rows in self.slices()])
@@ -197,7 +197,7 @@ class BlockMatrix(SummedOnce):
         return [None if weight is None else weight[part] for part in self.slices()]
 
     def moments(self, weight: Array | None, total: float) -> tuple[Array, Array, float]:
-        """Of whole columns each block by itself."""
+        """Means, norms about them and the unit of both; of whole columns each block by itself."""
         if self.axis == 0:
             return super().moments(weight, total)
         parts = self.pieces(lambda block, weight, total: block.moments(weight, total)[:2], self.shares(weight, total))
@@ -205,7 +205,7 @@ class BlockMatrix(SummedOnce):
         return mean, deviation, 1.0
 
     def sums_about(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
-        """Block by block."""
+        """Sums and sums of squares about a shift, block by block."""
         if self.axis == 0:
             sums, squares = self.total(_sums_about, [(shift, w) for w in self._weights(weight)])
         else:
@@ -221,7 +221,7 @@ class BlockMatrix(SummedOnce):
         return np.asarray(np.median(first, axis=0) if len(first) else np.zeros(self.shape[1])).astype(self.dtype)
 
     def again(self, lost: Array) -> tuple[Array | slice, SummedOnce, float]:
-        """All of them."""
+        """Where sums lost digits: all columns are read again, here and there."""
         return slice(None), self, 1.0
 
     def head(self, count: int) -> Array:

@@ -50,7 +50,7 @@ class Covariance(Operator):
 
     @property
     def rounding(self) -> float:
-        """Norms are roots of differences of squares, which are what is rounded."""
+        """Share of a norm that is rounding: norms are roots of differences of squares, which are what is rounded."""
         return 8 * float(np.sqrt(self.precision))
 
     @property

@@ -56,7 +56,7 @@ class DataMatrix(Operator):
 
     @property
     def sample_radius(self) -> Array | None:
-        """The weights r of the rows."""
+        """The square roots r of the weights of the rows."""
         return self.row_scale
 
     @cached_property

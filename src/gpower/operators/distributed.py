@@ -135,12 +135,12 @@ class DaskMatrix(BlockMatrix):
 
     @property
     def checked_later(self) -> bool:
-        """Always: what is lazy is looked at when it is computed."""
+        """Whether values are checked when they are read: always, as what is lazy is not there before."""
         return True
 
     @property
     def covariances(self) -> int:
-        """Without workers those of all blocks are here until they are added."""
+        """How many covariances of all columns fit; without workers each block has its own until they are added."""
         return super().covariances // (self.n_blocks if self.client is None else 1)
 
     @cached_property
@@ -196,7 +196,7 @@ class DaskMatrix(BlockMatrix):
         return [results[i] for i in wanted]
 
     def total(self, work: Work[Array], shares: Sequence[Share]) -> Array:
-        """The sum of it in float64, over the blocks of each worker there, then over workers.
+        """The sum of ``work(block, *share)`` in float64, over the blocks of each worker there, then over workers.
 
         What rounding loses of each addition is kept and added at the end, so that the sum does not depend on which
         worker holds which block.

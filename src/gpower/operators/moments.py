@@ -93,7 +93,7 @@ class Moments:
 
     @property
     def deviation(self) -> Array:
-        """Norms of what it leaves, (n_features,)."""
+        """Norms of what centring leaves, (n_features,)."""
         return self.norms * self.scale
 
     def of(self, idx: Array) -> Moments:

@@ -69,6 +69,22 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
         Array within a .zarr group or an HDF5 file; by default "X" if there is one, or the only one.
     memory_limit : float, optional
         Bytes that a memory map may take as an array; by default a quarter of the free memory.
+
+    Returns
+    -------
+    Source or None
+        What `GPower.fit` and whatever else takes stores can be given in place of the path, for one array of several.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from gpower.operators.sources import open_source
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "x.npy")
+    ...     np.save(path, np.eye(3))
+    ...     open_source(path).shape
+    (3, 3)
     """
     if isinstance(X, Source):
         return X
