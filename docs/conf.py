@@ -144,11 +144,16 @@ MODULES = {
     "gpower.penalties": "Penalties",
     "gpower.feasible_sets": "Feasible sets",
     "gpower.operators": "Matrices",
+    "gpower.operators.sources": "Stores",
     "gpower.operators.caching": "Decoded copies of stores",
     "gpower.operators.distributed": "Clusters",
 }
 #: Modules of which readers meet these names only.
-SOME = {"gpower.ascent": ["AscentState", "Trace"], "gpower.association": ["Association", "associate"]}
+SOME = {
+    "gpower.ascent": ["AscentState", "Trace"],
+    "gpower.association": ["Association", "associate"],
+    "gpower.operators.sources": ["open_source"],
+}
 #: Names that the rooms need of each other; nobody calls them from outside.
 INNER = {
     "gpower.certificates": {"certifiable", "certify_together"},
@@ -234,7 +239,8 @@ def commands_page() -> str:
         parts.append(f"## gpower {name}\n\n{command.help}\n\n| option | meaning |\n|---|---|")
         for option in sorted(command.params, key=lambda option: option.param_type_name):  # arguments before options
             typed = [*option.opts, *option.secondary_opts] if option.param_type_name == "option" else []
-            meaning = (option.help or "Show the help.").replace("|", "\\|")
+            words = (option.help or "Show the help.").replace("|", "\\|")
+            meaning = re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", words)
             default = option.default if option.show_default and option.default is not None else ""
             if isinstance(default, bool):  # a pair of switches is told by the one that holds, a single one is off
                 default = typed[0 if default else 1] if option.secondary_opts else ""
