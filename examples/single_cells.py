@@ -4,7 +4,7 @@ Single cells
 
 ``gpower.single_cell.sparse_pca`` takes the arguments of ``scanpy.pp.pca`` and stores its answer beside that of PCA, so
 that neighbours, embeddings and plots go on from it. The cells are made up: three kinds, each with a programme of twelve
-genes that it reads three times as often as the others.
+genes that it reads about four times as often as the others.
 """
 
 import matplotlib.pyplot as plt
