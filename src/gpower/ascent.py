@@ -176,8 +176,7 @@ def maximize(
         not raise the objective by more than tol the plain step is taken instead and the momentum
         forgotten, so that the values never fall.
     callback : callable, optional
-        Called after each step with an object that has its `n_iter`, `value`, `point`, `gradient` and `gap`; a true
-        answer stops.
+        Called with an `AscentState` after each step; a true answer stops.
 
     Returns
     -------

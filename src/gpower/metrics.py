@@ -252,10 +252,8 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
 
     Parameters
     ----------
-    X : ndarray or sparse array of shape (n_samples, n_features)
-        Centred data.
-    Z : ndarray of shape (n_features, m)
-        Loadings, a component per column: `components_.T` of a model.
+    X, Z
+        As in `explained_variance`.
 
     Returns
     -------
@@ -277,10 +275,8 @@ def cumulative_variance(X: Array, Z: Array) -> Array:
 
     Parameters
     ----------
-    X : ndarray or sparse array of shape (n_samples, n_features)
-        Centred data.
-    Z : ndarray of shape (n_features, m)
-        Loadings, a component per column: `components_.T` of a model.
+    X, Z
+        As in `explained_variance`.
 
     Returns
     -------

@@ -127,7 +127,8 @@ def _untold(columns: dict[str, list[str]]) -> list[str]:
     """What there is to say of columns that no scores are coloured by."""
     from gpower.plotting.groups import MAX_GROUPS
 
-    idle = [name for name in columns if name not in _telling(columns)]
+    telling = _telling(columns)
+    idle = [name for name in columns if name not in telling]
     shown = (
         f"colours show the first {_MOST_COLOURED} columns of numbers, or of words that make 2 to {MAX_GROUPS} groups"
     )
