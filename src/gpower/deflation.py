@@ -85,6 +85,11 @@ class Deflated(Wrapper):
             A *= ~rows_of(self._gone, idx)
         return A
 
+    def sample_rows(self, idx: Array) -> Array:
+        """Return A[idx] − Y[idx] Zᵀ."""
+        A = self.base.sample_rows(idx) - rows_of(self.Y, idx) @ self.Z.T
+        return A if self._gone is None else A * ~self._gone
+
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
         """XᵀY; the base's own correlations are recovered from the deflated ones where it needs them."""
         return self.base.inner(X, Y, self._undo(Y, C))

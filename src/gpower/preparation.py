@@ -256,7 +256,7 @@ class Input:
             f"X is {blocks.whereabouts}: {most} of its {p} samples, drawn at random, are held against chance, as many "
             "as memory_limit lets be permuted."
         )
-        return replace(self, X=blocks.samples(np.sort(np.random.default_rng(0).choice(p, most, replace=False))))
+        return replace(self, X=blocks.stored_rows(np.sort(np.random.default_rng(0).choice(p, most, replace=False))))
 
     def _check_device(self) -> None:
         """Refuse what is not done on a device."""

@@ -177,10 +177,8 @@ class Penalized(Wish):
         return self.family.at_gamma(gamma)
 
     def n_starts(self, operator: Operator, block: bool) -> int:
-        """One; of one unit as many as columns tie for the longest, as standardised ones do; on a small matrix some."""
-        (p, n), norms = operator.shape, operator.column_norms
-        tied = int(np.count_nonzero(norms >= (1 - AS_LONG) * largest(norms)))
-        return 1 if block else min(max(tied, FEW_STARTS if p * n <= SMALL else 1), auto_starts(operator))
+        """A few for a block, for one unit as many as fit the work."""
+        return BLOCK_STARTS if block else auto_starts(operator)
 
     def _lets_all(self, n: int) -> bool:
         return self.family.admissible is None and all(level == 0 for level in self.levels)

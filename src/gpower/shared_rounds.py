@@ -23,8 +23,8 @@ from gpower.operators import Covariance
 from gpower.operators.base import Operator
 from gpower.recipes import WIDEST, Recipe
 from gpower.sketches import Sketch, sketched
-from gpower.starts import Largest
-from gpower.working_set import working_set
+from gpower.starts import FINALISTS, Candidates, Largest, Start, promising_starts
+from gpower.working_set import GROWTH, LEAST, working_set
 
 #: Starts of every component on the sketch, and of all together if that is more. With 24 the components of GSE1992 and
 #: GSE3143 explain 0.3 % less; with 128 or more one of GSE3143, standardised, explains up to
@@ -39,6 +39,8 @@ GAIN = 0.85
 #: Columns of a sketch among which the components are looked for: so many, or so many times the variables wished for.
 #: With 4000 of the 15,528 columns of GSE1992, standardised, 30 components explain 4 % less.
 MOST_RACED, RACED_TIMES = 20_000, 8
+#: Starts at single columns that race beside those of the sketch, and the columns that all of them want together.
+CANDIDATES, LEAST_CANDIDATES, CANDIDATE_COLUMNS = 48, 8, 2400
 #: Columns whose Gram matrix, 72 MB, fits anywhere.
 SMALL_GRAM = 3000
 
@@ -124,7 +126,33 @@ def _begun(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> St
         gamma = recipe.wish.gamma(operator.column_norms, np.ones(len(recipe.mu)))
         pairs = zip(recipe.near.T[:, :, None], gamma[:, None], strict=True)
         return _standing(operator, recipe, tuple(Extraction.given(z, level) for z, level in pairs))
-    return _raced(operator, recipe, rng)
+    from_sketch = _raced(operator, recipe, rng)
+    return _first_round(operator, recipe, from_sketch, _candidates(operator, recipe), rng)
+
+
+def _candidates(operator: Operator, recipe: Recipe) -> tuple[Array, Array]:
+    """Return loadings that any unit may begin at, found from single columns, (n, c), and the columns they want."""
+    first = recipe.unit(int(np.argmax(recipe.wish.levels)) if recipe.levels else 0)
+    norms = first.wish.samples.reach(operator)
+    problem = first.wish.problem(operator, norms, np.ones(1))
+    width = GROWTH * max(problem.penalty.most, LEAST)
+    count = max(recipe.n_init or 0, int(min(CANDIDATES, max(LEAST_CANDIDATES, CANDIDATE_COLUMNS // width))))
+    C = promising_starts(problem, norms, count).C
+    T = problem.penalty.evaluate(C)[1]
+    wanted = [working_set(problem.penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
+    return to_host(problem.penalty.loadings(C)), np.unique(np.concatenate(wanted))
+
+
+def _first_round(
+    operator: Operator, recipe: Recipe, standing: Standing, found: tuple[Array, Array], rng: np.random.RandomState
+) -> Standing:
+    """Find the components on the columns that a sketch and single columns suggest, each from the best of all starts."""
+    Z, columns = found
+    if standing.units:
+        Z = np.hstack([to_host(standing.Z), Z])
+    finalists = max(1, FINALISTS // len(recipe.mu))
+    first = Standing(standing.units, 0, np.union1d(standing.columns, columns))
+    return _round(operator, recipe, first, rng, Candidates(Z, finalists))
 
 
 def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
@@ -155,14 +183,20 @@ def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:
     return np.union1d(kept, np.flatnonzero(known.spread(known.forced).any(axis=1)))
 
 
-def _round(operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState) -> Standing:
-    """The components that are not final, found again on W from where they were; what they want of the whole matrix."""
+def _round(
+    operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState, start: Start | None = None
+) -> Standing:
+    """Find the components that are not final on W, and what they want of the whole matrix.
+
+    They begin where they were, or at another `start`.
+    """
     W, n = standing.columns, operator.shape[1]
     if W.size > WIDEST * n and n <= min(SMALL_GRAM, operator.container.gram_share * operator.shape[0]):
         W = np.arange(n)
     elif W.size > min(WIDEST * n, max(SMALL_GRAM, operator.container.widest_gram)):
         return Standing(standing.units, standing.settled)
-    part, inner = operator.restrict(W).inner, recipe.begun_at(standing.Z).among(W)
+    part = operator.restrict(W).inner
+    inner = (recipe.begun_at(standing.Z) if start is None else replace(recipe, start=start)).among(W)
     units = extract_in_turn(part, inner, rng, [unit.among(W, part) for unit in standing.known])
     return _standing(operator, recipe, tuple(unit.embedded(W, operator) for unit in units), W)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_host
 from gpower.ascent import Callback, maximize
+from gpower.column_screening import sample_operator, screen_columns
 from gpower.feasible_sets import Point, fresh_directions, own_correlations
 from gpower.formulations import Problem
 from gpower.leading import leading_components
@@ -30,6 +31,14 @@ WORK, FEWEST = 1e8, 32
 FINALISTS = 5
 #: Precision of a race, and the steps of a heat.
 RACE_TOL, HEAT = 1e-4, 4
+#: Columns whose correlations with all others are computed, and how many per start.
+SHORTLIST, SHORTLIST_PER_START = 192, 4
+#: Entries of these correlations at most: 256 MB in double precision.
+SHORTLIST_ENTRIES = 1 << 25
+#: Columns that tell which correlations count, and the best of them that decide.
+PROBED, PROBED_BEST = 128, 8
+#: Candidates that race for every finalist.
+FIELD_PER_FINALIST = 6
 #: Columns that the race on a remote matrix is run on: so many, or so many times the cardinality.
 RACE_COLUMNS, RACE_TIMES = 1000, 10
 #: Norms that differ by less, relatively, do not tell which column to begin at: of standardised data less a component
@@ -142,9 +151,41 @@ class Promising(Start):
         problem, rng = ground.problem, ground.rng
         if problem.mu.size > 1:
             return [block_start(problem), *(random_block_start(problem, rng) for _ in range(self.count - 1))]
-        if problem.operator.is_remote and self.count > 1:
-            return Largest(self.count).points(ground)
-        return race(problem, unit_starts(problem, ground.norms, self.count, rng), ground.callback)
+        if self.count >= int(np.count_nonzero(problem.penalty.promise(ground.norms) > 0)) or not problem.samples.by_gram:
+            return race(problem, unit_starts(problem, ground.norms, self.count, rng), ground.callback)
+        return race(problem, promising_starts(problem, ground.norms, self.count), ground.callback)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates(Start):
+    """Loadings that race against each other for every unit, each begun at by whichever unit makes most of it.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n_features, n_candidates)
+    finalists : int
+        Candidates that are worth an ascent of their own.
+    """
+
+    Z: Array
+    finalists: int = FINALISTS
+
+    def among(self, idx: Array) -> Candidates:
+        """Restrict the loadings to the columns `idx`."""
+        return Candidates(rows_of(self.Z, idx), self.finalists)
+
+    def points(self, ground: Ground) -> list[Point]:
+        """Return the finalists of the race."""
+        problem, operator = ground.problem, ground.problem.operator
+        Y = operator.combine(operator.own(self.Z.astype(operator.dtype)))
+        squares = operator.squared_norms(Y, own_correlations(operator, Y))
+        alive = np.flatnonzero(squares > operator.noise**2)  # what deflation left of the others is rounding
+        if alive.size == 0:
+            return []
+        points = problem.as_batch(alive.size).feasible_set.point(Y[:, beside(Y, alive)])
+        points = _better_sign(problem.penalty, points)
+        field = FIELD_PER_FINALIST * self.finalists
+        return race(problem, _best_distinct(problem.penalty, points, field), ground.callback, self.finalists)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,14 +218,20 @@ def race(problem: Problem, starts: Point, callback: Callback | None = None, fina
         starts = maximize(
             batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT, callback=callback
         ).point
-        kept = _distinct_best(batch.penalty, starts.C, max(finalists, count // 3))
-        starts, count = Point(starts.X[:, kept], starts.C[:, kept]), len(kept)
+        starts = _best_distinct(batch.penalty, starts, max(finalists, count // 3))
+        count = starts.C.shape[1]
     return [starts.column(j) for j in range(count)]
 
 
-def _distinct_best(penalty: Penalty, C: Array, most: int) -> list[int]:
+def _best_distinct(penalty: Penalty, points: Point, count: int) -> Point:
+    """Return up to `count` points of the largest values, one for each support."""
+    values, gradient = penalty.evaluate(points.C)
+    kept = _distinct_best(points.C, values, gradient, count)
+    return Point(points.X[:, kept], points.C[:, kept])
+
+
+def _distinct_best(C: Array, values: Array, gradient: Array, most: int) -> list[int]:
     """Columns of C with the largest values, one for each support."""
-    values, gradient = penalty.evaluate(C)
     # A support is told by the sum of a random number for each of its variables.
     keys: Array = np.random.RandomState(0).standard_normal(C.shape[:1])
     supports = to_host(beside(C, keys) @ (gradient != 0)).round(9)
@@ -282,6 +329,81 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
     if count > idx.size:
         directions = np.hstack([directions, _beyond_columns(problem.operator, count - idx.size, rng)])
     return _better_sign(problem.penalty, problem.as_batch(directions.shape[1]).feasible_set.point(directions))
+
+
+def promising_starts(problem: Problem, norms: Array, count: int) -> Point:
+    """Return `count` starts of one unit at columns, the best of many by the objective at each of them.
+
+    Columns whose correlations stand out are scored with the whole matrix; a column that is active at a better start
+    would lead to the same end and is left out.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one unit.
+    norms : ndarray of shape (n_features,)
+        The largest |aᵢᵀx| of its columns.
+    count : int
+
+    Returns
+    -------
+    Point
+        The starts side by side, best first, with their correlations.
+    """
+    penalty, part = problem.penalty, replace(problem, operator=sample_operator(problem.operator))
+    n_columns = max(SHORTLIST, SHORTLIST_PER_START * count)
+    n_columns = max(1, min(n_columns, SHORTLIST_ENTRIES // norms.size, problem.operator.widest_take))
+    usable = penalty.promise(norms) > 0
+    shortlist = screen_columns(part.operator, _threshold(part, norms, usable), usable, n_columns)
+    points = part.as_batch(shortlist.size).feasible_set.point(_directions(part, shortlist))
+    values, gradient = penalty.relaxed.evaluate(_better_sign(penalty, points).C)
+    kept = _suppress_copies(to_host(values), to_host(rows_of(gradient, shortlist)) != 0, count)
+    directions = _directions(problem, shortlist[kept])
+    return _better_sign(penalty, problem.as_batch(len(kept)).feasible_set.point(directions))
+
+
+def _threshold(problem: Problem, norms: Array, usable: Array) -> float:
+    """Return the least squared correlation that is active at the best of some columns, as a median over a few.
+
+    Where nothing is active beside the column itself, the largest squared correlation with another.
+    """
+    usable = to_host(np.flatnonzero(usable))
+    by_norm = usable[np.argsort(-to_host(rows_of(norms, usable)), kind="stable")]
+    half = PROBED // 2
+    idx = np.union1d(by_norm[:half], usable[np.linspace(0, usable.size - 1, half).astype(np.intp)])
+    points = problem.as_batch(idx.size).feasible_set.point(_directions(problem, idx))
+    values, gradient = problem.penalty.relaxed.evaluate(points.C)
+    best = np.argsort(-to_host(values), kind="stable")[:PROBED_BEST]
+    C, T = to_host(points.C[:, best]) ** 2, to_host(gradient[:, best])
+    least = np.min(np.where(T != 0, C, np.inf), axis=0)
+    second = np.partition(C, -2, axis=0)[-2] if len(C) > 1 else C[-1]
+    return float(np.median(np.minimum(least, second)))
+
+
+def _suppress_copies(values: Array, active: Array, count: int) -> list[int]:
+    """Return the best starts, fewer copies among them.
+
+    Parameters
+    ----------
+    values : ndarray of shape (s,)
+        Objective at each start.
+    active : ndarray of bool of shape (s, s)
+        Whether the column of start i is active at start j.
+    count : int
+        Starts to return; copies of better ones fill up what is missing.
+    """
+    level = np.round(values.astype(np.float64) / max(float(np.max(values)), float(np.finfo(np.float32).tiny)), TIES)
+    order = np.argsort(-level, kind="stable")
+    chosen: list[int] = []
+    copies: list[int] = []
+    covered = np.zeros(values.size, bool)
+    for j in order.tolist():
+        (copies if covered[j] else chosen).append(j)
+        if not covered[j]:
+            covered |= active[:, j]
+        if len(chosen) == count:
+            break
+    return chosen + copies[: count - len(chosen)]
 
 
 def _directions(problem: Problem, idx: Array) -> Array:

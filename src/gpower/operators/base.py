@@ -206,6 +206,10 @@ class Operator(ABC):
         """Whether some columns are gathered already."""
         return False
 
+    def sample_rows(self, idx: Array) -> Array:
+        """Return A[idx], (|idx|, n_features), dense, of an operator with samples; `idx` grows."""
+        raise NotImplementedError(f"{type(self).__name__} has no samples")
+
     def sample_gram(self, idx: Array) -> Array:
         """A[:, idx]A[:, idx]ᵀ of an operator with samples, a sum over blocks of columns, each a small part of it."""
         p, n = self.shape

@@ -153,7 +153,17 @@ class BlockMatrix(SummedOnce):
         shares = [(own - lo,) if own.size else None for own, lo in zip(held, self.edges[:-1], strict=True)]
         return self._joined(shares).part(np.argsort(order))
 
-    def samples(self, rows: Array) -> Block:
+    def samples(self, idx: Array) -> Array:
+        """Return some rows as an array; `idx` grows."""
+        return in_memory(self.stored_rows(idx)).dense()
+
+    def row_share(self, idx: Array) -> float:
+        """Blocks are read whole."""
+        if self.axis == 1:
+            return 1.0
+        return float(np.unique(np.searchsorted(self.edges, idx, side="right")).size / self.n_blocks)
+
+    def stored_rows(self, rows: Array) -> Block:
         """Some rows in memory, whose numbers grow."""
         shares: list[Share] = self.shares(rows)
         if self.axis == 0:

@@ -8,6 +8,7 @@ above it, `DataMatrix`. What it must know:
 ``transposed_times(Y)``     XᵀY, shape (n_features, m)
 ``part(idx)``               X[:, idx], in the memory of this machine or where X is
 ``dense()``                 all of X as an array, each column contiguous; not to be written to
+``samples(idx)``            X[idx] as an array
 ``held(A)``                 columns gathered from it, an array, as a container that sums as it does
 ``gram(mean, weight)``      (X − mean)ᵀ diag(w) (X − mean)
 ``sums(weight)``            Σ w x of every column, in float64
@@ -155,6 +156,14 @@ class Container(ABC):
         return self.part(idx).dense()
 
     @abstractmethod
+    def samples(self, idx: Array) -> Array:
+        """Return some rows as an array, where the matrix is; `idx` grows."""
+
+    def row_share(self, idx: Array) -> float:
+        """Of a read of the matrix, what it takes to gather some rows."""
+        return len(idx) / self.shape[0]
+
+    @abstractmethod
     def held(self, A: Array) -> Dense:
         """Columns gathered from it, or made of those, where it is; summed as it sums."""
 
@@ -234,6 +243,10 @@ class InMemory(Container):
     def part(self, idx: Array) -> Self:
         """Some columns, a copy."""
         return type(self)(self.A[:, idx], self.in_double)
+
+    def samples(self, idx: Array) -> Array:
+        """Return some rows as an array of our own."""
+        return type(self)(self.A[self.own(idx)]).dense()
 
     def _rows(self, chosen: Array) -> tuple[Container, Array | None]:
         """Some samples, a copy."""

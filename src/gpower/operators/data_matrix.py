@@ -125,6 +125,16 @@ class DataMatrix(Operator):
         moments = None if self.moments is None else self.moments.of(idx)
         return replace(self, X=self.X.part(idx), norms=norms, column_scale=scale, moments=moments, counter=counter)
 
+    def sample_rows(self, idx: Array) -> Array:
+        """Return some samples, weighted, centred and scaled."""
+        self.counter.add(self.X.row_share(idx))
+        A = self.X.samples(idx)
+        if self.moments is not None:
+            A = A - self.moments.mean.astype(self.dtype)
+        if self.column_scale is not None:
+            A = A * self.column_scale
+        return A if self.row_scale is None else A * rows_of(self.row_scale, idx)[:, None]
+
     def gram(self, idx: Array) -> Array:
         """A[:, idx]ᵀA[:, idx]."""
         self.counter.add(self.X.share(idx))
@@ -225,6 +235,10 @@ class Gathering(Wrapper):
     def columns(self, idx: Array) -> Array:
         """As the base."""
         return self.base.columns(idx)
+
+    def sample_rows(self, idx: Array) -> Array:
+        """As the base."""
+        return self.base.sample_rows(idx)
 
     def parts(self) -> tuple[Operator, Array, Array, Array]:
         """As the base."""
