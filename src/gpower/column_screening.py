@@ -16,11 +16,13 @@ from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 
 #: The product of all columns with all others costs at most as much as one of so many columns with the whole matrix.
-COLUMNS_WORTH = 5000
+COLUMNS_WORTH = 4000
 #: Samples that suffice, whatever their number: noise of a correlation is then 0.03.
 MOST_SAMPLES = 1000
 #: Fewest samples that tell a module from noise; with more columns than that allows only the longest are scored.
 FEWEST_SAMPLES = 64
+#: Norms of columns, and one over them, of which single precision holds the fourth powers.
+MODERATE = 1e5
 #: Rows and columns of a tile of the matrix of correlations.
 TILE = (512, 2048)
 #: Digits of a score that rounding does not reach; columns of equal score keep their order.
@@ -30,19 +32,19 @@ TIES = 5
 def sample_operator(operator: Operator) -> Operator:
     """Return the matrix on a part of its samples, evenly spaced, its columns as long as before; itself if it has none.
 
-    Small enough that the product of all columns with all others is cheap. In single precision, in units of the longest
-    column where that is far from one.
+    Small enough that the product of all columns with all others is cheap; in single precision where that suffices.
     """
     if not operator.has_samples:
         return operator
     p, n = operator.shape
     n_samples = int(np.clip(COLUMNS_WORTH * p / n, FEWEST_SAMPLES, MOST_SAMPLES))
     rows = np.unique(np.linspace(0, p - 1, min(n_samples, p)).astype(np.intp))
-    B = operator.sample_rows(rows)  # (r, n)
+    single = 1 / MODERATE < largest(operator.column_norms) < MODERATE
+    B = operator.sample_rows(rows).astype(np.float32 if single else operator.dtype, order="F", copy=False)  # (r, n)
     # As long as the whole column: a length that varies by chance would hide correlations that do not.
-    B = B * (operator.column_norms * reciprocal(np.sqrt(np.sum(B * B, axis=0))))
-    B = np.ascontiguousarray(B.astype(operator.dtype))
-    return DataMatrix(operator.container.held(B), operator.column_norms)
+    norms = operator.column_norms.astype(B.dtype)
+    B = B * (norms * reciprocal(np.sqrt(np.sum(B * B, axis=0))))
+    return DataMatrix(operator.container.held(B), norms)
 
 
 def screen_columns(operator: Operator, threshold: float, usable: Array, count: int) -> Array:
@@ -81,55 +83,55 @@ def _descending(values: Array) -> Array:
 
 def _score_columns(operator: Operator, threshold: float, norms: Array) -> Array:
     """Return Σᵢ (cᵢⱼ² − t)₊ of every column j, (n,); zero where a column is not scored."""
-    n, longest = norms.size, largest(norms)
-    squares = (norms / longest) ** 2
-    threshold /= longest**2
+    n = norms.size
     if not operator.has_samples:
-        return np.concatenate([_score_covariance(operator, idx, threshold, norms) for idx in _blocks(n)])
-    B = operator.columns(np.arange(n)) / longest
-    B = np.ascontiguousarray(B.astype(np.float32))
+        blocks = np.array_split(np.arange(n), -(-n // TILE[0]))
+        return np.concatenate([_score_covariance(operator, idx, threshold, norms) for idx in blocks])
+    order = _descending(norms)
+    B = operator.columns(order)  # (r, n)
     n_scored = int(min(n, COLUMNS_WORTH * MOST_SAMPLES / B.shape[0]))
-    scored = None if n_scored == n else np.sort(_descending(norms)[:n_scored])
-    return _sum_excess(B, threshold, squares, scored)
-
-
-def _blocks(n: int) -> list[Array]:
-    """Return the indices of n columns in blocks."""
-    return np.array_split(np.arange(n), -(-n // TILE[0]))
+    scores = np.zeros(n)
+    scores[order[:n_scored]] = _sum_excess(B, threshold, norms[order] ** 2, n_scored)
+    return scores
 
 
 def _score_covariance(operator: Operator, idx: Array, threshold: float, norms: Array) -> Array:
     """Return Σᵢ (cᵢⱼ² − t)₊ of some columns of a matrix that is known by its covariance."""
-    C = to_host(operator.correlate(operator.columns(idx))) / largest(norms)
-    C = C.astype(np.float64) * reciprocal(norms[idx])
+    C = to_host(operator.correlate(operator.columns(idx))).astype(np.float64) * reciprocal(norms[idx])
     return np.sum(np.maximum(C * C - threshold, 0), axis=0)
 
 
-def _sum_excess(B: Array, threshold: float, squares: Array, scored: Array | None = None) -> Array:
-    """Return Σᵢ (cᵢⱼ² − t)₊ for every column j of B, (r, n), or of those `scored`; all take half the products.
+def _sum_excess(B: Array, threshold: float, squares: Array, n_scored: int) -> Array:
+    """Return Σᵢ (cᵢⱼ² − t)₊ for the first columns j of B, (r, n), whose columns come by decreasing length.
 
-    `squares`, (n,), are the squared norms of the columns.
+    Only the half above the diagonal of BᵀB is computed. There the second column of a pair is the shorter one, to which
+    the correlation matters more: an entry is looked at where it matters to that one.
+
+    Parameters
+    ----------
+    B : ndarray of shape (r, n)
+    threshold : float
+    squares : ndarray of shape (n,)
+        Squared norms of the columns, decreasing.
+    n_scored : int
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_scored,), on the host
     """
-    n, alike = B.shape[1], bool(np.ptp(squares) <= 1e-3)
-    level = beside(B, (threshold * squares).astype(np.float32))  # of (aᵢᵀaⱼ)²
-    S, own = (B, level) if scored is None else (B[:, beside(B, scored)], level[beside(B, scored)])
-    total = np.zeros_like(B, shape=S.shape[1])
-    ones = beside(B, np.ones(max(TILE), np.float32))
-    for i in range(0, S.shape[1], TILE[0]):
-        left, rows = S[:, i : i + TILE[0]].T, slice(i, i + TILE[0])
-        for j in range(i if scored is None else 0, n, TILE[1]):
-            columns = slice(j, j + TILE[1])
-            G = left @ B[:, columns]
+    n, sums = B.shape[1], np.zeros(B.shape[1])
+    level = beside(B, (threshold * squares).astype(B.dtype))
+    inverse = reciprocal(squares)
+    for i in range(0, n_scored, TILE[0]):
+        left = B[:, i : min(i + TILE[0], n_scored)].T
+        for j in range(i, n, TILE[1]):
+            G = left @ B[:, j : j + TILE[1]]
             np.square(G, out=G)
-            excess = np.subtract(G, own[rows, None])
-            np.maximum(excess, 0, out=excess)
-            total[rows] += excess @ ones[: G.shape[1]]
-            if scored is None:  # a tile above the diagonal stands for the one below it
-                if not alike:
-                    np.subtract(G, level[columns], out=excess)
-                    np.maximum(excess, 0, out=excess)
-                beyond = max(i + TILE[0] - j, 0)
-                total[j + beyond : j + TILE[1]] += ones[: G.shape[0]] @ excess[:, beyond:]
-    sums = np.zeros(n)
-    sums[slice(None) if scored is None else scored] = to_host(total)
-    return sums * reciprocal(squares)
+            flat = np.flatnonzero(G > level[j : j + TILE[1]])
+            excess, at = to_host(G.reshape(-1)[flat]).astype(np.float64), to_host(flat)
+            first, second = i + at // G.shape[1], j + at % G.shape[1]
+            above = second > first
+            excess, first, second = excess[above], first[above], second[above]
+            sums += np.bincount(second, np.maximum(excess * inverse[second] - threshold, 0), n)
+            sums += np.bincount(first, np.maximum(excess * inverse[first] - threshold, 0), n)
+    return (sums + np.maximum(squares - threshold, 0))[:n_scored]

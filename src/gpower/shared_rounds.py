@@ -23,7 +23,7 @@ from gpower.operators import Covariance
 from gpower.operators.base import Operator
 from gpower.recipes import WIDEST, Recipe
 from gpower.sketches import Sketch, sketched
-from gpower.starts import FINALISTS, Candidates, Largest, Start, promising_starts
+from gpower.starts import FINALISTS, Candidates, Largest, Start, module_starts
 from gpower.working_set import GROWTH, LEAST, working_set
 
 #: Starts of every component on the sketch, and of all together if that is more. With 24 the components of GSE1992 and
@@ -36,6 +36,7 @@ HELD = 0.85
 #: A sketch is sharpened as long as a turn leaves no more than this of what it missed: 0.94 in Gaussian noise, 0.4 to
 #: 0.8 in sparse counts whose programmes stand out little.
 GAIN = 0.85
+SHARPENED = 2
 #: Columns of a sketch among which the components are looked for: so many, or so many times the variables wished for.
 #: With 4000 of the 15,528 columns of GSE1992, standardised, 30 components explain 4 % less.
 MOST_RACED, RACED_TIMES = 20_000, 8
@@ -135,42 +136,46 @@ def _candidates(operator: Operator, recipe: Recipe) -> tuple[Array, Array]:
     first = recipe.unit(int(np.argmax(recipe.wish.levels)) if recipe.levels else 0)
     norms = first.wish.samples.reach(operator)
     problem = first.wish.problem(operator, norms, np.ones(1))
-    width = GROWTH * max(problem.penalty.most, LEAST)
+    penalty = problem.penalty
+    width = GROWTH * max(penalty.most, LEAST)
     count = max(recipe.n_init or 0, int(min(CANDIDATES, max(LEAST_CANDIDATES, CANDIDATE_COLUMNS // width))))
-    C = promising_starts(problem, norms, count).C
-    T = problem.penalty.evaluate(C)[1]
-    wanted = [working_set(problem.penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
-    return to_host(problem.penalty.loadings(C)), np.unique(np.concatenate(wanted))
+    C = module_starts(problem, norms, count).C
+    T = penalty.evaluate(C)[1]
+    wanted = [working_set(penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
+    return to_host(penalty.loadings(C)), np.unique(np.concatenate(wanted))
 
 
 def _first_round(
-    operator: Operator, recipe: Recipe, standing: Standing, found: tuple[Array, Array], rng: np.random.RandomState
+    operator: Operator, recipe: Recipe, standing: Standing, candidates: tuple[Array, Array], rng: np.random.RandomState
 ) -> Standing:
     """Find the components on the columns that a sketch and single columns suggest, each from the best of all starts."""
-    Z, columns = found
+    Z, columns = candidates
     if standing.units:
         Z = np.hstack([to_host(standing.Z), Z])
     finalists = max(1, FINALISTS // len(recipe.mu))
     first = Standing(standing.units, 0, np.union1d(standing.columns, columns))
-    return _round(operator, recipe, first, rng, Candidates(Z, finalists))
+    many = recipe.polish and recipe.wish.exchangeable and len(recipe.mu) > FINALISTS  # local search waits a round
+    found = _round(operator, replace(recipe, polish=recipe.polish and not many), first, rng, Candidates(Z, finalists))
+    return replace(found, settled=0) if many else found
 
 
 def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
     """Components of a sketch, which is sharpened until it holds the first, or no longer gains much by it."""
     sketch: Sketch | None = sketched(operator, len(recipe.mu), rng)
     missing = 1.0
-    while sketch is not None:
+    for turn in range(SHARPENED + 1):
         kept = _race_columns(sketch, recipe)
         part = sketch.matrix.take(kept)
-        count = recipe.n_init or max(STARTS, STARTS_IN_ALL // len(recipe.mu))
+        count = max(recipe.n_init or 0, STARTS, STARTS_IN_ALL // len(recipe.mu))
         racing = replace(recipe.among(kept), start=Largest(count, sketch.noise[kept]), polish=False)
         first = extract(part, racing.unit(0), rng)
         before, missing = missing, 1 - sketch.holds(first.embedded(kept, sketch.matrix).Z)
-        if missing <= 1 - HELD:
-            units = extract_in_turn(part, racing, rng, [first])
-            return _standing(sketch.matrix, recipe, tuple(unit.embedded(kept, sketch.matrix) for unit in units))
-        sketch = sketch.sharpened() if missing <= GAIN * before else None
-    return Standing()
+        sharper = sketch.sharpened() if 1 - HELD < missing <= GAIN * before and turn < SHARPENED else None
+        if sharper is None:
+            break
+        sketch = sharper
+    units = extract_in_turn(part, racing, rng, [first])
+    return _standing(sketch.matrix, recipe, tuple(unit.embedded(kept, sketch.matrix) for unit in units))
 
 
 def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:

@@ -19,7 +19,7 @@ from gpower.feasible_sets import Point, fresh_directions, own_correlations
 from gpower.formulations import Problem
 from gpower.leading import leading_components
 from gpower.operators.base import Operator
-from gpower.penalties import Penalty, top
+from gpower.penalties import Cardinality, Penalty, top
 
 #: Probes of the sketch that estimates the row norms of AᵀA; where reads are dear and it decides more, many.
 PROBES, REMOTE_PROBES = 16, 64
@@ -32,13 +32,16 @@ FINALISTS = 5
 #: Precision of a race, and the steps of a heat.
 RACE_TOL, HEAT = 1e-4, 4
 #: Columns whose correlations with all others are computed, and how many per start.
-SHORTLIST, SHORTLIST_PER_START = 192, 4
+SHORTLIST, SHORTLIST_PER_START = 128, 2
 #: Entries of these correlations at most: 256 MB in double precision.
 SHORTLIST_ENTRIES = 1 << 25
-#: Columns that tell which correlations count, and the best of them that decide.
-PROBED, PROBED_BEST = 128, 8
+#: Columns that tell which correlations count, the best of them that decide, and how many correlations of one column
+#: count at most: a sketch shows components of more variables.
+PROBED, PROBED_BEST, MOST_COUNTED = 64, 8, 200
+#: Variables of a small module.
+MODULE = 12
 #: Candidates that race for every finalist.
-FIELD_PER_FINALIST = 6
+FIELD_PER_FINALIST = 4
 #: Columns that the race on a remote matrix is run on: so many, or so many times the cardinality.
 RACE_COLUMNS, RACE_TIMES = 1000, 10
 #: Norms that differ by less, relatively, do not tell which column to begin at: of standardised data less a component
@@ -153,7 +156,7 @@ class Promising(Start):
             return [block_start(problem), *(random_block_start(problem, rng) for _ in range(self.count - 1))]
         if self.count >= int(np.count_nonzero(problem.penalty.promise(ground.norms) > 0)) or not problem.samples.by_gram:
             return race(problem, unit_starts(problem, ground.norms, self.count, rng), ground.callback)
-        return race(problem, promising_starts(problem, ground.norms, self.count), ground.callback)
+        return race(problem, module_starts(problem, ground.norms, self.count), ground.callback)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,13 +181,14 @@ class Candidates(Start):
         """Return the finalists of the race."""
         problem, operator = ground.problem, ground.problem.operator
         Y = operator.combine(operator.own(self.Z.astype(operator.dtype)))
-        squares = operator.squared_norms(Y, own_correlations(operator, Y))
-        alive = np.flatnonzero(squares > operator.noise**2)  # what deflation left of the others is rounding
+        variances = to_host(operator.squared_norms(Y, own_correlations(operator, Y))).astype(np.float64)
+        field = FIELD_PER_FINALIST * self.finalists
+        best = _by_value(variances)[: FIELD_PER_FINALIST * field]
+        alive = best[variances[best] > operator.noise**2]  # what deflation left of the others is rounding
         if alive.size == 0:
             return []
         points = problem.as_batch(alive.size).feasible_set.point(Y[:, beside(Y, alive)])
         points = _better_sign(problem.penalty, points)
-        field = FIELD_PER_FINALIST * self.finalists
         return race(problem, _best_distinct(problem.penalty, points, field), ground.callback, self.finalists)
 
 
@@ -236,12 +240,17 @@ def _distinct_best(C: Array, values: Array, gradient: Array, most: int) -> list[
     keys: Array = np.random.RandomState(0).standard_normal(C.shape[:1])
     supports = to_host(beside(C, keys) @ (gradient != 0)).round(9)
     first: dict[float, int] = {}
-    level = np.round(to_host(values).astype(np.float64) / max(largest(values), float(np.finfo(C.dtype).tiny)), TIES)
-    for j in np.argsort(-level, kind="stable"):  # ties as they stand, the most promising first
+    for j in _by_value(to_host(values)):
         first.setdefault(float(supports[j]), int(j))
         if len(first) == most:
             break
     return list(first.values())
+
+
+def _by_value(values: Array) -> Array:
+    """Return the order of decreasing values; values that differ by rounding keep their order."""
+    values = values.astype(np.float64)
+    return np.argsort(-np.round(values / max(largest(values), float(np.finfo(np.float32).tiny)), TIES), kind="stable")
 
 
 def _best_of_largest(ground: Ground, count: int) -> Point:
@@ -331,6 +340,20 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
     return _better_sign(problem.penalty, problem.as_batch(directions.shape[1]).feasible_set.point(directions))
 
 
+def module_starts(problem: Problem, norms: Array, count: int) -> Point:
+    """Return `count` starts of one unit, each the module that a column belongs to.
+
+    A penalty that does not know how many variables it lets in may let in none beside the column itself. Then a step
+    with a few variables, as many as a small module has, comes first.
+    """
+    penalty = problem.penalty
+    if penalty.most > 0 or penalty.admissible is not None:
+        return promising_starts(problem, norms, count)
+    few = replace(problem, penalty=penalty.sided(Cardinality(np.array([min(MODULE, norms.size)]))))
+    T = few.penalty.evaluate(promising_starts(few, norms, count).C)[1]
+    return problem.as_batch(T.shape[1]).feasible_set.point(problem.operator.combine(T))
+
+
 def promising_starts(problem: Problem, norms: Array, count: int) -> Point:
     """Return `count` starts of one unit at columns, the best of many by the objective at each of them.
 
@@ -376,8 +399,9 @@ def _threshold(problem: Problem, norms: Array, usable: Array) -> float:
     best = np.argsort(-to_host(values), kind="stable")[:PROBED_BEST]
     C, T = to_host(points.C[:, best]) ** 2, to_host(gradient[:, best])
     least = np.min(np.where(T != 0, C, np.inf), axis=0)
-    second = np.partition(C, -2, axis=0)[-2] if len(C) > 1 else C[-1]
-    return float(np.median(np.minimum(least, second)))
+    ranked = np.sort(C, axis=0)[::-1]
+    second, last = ranked[min(1, len(C) - 1)], ranked[min(MOST_COUNTED, len(C)) - 1]
+    return float(np.median(np.maximum(np.minimum(least, second), last)))
 
 
 def _suppress_copies(values: Array, active: Array, count: int) -> list[int]:
@@ -392,8 +416,7 @@ def _suppress_copies(values: Array, active: Array, count: int) -> list[int]:
     count : int
         Starts to return; copies of better ones fill up what is missing.
     """
-    level = np.round(values.astype(np.float64) / max(float(np.max(values)), float(np.finfo(np.float32).tiny)), TIES)
-    order = np.argsort(-level, kind="stable")
+    order = _by_value(values)
     chosen: list[int] = []
     copies: list[int] = []
     covered = np.zeros(values.size, bool)
