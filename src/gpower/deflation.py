@@ -142,6 +142,16 @@ class Deflated(Wrapper):
         return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
 
 
+def without_units(operator: Operator, X: Array, C: Array, j: int) -> Operator:
+    """Return the matrix less its part along all orthonormal units X but the j-th; C = AᵀX, (n_features, m)."""
+    others = np.arange(X.shape[1]) != j
+    Y, Z = X[:, beside(X, others)], C[:, beside(C, others)]
+    whole = operator.column_norms.astype(np.float64) ** 2
+    squares = whole - np.sum(Z.astype(np.float64) ** 2, axis=1)
+    norms = np.sqrt(np.where(squares > 32 * operator.precision * whole, squares, 0.0)).astype(operator.dtype)
+    return Deflated(operator, Y, operator.dual(Y), Z, norms, counter=operator.counter)
+
+
 def sample_gram_of(left: Operator, G: Array) -> Array:
     """The Gram matrix of samples of what is left, by that of the matrix that the components were removed from."""
     base, Y, _, Z = left.parts()

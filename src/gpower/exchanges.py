@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from gpower._arrays import Array, to_host
-from gpower.ascent import AscentResult
+from gpower._arrays import Array, embedded, first_largest, rows_of, to_host, unit_columns
+from gpower.ascent import AscentResult, maximize
 from gpower.feasible_sets import Point
 from gpower.formulations import Problem
 from gpower.penalties import top
 from gpower.postprocess import fill_unit
 from gpower.restricted import Chosen
 from gpower.trades import trade_polish
-from gpower.working_set import Settings, ascend
+from gpower.working_set import Settings, ascend, working_set
 
 #: A swap must raise the variance by this much, relatively; where the support is large, so that a look costs much, by
 #: more: of 310 variables of a factor model, half as much time again for what other components lose.
@@ -27,6 +29,8 @@ SWAP_WORK = 5e8
 SEVERAL_AT_ONCE, LARGE_SUPPORT = 16, 64
 #: Variables outside a support that the swap polish considers, and how few of a large one: a look costs k² times these.
 SWAP_CANDIDATES, LEAST_CANDIDATES, SWAP_LOOK = 384, 96, 8192
+#: Variables that are dropped or added on trial under a penalty, and of each how many are swapped.
+MOVES, SWAPPED = 32, 8
 #: Turns of polish and ascent; where reads are dear, fewer.
 TURNS, REMOTE_TURNS = 5, 2
 #: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits. With
@@ -54,6 +58,77 @@ def polished(
         result = ascend(problem, problem.feasible_set.point(x), settings)
         z, variance = _filled(problem, result.point)
     return z[:, None], variance * float(problem.mu[0]) ** 2, result
+
+
+def improve_penalized(problem: Problem, result: AscentResult, settings: Settings) -> AscentResult:
+    """Add, drop or swap variables of one unit under a penalty, and ascend from there, as long as f grows.
+
+    A move is judged by f at the direction that explains most with its variables, after a few steps of the ascent; all
+    moves are made at once, side by side, on the variables that matter.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one unit of plain variance.
+    result : AscentResult
+        The end of an ascent.
+    settings : Settings
+
+    Returns
+    -------
+    AscentResult
+        An end whose value is no smaller.
+    """
+    for _ in range(REMOTE_TURNS if problem.operator.is_remote else TURNS):
+        moved = _best_move(problem, result)
+        if moved is None:
+            break
+        better = ascend(problem, problem.feasible_set.point(problem.operator.combine(moved)), settings)
+        if better.value <= result.value * (1 + LARGE_GAIN):
+            break
+        result = better
+    return result
+
+
+def _best_move(problem: Problem, result: AscentResult) -> Array | None:
+    """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None where no move finds any."""
+    C, T = result.point.C, problem.penalty.evaluate(result.point.C)[1]
+    support = to_host(np.flatnonzero(T[:, 0]))
+    if not 0 < support.size <= POLISH_MOST:
+        return None
+    W = working_set(problem.penalty, C, T, support.size + MOVES)
+    part = replace(problem, operator=problem.operator.restrict(W).inner, penalty=problem.penalty.restrict(W))
+    c = to_host(rows_of(C, W))[:, 0]
+    patterns = _moved_patterns(np.abs(c), np.isin(W, support))
+    if patterns.shape[1] == 0:
+        return None
+    Z = unit_columns(patterns * c[:, None]).astype(part.operator.dtype)
+    for _ in range(POWER_STEPS):
+        Z = unit_columns(patterns * to_host(part.operator.correlate(part.operator.combine(part.operator.own(Z)))))
+    batch = part.as_batch(Z.shape[1])
+    start = batch.feasible_set.point(part.operator.combine(part.operator.own(Z)))
+    points = maximize(batch.objective, batch.feasible_set, start, max_iter=POWER_STEPS).point
+    values = to_host(batch.penalty.evaluate(points.C)[0])
+    best = first_largest(values)
+    if values[best] <= result.value * (1 + LARGE_GAIN):
+        return None
+    return embedded(to_host(batch.penalty.loadings(points.C))[:, [best]], W, C.shape[0], C)
+
+
+def _moved_patterns(size: Array, active: Array) -> Array:
+    """Return the patterns, (|W|, moves), of one variable dropped, added, or swapped for another.
+
+    The active variables of the smallest correlation `size` are dropped first, the others of the largest come first.
+    """
+    order = np.argsort(size, kind="stable")
+    out, into = order[active[order]][:MOVES], order[~active[order]][::-1][:MOVES]
+    pairs = [(i, j) for i in out[:SWAPPED] for j in into[:SWAPPED]]
+    moves = [*((i, None) for i in (out if np.count_nonzero(active) > 1 else [])), *((None, j) for j in into), *pairs]
+    patterns = np.repeat(active[:, None], len(moves), axis=1)
+    for column, (i, j) in enumerate(moves):
+        patterns[[] if i is None else i, column] = False
+        patterns[[] if j is None else j, column] = True
+    return patterns
 
 
 def least_gain(support: Array) -> float:

@@ -23,7 +23,7 @@ from gpower.operators import Covariance
 from gpower.operators.base import Operator
 from gpower.recipes import WIDEST, Recipe
 from gpower.sketches import Sketch, sketched
-from gpower.starts import FINALISTS, Candidates, Largest, Start, module_starts
+from gpower.starts import FINALISTS, Candidates, Largest, module_starts
 from gpower.working_set import GROWTH, LEAST, working_set
 
 #: Starts of every component on the sketch, and of all together if that is more. With 24 the components of GSE1992 and
@@ -42,6 +42,8 @@ SHARPENED = 2
 MOST_RACED, RACED_TIMES = 20_000, 8
 #: Starts at single columns that race beside those of the sketch, and the columns that all of them want together.
 CANDIDATES, LEAST_CANDIDATES, CANDIDATE_COLUMNS = 48, 8, 2400
+#: Columns near a component that it may exchange its variables for.
+NEIGHBOURS = 384
 #: Columns whose Gram matrix, 72 MB, fits anywhere.
 SMALL_GRAM = 3000
 
@@ -152,11 +154,13 @@ def _first_round(
     Z, columns = candidates
     if standing.units:
         Z = np.hstack([to_host(standing.Z), Z])
-    finalists = max(1, FINALISTS // len(recipe.mu))
-    first = Standing(standing.units, 0, np.union1d(standing.columns, columns))
-    many = recipe.polish and recipe.wish.exchangeable and len(recipe.mu) > FINALISTS  # local search waits a round
-    found = _round(operator, replace(recipe, polish=recipe.polish and not many), first, rng, Candidates(Z, finalists))
-    return replace(found, settled=0) if many else found
+    m = len(recipe.mu)
+    W = np.union1d(standing.columns, columns)
+    finalists = max(1, min(FINALISTS, 2 * FINALISTS // m))
+    inner = replace(recipe, start=Candidates(Z, finalists), polish=recipe.polish and m <= FINALISTS).among(W)
+    units = extract_in_turn(operator.restrict(W).inner, inner, rng)
+    near = max(LEAST, min(NEIGHBOURS, CANDIDATE_COLUMNS // m))
+    return _standing(operator, recipe, tuple(unit.embedded(W, operator) for unit in units), least=near)
 
 
 def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
@@ -188,39 +192,42 @@ def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:
     return np.union1d(kept, np.flatnonzero(known.spread(known.forced).any(axis=1)))
 
 
-def _round(
-    operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState, start: Start | None = None
-) -> Standing:
-    """Find the components that are not final on W, and what they want of the whole matrix.
-
-    They begin where they were, or at another `start`.
-    """
+def _round(operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState) -> Standing:
+    """The components that are not final, found again on W from where they were; what they want of the whole matrix."""
     W, n = standing.columns, operator.shape[1]
     if W.size > WIDEST * n and n <= min(SMALL_GRAM, operator.container.gram_share * operator.shape[0]):
         W = np.arange(n)
     elif W.size > min(WIDEST * n, max(SMALL_GRAM, operator.container.widest_gram)):
         return Standing(standing.units, standing.settled)
-    part = operator.restrict(W).inner
-    inner = (recipe.begun_at(standing.Z) if start is None else replace(recipe, start=start)).among(W)
+    part, inner = operator.restrict(W).inner, recipe.begun_at(standing.Z).among(W)
     units = extract_in_turn(part, inner, rng, [unit.among(W, part) for unit in standing.known])
     return _standing(operator, recipe, tuple(unit.embedded(W, operator) for unit in units), W)
 
 
-def _standing(operator: Operator, recipe: Recipe, units: tuple[Extraction, ...], W: Array | None = None) -> Standing:
-    """Units found on the columns W, what they want outside, and how many of the first want nothing."""
+def _standing(
+    operator: Operator,
+    recipe: Recipe,
+    units: tuple[Extraction, ...],
+    W: Array | None = None,
+    least: int = LEAST,
+) -> Standing:
+    """Units found on the columns W, what they want outside, and how many of the first want nothing.
+
+    Without W each wants all it has, and some more: `least` columns at least.
+    """
     Z = np.hstack([unit.Z for unit in units]).astype(operator.dtype)
     refitted = any(unit.end is not None for unit in units)
     ends = np.hstack([unit.Z if unit.end is None else unit.end for unit in units]) if refitted else Z
     C, norms = map(to_host, recipe.deflation.seen(operator, Z, ends.astype(operator.dtype, copy=False)))
     outside = np.ones(operator.shape[1], bool)
     outside[[] if W is None else W] = False
-    wanted = [_wanted(recipe.unit(j), unit, C[:, [j]], norms[:, j], outside) for j, unit in enumerate(units)]
+    wanted = [_wanted(recipe.unit(j), unit, C[:, [j]], norms[:, j], outside, least) for j, unit in enumerate(units)]
     settled = next((j for j, idx in enumerate(wanted) if idx.size), len(units))
     outside[np.concatenate(wanted)] = False
     return Standing(units, settled, np.flatnonzero(~outside))
 
 
-def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: Array) -> Array:
+def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: Array, least: int) -> Array:
     """Columns outside W that would be active in a unit, with some that nearly would, or that its γ depends on."""
     penalty = recipe.wish.penalty_of(unit.gamma.astype(C.dtype))
     if not unit.Z.any():  # nothing was found on W: whatever is left outside is wanted
@@ -228,9 +235,10 @@ def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: A
     T = penalty.evaluate(C)[1]
     idx = np.zeros(0, np.intp)
     if np.any((T[:, 0] != 0) & outside):
-        idx = working_set(penalty, C, T)
+        idx = working_set(penalty, C, T, least)
     left = np.where(outside, norms, 0)
-    if np.any(recipe.wish.gamma(left, np.ones(1)) > unit.gamma):
+    rounding = 64 * float(np.finfo(C.dtype).eps)  # columns of equal norm are no reason to look again
+    if np.any(recipe.wish.gamma(left, np.ones(1)) > unit.gamma * (1 + rounding)):
         longest, known = first_largest(penalty.promise(left)), penalty.admissible
         idx = np.append(idx, longest if known is None else known.members(longest))
     return idx[outside[idx]]

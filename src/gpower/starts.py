@@ -29,6 +29,8 @@ EXACTLY = 512
 WORK, FEWEST = 1e8, 32
 #: Supports that a race hands on to be refined and polished.
 FINALISTS = 5
+#: Variables of which pairs are worth a start.
+MOST_PAIRED = 64
 #: Precision of a race, and the steps of a heat.
 RACE_TOL, HEAT = 1e-4, 4
 #: Columns whose correlations with all others are computed, and how many per start.
@@ -379,10 +381,14 @@ def promising_starts(problem: Problem, norms: Array, count: int) -> Point:
     usable = penalty.promise(norms) > 0
     shortlist = screen_columns(part.operator, _threshold(part, norms, usable), usable, n_columns)
     points = part.as_batch(shortlist.size).feasible_set.point(_directions(part, shortlist))
-    values, gradient = penalty.relaxed.evaluate(_better_sign(penalty, points).C)
+    points = _better_sign(penalty, points)
+    values, gradient = penalty.relaxed.evaluate(points.C)
     kept = _suppress_copies(to_host(values), to_host(rows_of(gradient, shortlist)) != 0, count)
-    directions = _directions(problem, shortlist[kept])
-    return _better_sign(penalty, problem.as_batch(len(kept)).feasible_set.point(directions))
+    batch = part.as_batch(len(kept))
+    starts = Point(points.X[:, kept], points.C[:, kept])
+    end = maximize(batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT).point
+    T = penalty.evaluate(end.C)[1].astype(problem.operator.dtype)
+    return _better_sign(penalty, problem.as_batch(len(kept)).feasible_set.point(problem.operator.combine(T)))
 
 
 def _threshold(problem: Problem, norms: Array, usable: Array) -> float:
@@ -447,10 +453,29 @@ def _better_sign(penalty: Penalty, points: Point) -> Point:
 
 
 def _beyond_columns(operator: Operator, count: int, rng: np.random.RandomState) -> Array:
-    """The first principal component, then random combinations of the columns."""
-    T = rng.standard_normal((operator.shape[1], count)).astype(operator.dtype)
+    """Return the first principal component, then pairs of few columns, then random combinations of the columns."""
+    n = operator.shape[1]
+    T = rng.standard_normal((n, count)).astype(operator.dtype)
     T[:, 0] = leading_components(operator, 1)[0][:, 0]
+    if n <= MOST_PAIRED:
+        pairs = _best_pairs(operator.gram(np.arange(n)), count - 1)
+        T[:, 1 : 1 + pairs.shape[1]] = pairs
     return operator.combine(operator.own(T))
+
+
+def _best_pairs(S: Array, count: int) -> Array:
+    """Return the loadings, (n, count), of the pairs of variables of covariance S that explain most."""
+    n = len(S)
+    first, second = np.triu_indices(n, 1)
+    a, b, c = S[first, first], S[second, second], S[first, second]
+    half = (a - b) / 2
+    root = np.sqrt(half**2 + c**2)
+    best = _by_value((a + b) / 2 + root)[:count]
+    angle = np.arctan2(c, half)[best] / 2  # of the leading eigenvector
+    T = np.zeros((n, best.size), S.dtype)
+    T[first[best], np.arange(best.size)] = np.cos(angle)
+    T[second[best], np.arange(best.size)] = np.sin(angle)
+    return T
 
 
 def block_start(problem: Problem) -> Point:

@@ -31,6 +31,11 @@ class Point:
         """Unit j alone."""
         return Point(self.X[:, j : j + 1], self.C[:, j : j + 1])
 
+    def replaced(self, j: int, unit: Point) -> Point:
+        """Return the point with unit j replaced."""
+        parts = (self.X, unit.X), (self.C, unit.C)
+        return Point(*(np.hstack([old[:, :j], new, old[:, j + 1 :]]) for old, new in parts))
+
 
 @dataclass(frozen=True, eq=False)
 class CorrelationSet(FeasibleSet):
