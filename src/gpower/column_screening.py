@@ -127,7 +127,7 @@ def _sum_excess(B: Array, threshold: float, squares: Array, n_scored: int) -> Ar
         for j in range(i, n, TILE[1]):
             G = left @ B[:, j : j + TILE[1]]
             np.square(G, out=G)
-            flat = np.flatnonzero(G > level[j : j + TILE[1]])
+            flat = np.flatnonzero(np.greater(G, level[j : j + TILE[1]]))
             excess, at = to_host(G.reshape(-1)[flat]).astype(np.float64), to_host(flat)
             first, second = i + at // G.shape[1], j + at % G.shape[1]
             above = second > first

@@ -31,8 +31,8 @@ SEVERAL_AT_ONCE, LARGE_SUPPORT = 16, 64
 SWAP_CANDIDATES, LEAST_CANDIDATES, SWAP_LOOK = 384, 96, 8192
 #: Variables that are dropped or added on trial under a penalty, and of each how many are swapped.
 MOVES, SWAPPED = 32, 8
-#: Turns of polish and ascent; where reads are dear, fewer.
-TURNS, REMOTE_TURNS = 5, 2
+#: Turns of polish and ascent.
+TURNS = 5
 #: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits. With
 #: 800 variables it is 10⁻⁴ at most of a cohort and of a factor model, for five times the time; of noise 0.2 %.
 POLISH_MOST = 512
@@ -46,8 +46,7 @@ def polished(
     Loadings, (n, 1), their objective, and the last ascent.
     """
     z, variance = _filled(problem, result.point)
-    turns = REMOTE_TURNS if problem.operator.is_remote else TURNS
-    for _ in range(turns if polish and np.count_nonzero(z) <= POLISH_MOST else 0):
+    for _ in range(TURNS if polish and np.count_nonzero(z) <= POLISH_MOST else 0):
         support = _swapped(problem, result.point, z)
         if np.array_equal(support, to_host(np.flatnonzero(z))):
             break
@@ -79,7 +78,7 @@ def improve_penalized(problem: Problem, result: AscentResult, settings: Settings
     AscentResult
         An end whose value is no smaller.
     """
-    for _ in range(REMOTE_TURNS if problem.operator.is_remote else TURNS):
+    for _ in range(TURNS):
         moved = _best_move(problem, result)
         if moved is None:
             break

@@ -10,6 +10,8 @@ from gpower._arrays import Array
 
 #: Largest matrix whose eigenvalues are looked at; of a larger one the diagonal is.
 MOST_VARIABLES = 3000
+#: Share of the largest eigenvalue down to which a negative one is set to zero: published matrices reach −1e-9.
+NEGLIGIBLE = 1e-6
 
 
 def matrix_kind(X: Array, same_names: bool = False) -> str:
@@ -94,26 +96,33 @@ def check_covariance(S: Array, psd: str = "lift") -> tuple[Array, tuple[str, ...
             f"The covariance is not symmetric: entry ({i}, {j}) is {S[i, j]:.6g} and ({j}, {i}) is {S[j, i]:.6g}."
         )
     small = S.shape[0] <= MOST_VARIABLES
-    smallest = float(np.linalg.eigvalsh(S)[0]) if small else float(np.min(np.diagonal(S)))
+    eigenvalues = np.linalg.eigvalsh(S) if small else np.sort(np.diagonal(S))
+    smallest, negligible = float(eigenvalues[0]), NEGLIGIBLE * float(eigenvalues[-1])
     if smallest >= -tolerance:
         return S, ()
     rounding = Rounding.of(S)
-    if small and psd == "lift" and -smallest <= rounding.reach:
-        return _lifted(S, rounding)
-    explained = f"; rounding to {rounding.words} explains {-rounding.reach:.2g} at most" if psd == "lift" else ""
+    if small and psd == "lift" and -smallest <= max(rounding.reach, negligible):
+        explained = (
+            f"as rounding to {rounding.words} explains" if -smallest <= rounding.reach else "which is negligible"
+        )
+        return _clipped(S, explained)
+    explained = ""
+    if psd == "lift":
+        explained = f"; rounding to {rounding.words} explains {-rounding.reach:.2g} at most"
+        explained += f", and one down to {-negligible:.2g} would be negligible"
     raise ValueError(
         f"The covariance is not positive semidefinite: its smallest eigenvalue is {smallest:.6g}{explained}. "
         "A covariance of real data has none below zero; pairwise deletion of missing values is a common cause."
     )
 
 
-def _lifted(S: Array, rounding: Rounding) -> tuple[Array, tuple[str, ...]]:
-    """S without the part of its negative eigenvalues, and the note that says so."""
+def _clipped(S: Array, explained: str) -> tuple[Array, tuple[str, ...]]:
+    """Return S with its negative eigenvalues set to zero, and the note that says so."""
     w, V = np.linalg.eigh(S)
     below = V[:, w < 0]
     note = (
-        f"The covariance has {below.shape[1]} eigenvalue(s) below zero, down to {w[0]:.2g}, as rounding to "
-        f"{rounding.words} explains; they count as zero."
+        f"The covariance has {below.shape[1]} eigenvalue(s) below zero, down to {w[0]:.2g}, {explained}; "
+        "they count as zero."
     )
-    lifted = S - (below * w[w < 0]) @ below.T
-    return (lifted + lifted.T) / 2, (note,)
+    clipped = S - (below * w[w < 0]) @ below.T
+    return (clipped + clipped.T) / 2, (note,)

@@ -27,6 +27,7 @@ from gpower.operators.running import MOST_FEATURES, RunningMoments, moments_by_p
 from gpower.parameters import check_weights, one_of, parameters_of, recipe_from, whole
 from gpower.precomputed import check_covariance, matrix_kind
 from gpower.recipes import GRAM_READS, Recipe
+from gpower.working_set import SMALL
 
 #: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
 MOST_GRAM = 4096
@@ -284,6 +285,8 @@ class Input:
         if self.shape[0] == 1 and self.reading.center and not precomputed:
             raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
         table, remarks = self._covariance(sample_weight) if precomputed else (self, self.remarks)
+        if table.blocks is not None and table.blocks.fits and table._is_tiny:
+            table = table.in_memory("A small table is solved in memory")
         table = table.in_double() if table._is_small else table
         weight = check_weights(sample_weight, self.shape[0], table.X.dtype)
         operator, moments = table._operator(weight, self._pays(recipes) if reduce is None else reduce)
@@ -299,6 +302,11 @@ class Input:
             remarks=remarks,
             given=self.X.dtype,
         )
+
+    @property
+    def _is_tiny(self) -> bool:
+        """Whether it is read into memory from wherever it is, so that the same table gives the same answer."""
+        return self.shape[0] * self.shape[1] <= SMALL
 
     @property
     def _is_small(self) -> bool:

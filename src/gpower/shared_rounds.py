@@ -140,11 +140,16 @@ def _candidates(operator: Operator, recipe: Recipe) -> tuple[Array, Array]:
     problem = first.wish.problem(operator, norms, np.ones(1))
     penalty = problem.penalty
     width = GROWTH * max(penalty.most, LEAST)
-    count = max(recipe.n_init or 0, int(min(CANDIDATES, max(LEAST_CANDIDATES, CANDIDATE_COLUMNS // width))))
+    count = max(recipe.n_init or 0, int(min(CANDIDATES, max(LEAST_CANDIDATES, _room(operator) // width))))
     C = module_starts(problem, norms, count).C
     T = penalty.evaluate(C)[1]
     wanted = [working_set(penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
     return to_host(penalty.loadings(C)), np.unique(np.concatenate(wanted))
+
+
+def _room(operator: Operator) -> int:
+    """Return how many columns may be looked at for the sake of candidates."""
+    return int(min(CANDIDATE_COLUMNS, WIDEST * operator.shape[1] / 2))
 
 
 def _first_round(
@@ -156,17 +161,18 @@ def _first_round(
         Z = np.hstack([to_host(standing.Z), Z])
     m = len(recipe.mu)
     W = np.union1d(standing.columns, columns)
-    finalists = max(1, min(FINALISTS, 2 * FINALISTS // m))
+    if W.size > _most_columns(operator):
+        return standing
+    finalists = FINALISTS if m <= FINALISTS else 1
     inner = replace(recipe, start=Candidates(Z, finalists), polish=recipe.polish and m <= FINALISTS).among(W)
     units = extract_in_turn(operator.restrict(W).inner, inner, rng)
-    near = max(LEAST, min(NEIGHBOURS, CANDIDATE_COLUMNS // m))
+    near = max(LEAST, min(NEIGHBOURS, _room(operator) // m))
     return _standing(operator, recipe, tuple(unit.embedded(W, operator) for unit in units), least=near)
 
 
 def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
     """Components of a sketch, which is sharpened until it holds the first, or no longer gains much by it."""
-    sketch: Sketch | None = sketched(operator, len(recipe.mu), rng)
-    missing = 1.0
+    sketch, missing = sketched(operator, len(recipe.mu), rng), 1.0
     for turn in range(SHARPENED + 1):
         kept = _race_columns(sketch, recipe)
         part = sketch.matrix.take(kept)
@@ -192,12 +198,17 @@ def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:
     return np.union1d(kept, np.flatnonzero(known.spread(known.forced).any(axis=1)))
 
 
+def _most_columns(operator: Operator) -> float:
+    """Return the number of columns above which a round would take as long, or as much memory, as the whole matrix."""
+    return min(WIDEST * operator.shape[1], max(SMALL_GRAM, operator.container.widest_gram))
+
+
 def _round(operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState) -> Standing:
     """The components that are not final, found again on W from where they were; what they want of the whole matrix."""
     W, n = standing.columns, operator.shape[1]
     if W.size > WIDEST * n and n <= min(SMALL_GRAM, operator.container.gram_share * operator.shape[0]):
         W = np.arange(n)
-    elif W.size > min(WIDEST * n, max(SMALL_GRAM, operator.container.widest_gram)):
+    elif W.size > _most_columns(operator):
         return Standing(standing.units, standing.settled)
     part, inner = operator.restrict(W).inner, recipe.begun_at(standing.Z).among(W)
     units = extract_in_turn(part, inner, rng, [unit.among(W, part) for unit in standing.known])

@@ -156,7 +156,8 @@ class Promising(Start):
         problem, rng = ground.problem, ground.rng
         if problem.mu.size > 1:
             return [block_start(problem), *(random_block_start(problem, rng) for _ in range(self.count - 1))]
-        if self.count >= int(np.count_nonzero(problem.penalty.promise(ground.norms) > 0)) or not problem.samples.by_gram:
+        n_columns = int(np.count_nonzero(problem.penalty.promise(ground.norms) > 0))
+        if self.count >= n_columns or self.count == 1 or not problem.samples.by_gram:
             return race(problem, unit_starts(problem, ground.norms, self.count, rng), ground.callback)
         return race(problem, module_starts(problem, ground.norms, self.count), ground.callback)
 
@@ -183,7 +184,7 @@ class Candidates(Start):
         """Return the finalists of the race."""
         problem, operator = ground.problem, ground.problem.operator
         Y = operator.combine(operator.own(self.Z.astype(operator.dtype)))
-        variances = to_host(operator.squared_norms(Y, own_correlations(operator, Y))).astype(np.float64)
+        variances = to_host(operator.squared_norms(Y, own_correlations(operator, Y)))
         field = FIELD_PER_FINALIST * self.finalists
         best = _by_value(variances)[: FIELD_PER_FINALIST * field]
         alive = best[variances[best] > operator.noise**2]  # what deflation left of the others is rounding
@@ -338,7 +339,8 @@ def unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.Rando
     idx = column_order(problem.operator, problem.penalty.promise(norms), count, rng)
     directions = _directions(problem, idx)
     if count > idx.size:
-        directions = np.hstack([directions, _beyond_columns(problem.operator, count - idx.size, rng)])
+        further = _beyond_columns(problem.operator, count - idx.size, rng)
+        directions = np.hstack([directions, further[:, _longer_than_rounding(problem.operator, further)]])
     return _better_sign(problem.penalty, problem.as_batch(directions.shape[1]).feasible_set.point(directions))
 
 
@@ -402,7 +404,7 @@ def _threshold(problem: Problem, norms: Array, usable: Array) -> float:
     idx = np.union1d(by_norm[:half], usable[np.linspace(0, usable.size - 1, half).astype(np.intp)])
     points = problem.as_batch(idx.size).feasible_set.point(_directions(problem, idx))
     values, gradient = problem.penalty.relaxed.evaluate(points.C)
-    best = np.argsort(-to_host(values), kind="stable")[:PROBED_BEST]
+    best = _by_value(to_host(values))[:PROBED_BEST].tolist()
     C, T = to_host(points.C[:, best]) ** 2, to_host(gradient[:, best])
     least = np.min(np.where(T != 0, C, np.inf), axis=0)
     ranked = np.sort(C, axis=0)[::-1]
@@ -461,6 +463,12 @@ def _beyond_columns(operator: Operator, count: int, rng: np.random.RandomState) 
         pairs = _best_pairs(operator.gram(np.arange(n)), count - 1)
         T[:, 1 : 1 + pairs.shape[1]] = pairs
     return operator.combine(operator.own(T))
+
+
+def _longer_than_rounding(operator: Operator, Y: Array) -> list[int]:
+    """Return which columns of A T are more than what a subtraction left of them."""
+    squares = to_host(operator.squared_norms(Y, own_correlations(operator, Y)))
+    return np.flatnonzero(squares > operator.noise**2).tolist()
 
 
 def _best_pairs(S: Array, count: int) -> Array:

@@ -219,7 +219,7 @@ def test_a_part_is_a_container_of_those_columns(case):
 @pytest.mark.parametrize("name", [name for name in KINDS if name.startswith(("streamed", "Dask"))])
 def test_some_samples_of_blocks(name, rows):
     case = build(name)
-    found = container_of(case.X.samples(np.array(rows)))
+    found = container_of(case.X.stored_rows(np.array(rows)))
     assert found.is_sparse == case.X.is_sparse
     case.close(found.dense(), case.A[rows])
 

@@ -155,9 +155,11 @@ class Container(ABC):
         """Some columns as an array of our own, each contiguous."""
         return self.part(idx).dense()
 
-    @abstractmethod
     def samples(self, idx: Array) -> Array:
         """Return some rows as an array, where the matrix is; `idx` grows."""
+        chosen = np.zeros((self.shape[0], len(idx)), self.dtype)
+        chosen[idx, np.arange(len(idx))] = 1
+        return self.transposed_times(self.own(chosen)).T
 
     def row_share(self, idx: Array) -> float:
         """Of a read of the matrix, what it takes to gather some rows."""
