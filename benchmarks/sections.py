@@ -15,8 +15,9 @@ from benchmarks.datasets import gaussian, sparse_topics
 from benchmarks.price import price
 from benchmarks.problems import FIVE, L0, L1, Problem
 from benchmarks.report import Log, at_least, at_most, print_table
-from benchmarks.rulers import peak_memory, quiet, repeat_times, timed
+from benchmarks.rulers import peak_memory, quiet, repeat_times
 from benchmarks.solvers import solver
+from benchmarks.starts import starts
 from gpower import GPower
 from gpower.exchanges import swap_polish
 
@@ -28,34 +29,6 @@ class Run:
     full: bool
     repeats: int
     log: Log
-
-
-def starts(run: Run) -> None:
-    """What 256 starts cost: as one batch, against one start and against as many separate fits."""
-    count, X = 256, gaussian(500, 5000)
-    A = X - X.mean(axis=0)
-    first = np.argsort(-np.linalg.norm(A, axis=0))[: count if run.full else count // 8]
-    exact: dict[str, Any] = {"cardinality": 50, "polish": False}
-
-    def separate() -> None:
-        for i in first:
-            GPower(1, init=A[:, [i]], **exact).fit(X)
-
-    one, batch = np.median(
-        repeat_times([lambda n=n: GPower(1, n_init=n, **exact).fit(X) for n in (1, count)], min(run.repeats, 5)), axis=0
-    )
-    with quiet():
-        fits = timed(separate)[1] * count / first.size
-    how = f"{count} separate fits" + ("" if first.size == count else f" ({first.size} timed)")
-    rows = [
-        ("one start", one, one / one, ""),
-        (f"{count} starts", batch, batch / one, at_most(batch / one, 100)),
-        (how, fits, fits / one, ""),
-    ]
-    print_table(("500x5000, cardinality 50", "seconds", "x one start", "at most 100"), rows)
-    print(f"  {count} starts / {count} separate fits: {batch / fits:.2f} (at most 0.4: {at_most(batch / fits, 0.4)})\n")
-    for name, seconds, _, _ in rows:
-        run.log.add(("starts", "gaussian 500x5000", "cardinality 50", name), "seconds", seconds)
 
 
 def scaling(run: Run) -> None:

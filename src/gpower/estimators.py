@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gpower._arrays import padded
+from gpower._arrays import Array, padded, to_host
 from gpower.ascent import Callback
 from gpower.cautions import Caution, GPowerWarning, heard, tell
 from gpower.certificates import certifiable, certify_components, certify_together
@@ -65,7 +65,8 @@ class GPower(SparsePCAEstimator):
         Subtract means; divide by standard deviations, whose divisor is that of `explained_variance_`: n_samples − 1, as
         pandas has it (scikit-learn's StandardScaler divides by n_samples). Never changes or copies X.
     n_init : int or "auto", default="auto"
-        Number of starts, the best end kept; "auto": many for a cardinality, for gamma some on small data, else one.
+        Least number of starts, the best end kept. "auto" scores all columns by the correlations that they stand out by,
+        and starts at the best of them and at the components of a sketch; a larger number adds columns.
     init : {None, "paper"} or ndarray of shape (n_samples, n_components)
         Start at promising columns, as the paper does, or where you say.
     solver : {"auto", "rounds", "direct"}, default="auto"
@@ -74,7 +75,8 @@ class GPower(SparsePCAEstimator):
         How the loadings of the pattern found are filled in. One unit: rank-one SVD. Block: the paper's
         sum of norms, the sum of squares, or the better of both by adjusted variance. None: as read off.
     polish : bool, default=True
-        Exchange variables while that helps; single units with exact cardinality.
+        Improve the components by a local search: swap variables of an exact cardinality; add, drop and swap them
+        under a penalty; find each unit of a block by gamma again beside the others, on small data.
     deflation : {"projection", "orthogonalized", "schur"}, default="schur"
         How a component is removed before the next. "schur" takes everything from the data that is correlated with the
         component's scores, so that later components look elsewhere; "projection", the paper's rule, takes what lies
@@ -273,11 +275,21 @@ class GPower(SparsePCAEstimator):
 
     def _begun(self, prepared: Prepared) -> Prepared:
         """The same, begun at the components of an earlier fit where that is asked for and they serve."""
-        found = vars(self).get("components_")
-        if not self.warm_start or found is None or found.shape[1] != prepared.operator.shape[1]:
+        found = self._last_loadings()
+        if not self.warm_start or found is None or found.shape[0] != prepared.operator.shape[1]:
             return prepared
-        Z = padded(on_host(found).T, len(prepared.recipe.mu)).astype(prepared.operator.dtype)
+        Z = padded(found, len(prepared.recipe.mu)).astype(prepared.operator.dtype)
         return replace(prepared, recipes=(prepared.recipe.begun_at(prepared.operator.own(Z)),))
+
+    def _last_loadings(self) -> Array | None:
+        """Return where the ascents of the last fit ended, (n_features, m), in the order of extraction; None before it."""
+        fitted = vars(self)
+        if "components_" not in fitted:
+            return None
+        ends = fitted.get("_ends")
+        if ends is not None and ends.shape == self.components_.shape[::-1]:
+            return ends
+        return on_host(self.components_)[np.argsort(self.order_found_)].T  # of a model that was loaded
 
     def _chosen(self, table: Input, sample_weight: Any) -> dict[str, Any]:
         """The number of components, and what depends on it, where it was left to the data; their p-values are kept."""
@@ -350,6 +362,7 @@ class GPower(SparsePCAEstimator):
     def _find(self, prepared: Prepared, said: Sequence[str] = ()) -> Self:
         """Find, store, prove and tell; `said` are warnings that came before."""
         found = extract_kept(prepared, random_source(self.random_state), parameters_of(self))
+        self._ends = to_host(found.Z if found.end is None else found.end)
         fit = fit_of(prepared, found, sort=True)
         self.__dict__.update(fit.attributes)
         if self.n_components == "auto":

@@ -72,6 +72,7 @@ class Extraction:
         return cls(
             Z=np.hstack([unit.Z for unit in units]),
             **{name: np.concatenate([getattr(unit, name) for unit in units]) for name in rows},
+            end=np.hstack([unit.Z if unit.end is None else unit.end for unit in units]),
             notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
         )
 

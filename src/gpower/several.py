@@ -68,19 +68,14 @@ def _constrained(
 def _held(
     operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array, rng: np.random.RandomState
 ) -> Array | None:
-    """Such components of either sign, begun at Z.
-
-    Of many variables few starts are looked at, and of more only those near a start. Where the first component is hardly
-    more than noise others are as good, and components without a common variable, one after the other, another start.
-    """
-    ends = [held_together(operator, Z, recipe.levels, constraint, rng)]
-    many = operator.shape[1] > MANY and not operator.is_remote
-    if many and constraint.of_loadings and sketched(operator, Z.shape[1], rng).misses(Z[:, :1]) > 1 - HELD:
+    """Such components of either sign, begun at Z, and at components that share no variable, one after the other."""
+    starts = [Z]
+    if constraint.of_loadings and not operator.is_remote:
         alone = replace(recipe, constraint=None, start=None)
-        apart, _ = _in_turn_apart(operator, alone, np.zeros(Z.shape, bool), rng, turns=1)
-        ends.append(held_together(operator, apart, recipe.levels, constraint, rng))
-    held = [end for end in ends if end is not None]
-    return max(held, key=lambda end: float(Scores.of(operator, operator.own(end)).variances.sum()), default=None)
+        starts.append(_in_turn_apart(operator, alone, np.zeros(Z.shape, bool), rng, turns=1)[0])
+    ends = [held_together(operator, start, recipe.levels, constraint, rng) for start in starts]
+    kept = [end for end in ends if end is not None]
+    return max(kept, key=lambda end: float(Scores.of(operator, operator.own(end)).variances.sum()), default=None)
 
 
 def _apart(operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array, rng: np.random.RandomState) -> Array:

@@ -130,6 +130,8 @@ def _begun(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> St
         pairs = zip(recipe.near.T[:, :, None], gamma[:, None], strict=True)
         return _standing(operator, recipe, tuple(Extraction.given(z, level) for z, level in pairs))
     from_sketch = _raced(operator, recipe, rng)
+    if not from_sketch.units:
+        return from_sketch
     return _first_round(operator, recipe, from_sketch, _candidates(operator, recipe), rng)
 
 
@@ -149,7 +151,7 @@ def _candidates(operator: Operator, recipe: Recipe) -> tuple[Array, Array]:
 
 def _room(operator: Operator) -> int:
     """Return how many columns may be looked at for the sake of candidates."""
-    return int(min(CANDIDATE_COLUMNS, WIDEST * operator.shape[1] / 2))
+    return int(min(CANDIDATE_COLUMNS, 0.8 * WIDEST * operator.shape[1]))
 
 
 def _first_round(
@@ -171,7 +173,11 @@ def _first_round(
 
 
 def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
-    """Components of a sketch, which is sharpened until it holds the first, or no longer gains much by it."""
+    """Components of a sketch, which is sharpened until it holds the first, or no longer gains much by it.
+
+    None where there are a few and the sketch does not hold the first: what is hidden, or noise, is looked for again after
+    every deflation. In noise of 150 × 2500 five components explain 1.3 % less otherwise.
+    """
     sketch, missing = sketched(operator, len(recipe.mu), rng), 1.0
     for turn in range(SHARPENED + 1):
         kept = _race_columns(sketch, recipe)
@@ -184,6 +190,8 @@ def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> St
         if sharper is None:
             break
         sketch = sharper
+    if missing > 1 - HELD and 1 < len(recipe.mu) <= FINALISTS:
+        return Standing()
     units = extract_in_turn(part, racing, rng, [first])
     return _standing(sketch.matrix, recipe, tuple(unit.embedded(kept, sketch.matrix) for unit in units))
 

@@ -1,0 +1,207 @@
+"""Starts find what a sketch by principal components does not show, for every penalty and from every container."""
+
+from itertools import combinations
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gpower import GPower
+from gpower.column_screening import sample_operator, screen_columns
+from gpower.deflation import Schur
+from gpower.exchanges import improve_penalized
+from gpower.feasible_sets import Point
+from gpower.formulations import Problem
+from gpower.operators import as_operator
+from gpower.penalties import L0, L1
+from gpower.starts import block_start, unit_starts
+from gpower.working_set import Settings, ascend
+
+
+def hidden(seed, shape, modules, scaled=True):
+    """Noise with modules of a few columns, (size, strength) each, below the noise edge; their columns."""
+    rng = np.random.default_rng(seed)
+    X, order, begin, columns = rng.standard_normal(shape), rng.permutation(shape[1]), 0, []
+    for size, strength in modules:
+        columns.append(np.sort(order[begin : begin + size]))
+        X[:, columns[-1]] += strength * rng.standard_normal((shape[0], 1))
+        begin += size
+    X -= X.mean(axis=0)
+    return (X / X.std(axis=0) if scaled else X), columns
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_module_that_no_principal_component_shows_is_found(seed, scaled):
+    X, (module,) = hidden(seed, (300, 3000), [(8, 0.9)], scaled)
+    leading = np.linalg.svd(X, full_matrices=False)[2][:40]
+    assert np.sum(leading[:, module] ** 2) < 0.5 * module.size  # forty components hold less than half of it
+    model = GPower(1, cardinality=8).fit(X)
+    np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), module)
+
+
+def test_a_module_is_found_on_a_part_of_the_samples():
+    X, (module,) = hidden(0, (500, 8000), [(8, 0.9)])
+    operator = sample_operator(as_operator(X)[0])
+    assert operator.shape[0] < 500
+    np.testing.assert_allclose(operator.column_norms, np.linalg.norm(X, axis=0), rtol=1e-5)
+    np.testing.assert_array_equal(np.flatnonzero(GPower(1, cardinality=8).fit(X).components_[0]), module)
+
+
+def test_several_hidden_modules_are_found_in_the_order_of_their_variance():
+    X, modules = hidden(1, (300, 3000), [(8, 1.1), (8, 0.95), (8, 0.8)])
+    model = GPower(3, cardinality=8).fit(X)
+    for z, module in zip(model.components_, modules, strict=True):
+        np.testing.assert_array_equal(np.flatnonzero(z), module)
+
+
+@pytest.mark.parametrize("penalty", ["l0", "l1"])
+def test_a_penalty_finds_a_hidden_module_too(penalty):
+    X, (module,) = hidden(2, (300, 3000), [(12, 1.0)])
+    gamma = 0.15 if penalty == "l0" else 0.15**0.5
+    model = GPower(1, gamma=gamma, penalty=penalty).fit(X)
+    assert np.isin(np.flatnonzero(model.components_[0]), module).mean() > 0.9
+    assert model.cardinality_[0] >= 8
+
+
+@pytest.mark.parametrize("table", ["sparse", "float32", "covariance", "groups"])
+def test_hidden_modules_in_other_kinds_of_data(table, recwarn):
+    X, (module,) = hidden(3, (300, 3000) if table != "covariance" else (300, 900), [(8, 1.0)], scaled=False)
+    options = {}
+    if table == "sparse":
+        X = sp.csr_array(X)
+    elif table == "float32":
+        X = X.astype(np.float32)
+    elif table == "covariance":
+        X, options = X.T @ X, {"covariance": "precomputed"}
+    elif table == "groups":
+        options = {"exclude": [int(np.setdiff1d(np.arange(10), module)[0])]}
+    model = GPower(1, cardinality=8, **options).fit(X)
+    np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), module)
+
+
+@pytest.mark.parametrize("kind", ["data", "covariance"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_columns_are_scored_by_their_correlations_above_a_threshold(kind, scaled):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, 90)) * (1.0 if scaled else rng.uniform(0.1, 3, 90))
+    A = A / np.linalg.norm(A, axis=0) if scaled else A
+    operator, _ = as_operator(A if kind == "data" else A.T @ A, center=False, covariance=kind == "covariance")
+    C = A.T @ A / np.linalg.norm(A, axis=0)
+    threshold = float(np.quantile(C**2, 0.9))
+    scores = np.sum(np.maximum(C**2 - threshold, 0), axis=0)
+    found = screen_columns(operator, threshold, np.arange(90) != 7, 20)
+    expected = np.argsort(-np.where(np.arange(90) == 7, -1, scores), kind="stable")[:20]
+    np.testing.assert_array_equal(np.sort(found), np.sort(expected))
+    np.testing.assert_allclose(scores[found], scores[expected], rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted", "scaled", "deflated", "gathering"])
+def test_samples_of_an_operator_are_rows_of_its_matrix(kind):
+    rng = np.random.default_rng(1)
+    X, weight = rng.standard_normal((30, 12)) + 2, rng.uniform(0.5, 2, 30)
+    data = sp.csr_array(X) if kind == "sparse" else X
+    options = {"sample_weight": weight} if kind == "weighted" else {"scale": kind == "scaled"}
+    operator, _ = as_operator(data, reduce=False, **options)
+    if kind == "deflated":
+        operator = Schur().remove(operator, np.eye(12)[0])
+    elif kind == "gathering":
+        operator = operator.gathering()
+    idx = np.array([0, 3, 4, 17, 29])
+    np.testing.assert_allclose(operator.sample_rows(idx), operator.columns(np.arange(12))[idx], atol=1e-12)
+
+
+def enumerated(A, gamma):
+    """The largest λmax(A_PᵀA_P) − γ|P| over all supports."""
+    S, n = A.T @ A, A.shape[1]
+    supports = [P for k in range(1, n + 1) for P in combinations(range(n), k)]
+    return max(np.linalg.eigvalsh(S[np.ix_(P, P)])[-1] - gamma * len(P) for P in supports)
+
+
+def test_a_penalty_reaches_the_enumerated_optimum_of_tiny_tables():
+    below = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((int(rng.integers(5, 40)), int(rng.integers(3, 8))))
+        A += rng.standard_normal((len(A), 1)) * rng.random(A.shape[1]) * (seed % 2)
+        A -= A.mean(axis=0)
+        share = float(rng.choice([0.02, 0.1, 0.2, 0.35, 0.5]))
+        best = enumerated(A, share * np.max(np.sum(A**2, axis=0)))
+        below.append(GPower(1, gamma=share, center=False).fit(A).objective_[0] < 0.999 * best)
+    assert np.mean(below) <= 0.02
+
+
+@pytest.mark.parametrize("penalty", ["l0", "l1"])
+def test_a_block_is_no_worse_than_many_restarts(penalty):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((40, 2)) @ rng.uniform(0, 1.2, (2, 14)) + rng.standard_normal((40, 14))
+        A -= A.mean(axis=0)
+        share = 0.2 if penalty == "l0" else 0.4
+        operator, _ = as_operator(A, center=False, reduce=False)
+        longest = np.max(np.linalg.norm(A, axis=0))
+        level = np.full(2, share * longest**2 if penalty == "l0" else share * longest)
+        problem = Problem(operator, (L0 if penalty == "l0" else L1)(level), np.ones(2))
+        ends = [ascend(problem, block_start(problem), Settings())]
+        for _ in range(30):
+            ends.append(ascend(problem, problem.feasible_set.point(A @ rng.standard_normal((14, 2))), Settings()))
+        found = GPower(2, gamma=share, penalty=penalty, method="block").fit(A).objective_.sum()
+        assert found >= 0.99 * max(end.value for end in ends)
+
+
+@pytest.mark.parametrize("penalty", [L0(np.array([2.0])), L1(np.array([1.0]))])
+def test_a_local_search_never_lowers_the_objective(penalty):
+    for seed in range(10):
+        A = np.random.default_rng(seed).standard_normal((15, 20))
+        problem = Problem(as_operator(A, reduce=False)[0], penalty)
+        start: Point = unit_starts(problem, problem.operator.column_norms, 1, np.random.RandomState(0))
+        end = ascend(problem, start, Settings())
+        assert improve_penalized(problem, end, Settings()).value >= end.value
+
+
+def test_a_number_of_starts_takes_none_away():
+    for seed in range(10):
+        X = np.random.default_rng(seed).standard_normal((60, 40)) + np.random.default_rng(99).standard_normal((60, 1))
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        for options in ({"gamma": 0.35}, {"cardinality": 5}):
+            values = [GPower(1, n_init=n_init, **options).fit(X).objective_[0] for n_init in ("auto", 1, 10)]
+            assert min(values[1:]) >= values[0] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("container", ["npy", "zarr", "dask"])
+def test_a_table_has_the_same_variables_wherever_it_is_stored(container, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((int(rng.integers(6, 60)), int(rng.integers(4, 60))))
+        X[:, : X.shape[1] // 2] += rng.standard_normal((len(X), 1))
+        options = [{"cardinality": 3}, {"gamma": 0.1}, {"gamma": 0.3, "penalty": "l1"}][seed % 3]
+        model = GPower(min(2, len(X) - 1), **options)
+        expected = model.fit(X).components_ != 0
+        stored = tmp_path / f"{seed}.{container}"
+        if container == "npy":
+            np.save(stored, X)
+        elif container == "zarr":
+            zarr.save_array(str(stored), X)
+        else:
+            stored = da.from_array(X, chunks=(max(2, len(X) // 3), X.shape[1]))
+        np.testing.assert_array_equal(model.fit(stored).components_ != 0, expected, err_msg=f"table {seed}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"cardinality": 3}, {"gamma": 0.1}, {"gamma": 0.3, "penalty": "l1"}, {"cardinality": 3, "method": "block"}],
+)
+def test_a_warm_start_on_the_same_data_never_lowers_the_objective(options):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((40, 15)) + rng.standard_normal((40, 2)) @ rng.standard_normal((2, 15))
+        model = GPower(1 + seed % 3, warm_start=True, **options)
+
+        def value(model=model):
+            counted = "cardinality" in options
+            return (model.explained_variance_ if counted else model.objective_).sum()
+
+        first = value(model.fit(X))
+        assert value(model.fit(X)) >= first * (1 - 1e-9)
