@@ -68,7 +68,7 @@ class AscentState:
     >>> values = []
     >>> def note(state):  # a true answer would stop the ascent
     ...     values.append(state.value)
-    >>> model = GPower(1, gamma=0.1, n_init=1, callback=note).fit(load_planted_expression().X)
+    >>> model = GPower(1, gamma=0.1, init="paper", callback=note).fit(load_planted_expression().X)
     >>> values == sorted(values), [len(values)] == model.n_iter_.tolist()
     (True, True)
     """
@@ -246,7 +246,7 @@ class Trace:
     >>> from gpower.ascent import Trace
     >>> from gpower.datasets import load_pitprops
     >>> trace = Trace()
-    >>> model = GPower(1, gamma=0.1, n_init=1, covariance="precomputed", callback=trace)
+    >>> model = GPower(1, gamma=0.1, init="paper", covariance="precomputed", callback=trace)
     >>> model = model.fit(load_pitprops().correlation)
     >>> bool(trace.values[-1] == model.objective_[0])
     True

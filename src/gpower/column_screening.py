@@ -24,7 +24,7 @@ FEWEST_SAMPLES = 64
 #: Norms of columns, and one over them, of which single precision holds the fourth powers.
 MODERATE = 1e5
 #: Rows and columns of a tile of the matrix of correlations.
-TILE = (512, 2048)
+TILE = (256, 2048)
 #: Digits of a score that rounding does not reach; columns of equal score keep their order.
 TIES = 5
 
@@ -38,13 +38,20 @@ def sample_operator(operator: Operator) -> Operator:
         return operator
     p, n = operator.shape
     n_samples = int(np.clip(COLUMNS_WORTH * p / n, FEWEST_SAMPLES, MOST_SAMPLES))
+    n_samples = max(1, min(n_samples, entries_at_once(operator) // n))
     rows = np.unique(np.linspace(0, p - 1, min(n_samples, p)).astype(np.intp))
     single = 1 / MODERATE < largest(operator.column_norms) < MODERATE
-    B = operator.sample_rows(rows).astype(np.float32 if single else operator.dtype, order="F", copy=False)  # (r, n)
+    B = operator.sample_rows(rows).astype(np.float32 if single else operator.dtype, order="F")  # (r, n)
     # As long as the whole column: a length that varies by chance would hide correlations that do not.
     norms = operator.column_norms.astype(B.dtype)
-    B = B * (norms * reciprocal(np.sqrt(np.sum(B * B, axis=0))))
+    B *= norms * reciprocal(np.linalg.norm(B, axis=0))
     return DataMatrix(operator.container.held(B), norms)
+
+
+def entries_at_once(operator: Operator) -> int:
+    """Return how many entries an array beside the matrix may have: half as many as the columns that may be gathered."""
+    p, n = operator.shape
+    return p * n if operator.widest_take >= n else p * operator.widest_take // 2
 
 
 def screen_columns(operator: Operator, threshold: float, usable: Array, count: int) -> Array:

@@ -282,7 +282,7 @@ class GPower(SparsePCAEstimator):
         return replace(prepared, recipes=(prepared.recipe.begun_at(prepared.operator.own(Z)),))
 
     def _last_loadings(self) -> Array | None:
-        """Return where the ascents of the last fit ended, (n_features, m), in the order of extraction; None before it."""
+        """Return where the ascents of the last fit ended, (n_features, m), in the order of extraction."""
         fitted = vars(self)
         if "components_" not in fitted:
             return None

@@ -423,9 +423,9 @@ class Recipe:
 
     @property
     def searches(self) -> bool:
-        """Whether a local search follows the ascents: unless it is switched off, or the start was given."""
-        given = self.start is not None and self.start.in_samples
-        return self.polish and not given and not self.regularization and self.wish.samples.by_gram
+        """Whether a local search follows the ascents by gamma: unless it is switched off, or the start was chosen."""
+        chosen = self.start is not None and self.start.is_chosen
+        return self.polish and not chosen and not self.regularization and self.wish.samples.by_gram
 
     @property
     def near(self) -> Array | None:

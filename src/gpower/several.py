@@ -20,14 +20,11 @@ from gpower.leading import leading_components
 from gpower.metrics import Scores
 from gpower.operators.base import Operator
 from gpower.recipes import Recipe
-from gpower.shared_rounds import HELD, Standing, Told, extract_one_by_one
-from gpower.sketches import sketched
+from gpower.shared_rounds import Standing, Told, extract_one_by_one
 from gpower.together import adjusted_together, considered, held_together
 
 #: Turns of non-negative components that share no variable.
 APART_TURNS = 5
-#: Variables of which no few starts find the best components in noise.
-MANY = 100
 
 
 def extract_components(

@@ -50,11 +50,6 @@ class Sketch:
         seen, there = (_variance(each, each.own(z.astype(each.dtype))) for each in (few, self.operator))
         return seen / there * self.unit**2 if there > 0 else 1.0
 
-    def misses(self, z: Array) -> float:
-        """Share of the variance of loadings z, (n, 1), that a few rows do not see, over that of any direction."""
-        unseen = 1 - (self.shared or self.matrix).shape[0] / self.operator.shape[0]
-        return (1 - self.holds(z)) / unseen if unseen > 0 else 0.0
-
     def promising(self, count: int, usable: Array | None = None) -> Array:
         """Up to so many columns, those of which the most is not noise, sorted; of those in a mask, if there is one."""
         squares = self.matrix.column_norms.astype(np.float64) ** 2 - self.noise

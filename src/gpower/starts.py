@@ -14,7 +14,7 @@ import numpy as np
 
 from gpower._arrays import Array, beside, first_largest, largest, rows_of, to_host
 from gpower.ascent import Callback, maximize
-from gpower.column_screening import sample_operator, screen_columns
+from gpower.column_screening import entries_at_once, sample_operator, screen_columns
 from gpower.feasible_sets import Point, fresh_directions, own_correlations
 from gpower.formulations import Problem
 from gpower.leading import leading_components
@@ -68,6 +68,8 @@ class Start(ABC):
 
     #: Whether it is a point of the sample space, which a covariance does not have.
     in_samples = False
+    #: Whether the user chose where the ascent begins, and wants what it leads to.
+    is_chosen = False
 
     @property
     def loadings(self) -> Array | None:
@@ -92,7 +94,7 @@ class Given(Start):
     """Points of the sample space, (n_samples, m)."""
 
     X: Array
-    in_samples = True
+    in_samples = is_chosen = True
 
     def unit(self, j: int) -> Given:
         """Column j."""
@@ -139,6 +141,8 @@ class Near(Start):
 @dataclass(frozen=True, eq=False)
 class Paper(Start):
     """The largest-norm column, completed by any orthonormal complement [JNRS10, section 5]."""
+
+    is_chosen = True
 
     def points(self, ground: Ground) -> list[Point]:
         """That one."""
@@ -379,7 +383,8 @@ def promising_starts(problem: Problem, norms: Array, count: int) -> Point:
     """
     penalty, part = problem.penalty, replace(problem, operator=sample_operator(problem.operator))
     n_columns = max(SHORTLIST, SHORTLIST_PER_START * count)
-    n_columns = max(1, min(n_columns, SHORTLIST_ENTRIES // norms.size, problem.operator.widest_take))
+    room = min(SHORTLIST_ENTRIES, entries_at_once(problem.operator))
+    n_columns = max(1, min(n_columns, room // max(problem.operator.shape)))
     usable = penalty.promise(norms) > 0
     shortlist = screen_columns(part.operator, _threshold(part, norms, usable), usable, n_columns)
     points = part.as_batch(shortlist.size).feasible_set.point(_directions(part, shortlist))

@@ -148,12 +148,6 @@ def test_rounds_are_few_and_the_answer_is_that_of_one_after_the_other(kind, roun
     assert share > 0.98 * other
 
 
-def test_noise_is_looked_for_in_the_whole_matrix(rounds_made):
-    X = np.random.default_rng(0).standard_normal((300, 1500))
-    GPower(2, cardinality=10).fit(X)
-    assert not rounds_made
-
-
 def test_an_interrupted_round_is_resumed(tmp_path, monkeypatch):
     X = factors(5, (120, 2500), 12, 10)
     whole = GPower(8, cardinality=10, checkpoint=tmp_path / "whole.npz").fit(X)

@@ -119,7 +119,7 @@ class TestPrinted:
         assert any("n" * 48 + "… +1.000" in line for line in lines)
 
     def test_warnings_are_notes_on_stderr(self, gpower, expression):
-        result = gpower("fit", expression, "--gamma", 0.1, "--n-init", 1, "--max-iter", 1)
+        result = gpower("fit", expression, "--gamma", 0.1, "--init", "paper", "--max-iter", 1)
         assert result.exit_code == 0
         assert result.stderr.startswith("note: ")
         assert "raise --max-iter" in result.stderr
@@ -414,7 +414,7 @@ class TestOutput:
         assert set(by_name) == set(EXPRESSION.modules["GROWTH"])
 
     def test_json_keeps_stdout_to_itself(self, gpower, expression, tmp_path):
-        result = gpower("fit", expression, "--gamma", 0.1, "--n-init", 1, "--max-iter", 1, "--json", "-o", tmp_path)
+        result = gpower("fit", expression, "--gamma", 0.1, "--init", "paper", "--max-iter", 1, "--json", "-o", tmp_path)
         notes = json.loads(result.stdout)["notes"]
         assert len(notes) == 1
         assert result.stderr.splitlines() == [

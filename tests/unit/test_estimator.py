@@ -369,7 +369,7 @@ def test_a_support_larger_than_the_samples_is_refitted_without_a_copy_of_the_mat
     U, V = (np.linalg.qr(rng.standard_normal((size, p)))[0] for size in (p, n))
     X = (U * (1 - 0.1 * np.linspace(0, 1, p) ** 4)) @ V.T  # leading values so close that Lanczos steps give up
     tracemalloc.start()
-    model = GPower(1, penalty="l1", gamma=1e-9, center=False).fit(X)
+    model = GPower(1, penalty="l1", gamma=1e-9, center=False, init="paper").fit(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert model.cardinality_[0] > 0.9 * n

@@ -120,7 +120,7 @@ class TestCollected:
 
     def test_warnings_of_the_fit_are_kept_even_in_a_file(self, tmp_path):
         with pytest.warns(UserWarning, match="did not|before it converged"):
-            model = GPower(2, cardinality=4, max_iter=1, solver="direct", polish=False, n_init=1).fit(DATA.X)
+            model = GPower(2, cardinality=4, max_iter=1, solver="direct", polish=False, init="paper").fit(DATA.X)
         assert len(model.warnings_) > 0
         model.save(tmp_path / "model.npz")
         found = collect(GPower.load(tmp_path / "model.npz"), warnings=["Another.", "Another."])

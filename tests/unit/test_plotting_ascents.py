@@ -70,7 +70,7 @@ def test_the_trace_of_a_fit():
         recorded(state)
         seen.append(state.value)
 
-    options = {"gamma": 0.2, "penalty": "l1", "solver": "direct", "acceleration": False, "n_init": 1}
+    options = {"gamma": 0.2, "penalty": "l1", "solver": "direct", "acceleration": False, "init": "paper"}
     model = GPower(1, callback=both, **options).fit(X)
     panels = plot_convergence(recorded)
     assert panels.shape == (2, 2)
@@ -89,7 +89,7 @@ def test_the_trace_of_a_fit():
 def test_a_trace_holds_every_ascent_and_shows_the_last():
     recorded = Trace()
     assert recorded.values.size == 0
-    model = GPower(3, gamma=0.1, n_init=1, callback=recorded).fit(gaussian(20, 30, random_state=0))
+    model = GPower(3, gamma=0.1, init="paper", callback=recorded).fit(gaussian(20, 30, random_state=0))
     assert len(recorded.ascents) == 3
     assert sorted(len(steps) - 1 for steps in recorded.ascents) == sorted(model.n_iter_.tolist())
     assert recorded.values[-1] in model.objective_

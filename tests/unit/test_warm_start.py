@@ -27,7 +27,7 @@ def test_it_begins_at_what_it_has():
     model.set_params(callback=lambda state: seen.append(state.start_value)).fit(X)
     assert seen[0] == pytest.approx(model.objective_[0], rel=1e-5)
     cold = []
-    GPower(1, gamma=0.05, n_init=1, callback=lambda state: cold.append(state.start_value)).fit(X)
+    GPower(1, gamma=0.05, init="paper", callback=lambda state: cold.append(state.start_value)).fit(X)
     assert cold[0] < 0.99 * model.objective_[0]
 
 

@@ -161,7 +161,8 @@ class BlockMatrix(SummedOnce):
         """Blocks are read whole."""
         if self.axis == 1:
             return 1.0
-        return float(np.unique(np.searchsorted(self.edges, idx, side="right")).size / self.n_blocks)
+        touched = np.unique(np.searchsorted(self.edges, idx, side="right") - 1)
+        return float(np.sum(np.diff(self.edges)[touched]) / self.shape[0])
 
     def stored_rows(self, rows: Array) -> Block:
         """Some rows in memory, whose numbers grow."""
