@@ -67,7 +67,7 @@ def _held(
 ) -> Array | None:
     """Such components of either sign, begun at Z, and at components that share no variable, one after the other."""
     starts = [Z]
-    if constraint.of_loadings and not operator.is_remote:
+    if constraint.of_loadings and operator.widest_take >= operator.shape[1]:
         alone = replace(recipe, constraint=None, start=None)
         starts.append(_in_turn_apart(operator, alone, np.zeros(Z.shape, bool), rng, turns=1)[0])
     ends = [held_together(operator, start, recipe.levels, constraint, rng) for start in starts]

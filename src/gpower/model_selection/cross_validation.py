@@ -72,8 +72,8 @@ class GPowerCV(SparsePCAEstimator):
     groups, include, exclude, penalty_weights
         As in `GPower`; `include` and `exclude` are one list for all components. With groups, numbers count groups.
     penalty, method, positive, variance, center, scale, n_init, deflation, refit, polish, tol, max_iter, random_state
-        As in `GPower`. ``method="block"`` needs ``search="joint"``. ``n_init="auto"`` stands for one start in the
-        folds of a large table, without polish; the final fit has many.
+        As in `GPower`. ``method="block"`` needs ``search="joint"``. With ``n_init="auto"`` a few points of the grid
+        have starts of their own in the folds of a large table, and none is polished; the final fit has all starts.
     missing : {"error", "impute"}, default="error"
         As in `GPower`; folds are filled by what their training samples tell.
     memory_limit : int or str, optional
@@ -242,7 +242,7 @@ def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]
     each = model._model()
     quick = model.n_init == "auto" and _is_large(table)
     if quick:
-        each.set_params(n_init=1, polish=False, tol=max(model.tol, 1e-4))
+        each.set_params(polish=False, tol=max(model.tol, 1e-4))
     if model.search == "sequential":
         each.set_params(n_components=1)
     rows, splits = np.arange(p), check_cv(cv, y).split(np.empty((p, 1)), y)
