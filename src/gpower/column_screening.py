@@ -3,8 +3,8 @@
 A module is a few correlated columns among many noisy ones. Its eigenvalue may lie below the noise edge (√p + √n)² of
 the singular values, and then no principal component shows it [Baik, Ben Arous and Péché 2005]. The columns themselves
 do: among the correlations of one column of the module with all others, those with the rest of the module stand out. The
-sum of their fourth powers says so, at the price of one product. With many columns it is computed on a part of the
-samples, which is enough to choose the columns that are worth a product with all samples.
+sum of the squares above a threshold says so, at the price of one product. With many columns it is computed on a part of
+the samples, which is enough to choose the columns that are worth a product with all samples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS_WORTH = 4000
 MOST_SAMPLES = 1000
 #: Fewest samples that tell a module from noise; with more columns than that allows only the longest are scored.
 FEWEST_SAMPLES = 64
-#: Norms of columns, and one over them, of which single precision holds the fourth powers.
+#: Norms of columns, and one over them, whose fourth powers single precision holds.
 MODERATE = 1e5
 #: Rows and columns of a tile of the matrix of correlations.
 TILE = (256, 2048)

@@ -59,8 +59,8 @@ class GPower(SparsePCAEstimator):
     covariance : {None, "precomputed"}
         X is a covariance or correlation matrix; nothing is centred or divided.
     psd : {"lift", "error"}, default="lift"
-        Lift eigenvalues of a precomputed covariance below zero, with a note, or refuse them. Those that rounding to the
-        digits seen does not explain are refused anyway.
+        Set negative eigenvalues of a precomputed covariance to zero, with a note, or refuse them. Those below −1e-6 of
+        the largest that rounding to the digits seen does not explain are refused anyway.
     center, scale : bool, default=True, False
         Subtract means; divide by standard deviations, whose divisor is that of `explained_variance_`: n_samples − 1, as
         pandas has it (scikit-learn's StandardScaler divides by n_samples). Never changes or copies X.
