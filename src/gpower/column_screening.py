@@ -25,6 +25,8 @@ FEWEST_SAMPLES = 64
 MODERATE = 1e5
 #: Rows and columns of a tile of the matrix of correlations.
 TILE = (256, 2048)
+#: Columns of a covariance that are scored at once.
+COVARIANCE_TILE = 2048
 #: Digits of a score that rounding does not reach; columns of equal score keep their order.
 TIES = 5
 
@@ -92,7 +94,7 @@ def _score_columns(operator: Operator, threshold: float, norms: Array) -> Array:
     """Return Σᵢ (cᵢⱼ² − t)₊ of every column j, (n,); zero where a column is not scored."""
     n = norms.size
     if not operator.has_samples:
-        blocks = np.array_split(np.arange(n), -(-n // TILE[0]))
+        blocks = np.array_split(np.arange(n), -(-n // COVARIANCE_TILE))
         return np.concatenate([_score_covariance(operator, idx, threshold, norms) for idx in blocks])
     order = _descending(norms)
     B = operator.columns(order)  # (r, n)

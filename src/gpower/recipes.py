@@ -58,9 +58,9 @@ FEW_STARTS = 64
 READS, MANY_READS = 10, 100
 #: Forming the covariance of n variables takes the time of about n/GRAM_READS reads of the data with one column.
 GRAM_READS = 8
-#: The same for all units in shared rounds, beside one for each: four products with some fifty columns at once, which
-#: cost an eighth of as many reads.
-SHARED_READS = 20
+#: Shared rounds read the matrix with all units and some more columns at once; one column of such a block costs this
+#: many reads in all, half of the fourteen that are made.
+SHARED_READS, SHARED_COLUMNS = 7, 10
 #: Columns that units may share, as a share of all, before they are no longer sparse enough for it.
 WIDEST = 0.5
 
@@ -453,7 +453,7 @@ class Recipe:
     def reads(self, n: int) -> int:
         """How often this recipe is expected to read a matrix of n variables with one column, roughly."""
         if self._is_many and self._can_share(n) and GROWTH * sum(self.levels) <= WIDEST * n:
-            return SHARED_READS + len(self.mu)
+            return SHARED_READS * (SHARED_COLUMNS + len(self.mu))
         return self.reads_in_turn()
 
     def reads_in_turn(self) -> int:

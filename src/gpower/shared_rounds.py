@@ -215,7 +215,12 @@ def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> St
     if missing > 1 - HELD and 1 < len(recipe.mu) <= FINALISTS:
         return Standing()
     units = extract_in_turn(part, racing, rng, [first])
-    return _standing(sketch.matrix, recipe, tuple(unit.embedded(kept, sketch.matrix) for unit in units))
+    # A sketch has few rows. What the first units leave of it is hardly sparse, and a penalty lets in hundreds of
+    # columns that the unit of the whole matrix does not use: no later unit gets more of them than the first half.
+    sizes = [np.count_nonzero(unit.Z) for unit in units[: (len(units) + 1) // 2]]
+    most = max(LEAST, int(GROWTH * max(sizes)))
+    embedded = tuple(unit.embedded(kept, sketch.matrix) for unit in units)
+    return _standing(sketch.matrix, recipe, embedded, most=most)
 
 
 def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:
@@ -233,10 +238,17 @@ def _most_columns(operator: Operator) -> float:
     return min(WIDEST * operator.shape[1], max(SMALL_GRAM, operator.container.widest_gram))
 
 
+def _is_small(operator: Operator) -> bool:
+    """Return whether the Gram matrix of all columns is small, and there already or cheaper than the samples."""
+    n = operator.shape[1]
+    there = not operator.has_samples or n <= operator.container.gram_share * operator.shape[0]
+    return n <= SMALL_GRAM and there
+
+
 def _round(operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState) -> Standing:
     """The components that are not final, found again on W from where they were; what they want of the whole matrix."""
     W, n = standing.columns, operator.shape[1]
-    if W.size > WIDEST * n and n <= min(SMALL_GRAM, operator.container.gram_share * operator.shape[0]):
+    if W.size > WIDEST * n and _is_small(operator):
         W = np.arange(n)
     elif W.size > _most_columns(operator):
         return Standing(standing.units, standing.settled)
@@ -251,10 +263,11 @@ def _standing(
     units: tuple[Extraction, ...],
     W: Array | None = None,
     least: int = LEAST,
+    most: int | None = None,
 ) -> Standing:
     """Units found on the columns W, what they want outside, and how many of the first want nothing.
 
-    Without W each wants all it has, and some more: `least` columns at least.
+    Without W each wants all it has, and some more: `least` columns at least, `most` at most.
     """
     Z = np.hstack([unit.Z for unit in units]).astype(operator.dtype)
     refitted = any(unit.end is not None for unit in units)
@@ -262,13 +275,16 @@ def _standing(
     C, norms = map(to_host, recipe.deflation.seen(operator, Z, ends.astype(operator.dtype, copy=False)))
     outside = np.ones(operator.shape[1], bool)
     outside[[] if W is None else W] = False
-    wanted = [_wanted(recipe.unit(j), unit, C[:, [j]], norms[:, j], outside, least) for j, unit in enumerate(units)]
+    most = operator.shape[1] if most is None else most
+    wanted = [
+        _wanted(recipe.unit(j), unit, C[:, [j]], norms[:, j], outside, (least, most)) for j, unit in enumerate(units)
+    ]
     settled = next((j for j, idx in enumerate(wanted) if idx.size), len(units))
     outside[np.concatenate(wanted)] = False
     return Standing(units, settled, np.flatnonzero(~outside))
 
 
-def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: Array, least: int) -> Array:
+def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: Array, sizes: tuple[int, int]) -> Array:
     """Columns outside W that would be active in a unit, with some that nearly would, or that its γ depends on."""
     penalty = recipe.wish.penalty_of(unit.gamma.astype(C.dtype))
     if not unit.Z.any():  # nothing was found on W: whatever is left outside is wanted
@@ -276,7 +292,7 @@ def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: A
     T = penalty.evaluate(C)[1]
     idx = np.zeros(0, np.intp)
     if np.any((T[:, 0] != 0) & outside):
-        idx = working_set(penalty, C, T, least)
+        idx = working_set(penalty, C, T, *sizes)
     left = np.where(outside, norms, 0)
     rounding = 64 * float(np.finfo(C.dtype).eps)  # columns of equal norm are no reason to look again
     if np.any(recipe.wish.gamma(left, np.ones(1)) > unit.gamma * (1 + rounding)):

@@ -8,7 +8,7 @@ pivoted QR, so that every unit starts active; the paper's completion by an arbit
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -175,10 +175,18 @@ class Candidates(Start):
     Z : ndarray of shape (n_features, n_candidates)
     finalists : int
         Candidates that are worth an ascent of their own.
+    variances : ndarray of shape (n_candidates,)
+        Variance of each candidate when it was last computed, infinite before. Deflation lowers it, so that only the
+        candidates whose last variance is among the largest are computed again for the next unit.
     """
 
     Z: Array
     finalists: int = FINALISTS
+    variances: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with variances that are not known."""
+        object.__setattr__(self, "variances", np.full(self.Z.shape[1], np.inf))
 
     def among(self, idx: Array) -> Candidates:
         """Restrict the loadings to the columns `idx`."""
@@ -187,16 +195,28 @@ class Candidates(Start):
     def points(self, ground: Ground) -> list[Point]:
         """Return the finalists of the race."""
         problem, operator = ground.problem, ground.problem.operator
-        Y = operator.combine(operator.own(self.Z.astype(operator.dtype)))
-        variances = to_host(operator.squared_norms(Y, own_correlations(operator, Y)))
-        field = FIELD_PER_FINALIST * self.finalists
-        best = _by_value(variances)[: FIELD_PER_FINALIST * field]
-        alive = best[variances[best] > operator.noise**2]  # what deflation left of the others is rounding
-        if alive.size == 0:
+        n_racing = FIELD_PER_FINALIST * self.finalists
+        best, Y = self._largest_variances(operator, FIELD_PER_FINALIST * n_racing)
+        alive = self.variances[best] > operator.noise**2  # what deflation left of the others is rounding
+        if not alive.any():
             return []
-        points = problem.as_batch(alive.size).feasible_set.point(Y[:, beside(Y, alive)])
+        points = problem.as_batch(int(alive.sum())).feasible_set.point(Y[:, beside(Y, np.flatnonzero(alive))])
         points = _better_sign(problem.penalty, points)
-        return race(problem, _best_distinct(problem.penalty, points, field), ground.callback, self.finalists)
+        return race(problem, _best_distinct(problem.penalty, points, n_racing), ground.callback, self.finalists)
+
+    def _largest_variances(self, operator: Operator, count: int) -> tuple[Array, Array]:
+        """Return the candidates of largest variance, best first, and A Z of them, (n_samples, count)."""
+        computed: dict[int, Array] = {}
+        stale = np.flatnonzero(np.isinf(self.variances))
+        while True:
+            best = _by_value(self.variances)[:count] if not stale.size else stale
+            stale = np.array([j for j in best.tolist() if j not in computed], np.intp)
+            if not stale.size:
+                return best, np.hstack([computed[j] for j in best.tolist()])
+            Y = operator.combine(operator.own(self.Z[:, stale].astype(operator.dtype)))
+            self.variances[stale] = to_host(operator.squared_norms(Y, own_correlations(operator, Y)))
+            computed |= {j: Y[:, [i]] for i, j in enumerate(stale.tolist())}
+            stale = np.zeros(0, np.intp)
 
 
 @dataclass(frozen=True, eq=False)

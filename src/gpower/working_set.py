@@ -139,7 +139,7 @@ def _has_moved_far(state: AscentState) -> bool:
     return state.n_iter >= CUT_STEPS and state.value > CUT_RISE * state.start_value
 
 
-def working_set(penalty: Penalty, C: Array, T: Array, least: int | None = None) -> Array:
+def working_set(penalty: Penalty, C: Array, T: Array, least: int | None = None, most: int | None = None) -> Array:
     """Sorted indices of the columns to ascend on: all active ones, where T ≠ 0, and half as many again; some at least.
 
     One unit orders its columns by |C| alone where the threshold is the same for all; a block by relevance.
@@ -151,7 +151,8 @@ def working_set(penalty: Penalty, C: Array, T: Array, least: int | None = None) 
     else:
         score = penalty.relevance(C, T).max(axis=1)
         active = score > 1
-    size = max(LEAST if least is None else least, int(GROWTH * int(np.count_nonzero(active))))
+    size = min(int(GROWTH * int(np.count_nonzero(active))), n if most is None else most)
+    size = max(LEAST if least is None else least, size)
     if size >= n:
         return np.arange(n)
     return np.sort(to_host(top(score[:, None], size)[:, 0]))
