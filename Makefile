@@ -1,5 +1,5 @@
 # make demo   the main job on bundled data, with pictures and a report
-# make test   lint, types, import floors and the whole test suite (test-matrix: on every Python found)
+# make test   lint, types, import layers and the whole test suite (test-matrix: on every Python found)
 # make test-lowest   the suite on exactly the lowest versions that are declared
 # make test-shuffled   the suite in another order, which SEED=number repeats
 # make fuzz   damaged files and random problems by the thousand, some minutes (FUZZ=long: hours)
@@ -17,7 +17,7 @@ STAMP  := $(VENV)/.installed
 SETTINGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-matrix test-lowest test-shuffled fuzz docs release-check coverage lint types floors schemas unit bench bench-full paper paper-full format clean
+.PHONY: demo test test-matrix test-lowest test-shuffled fuzz docs release-check coverage lint types layers schemas unit bench bench-full paper paper-full format clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/gpower demo --output demo-output
 
-test: lint types floors schemas unit
+test: lint types layers schemas unit
 
 # Pythons on the PATH that run, and those of pyenv; an environment of its own for each, kept between runs.
 VERSIONS := 3.11 3.12 3.13 3.14
@@ -58,7 +58,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-floors: $(STAMP)
+layers: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 # Files that other people's programs read, against the schemas that these programs publish.

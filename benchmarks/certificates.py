@@ -16,7 +16,7 @@ import threadpoolctl
 from benchmarks.datasets import expression, factor_data
 from gpower import Certificate, GPower, best_subset, certify
 from gpower.certificates.certificate import Clock
-from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
+from gpower.certificates.row_bound import RowProblem, first_rows, minimize_rows
 from gpower.datasets import gaussian, load_pitprops
 
 #: Cardinalities of the public matrices and of the Gaussian one.

@@ -18,7 +18,7 @@ from benchmarks.rulers import quiet
 from gpower import GPower, best_subset, certify_total
 from gpower.baselines import MSPCA
 from gpower.certificates.certificate import Clock
-from gpower.certificates.total import Total, certify_together
+from gpower.certificates.joint import Total, certify_together
 from gpower.datasets import load_pitprops
 from gpower.operators import as_operator
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from gpower import GPower
-from gpower._arrays import rows_of, to_host
-from gpower.ascent import maximize
+from gpower._utils.arrays import rows_of, to_host
 from gpower.feasible_sets import Correlations, CorrelationSet, Point
-from gpower.formulations import OnCorrelations, Problem
 from gpower.operators import Covariance, Operator, as_operator
-from gpower.penalties import Cardinality
-from gpower.starts import block_start, unit_starts
-from gpower.working_set import INNER_PRECISION, Rounds, Settings, working_set
+from gpower.penalties.elementary import Cardinality
+from gpower.problem.formulation import OnCorrelations, Problem
+from gpower.solvers.ascent import maximize
+from gpower.solvers.initialization import block_start, unit_starts
+from gpower.solvers.working_set import INNER_PRECISION, Rounds, Settings, working_set
 
 
 def arguments() -> argparse.Namespace:

@@ -91,8 +91,8 @@ def on_disk(folder: Path, p: int, n: int, memory: str) -> None:
     _, seconds = timed(lambda: write_npy(path, p, n))
     size = path.stat().st_size
     print(f"{p} × {n} float32, {size / GB:.3g} GB on disk, written in {seconds:.0f} s; memory_limit={memory}")
-    from gpower.operators.sources import open_source
-    from gpower.operators.streamed import StreamedMatrix
+    from gpower.io.stores.open import open_source
+    from gpower.operators.storage.disk import StreamedMatrix
 
     dd = dd_speed(path)
     matrix = StreamedMatrix(open_source(path), int(float(memory.removesuffix("MB")) * 1e6))
@@ -182,8 +182,8 @@ def cells(folder: Path, p: int, n: int, count: int) -> None:
     """Ten components of 30 genes of a file of cells, left on disk."""
     import anndata
 
-    from gpower.operators.caching import cached
-    from gpower.single_cell import sparse_pca
+    from gpower.estimators.single_cell import sparse_pca
+    from gpower.io.stores.cache import cached
 
     path = folder / "cells.h5ad"
     write_cells(path, p, n, 0.05)

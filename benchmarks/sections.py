@@ -19,7 +19,7 @@ from benchmarks.rulers import peak_memory, quiet, repeat_times
 from benchmarks.solvers import solver
 from benchmarks.starts import starts
 from gpower import GPower
-from gpower.exchanges import swap_polish
+from gpower.solvers.local_search import swap_polish
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ planted modules among twenty-seven drawn at random.
 import numpy as np
 
 from gpower import GPower
+from gpower.analysis.enrichment import enrich
 from gpower.datasets import load_planted_expression
-from gpower.enrichment import enrich
 from gpower.plotting import plot_enrichment
 
 table = load_planted_expression()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpower import maximize
-from gpower.ascent import Trace
 from gpower.feasible_sets import Sphere
 from gpower.plotting import plot_convergence
+from gpower.solvers.ascent import Trace
 
 
 @dataclass

@@ -2,7 +2,7 @@
 Single cells
 ============
 
-``gpower.single_cell.sparse_pca`` takes the arguments of ``scanpy.pp.pca`` and stores its answer beside that of PCA, so
+``sparse_pca`` takes the arguments of ``scanpy.pp.pca`` and stores its answer beside that of PCA, so
 that neighbours, embeddings and plots go on from it. The cells are made up: three kinds, each with a programme of twelve
 genes that it reads about four times as often as the others.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from anndata import AnnData
 
-from gpower.single_cell import sparse_pca
+from gpower.estimators.single_cell import sparse_pca
 
 rng = np.random.default_rng(0)
 kinds = rng.integers(3, size=400)

@@ -18,8 +18,8 @@ sys.path.insert(0, str(ROOT))
 from tests.browser.chromium import ARGUMENTS, executable, place_of  # noqa: E402
 
 from gpower import GPower, component_test, html_report  # noqa: E402
+from gpower.analysis.enrichment import enrich  # noqa: E402
 from gpower.datasets import load_planted_expression  # noqa: E402
-from gpower.enrichment import enrich  # noqa: E402
 
 WIDTH, HEIGHT, SHOWN = 1280, 1640, 900
 

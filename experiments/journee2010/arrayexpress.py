@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
+from gpower._utils.text import listed
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes
-from gpower.datasets.delimited import read_rows
-from gpower.datasets.table import TableFile
-from gpower.datasets.text import Row, open_text, tabbed_rows
-from gpower.names import listed
+from gpower.io.tables.delimited import read_rows
+from gpower.io.tables.table import TableFile
+from gpower.io.tables.text_file import Row, open_text, tabbed_rows
 
 __all__ = ["read_arrayexpress"]
 

@@ -19,8 +19,8 @@ from experiments.journee2010.arrayexpress import read_arrayexpress
 from experiments.journee2010.downloads import fetch_file
 from experiments.journee2010.nki import read_nki
 from gpower.datasets import Table, TableError, read_table
-from gpower.datasets.text import open_text, tabbed_rows
-from gpower.imputation import impute
+from gpower.io.tables.text_file import open_text, tabbed_rows
+from gpower.validation.imputation import impute
 
 _GEO = "https://ftp.ncbi.nlm.nih.gov/geo"
 _BIOSTUDIES = "https://www.ebi.ac.uk/biostudies"

@@ -10,15 +10,15 @@ from experiments.journee2010 import published, report
 from experiments.journee2010.methods import PAPER
 from experiments.journee2010.study import Row, Study
 from gpower import maximize
-from gpower.ascent import AscentState, Trace
 from gpower.datasets import gaussian
-from gpower.formulations import Problem
-from gpower.leading import leading_components
 from gpower.operators import Operator, as_operator
-from gpower.penalties import L1
+from gpower.operators.leading_pca import leading_components
+from gpower.penalties.elementary import L1
 from gpower.plotting.canvas import new_panels, tidy
-from gpower.recipes import Penalized
-from gpower.starts import paper_start
+from gpower.problem.formulation import Problem
+from gpower.solvers.ascent import AscentState, Trace
+from gpower.solvers.initialization import paper_start
+from gpower.solvers.specification import Penalized
 
 NAME = "figure4"
 SHAPE, LEVEL, REPEATS = (250, 2500), 0.1, 5

@@ -13,10 +13,10 @@ from experiments.journee2010 import published
 from experiments.journee2010.methods import SEVERAL, Method
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import sweep
+from gpower.analysis.enrichment import enrich
 from gpower.datasets import expression_cohort, read_gmt
-from gpower.enrichment import enrich
-from gpower.leading import leading_components
 from gpower.operators import as_operator
+from gpower.operators.leading_pca import leading_components
 
 M = 10
 #: Levels of a sweep, and cardinalities of SPCA and of the largest loadings of PCA.

@@ -12,9 +12,9 @@ from scipy.spatial import ConvexHull
 from experiments.journee2010 import report
 from experiments.journee2010.study import Study
 from gpower import GPower
-from gpower._arrays import Array
+from gpower._utils.arrays import Array
 from gpower.plotting.canvas import legend_above, new_panels, one_panel, tidy
-from gpower.plotting.looks import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panel, Style, variable_names
+from gpower.plotting.style import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panel, Style, variable_names
 
 NAME = "geometry"
 MARGIN = 1.2  # around the polytope and the segment

@@ -19,17 +19,17 @@ from benchmarks.rulers import quiet
 from experiments.journee2010 import published
 from gpower import GPower
 from gpower.baselines import SPCA, Greedy
-from gpower.deflation import RULES
 from gpower.feasible_sets import Point
-from gpower.formulations import Problem
-from gpower.leading import leading_components
 from gpower.operators import Operator, as_operator
-from gpower.parameters import FAMILIES
-from gpower.penalties import FixedSupport
-from gpower.postprocess import fill_unit
-from gpower.recipes import Penalized
-from gpower.starts import paper_start
-from gpower.working_set import Settings, ascend
+from gpower.operators.leading_pca import leading_components
+from gpower.penalties.elementary import FixedSupport
+from gpower.problem.deflation import RULES
+from gpower.problem.formulation import Problem
+from gpower.solvers.initialization import paper_start
+from gpower.solvers.refit import fill_unit
+from gpower.solvers.specification import Penalized
+from gpower.solvers.working_set import Settings, ascend
+from gpower.validation.params import FAMILIES
 
 #: The paper's iteration: on the whole matrix, stopped at a relative growth of 1e-4.
 PAPER = Settings(rounds=False, tol=1e-4, max_iter=1000, acceleration=False)

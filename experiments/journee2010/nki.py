@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from gpower._utils.text import listed
 from gpower.datasets import Table, TableError, collapse_probes
-from gpower.datasets.delimited import read_rows
-from gpower.datasets.table import TableFile
-from gpower.datasets.text import Row, tabbed_rows
-from gpower.names import listed
+from gpower.io.tables.delimited import read_rows
+from gpower.io.tables.table import TableFile
+from gpower.io.tables.text_file import Row, tabbed_rows
 
 __all__ = ["read_nki"]
 

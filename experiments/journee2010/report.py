@@ -14,7 +14,7 @@ from benchmarks.report import print_table
 from experiments.journee2010 import published
 from experiments.journee2010.study import Row, Study
 from gpower.plotting import save_picture
-from gpower.plotting.looks import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from gpower.plotting.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 #: Colour and marker of each method, the same in all pictures; solid lines are the paper's own methods.
 LOOKS: dict[str, dict[str, Any]] = {

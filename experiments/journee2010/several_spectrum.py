@@ -9,8 +9,8 @@ from experiments.journee2010.methods import BLOCK_L0, BLOCK_L1, GPOWER_L0, GPOWE
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import measured
 from gpower.datasets import gaussian
-from gpower.leading import leading_components
 from gpower.operators import as_operator
+from gpower.operators.leading_pca import leading_components
 from gpower.plotting.canvas import new_panels, tidy
 
 NAME, M = "several_spectrum", 5

@@ -11,9 +11,9 @@ from experiments.journee2010.methods import GREEDY, REGRESSION, Method, Outcome,
 from experiments.journee2010.methods import SINGLE as TIMED
 from experiments.journee2010.study import Row, Study
 from gpower.datasets import gaussian
-from gpower.leading import leading_components
-from gpower.metrics import Scores
 from gpower.operators import Operator, as_operator
+from gpower.operators.explained_variance import Scores
+from gpower.operators.leading_pca import leading_components
 
 #: γ/γ_max (ℓ1) and √(γ/γ_max) (ℓ0) of a sweep: close together where the cardinality changes quickly.
 LEVELS = tuple(

@@ -18,10 +18,10 @@ from experiments.journee2010.methods import fill, timed
 from experiments.journee2010.study import Row, Study
 from gpower import GPower
 from gpower.baselines import SPCA, RankOneSVD
-from gpower.fitted import SparsePCAEstimator
-from gpower.leading import leading_components
-from gpower.metrics import Scores
+from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators import as_operator
+from gpower.operators.explained_variance import Scores
+from gpower.operators.leading_pca import leading_components
 
 CARDINALITIES = (50, 200)
 #: One start, the paper's, and no polish: what GPower does by default is more, and better.

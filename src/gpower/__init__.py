@@ -7,16 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names once more, for type checkers and editors
-    from gpower.ascent import AscentResult as AscentResult
-    from gpower.ascent import maximize as maximize
-    from gpower.cautions import GPowerWarning as GPowerWarning
+    from gpower._utils.warnings import GPowerWarning as GPowerWarning
+    from gpower.baselines.comparison import Comparison as Comparison
+    from gpower.baselines.comparison import compare as compare
     from gpower.certificates import Certificate as Certificate
     from gpower.certificates import best_subset as best_subset
     from gpower.certificates import certify as certify
     from gpower.certificates import certify_total as certify_total
-    from gpower.comparison import Comparison as Comparison
-    from gpower.comparison import compare as compare
-    from gpower.estimators import GPower as GPower
+    from gpower.estimators.gpower import GPower as GPower
     from gpower.model_selection import ComponentTest as ComponentTest
     from gpower.model_selection import GPowerCV as GPowerCV
     from gpower.model_selection import SparsityPath as SparsityPath
@@ -24,15 +22,17 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.model_selection import component_test as component_test
     from gpower.model_selection import sparsity_path as sparsity_path
     from gpower.model_selection import stability as stability
-    from gpower.pages import html_report as html_report
+    from gpower.report.html import html_report as html_report
+    from gpower.solvers.ascent import AscentResult as AscentResult
+    from gpower.solvers.ascent import maximize as maximize
 
 # Names load with their first use, so that the command line answers --help without scikit-learn.
 _HOMES = {
-    "gpower.ascent": ("AscentResult", "maximize"),
-    "gpower.cautions": ("GPowerWarning",),
+    "gpower.solvers.ascent": ("AscentResult", "maximize"),
+    "gpower._utils.warnings": ("GPowerWarning",),
     "gpower.certificates": ("Certificate", "best_subset", "certify", "certify_total"),
-    "gpower.comparison": ("Comparison", "compare"),
-    "gpower.estimators": ("GPower",),
+    "gpower.baselines.comparison": ("Comparison", "compare"),
+    "gpower.estimators.gpower": ("GPower",),
     "gpower.model_selection": (
         "ComponentTest",
         "GPowerCV",
@@ -42,7 +42,7 @@ _HOMES = {
         "sparsity_path",
         "stability",
     ),
-    "gpower.pages": ("html_report",),
+    "gpower.report.html": ("html_report",),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 __version__ = "0.1.0"

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-from gpower.extras import extra
+from gpower._utils.optional import extra
 
 __all__ = ["main"]
 

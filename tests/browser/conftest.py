@@ -5,8 +5,8 @@ import pytest
 from tests.browser.chromium import ARGUMENTS, executable
 
 from gpower import GPower, component_test, html_report, sparsity_path, stability
+from gpower.analysis.enrichment import enrich
 from gpower.datasets import load_planted_expression
-from gpower.enrichment import enrich
 
 OURS = ("file:", "data:", "blob:")
 

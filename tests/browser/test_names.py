@@ -10,8 +10,8 @@ import pytest
 from tests.browser.chromium import place_of, require
 
 from gpower import GPower, html_report
-from gpower.enrichment import enrich
-from gpower.pages.text import shown
+from gpower.analysis.enrichment import enrich
+from gpower.report.text import shown
 
 require()
 HOSTILE = [

@@ -11,11 +11,11 @@ import pytest
 import scipy.linalg as sla
 
 from gpower import maximize
-from gpower.ascent import Status
 from gpower.feasible_sets import Ball, Cube, FeasibleSet, Sphere, Spheres, Stiefel
-from gpower.formulations import Problem
 from gpower.operators import Covariance, as_operator
-from gpower.penalties import L0, L1, Cardinality, NonNegative
+from gpower.penalties.elementary import L0, L1, Cardinality, NonNegative
+from gpower.problem.formulation import Problem
+from gpower.solvers.ascent import Status
 
 D, M = 6, 3
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpower.certificates.api import certify_components, penalized_bound
 from gpower.certificates.bounds import (
     eigenvalue_profile,
     gershgorin_profile,
@@ -21,19 +22,18 @@ from gpower.certificates.bounds import (
     trace_profile,
     with_floor,
 )
-from gpower.certificates.cascade import Standing
-from gpower.certificates.certificate import Clock
-from gpower.certificates.components import certify_components, penalized_bound
-from gpower.certificates.rows import RowProblem, Rows, first_rows, minimize_rows, screen
-from gpower.certificates.search import Search, assess_by_rows, assess_cheaply
-from gpower.certificates.subset import search_subset
-from gpower.certificates.wide import (
+from gpower.certificates.branch_and_bound import Search, assess_by_rows, assess_cheaply
+from gpower.certificates.candidates import (
     Candidates,
     candidates,
     covering_eigenvalue,
     sample_space_bound,
     wide_soft_threshold,
 )
+from gpower.certificates.cascade import Standing
+from gpower.certificates.certificate import Clock
+from gpower.certificates.row_bound import RowProblem, Rows, first_rows, minimize_rows, screen
+from gpower.certificates.subset_search import search_subset
 from gpower.operators import as_operator
 
 ROUNDING = 1e-12

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpower import GPower, best_subset, certify_total
-from gpower.certificates.rows import smoothed_sum
-from gpower.certificates.total import certify_together
-from gpower.constraints import CONSTRAINTS, Schur
-from gpower.exchanges import bordered_slack, swap_slack
+from gpower.certificates.joint import certify_together
+from gpower.certificates.row_bound import smoothed_sum
 from gpower.operators import as_operator
-from gpower.patterns import Pattern
-from gpower.together import adjusted_total, refined
+from gpower.solvers.joint.constraints import CONSTRAINTS, Schur
+from gpower.solvers.joint.manifold_newton import Pattern
+from gpower.solvers.joint.search import adjusted_total, refined
+from gpower.solvers.local_search import bordered_slack, swap_slack
 
 WORDS = tuple(CONSTRAINTS)
 KINDS = ("plain", "duplicates", "constant", "low rank", "scales", "integers")

@@ -10,11 +10,12 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
+from gpower.io.stores.source import Source
 from gpower.operators import Container, as_operator, container_of, recognised, register
-from gpower.operators.containers import BadEntry
-from gpower.operators.dense import Dense
-from gpower.operators.distributed import DaskMatrix
-from gpower.operators.streamed import Source, StreamedMatrix
+from gpower.operators.storage.base import BadEntry
+from gpower.operators.storage.dask import DaskMatrix
+from gpower.operators.storage.dense import Dense
+from gpower.operators.storage.disk import StreamedMatrix
 
 from .device_double import DeviceArray
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpower import GPower
-from gpower.penalties import top
+from gpower.penalties.elementary import top
 
 from .device_double import TRANSFERS, DeviceArray
 

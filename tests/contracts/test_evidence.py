@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from gpower import GPower, GPowerCV, component_test
-from gpower.model_selection.evidence import (
+from gpower.io.stores.source import Source
+from gpower.model_selection.folds import (
     InMemory,
     Samples,
     Summed,
@@ -18,8 +19,8 @@ from gpower.model_selection.evidence import (
     splits_of,
     squares,
 )
-from gpower.operators.streamed import Source, StreamedMatrix
-from gpower.preparation import read
+from gpower.operators.storage.disk import StreamedMatrix
+from gpower.validation.prepare import read
 
 P, N = 200, 24
 GRID = [2, 6, 8, 24]
@@ -121,7 +122,7 @@ def test_a_tall_table_in_memory_is_summed_too(monkeypatch):
     found = GPowerCV(**options).fit(X)
     table = read(GPower(), X)
     assert isinstance(splits_of(table, table.recipes()[0], [np.arange(P)]), Summed)
-    monkeypatch.setattr("gpower.model_selection.evidence.BESIDE", 2 * P)  # covariances that take more room than it
+    monkeypatch.setattr("gpower.model_selection.folds.BESIDE", 2 * P)  # covariances that take more room than it
     assert isinstance(splits_of(table, table.recipes()[0], [np.arange(P)]), InMemory)
     assert_the_same(found, GPowerCV(**options).fit(X))
 

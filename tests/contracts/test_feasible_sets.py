@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gpower._arrays import polar
-from gpower.deflation import RULES
+from gpower._utils.arrays import polar
 from gpower.feasible_sets import (
     Ball,
     CorrelationSet,
@@ -19,7 +18,8 @@ from gpower.feasible_sets import (
     Stiefel,
 )
 from gpower.operators import Covariance, DataMatrix, as_operator
-from gpower.operators.dense import Dense
+from gpower.operators.storage.dense import Dense
+from gpower.problem.deflation import RULES
 
 D, M = 6, 3
 TRIALS = 200

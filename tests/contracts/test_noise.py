@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpower import GPower, GPowerCV, certify, sparsity_path
-from gpower.deflation import RULES
 from gpower.operators import as_operator
+from gpower.problem.deflation import RULES
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),  # components without variance are announced, as they should be

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower.deflation import RULES
+from gpower.io.stores.source import Source
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.operators.base import Operator
-from gpower.operators.distributed import DaskMatrix
-from gpower.operators.streamed import Source, StreamedMatrix
+from gpower.operators.storage.dask import DaskMatrix
+from gpower.operators.storage.disk import StreamedMatrix
+from gpower.problem.deflation import RULES
 
 P, N = 15, 20
 FEW, MANY = np.array([17, 2, 5]), np.array([3, 19, 0, 1, 8, 7, 4, 12, 10, 15, 6, 9, 2])

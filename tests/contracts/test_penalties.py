@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpower.admissible import Admissible
-from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
-from gpower.restricted import Chosen, Weighed, WeighedL0, WeighedL1
+from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
+from gpower.penalties.grouped import Chosen, Weighed, WeighedL0, WeighedL1
+from gpower.penalties.support_rules import Admissible
 
 N, M = 7, 3
 PATTERN = np.array(

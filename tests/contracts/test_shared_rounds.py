@@ -6,10 +6,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpower import GPower, shared_rounds, sketches
-from gpower.deflation import RULES
+from gpower import GPower
 from gpower.operators import as_operator
-from gpower.recipes import Recipe
+from gpower.problem.deflation import RULES
+from gpower.solvers import sequential, sketch
+from gpower.solvers.specification import Recipe
 
 RULE_NAMES = tuple(RULES)
 WISHES = {
@@ -49,13 +50,13 @@ def deflated(A, Z, rule):
 @pytest.fixture
 def rounds_made(monkeypatch):
     """How many rounds were made."""
-    made, original = [], shared_rounds._round
+    made, original = [], sequential._round
 
     def counted(*arguments):
         made.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(shared_rounds, "_round", counted)
+    monkeypatch.setattr(sequential, "_round", counted)
     return made
 
 
@@ -102,9 +103,9 @@ def test_exact_components_are_fixed_points_of_the_whole(rule, positive, seed):
 
 def shared_rounds_of(model, X):
     """Loadings in the order in which they were found, (n, m)."""
-    from gpower.parameters import random_source
-    from gpower.preparation import read
-    from gpower.several import extract_components
+    from gpower.solvers.multi_component import extract_components
+    from gpower.validation.params import random_source
+    from gpower.validation.prepare import read
 
     prepared = read(model, X).prepared(None, read(model, X).recipes(), reduce=False)
     return extract_components(prepared.operator, prepared.recipe, random_source(None)).Z
@@ -151,16 +152,16 @@ def test_rounds_are_few_and_the_answer_is_that_of_one_after_the_other(kind, roun
 def test_an_interrupted_round_is_resumed(tmp_path, monkeypatch):
     X = factors(5, (120, 2500), 12, 10)
     whole = GPower(8, cardinality=10, checkpoint=tmp_path / "whole.npz").fit(X)
-    original = shared_rounds._round
+    original = sequential._round
 
     def stopped(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shared_rounds, "_round", stopped)
+    monkeypatch.setattr(sequential, "_round", stopped)
     path = tmp_path / "cut.npz"
     with pytest.raises(KeyboardInterrupt):
         GPower(8, cardinality=10, checkpoint=path).fit(X)
-    monkeypatch.setattr(shared_rounds, "_round", original)
+    monkeypatch.setattr(sequential, "_round", original)
     resumed = GPower(8, cardinality=10, checkpoint=path, resume=True).fit(X)
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     assert resumed.n_passes_ < whole.n_passes_
@@ -186,8 +187,8 @@ def test_a_sketch_that_is_sharpened_holds_more(kind):
     table = {"dense": X, "sparse": sp.csr_array(X), "covariance": X.T @ X}[kind]
     operator = as_operator(table, center=False, covariance=kind == "covariance", reduce=False)[0]
     z = np.linalg.eigh(X.T @ X)[1][:, -60:]  # components that a sketch of some forty rows cannot all hold
-    sketch = sketches.sketched(operator, 1, np.random.RandomState(0))
-    held = [np.array([each.holds(v[:, None]) for v in z.T]) for each in (sketch, sketch.sharpened())]
+    drawn = sketch.sketched(operator, 1, np.random.RandomState(0))
+    held = [np.array([each.holds(v[:, None]) for v in z.T]) for each in (drawn, drawn.sharpened())]
     assert held[0].max() <= 1 + 1e-5
     assert held[0].sum() < held[1].sum()
     assert held[1][-3:].min() > 0.99

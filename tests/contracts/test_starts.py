@@ -8,15 +8,15 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
-from gpower.column_screening import sample_operator, screen_columns
-from gpower.deflation import Schur
-from gpower.exchanges import improve_penalized
 from gpower.feasible_sets import Point
-from gpower.formulations import Problem
 from gpower.operators import as_operator
-from gpower.penalties import L0, L1
-from gpower.starts import block_start, unit_starts
-from gpower.working_set import Settings, ascend
+from gpower.penalties.elementary import L0, L1
+from gpower.problem.deflation import Schur
+from gpower.problem.formulation import Problem
+from gpower.solvers.column_screening import sample_operator, screen_columns
+from gpower.solvers.initialization import block_start, unit_starts
+from gpower.solvers.local_search import improve_penalized
+from gpower.solvers.working_set import Settings, ascend
 
 
 def hidden(seed, shape, modules, scaled=True):

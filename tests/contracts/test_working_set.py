@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-import gpower.working_set
-from gpower.deflation import RULES
+import gpower.solvers.working_set
 from gpower.feasible_sets import Correlations, Cube, Point, Spheres, Stiefel, fresh_directions
-from gpower.formulations import Problem
 from gpower.operators import Covariance, DataMatrix, as_operator
-from gpower.operators.dense import Dense
-from gpower.penalties import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
-from gpower.working_set import EndPoint, Rounds, Settings, ascend, uses_rounds, working_set
+from gpower.operators.storage.dense import Dense
+from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
+from gpower.problem.deflation import RULES
+from gpower.problem.formulation import Problem
+from gpower.solvers.working_set import EndPoint, Rounds, Settings, ascend, uses_rounds, working_set
 
 P, N = 20, 100
 TIGHT = Settings(rounds=True, tol=1e-14, max_iter=5000)
@@ -101,10 +101,10 @@ def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
         callback=lambda state: values.append(state.value),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.working_set, "LEAST", least)
-        patch.setattr(gpower.working_set, "GROWTH", growth)
-        patch.setattr(gpower.working_set, "DENSE_SHARE", dense_share)
-        patch.setattr(gpower.working_set, "working_set", remembered)
+        patch.setattr(gpower.solvers.working_set, "LEAST", least)
+        patch.setattr(gpower.solvers.working_set, "GROWTH", growth)
+        patch.setattr(gpower.solvers.working_set, "DENSE_SHARE", dense_share)
+        patch.setattr(gpower.solvers.working_set, "working_set", remembered)
         result = ascend(problem, start, watching)
     return result, np.array([*values, result.value]), sizes
 
@@ -142,7 +142,7 @@ def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_roun
     points = [start]
     options = Settings("rounds", tol, callback=lambda state: points.append(state.point))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.working_set, "LEAST", 4)
+        patch.setattr(gpower.solvers.working_set, "LEAST", 4)
         result = ascend(problem, start, options)
     assert result.converged
     assert relative_gap(problem, points[-1], A, frame) <= tol * (1 + 1e-6)
@@ -155,7 +155,7 @@ def test_each_round_gains_at_least_the_gap_of_the_whole_problem(name, m, acceler
     points = [start]
     options = Settings("rounds", 1e-10, acceleration=acceleration, callback=lambda state: points.append(state.point))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.working_set, "LEAST", 4)
+        patch.setattr(gpower.solvers.working_set, "LEAST", 4)
         points.append(ascend(problem, start, options).point)
     values = [problem.penalty.value_and_gradient(x.C)[0] for x in points]
     for x, value, following in zip(points, values, values[1:], strict=False):
@@ -286,13 +286,13 @@ def test_an_inner_ascent_that_has_moved_far_is_cut_short(rise, monkeypatch):
     operator = as_operator(np.random.default_rng(5).standard_normal((60, 1500)))[0]
     problem = Problem(operator, L1(0.2 * operator.column_norms.max(keepdims=True)))
     ends, inner = [], Rounds._ascend
-    monkeypatch.setattr(gpower.working_set, "CUT_RISE", rise)
+    monkeypatch.setattr(gpower.solvers.working_set, "CUT_RISE", rise)
     monkeypatch.setattr(Rounds, "_ascend", lambda *args: ends.append(inner(*args)) or ends[-1])
     result = ascend(problem, Point(*fresh_directions(problem.operator, 1)), Settings("rounds", 1e-6))
     assert result.converged
     assert ends[-1].converged
     assert ends[0].value > 1.1 * ends[0].history[0]
-    steps = gpower.working_set.CUT_STEPS
+    steps = gpower.solvers.working_set.CUT_STEPS
     assert ends[0].n_iter == steps if rise < np.inf else ends[0].n_iter > steps
 
 
@@ -349,7 +349,7 @@ def test_the_working_set_holds_every_active_column_and_then_the_most_relevant(C)
     wish = L1(np.linspace(0.8, 1.2, m))
     T = wish.evaluate(C)[1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.working_set, "LEAST", 3)
+        patch.setattr(gpower.solvers.working_set, "LEAST", 3)
         W = working_set(wish, C, T)
     active = np.flatnonzero(np.any(T != 0, axis=1))
     assert np.isin(active, W).all()

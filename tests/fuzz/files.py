@@ -30,10 +30,10 @@ import scipy.io
 import scipy.sparse as sp
 
 from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
+from gpower._utils.files import FileError
 from gpower.datasets import read_gmt, read_probe_genes, read_table
-from gpower.files import FileError
-from gpower.operators.sources import open_source
-from gpower.operators.streamed import read_block
+from gpower.io.stores.open import open_source
+from gpower.io.stores.source import read_block
 
 SHORT, LONG = 2_000, 40_000
 PATIENCE = 60.0  # seconds that one file may take

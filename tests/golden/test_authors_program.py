@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from gpower import GPower, maximize
-from gpower._arrays import orient
-from gpower.deflation import RULES
-from gpower.formulations import Problem
+from gpower._utils.arrays import orient
 from gpower.operators import as_operator
-from gpower.penalties import L0, L1
-from gpower.postprocess import Refit, refit
+from gpower.penalties.elementary import L0, L1
+from gpower.problem.deflation import RULES
+from gpower.problem.formulation import Problem
+from gpower.solvers.refit import Refit, refit
 
 RUNS = np.load(Path(__file__).with_name("authors_gpower.npz"))
 CASES = json.loads(str(RUNS["cases"]))

@@ -1,4 +1,4 @@
-"""The house as docs/architecture.md describes it: its floors, the walk of a fit, and its proportions."""
+"""The package is laid out as docs/architecture.md says: its layers and the modules that a fit enters."""
 
 import ast
 import re
@@ -10,24 +10,22 @@ import numpy as np
 import pytest
 
 from gpower import GPower
-from gpower.ascent import Objective
 from gpower.feasible_sets import FeasibleSet
 from gpower.operators.base import Operator
+from gpower.solvers.ascent import Objective
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
-FLOORS = {
-    module.strip().strip("()"): -i for i, layer in enumerate(LAYERS["layers"]) for module in layer.split("|")
-}  # the higher the floor, the larger the number
-#: What a room may be handed and call without knowing where it lives: the contracts, and callbacks of the loop.
+CONTRACT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
+#: The higher the layer, the larger the number.
+LAYERS_BY_FOLDER = {folder.strip(): -i for i, layer in enumerate(CONTRACT["layers"]) for folder in layer.split("|")}
+#: Methods of the contracts: an object may be called by modules below the one that made it.
 CONTRACTS = {name for contract in (Operator, FeasibleSet, Objective) for name in vars(contract)} | {"__sklearn_tags__"}
 
 
-def floor(module):
-    while module not in FLOORS:
-        module = module.rpartition(".")[0]
-    return FLOORS[module]
+def layer_of(module):
+    """Return the height of the layer that a module belongs to."""
+    return LAYERS_BY_FOLDER[".".join(module.split(".")[:2])]
 
 
 @pytest.fixture(scope="module")
@@ -56,26 +54,30 @@ def calls():
     return found
 
 
-def test_a_fit_goes_down_and_up_only_through_a_contract(calls):
+def test_a_fit_calls_upwards_only_through_a_contract(calls):
     for origin, name, function in calls:
-        if origin and floor(name) > floor(origin):
-            callback = origin == "gpower.ascent" and "." not in function
+        if origin and layer_of(name) > layer_of(origin):
+            callback = origin == "gpower.solvers.ascent" and "." not in function
             assert function.rpartition(".")[2] in CONTRACTS or callback, f"{origin} calls {name}.{function}"
 
 
-def test_the_walk_is_the_one_on_the_page(calls):
-    walk = dict.fromkeys(
-        name.split(".")[1] for origin, name, function in calls if "__sklearn_tags__" not in function
-    )  # rooms in the order in which they are entered first
-    told = re.search(r"<!-- walk -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)[1]
-    assert re.findall(r"`(\w+)`", told) == list(walk)
+def test_the_page_lists_the_modules_that_a_fit_enters(calls):
+    entered = dict.fromkeys(
+        name.removeprefix("gpower.") for origin, name, function in calls if "__sklearn_tags__" not in function
+    )
+    listed = re.search(r"<!-- walk -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)[1]
+    assert re.findall(r"`([\w.]+)`", listed) == list(entered)
 
 
-def test_every_room_is_on_the_page():
-    inside = (ROOT / "src" / "gpower").iterdir()
-    rooms = {path.stem for path in inside if path.suffix in (".py", "") and not path.name.startswith("__")}
-    told = set(re.findall(r"`(\w+)`", PAGE))
-    assert rooms <= told, f"not on the page: {sorted(rooms - told)}"
+def test_only_folders_lie_beside_the_package_and_main_modules():
+    inside = {path.name for path in (ROOT / "src" / "gpower").iterdir()} - {"__pycache__"}
+    folders = {name.removeprefix("gpower.") for name in LAYERS_BY_FOLDER} - {"__main__"}
+    assert inside == folders | {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_every_folder_is_on_the_page():
+    for folder in LAYERS_BY_FOLDER:
+        assert f"`{folder.removeprefix('gpower.')}`" in PAGE, folder
 
 
 def functions():
@@ -91,17 +93,15 @@ def test_no_function_asks_for_much():
         assert count <= 12, f"{path.name}: {node.name} has {count} parameters"
 
 
-def test_words_end_at_the_door():
-    """Below the line of the page nothing is steered by a kind."""
-    below = {module for module, level in FLOORS.items() if level <= FLOORS["gpower.continuation"]}
-    for module in below:
-        place = ROOT.joinpath("src", *module.split("."))
-        for path in place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]:
+def test_string_options_end_at_validation():
+    below = [name for name, layer in LAYERS_BY_FOLDER.items() if layer <= LAYERS_BY_FOLDER["gpower.solvers"]]
+    for folder in below:
+        for path in ROOT.joinpath("src", *folder.split(".")).rglob("*.py"):
             assert not re.search(r"\bkind\b ==", path.read_text(encoding="utf-8")), path
 
 
-def test_no_module_of_ours_is_imported_by_a_string():
-    doors = {"__init__.py", "__main__.py"}
+def test_no_module_of_the_package_is_imported_by_a_string():
+    allowed = {"__init__.py", "__main__.py"}
     for path in sorted((ROOT / "src").rglob("*.py")):
-        if path.name not in doors:
+        if path.name not in allowed:
             assert not re.search(r"import_module\(.gpower", path.read_text(encoding="utf-8")), path

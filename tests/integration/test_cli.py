@@ -27,7 +27,7 @@ rich = pytest.importorskip("rich")
 
 
 from gpower.cli import console as console_module  # noqa: E402
-from gpower.cli import fit as fit_module  # noqa: E402
+from gpower.cli.commands import fit as fit_module  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 PITPROPS = load_pitprops()

@@ -13,7 +13,7 @@ typer = pytest.importorskip("typer")
 rich = pytest.importorskip("rich")
 
 
-from gpower.comparison import METHODS  # noqa: E402
+from gpower.baselines.comparison import METHODS  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 FEW = "gpower-l0,greedy,spca"

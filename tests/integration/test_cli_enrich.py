@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpower import GPower
+from gpower.analysis.enrichment import enrich
 from gpower.datasets import load_planted_expression
-from gpower.enrichment import enrich
 
 typer = pytest.importorskip("typer")
 pytest.importorskip("rich")

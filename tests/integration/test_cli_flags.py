@@ -12,17 +12,17 @@ import pytest
 
 import gpower as package
 from gpower import GPower, GPowerCV, compare, sparsity_path
+from gpower.analysis.enrichment import enrich
 from gpower.datasets import Table, load_planted_expression, read_table
-from gpower.enrichment import enrich
 
 typer = pytest.importorskip("typer")
 pytest.importorskip("rich")
 
 
-from gpower.cli import compare as compare_module  # noqa: E402
-from gpower.cli import fit as fit_module  # noqa: E402
-from gpower.cli import path as path_module  # noqa: E402
 from gpower.cli.app import app, command  # noqa: E402
+from gpower.cli.commands import compare as compare_module  # noqa: E402
+from gpower.cli.commands import fit as fit_module  # noqa: E402
+from gpower.cli.commands import path as path_module  # noqa: E402
 from gpower.cli.console import answering  # noqa: E402
 from gpower.cli.flags import EXCEPTIONS, PANELS, Flag, flags_of  # noqa: E402
 from gpower.cli.kinds import reading_of  # noqa: E402
@@ -35,7 +35,7 @@ SOURCES = {
     "sparsity_path": ("gpower", sparsity_path),
     "compare": ("gpower", compare),
     "read_table": ("gpower.datasets", read_table),
-    "enrich": ("gpower.enrichment", enrich),
+    "enrich": ("gpower.analysis.enrichment", enrich),
 }
 
 

@@ -65,7 +65,7 @@ class TestFolders:
         assert sorted(path.name for path in (tmp_path / "home" / "x").iterdir()) == RESULTS
 
     def test_what_cannot_be_written_is_noticed_before_the_fit(self, gpower, expression, monkeypatch):
-        monkeypatch.setattr("gpower.cli.fit.load", None)  # the fit does not begin
+        monkeypatch.setattr("gpower.cli.commands.fit.load", None)  # the fit does not begin
         if not Path("/proc/self/fd").is_dir():
             pytest.skip("needs a folder that nobody can write into")
         refused(gpower("fit", expression, "-k", 3, "-o", "/proc/self/fd"), "/proc/self/fd: ")
@@ -173,7 +173,7 @@ class TestInterrupted:
         code = """
 import sys, threading, _thread
 def interrupt(name, *_):
-    if name == "import" and "gpower.cli.fit" in _[0]:
+    if name == "import" and "gpower.cli.commands.fit" in _[0]:
         sys.addaudithook(lambda *a: None)
         raise KeyboardInterrupt
 sys.addaudithook(lambda event, args: interrupt(event, args))
@@ -200,7 +200,7 @@ main()
         data = write(tmp_path / "x.csv", [f"g{j}" for j in range(400)], np.random.default_rng(0).random((60, 400)))
         code = f"""
 import os, signal, sys
-from gpower.cli import path as module
+from gpower.cli.commands import path as module
 from contextlib import contextmanager
 @contextmanager
 def counted(err, what):

@@ -18,14 +18,14 @@ import scipy.sparse as sp
 from tests.waiting import wait_until
 
 from gpower import GPower
-from gpower.operators.streamed import StoreError
+from gpower.io.stores.source import StoreError
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from gpower.operators import distributed as module  # noqa: E402
-from gpower.operators.clusters import ClusterError, computed, connect  # noqa: E402
-from gpower.operators.distributed import DaskMatrix, from_store  # noqa: E402
+from gpower.operators.storage import dask as module  # noqa: E402
+from gpower.operators.storage.dask import DaskMatrix, from_store  # noqa: E402
+from gpower.operators.storage.dask_client import ClusterError, computed, connect  # noqa: E402
 
 LOOPBACK = "127.0.0.1:0"  # nothing listens beyond this machine, and no port is asked for twice
 P, N = 150, 2000
@@ -531,8 +531,8 @@ if __name__ == "__main__":
         assert_same(found, GPower(3, cardinality=12).fit(X))
 
     def test_a_cluster_without_workers_is_not_waited_for(self, monkeypatch):
-        monkeypatch.setattr("gpower.operators.clusters.WORKERLESS", 0.5)
-        monkeypatch.setattr("gpower.operators.clusters.BETWEEN_LOOKS", 0.1)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.WORKERLESS", 0.5)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.BETWEEN_LOOKS", 0.1)
         none = {"n_workers": 0, "processes": False, "protocol": "tcp", "dashboard_address": LOOPBACK}
         with distributed.LocalCluster(**none) as cluster, distributed.Client(cluster) as client:
             told = f"The Dask cluster at {client.scheduler.address} has had no workers for 0.5 s; start some"
@@ -542,8 +542,8 @@ if __name__ == "__main__":
                 computed(rows())
 
     def test_nor_one_that_loses_the_last(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.operators.clusters.WORKERLESS", 0.5)
-        monkeypatch.setattr("gpower.operators.clusters.BETWEEN_LOOKS", 0.1)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.WORKERLESS", 0.5)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.BETWEEN_LOOKS", 0.1)
         np.save(tmp_path / "x.npy", X)
         with workers_that_die(nanny=False) as (client, kill):
 

@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 from tests.integration.test_reference import MODULES, NAMES
 
-from gpower.comparison import METHODS, compare
+from gpower.baselines.comparison import METHODS, compare
 
 THINGS = {f"{module}.{name}": getattr(import_module(module), name) for module, name in NAMES}
 FUNCTIONS = {name: thing for name, thing in THINGS.items() if inspect.isfunction(thing)}

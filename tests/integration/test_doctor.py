@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
-from gpower import extras
+from gpower._utils import optional
 
 
 def told(gpower):
@@ -26,7 +26,7 @@ def test_every_declared_package_is_examined(gpower):
 
 
 def test_what_is_missing_old_or_broken_comes_with_what_to_do(gpower, monkeypatch):
-    version, load = metadata.version, extras.import_module
+    version, load = metadata.version, optional.import_module
 
     def found(package):
         if package == "zarr":
@@ -39,7 +39,7 @@ def test_what_is_missing_old_or_broken_comes_with_what_to_do(gpower, monkeypatch
         return load(name)
 
     monkeypatch.setattr(metadata, "version", found)
-    monkeypatch.setattr(extras, "import_module", loaded)
+    monkeypatch.setattr(optional, "import_module", loaded)
     rows = told(gpower)
     assert (rows["zarr"]["found"], rows["zarr"]["remedy"]) == ("", 'pip install "gpower[dask]"')
     assert (rows["h5py"]["found"], rows["h5py"]["remedy"]) == ("1.0.2rc1", 'pip install "gpower[io]"')

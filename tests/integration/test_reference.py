@@ -62,7 +62,7 @@ def test_members_on_the_page_of_a_class_are_described(module, name):
         ("gpower", "ComponentTest", {"p_values", "horn", "plot"}, {"level"}),
         ("gpower", "SparsityPath", {"cardinality", "at", "save"}, {"count", "index", "complete"}),
         ("gpower", "AscentResult", {"converged", "gap"}, set()),
-        ("gpower.ascent", "Trace", set(), {"values", "seconds"}),
+        ("gpower.solvers.ascent", "Trace", set(), {"values", "seconds"}),
         ("gpower.baselines", "Greedy", {"fit", "transform"}, {"n_components_"}),
     ],
 )

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from gpower.association import associate, column_of, in_order_of
+from gpower.analysis.association import associate, column_of, in_order_of
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ from gpower.baselines.rotation import Orthomax
 from gpower.baselines.scotlass import OrthogonalL1Ball
 from gpower.baselines.semidefinite import dual_bound, l1_projection, relax, spectraplex_projection
 from gpower.datasets import gaussian, load_pitprops
-from gpower.metrics import Scores
 from gpower.operators import as_operator
+from gpower.operators.explained_variance import Scores
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.planted import planted_components
 
 from gpower import best_subset, certify
-from gpower.certificates import cascade, subset
-from gpower.certificates.rows import RowDual
+from gpower.certificates import cascade, subset_search
+from gpower.certificates.row_bound import RowDual
 from gpower.datasets import gaussian, load_pitprops
 
 PITPROPS = load_pitprops().correlation
@@ -60,12 +60,12 @@ def test_the_search_equals_brute_force(seed, n, p, kind, data):
     """All supports where they are few; by the tree, with nothing enumerated at the start, in every second example."""
     S = covariance(seed, n, p, kind)
     k = data.draw(st.integers(1, n))
-    few = subset.ENUMERATED
-    subset.ENUMERATED = few if seed % 2 else 0
+    few = subset_search.ENUMERATED
+    subset_search.ENUMERATED = few if seed % 2 else 0
     try:
         component, certificate = best_subset(S, cardinality=k, covariance="precomputed")
     finally:
-        subset.ENUMERATED = few
+        subset_search.ENUMERATED = few
     best = brute_force(S, k)
     assert certificate.optimal
     assert certificate.value == pytest.approx(best, rel=2e-6)
@@ -83,7 +83,7 @@ def test_data_are_centred_and_of_any_width():
 
 
 def test_wide_data_are_searched_on_the_variables_that_can_matter(monkeypatch):
-    from gpower.certificates import wide as module
+    from gpower.certificates import candidates as module
 
     planted = planted_components(40, 200, [6], [15.0], random_state=0)
     whole = best_subset(planted.X, cardinality=6)[1]

@@ -16,11 +16,11 @@ from tests.planted import planted_components
 from gpower import Certificate, GPower, certify, certify_total, sparsity_path
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
-from gpower.certificates.door import checked_operator
-from gpower.certificates.rows import RowDual, RowProblem, first_rows, minimize_rows
+from gpower.certificates.inputs import checked_operator
+from gpower.certificates.row_bound import RowDual, RowProblem, first_rows, minimize_rows
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression
-from gpower.deflation import RULES
 from gpower.operators import as_operator
+from gpower.problem.deflation import RULES
 
 PITPROPS = load_pitprops().correlation
 
@@ -216,7 +216,7 @@ def test_a_strong_factor_makes_the_penalized_solution_provably_the_best():
 
 
 def test_wide_data_are_certified_without_their_covariance(monkeypatch):
-    from gpower.certificates import wide as module
+    from gpower.certificates import candidates as module
 
     planted = planted_components(40, 300, [6], [15.0], random_state=0)
     model = GPower(1, cardinality=6).fit(planted.X)

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
-from gpower.checkpoints import Checkpoint
+from gpower.estimators.checkpointing import Checkpoint
+from gpower.io.model_file import read_model
+from gpower.io.stores.source import Source, StoreError
 from gpower.operators import as_operator
-from gpower.operators.streamed import Source, StoreError
-from gpower.persistence import read_model
-from gpower.preparation import Prepared
+from gpower.validation.prepare import Prepared
 
 P, N = 60, 400
 rng = np.random.default_rng(0)
@@ -189,8 +189,8 @@ class TestFiles:
         code = f"""
 import os, signal
 from gpower import GPower
-from gpower.persistence import read_model
-from gpower.preparation import Prepared
+from gpower.io.model_file import read_model
+from gpower.validation.prepare import Prepared
 path = {str(path)!r}
 def watch(state):
     if os.path.exists(path) and len(read_model(path)[0]["notes"]) == 2:
@@ -209,11 +209,11 @@ GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, callback=watch).
         code = f"""
 import resource, signal, sys
 from gpower import GPower
-from gpower.persistence import read_model
-from gpower.preparation import Prepared
+from gpower.io.model_file import read_model
+from gpower.validation.prepare import Prepared
 path = {str(path)!r}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-import gpower.checkpoints as checkpoints
+import gpower.estimators.checkpointing as checkpoints
 save = checkpoints.Checkpoint.save
 def limited(self, standing, rng):
     if len(standing.units) == 3:

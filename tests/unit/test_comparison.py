@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from gpower import GPower, compare
 from gpower.baselines import SPCA, Thresholding
 from gpower.baselines.base import Baseline, Unit, keep_largest, one_by_one
-from gpower.comparison import METHODS
+from gpower.baselines.comparison import METHODS
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import plot_comparison
 

@@ -5,11 +5,12 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted_components
 
-from gpower import GPower, certify, component_test, permutations
+from gpower import GPower, certify, component_test
+from gpower.analysis import permutation
+from gpower.analysis.permutation import Orders, Stage
 from gpower.datasets import load_planted_expression
-from gpower.permutations import Orders, Stage
-from gpower.plotting.models import matrix_of
-from gpower.recipes import Exact, Recipe
+from gpower.plotting.loadings import matrix_of
+from gpower.solvers.specification import Exact, Recipe
 
 SHAPE = (40, 80)
 NOISE = {
@@ -235,7 +236,7 @@ def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
     quick = component_test(wide, 4, **options)
     few = sum(drawn)
     drawn.clear()
-    monkeypatch.setattr(permutations, "FAR", np.inf)  # all variables decide, by the same orders
+    monkeypatch.setattr(permutation, "FAR", np.inf)  # all variables decide, by the same orders
     slow = component_test(wide, 4, **options)
     assert few < sum(drawn)  # some tables were decided by a few variables
     np.testing.assert_array_equal(quick.p_values, slow.p_values)

@@ -8,9 +8,9 @@ from gpower import GPowerCV
 from gpower.datasets import expression_cohort, load_planted_expression
 from gpower.model_selection.criteria import CRITERIA, Judged, _agreement, _stability, decide
 from gpower.model_selection.cross_validation import _folds
-from gpower.model_selection.evidence import InMemory, Samples, reliability
-from gpower.operators.running import RunningMoments
-from gpower.preparation import read
+from gpower.model_selection.folds import InMemory, Samples, reliability
+from gpower.operators.running_moments import RunningMoments
+from gpower.validation.prepare import read
 
 
 def judged(prediction, ordinary=0.5, alpha=None, stability=None, grid=(1, 2, 5, 10)):

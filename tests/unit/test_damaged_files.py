@@ -14,11 +14,12 @@ import scipy.io
 import scipy.sparse as sp
 
 from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
+from gpower._utils.memory import free_memory
 from gpower.datasets import TableError, read_table
-from gpower.operators.numpy_files import NpyFile, read_npz
-from gpower.operators.sources import open_source
-from gpower.operators.streamed import StoreError, free_memory
-from gpower.persistence import ModelFileError
+from gpower.io.model_file import ModelFileError
+from gpower.io.stores.npy import NpyFile, read_npz
+from gpower.io.stores.open import open_source
+from gpower.io.stores.source import StoreError
 
 X = np.random.default_rng(0).standard_normal((12, 6))
 COUNTS = sp.random(12, 6, 0.4, random_state=0, format="csr")
@@ -159,7 +160,7 @@ class TestNumPy:
 
     def test_an_archive_that_unpacks_beyond_memory(self, tmp_path, monkeypatch):
         np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 100)))
-        monkeypatch.setattr("gpower.operators.numpy_files.free_memory", lambda: 10**5)
+        monkeypatch.setattr("gpower.io.stores.npy.free_memory", lambda: 10**5)
         with pytest.raises(TableError, match=r"it unpacks to 0\.0008 GB, more than the memory that is free"):
             read_table(tmp_path / "x.npz")
 
@@ -180,8 +181,9 @@ class TestNumPy:
             file.truncate(file.tell() + 8 * 2 * 10**9)  # 16 GB of nothing, which take no room on the disk
         code = f"""
 import resource
-from gpower.operators.sources import open_source
-from gpower.operators.streamed import free_memory, read_block
+from gpower.io.stores.open import open_source
+from gpower.io.stores.source import read_block
+from gpower._utils.memory import free_memory
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 source = open_source({str(path)!r})
 print(source.shape, read_block(source, 999_990, 1_000_000).shape, free_memory() < 4 << 30)
@@ -192,21 +194,21 @@ print(source.shape, read_block(source, 999_990, 1_000_000).shape, free_memory() 
 
 class TestText:
     def test_a_line_without_an_end(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.datasets.text._LONGEST_LINE", 1000)
+        monkeypatch.setattr("gpower.io.tables.text_file._LONGEST_LINE", 1000)
         (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1" * 5000))
         with pytest.raises(TableError, match=r"x\.csv\.gz: line 1 has more than 1,000 characters"):
             read_table(tmp_path / "x.csv.gz")
 
     @pytest.mark.parametrize("line", ["\n", "#\n"])
     def test_blank_lines_without_an_end(self, tmp_path, monkeypatch, line):
-        monkeypatch.setattr("gpower.datasets.text.MOST_BLANK", 1000)
-        monkeypatch.setattr("gpower.datasets.delimited.MOST_BLANK", 1000)
+        monkeypatch.setattr("gpower.io.tables.text_file.MOST_BLANK", 1000)
+        monkeypatch.setattr("gpower.io.tables.delimited.MOST_BLANK", 1000)
         (tmp_path / "x.csv").write_text(line * 5000 + "1,2\n3,4\n")
         with pytest.raises(TableError, match=r"1,000 lines are (blank|comments)"):
             read_table(tmp_path / "x.csv")
 
     def test_more_numbers_than_memory(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.datasets.delimited.free_memory", lambda: 1000)
+        monkeypatch.setattr("gpower.io.tables.delimited.free_memory", lambda: 1000)
         (tmp_path / "x.csv").write_text("1,2\n" * 500)
         with pytest.raises(TableError, match=r"does not fit the memory that is free; save it as \.npy"):
             read_table(tmp_path / "x.csv")
@@ -370,7 +372,7 @@ class TestOurOwn:
 def test_memory_that_is_free_is_what_the_process_may_have():
     code = """
 import resource
-from gpower.operators.streamed import free_memory
+from gpower._utils.memory import free_memory
 import numpy
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), used + (1 << 28)))

@@ -11,10 +11,10 @@ from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower import GPower
-from gpower.formulations import Problem
 from gpower.operators import as_operator
-from gpower.penalties import L0, L1
-from gpower.working_set import Settings, ascend
+from gpower.penalties.elementary import L0, L1
+from gpower.problem.formulation import Problem
+from gpower.solvers.working_set import Settings, ascend
 
 KINDS = [
     {"gamma": 0.1},

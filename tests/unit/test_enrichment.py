@@ -13,8 +13,7 @@ from scipy import stats
 from sklearn.decomposition import PCA
 
 from gpower import GPower
-from gpower.datasets import expression_cohort, load_planted_expression
-from gpower.enrichment import (
+from gpower.analysis.enrichment import (
     IndexScan,
     RandomIndex,
     Universe,
@@ -22,6 +21,7 @@ from gpower.enrichment import (
     random_index,
     scan_index,
 )
+from gpower.datasets import expression_cohort, load_planted_expression
 
 TWENTY = [f"g{j}" for j in range(20)]
 

@@ -9,13 +9,13 @@ from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 
 from gpower import GPower
-from gpower._arrays import orient
-from gpower.formulations import Problem
-from gpower.metrics import adjusted_variance, share_of_pca
+from gpower._utils.arrays import orient
 from gpower.operators import as_operator
-from gpower.penalties import FixedSupport
-from gpower.postprocess import Refit, refit
-from gpower.working_set import Settings, ascend
+from gpower.operators.explained_variance import adjusted_variance, share_of_pca
+from gpower.penalties.elementary import FixedSupport
+from gpower.problem.formulation import Problem
+from gpower.solvers.refit import Refit, refit
+from gpower.solvers.working_set import Settings, ascend
 
 # The data have one strong factor, which several components share; that is said, and not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpower.files import FileError, check_writable, reading, replaced, written
-from gpower.names import LONGEST, listed, printable, quoted
+from gpower._utils.files import FileError, check_writable, reading, replaced, written
+from gpower._utils.text import LONGEST, listed, printable, quoted
 
 
 def half_written(path, failure):

@@ -5,10 +5,10 @@ import gzip
 import numpy as np
 import pytest
 
+from gpower.cli.hints import as_flag, hints
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes, read_table
-from gpower.datasets.errors import MissingCell
-from gpower.datasets.hints import as_flag, hints
-from gpower.datasets.table import TableFile
+from gpower.io.tables.errors import MissingCell
+from gpower.io.tables.table import TableFile
 
 SERIES = """!Series_title\t"Made-up tumours"
 !Series_platform_id\t"GPL0"

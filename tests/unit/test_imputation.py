@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower import GPower
-from gpower.imputation import fill_from, impute
+from gpower.validation.imputation import fill_from, impute
 
 
 def low_rank(seed, p=30, n=10, rank=2, noise=0.0):

@@ -407,7 +407,7 @@ class TestRefused:
             GPower(1, cardinality=3, exclude=["gene77"]).fit(pandas.DataFrame(table(), columns=NAMES))
 
     def test_a_penalty_of_ones_own(self):
-        from gpower.penalties import Cardinality
+        from gpower.penalties.elementary import Cardinality
 
         with pytest.raises(ValueError, match="exclude does not go together with a penalty of your own"):
             GPower(1, penalty=Cardinality(np.array([2])), exclude=[1]).fit(table())

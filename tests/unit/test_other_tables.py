@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpower.cli.hints import hints
 from gpower.datasets import TableError, read_table
-from gpower.datasets.hints import hints
-from gpower.datasets.table import TableFile
+from gpower.io.tables.table import TableFile
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
 CSV = "id,a,b,c\ns1,1,2.5,-3\ns2,4,5,6e-3\n"
@@ -69,7 +69,7 @@ class TestStreams:
         writer.join()
 
     def test_a_stream_without_an_end(self, monkeypatch):
-        monkeypatch.setattr("gpower.datasets.streams.free_memory", lambda: 1 << 21)
+        monkeypatch.setattr("gpower.io.tables.streams.free_memory", lambda: 1 << 21)
         with pytest.raises(TableError, match=r"/dev/zero: more comes through it than the memory that is free"):
             read_table("/dev/zero")
 
@@ -251,11 +251,11 @@ class TestLarge:
     @pytest.fixture(autouse=True)
     def _all_are_large(self, monkeypatch):
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr("gpower.datasets.quick.LARGE", 1)
+        monkeypatch.setattr("gpower.io.tables.arrow_csv.LARGE", 1)
 
     def both(self, path, monkeypatch, **options):
         """The table read by Arrow, and by the reader that is used where there is no Arrow."""
-        monkeypatch.setattr("gpower.datasets.delimited._numbers", None)  # nothing is left to it
+        monkeypatch.setattr("gpower.io.tables.delimited._numbers", None)  # nothing is left to it
         quick = read_table(path, **options)
         monkeypatch.undo()
         slow = read_table(path, **options)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from gpower import GPower
-from gpower.penalties import L1, Penalty
+from gpower.penalties.elementary import L1, Penalty
 
 SPEC = importlib.util.spec_from_file_location("own_penalty", Path(__file__).parents[2] / "examples" / "own_penalty.py")
 EXAMPLE = importlib.util.module_from_spec(SPEC)

@@ -14,18 +14,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpower import GPower, GPowerCV, certify, component_test, html_report, sparsity_path, stability
+from gpower.analysis.enrichment import enrich
 from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
-from gpower.enrichment import enrich
 
 for package in ("bokeh", "jinja2", "matplotlib", "openpyxl"):
     pytest.importorskip(package)
 
-from gpower.pages import contents as contents_module  # noqa: E402
-from gpower.pages import samples as samples_module  # noqa: E402
-from gpower.pages.contents import collected  # noqa: E402
-from gpower.pages.results import Results  # noqa: E402
-from gpower.pages.words import citations, methods, options, summary  # noqa: E402
+from gpower.report import content as contents_module  # noqa: E402
+from gpower.report import samples as samples_module  # noqa: E402
+from gpower.report.content import collected  # noqa: E402
+from gpower.report.results import Results  # noqa: E402
+from gpower.report.words import citations, methods, options, summary  # noqa: E402
 
 DATA = load_planted_expression()
 MODEL = GPower(3, cardinality=(8, 6, 5)).fit(DATA.X)

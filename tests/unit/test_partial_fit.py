@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpower import GPower
-from gpower.operators.running import MOST_FEATURES, RunningMoments
-from gpower.operators.streamed import Source
+from gpower.io.stores.source import Source
+from gpower.operators.running_moments import MOST_FEATURES, RunningMoments
 
 P, N = 200, 40
 rng = np.random.default_rng(0)

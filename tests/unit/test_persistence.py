@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from gpower import GPower
-from gpower.persistence import ModelFileError, flattened, read_object, write_model
+from gpower.io.model_file import ModelFileError, flattened, read_object, write_model
 
 X = np.random.default_rng(0).standard_normal((30, 8))
 

@@ -14,8 +14,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from gpower import GPower, GPowerCV, certify, compare, sparsity_path, stability
 from gpower.baselines import Greedy
 from gpower.datasets import expression_cohort, load_pitprops
-from gpower.held import Held
 from gpower.plotting import plot_cv, plot_loadings, plot_scores, plot_support
+from gpower.validation.pipelines import Held
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 8)) * np.arange(1, 9)

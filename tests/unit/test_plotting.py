@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpower import GPower
-from gpower.cautions import GPowerWarning
+from gpower._utils.warnings import GPowerWarning
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import plot_loadings, plot_support, prepare_picture, save_picture
 
@@ -193,7 +193,7 @@ def test_a_picture_goes_into_a_file_named_by_a_string(tmp_path):
 
 
 def test_far_scripts_are_drawn_in_a_font_that_is_installed(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.plotting.files.FURTHER_FONTS", ("Nowhere Sans", "DejaVu Serif"))  # as if that had them
+    monkeypatch.setattr("gpower.plotting.save.FURTHER_FONTS", ("Nowhere Sans", "DejaVu Serif"))  # as if that had them
     panel = plot_loadings(model, ["基因", "b", "c", "d"])[0]
     with pytest.warns(UserWarning, match="Glyph"):  # it has not, and matplotlib says so
         save_picture(panel, tmp_path / "p.png")
@@ -203,6 +203,6 @@ def test_far_scripts_are_drawn_in_a_font_that_is_installed(model, tmp_path, monk
 
 
 def test_where_no_font_has_a_script_a_sentence_says_so(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.plotting.files.FURTHER_FONTS", ("Nowhere Sans",))
+    monkeypatch.setattr("gpower.plotting.save.FURTHER_FONTS", ("Nowhere Sans",))
     with pytest.warns(GPowerWarning, match="'基因'; a picture shows boxes. Install one, such as Nowhere Sans"):
         save_picture(plot_loadings(model, ["基因", "b", "c", "d"]), tmp_path / "p.png")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gpower import GPower, maximize
-from gpower.ascent import Trace
 from gpower.datasets import gaussian
 from gpower.feasible_sets import Sphere
 from gpower.plotting import plot_convergence
+from gpower.solvers.ascent import Trace
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

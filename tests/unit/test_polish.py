@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpower.exchanges import swap_polish, swap_slack, variance_at_least
+from gpower.solvers.local_search import swap_polish, swap_slack, variance_at_least
 
 
 def largest(S, idx):

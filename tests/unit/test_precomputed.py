@@ -5,7 +5,7 @@ import pytest
 
 from gpower import GPower, certify, sparsity_path
 from gpower.baselines import Greedy
-from gpower.precomputed import Rounding, check_covariance
+from gpower.validation.covariance import Rounding, check_covariance
 
 
 def singular(n=30, rank=10, seed=0, largest=1.0):

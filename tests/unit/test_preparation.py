@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-import gpower.preparation
+import gpower.validation.prepare
 from gpower import GPower, GPowerCV, GPowerWarning, best_subset, certify, compare, sparsity_path, stability
 from gpower.baselines import Thresholding
 
@@ -21,13 +21,13 @@ def prepared(monkeypatch):
     calls = {"as_operator": 0, "check_table": 0}
 
     def counted(name):
-        original = getattr(gpower.preparation, name)
+        original = getattr(gpower.validation.prepare, name)
 
         def call(*args, **options):
             calls[name] += 1
             return original(*args, **options)
 
-        monkeypatch.setattr(gpower.preparation, name, call)
+        monkeypatch.setattr(gpower.validation.prepare, name, call)
 
     for name in calls:
         counted(name)

@@ -6,16 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import gpower.devices
+import gpower._utils.backends
 from gpower import GPower, best_subset, certify, sparsity_path, stability
+from gpower._utils.backends import to_device
+from gpower.analysis.enrichment import enrich
 from gpower.baselines import Greedy
 from gpower.certificates.bounds import semidefinite_shift
 from gpower.datasets import TableError, read_table
-from gpower.devices import to_device
-from gpower.enrichment import enrich
-from gpower.operators.numpy_files import read_npz
-from gpower.operators.streamed import StoreError
-from gpower.persistence import ModelFileError
+from gpower.io.model_file import ModelFileError
+from gpower.io.stores.npy import read_npz
+from gpower.io.stores.source import StoreError
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((20, 6))
@@ -53,14 +53,14 @@ def test_nothing_to_explain_is_nothing_to_certify(constant, covariance, told):
     ],
 )
 def test_a_matrix_market_file_of_another_make(content, told, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.datasets.matrix_market._AT_ONCE", 64)  # bytes that a line may have
+    monkeypatch.setattr("gpower.io.tables.matrix_market._AT_ONCE", 64)  # bytes that a line may have
     (tmp_path / "x.mtx").write_text(content)
     with pytest.raises(TableError, match=f"x.mtx.*{told}"):
         read_table(tmp_path / "x.mtx")
 
 
 def test_cupy_without_a_gpu(monkeypatch):
-    monkeypatch.setattr(gpower.devices, "_cupy", lambda: SimpleNamespace(is_available=lambda: False))
+    monkeypatch.setattr(gpower._utils.backends, "_cupy", lambda: SimpleNamespace(is_available=lambda: False))
     with pytest.raises(ValueError, match="CuPy finds no GPU on this machine; leave device at cpu"):
         to_device(X, "cuda")
 
@@ -115,7 +115,7 @@ def test_complex_numbers_are_refused_without_showing_all_of_them():
 
 def test_a_mask_without_genes():
     anndata = pytest.importorskip("anndata")
-    from gpower.single_cell import sparse_pca
+    from gpower.estimators.single_cell import sparse_pca
 
     cells = anndata.AnnData(X.astype(np.float32))
     with pytest.raises(ValueError, match="mask_var leaves no gene"):

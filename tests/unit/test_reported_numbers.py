@@ -9,8 +9,8 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower import GPower, GPowerCV
-from gpower.metrics import Scores, adjusted_variance, cumulative_variance
 from gpower.operators import as_operator
+from gpower.operators.explained_variance import Scores, adjusted_variance, cumulative_variance
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 

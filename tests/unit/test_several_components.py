@@ -11,8 +11,8 @@ import pytest
 from gpower import GPower, GPowerCV, best_subset, certify_total, compare
 from gpower.baselines import MSPCA, Thresholding
 from gpower.certificates.certificate import Clock
-from gpower.certificates.packing import Packing
-from gpower.certificates.total import certify_together
+from gpower.certificates.disjoint import Packing
+from gpower.certificates.joint import certify_together
 from gpower.datasets import load_pitprops
 from gpower.operators import as_operator
 
@@ -116,7 +116,7 @@ def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
     assert search.proven == pytest.approx(best)
 
     poor = np.eye(7)[:, :3]  # as if no component had been found but single variables
-    monkeypatch.setattr("gpower.certificates.total.extract_components", lambda *how: SimpleNamespace(Z=poor))
+    monkeypatch.setattr("gpower.certificates.joint.extract_components", lambda *how: SimpleNamespace(Z=poor))
     components, proof = best_subset(S, cardinality=(2, 3, 2), constraint="disjoint", covariance="precomputed")
     assert np.count_nonzero(components, axis=1).tolist() == [2, 3, 2]
     assert np.trace(components @ S @ components.T) == pytest.approx(best)
@@ -187,7 +187,7 @@ def test_a_comparison_tells_who_violates_the_constraint():
 
 def test_the_report_speaks_of_all_components():
     rich = pytest.importorskip("rich.console")
-    from gpower.report import print_components
+    from gpower.report.terminal import print_components
 
     def printed(**more):
         model = GPower(3, cardinality=4, covariance="precomputed", **more).fit(PITPROPS)

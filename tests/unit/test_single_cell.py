@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
-from gpower.single_cell import sparse_pca
+from gpower.estimators.single_cell import sparse_pca
 
 anndata = pytest.importorskip("anndata")
 

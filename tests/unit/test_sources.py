@@ -12,9 +12,10 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
-from gpower.operators.caching import cached
-from gpower.operators.sources import is_store, open_source, some_columns_of
-from gpower.operators.streamed import Source, StoreError, StreamedMatrix, read_block
+from gpower.io.stores.cache import cached
+from gpower.io.stores.open import is_store, open_source, some_columns_of
+from gpower.io.stores.source import Source, StoreError, read_block
+from gpower.operators.storage.disk import StreamedMatrix
 
 P, N = 1000, 60
 LIMIT = 240_000  # bytes: half of the matrix, blocks of 125 rows
@@ -206,7 +207,7 @@ class TestMemoryMaps:
         source = open_source(mapped, memory_limit=LIMIT)
         assert source.axis == int(order == "F")
         seen = []
-        monkeypatch.setattr("gpower.inputs.validate_data", lambda *a, **k: seen.append(a))
+        monkeypatch.setattr("gpower.validation.data.validate_data", lambda *a, **k: seen.append(a))
         found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(mapped)
         assert not seen
         monkeypatch.undo()
@@ -404,7 +405,7 @@ def test_what_is_a_store(tmp_path, monkeypatch):
     assert [is_store(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [True, True, True, False]
     assert not is_store(small)
     assert is_store(small, "1MB")
-    monkeypatch.setattr("gpower.operators.streamed.free_memory", lambda: 4 * small.stat().st_size - 8)
+    monkeypatch.setattr("gpower._utils.memory.free_memory", lambda: 4 * small.stat().st_size - 8)
     assert is_store(small)
 
 
@@ -490,8 +491,8 @@ class TestCache:
         code = f"""
 import resource, signal, sys
 import numpy as np
-from gpower.operators.caching import cached
-from gpower.operators.streamed import Source
+from gpower.io.stores.cache import cached
+from gpower.io.stores.source import Source
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, {resource.RLIM_INFINITY}))
 X = np.ones(({P}, {N}))

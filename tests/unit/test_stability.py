@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from gpower import GPower, stability
 from gpower.datasets import load_planted_expression
-from gpower.model_selection.subsampling import _signs
+from gpower.model_selection.stability_runs import _signs
 
 DATA = load_planted_expression()
 

@@ -9,8 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower, sparsity_path
+from gpower.io.stores.source import Source, StoreError
 from gpower.operators import as_operator
-from gpower.operators.streamed import Source, StoreError, StreamedMatrix
+from gpower.operators.storage.disk import StreamedMatrix
 
 P, N = 150, 1700  # more entries than the direct ascent is for
 LIMIT = 2_000_000  # bytes: five blocks of rows, and a fifth of the columns may be gathered at once

@@ -9,10 +9,10 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from gpower import GPower
+from gpower.cli.hints import hints
 from gpower.datasets import Table, TableError, read_table
-from gpower.datasets.errors import MissingCell
-from gpower.datasets.hints import hints
-from gpower.datasets.table import TableFile
+from gpower.io.tables.errors import MissingCell
+from gpower.io.tables.table import TableFile
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
 FEATURES = ("a", "b", "c")

@@ -10,7 +10,7 @@ from tests.known import GROUPS, scatter, table, used
 
 from gpower import GPower, GPowerCV, best_subset, certify, compare, component_test, sparsity_path, stability
 from gpower.baselines import Greedy
-from gpower.penalties import Cardinality
+from gpower.penalties.elementary import Cardinality
 
 GUIDE = Path(__file__).parents[2] / "docs" / "known-variables.md"
 X, COSTS = table(3, p=40), np.linspace(1, 2, 12)

@@ -13,12 +13,12 @@
 =========================== ==================================================================
 """
 
-from gpower.baselines.alternating import MSPCA as MSPCA
 from gpower.baselines.dspca import DSPCA as DSPCA
 from gpower.baselines.greedy import Greedy as Greedy
-from gpower.baselines.rank_one_svd import RankOneSVD as RankOneSVD
+from gpower.baselines.mspca import MSPCA as MSPCA
 from gpower.baselines.rotation import RotatedPCA as RotatedPCA
-from gpower.baselines.scikit_learn import ScikitLearnSparsePCA as ScikitLearnSparsePCA
 from gpower.baselines.scotlass import SCoTLASS as SCoTLASS
+from gpower.baselines.sklearn import ScikitLearnSparsePCA as ScikitLearnSparsePCA
 from gpower.baselines.spca import SPCA as SPCA
+from gpower.baselines.spca_rsvd import RankOneSVD as RankOneSVD
 from gpower.baselines.thresholding import Thresholding as Thresholding

@@ -13,21 +13,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower._arrays import Array, orient
-from gpower.ascent import AscentResult
-from gpower.cautions import GPowerWarning, tell
-from gpower.deflation import RULES
-from gpower.estimators import GPower
-from gpower.extraction import Extraction
-from gpower.fitted import SparsePCAEstimator, fit_of
-from gpower.formulations import Problem
-from gpower.notices import notices
+from gpower._utils.arrays import Array, orient
+from gpower._utils.warnings import GPowerWarning, tell
+from gpower.estimators.base import SparsePCAEstimator, fit_of
+from gpower.estimators.diagnostics import notices
+from gpower.estimators.gpower import GPower
 from gpower.operators import Operator
-from gpower.parameters import Counts, one_of, random_source, recipe_from
-from gpower.penalties import Cardinality, FixedSupport
-from gpower.postprocess import refit
-from gpower.preparation import Prepared, read
-from gpower.recipes import Recipe
+from gpower.penalties.elementary import Cardinality, FixedSupport
+from gpower.problem.deflation import RULES
+from gpower.problem.formulation import Problem
+from gpower.solvers.ascent import AscentResult
+from gpower.solvers.component import Extraction
+from gpower.solvers.refit import refit
+from gpower.solvers.specification import Recipe
+from gpower.validation.params import Counts, one_of, random_source, recipe_from
+from gpower.validation.prepare import Prepared, read
 
 #: Tall data of up to this many variables are replaced by their covariance.
 COVARIANCE_UP_TO = 2000

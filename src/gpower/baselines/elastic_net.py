@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
-from gpower._arrays import Array
+from gpower._utils.arrays import Array
 from gpower.baselines.levels import bisected
 
 #: Excess of a slope over its level, relative to the largest of c, that counts as rounding.

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, first_largest
+from gpower._utils.arrays import Array, first_largest
 from gpower.baselines.base import Baseline, Task, Unit, one_by_one
 from gpower.operators import Operator
-from gpower.parameters import Levels, one_of
-from gpower.postprocess import fill_unit
+from gpower.solvers.refit import fill_unit
+from gpower.validation.params import Levels, one_of
 
 #: Most variables of a backward pass, which factorises a matrix of all that are left at every step.
 BACKWARD_UP_TO = 1000

@@ -7,15 +7,15 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from gpower._arrays import Array, Seed, polar, unit_columns
-from gpower.ascent import AscentResult, maximize
+from gpower._utils.arrays import Array, Seed, polar, unit_columns
 from gpower.baselines.base import Baseline, Task, Unit
 from gpower.baselines.thresholding import check_threshold, truncated
 from gpower.feasible_sets import Stiefel
-from gpower.leading import leading_components
-from gpower.metrics import Scores
-from gpower.parameters import one_of, whole
-from gpower.postprocess import AtRest
+from gpower.operators.explained_variance import Scores
+from gpower.operators.leading_pca import leading_components
+from gpower.solvers.ascent import AscentResult, maximize
+from gpower.solvers.refit import AtRest
+from gpower.validation.params import one_of, whole
 
 #: Power of the eigenvalue that the squared length of a loading vector gets before rotation.
 LENGTHS = {"unit": 0.0, "variance": 1.0, "whitened": -1.0}

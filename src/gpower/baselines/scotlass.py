@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import linprog
 
-from gpower._arrays import Array, Seed, soft, unit_columns
+from gpower._utils.arrays import Array, Seed, soft, unit_columns
 from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
 from gpower.baselines.levels import bisected
 from gpower.feasible_sets import Point
-from gpower.formulations import Problem
-from gpower.leading import leading_components
 from gpower.operators import Operator
-from gpower.parameters import Levels, number, per_unit, whole
-from gpower.penalties import L1Ball
-from gpower.starts import unit_starts
-from gpower.working_set import ascend
+from gpower.operators.leading_pca import leading_components
+from gpower.penalties.elementary import L1Ball
+from gpower.problem.formulation import Problem
+from gpower.solvers.initialization import unit_starts
+from gpower.solvers.working_set import ascend
+from gpower.validation.params import Levels, number, per_unit, whole
 
 #: Newton steps of the dual, how often one is shortened, the residual at which it is solved, and one that is none.
 NEWTON_STEPS, HALVINGS, SOLVED, UNSOLVED = 300, 20, 1e-10, 1e-8

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg as sla
 
-from gpower._arrays import Array
+from gpower._utils.arrays import Array
 
 #: Steps between two evaluations of the bound, and between two looks at the step size.
 CHECK, BALANCE = 10, 20

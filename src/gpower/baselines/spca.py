@@ -8,13 +8,13 @@ from numbers import Real
 
 import numpy as np
 
-from gpower._arrays import Array, polar, soft, unit_columns
+from gpower._utils.arrays import Array, polar, soft, unit_columns
 from gpower.baselines.base import Baseline, Task, Unit, keep_largest
 from gpower.baselines.elastic_net import elastic_net, elastic_net_of_size
-from gpower.given import is_a
-from gpower.leading import leading_components
 from gpower.operators import Operator
-from gpower.parameters import Levels, number, per_unit
+from gpower.operators.leading_pca import leading_components
+from gpower.validation.checks import is_a
+from gpower.validation.params import Levels, number, per_unit
 
 #: Most variables of a finite ridge, which forms the covariance of all of them.
 GRAM_UP_TO = 5000

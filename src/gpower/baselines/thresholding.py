@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, unit_columns
+from gpower._utils.arrays import Array, unit_columns
 from gpower.baselines.base import Baseline, Task, Unit, keep_largest
-from gpower.leading import leading_components
-from gpower.parameters import number
+from gpower.operators.leading_pca import leading_components
+from gpower.validation.params import number
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

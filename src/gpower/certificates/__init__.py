@@ -1,9 +1,9 @@
 """How far from the best possible: bounds, certificates, and exact search; the guide "Certificates" has the proofs."""
 
+from gpower.certificates.api import certifiable, certify, certify_components
 from gpower.certificates.certificate import Bound, Certificate
-from gpower.certificates.components import certifiable, certify, certify_components
-from gpower.certificates.subset import Progress, best_subset
-from gpower.certificates.total import certify_together, certify_total
+from gpower.certificates.joint import certify_together, certify_total
+from gpower.certificates.subset_search import Progress, best_subset
 
 __all__ = [
     "Bound",

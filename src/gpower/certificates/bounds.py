@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.sparse.csgraph import connected_components
 
-from gpower._arrays import Array, soft
+from gpower._utils.arrays import Array, soft
 
 EPS = float(np.finfo(np.float64).eps)
 #: Blocks of a sparse matrix up to this order go to LAPACK, larger ones to Collatz–Wielandt.

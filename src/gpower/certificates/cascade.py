@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._arrays import Array, embedded, orient
-from gpower.certificates import bounds, wide
+from gpower._utils.arrays import Array, embedded, orient
+from gpower.certificates import bounds, candidates
+from gpower.certificates.branch_and_bound import ROOT, Node, Rounds, Search, assess_by_rows
+from gpower.certificates.candidates import Candidates
 from gpower.certificates.certificate import Bound, Certificate, Clock, relative_gap
-from gpower.certificates.rows import RowProblem, first_rows, minimize_rows
-from gpower.certificates.search import ROOT, Node, Rounds, Search, assess_by_rows
-from gpower.certificates.wide import Candidates
-from gpower.extraction import extract
+from gpower.certificates.row_bound import RowProblem, first_rows, minimize_rows
 from gpower.operators.base import Operator
-from gpower.recipes import Exact, Recipe
+from gpower.solvers.component import extract
+from gpower.solvers.specification import Exact, Recipe
 
 #: Entries of the columns that the sample-space bound may gather.
 SAMPLE_ENTRIES = 5e7
@@ -48,7 +48,7 @@ class Standing:
     def of(cls, operator: Operator, z: Array, k: int, tol: float, support: Array | None = None) -> Standing:
         """Nothing is proven yet of unit loadings z; their support is that of their non-zeros unless it is given."""
         used = np.flatnonzero(z)
-        view = wide.candidates(operator, used)
+        view = candidates.candidates(operator, used)
         return cls(operator, view, k, tol, used if support is None else support, z, view.value(z))
 
     @property
@@ -132,7 +132,7 @@ def _gershgorin(standing: Standing, clock: Clock) -> Bound:
 
 
 def _eigenvalue(standing: Standing, clock: Clock) -> Bound:
-    whole = np.inf if standing.view.floor == 0 else wide.whole_eigenvalue(standing.operator)
+    whole = np.inf if standing.view.floor == 0 else candidates.whole_eigenvalue(standing.operator)
     return Bound("eigenvalue", min(_from_profile(standing, bounds.eigenvalue_profile), whole))
 
 
@@ -147,14 +147,14 @@ def _soft_threshold(standing: Standing, clock: Clock) -> Bound | None:
 
 def _sample_space(standing: Standing, clock: Clock) -> Bound:
     found = columns(standing)
-    return Bound("sample space", np.inf if found is None else wide.sample_space_bound(*found, standing.k))
+    return Bound("sample space", np.inf if found is None else candidates.sample_space_bound(*found, standing.k))
 
 
 def _wide(standing: Standing, clock: Clock) -> Bound | None:
     """None where nothing was left out."""
     if standing.view.floor == 0:
         return None
-    bound = wide.wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
+    bound = candidates.wide_soft_threshold(standing.operator, standing.k, standing.upper, clock)
     return Bound("soft threshold, all variables", bound)
 
 
@@ -176,7 +176,7 @@ def columns(standing: Standing, rho: float | None = None) -> tuple[Array, Array]
         A = _factor(view.S)
         scores = A @ standing.z
         return A, scores / np.linalg.norm(scores)
-    if not operator.has_samples or p > wide.MOST:
+    if not operator.has_samples or p > candidates.MOST:
         return None
     x = operator.combine(standing.z[:, None])
     x /= np.linalg.norm(x)
@@ -241,4 +241,4 @@ def row_bound(standing: Standing, clock: Clock) -> Standing:
 def row_candidates(standing: Standing) -> Candidates:
     """The candidates, or where they are many those of a variance that counts."""
     few = int(np.count_nonzero(np.diagonal(standing.view.S) > ROW_SHARE * standing.value / standing.k))
-    return standing.view.narrow(max(few + standing.support.size, wide.MOST_ROWS), standing.support)
+    return standing.view.narrow(max(few + standing.support.size, candidates.MOST_ROWS), standing.support)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING
 
-from gpower.names import counted
+from gpower._utils.text import counted
 
 if TYPE_CHECKING:
-    from gpower.certificates.subset import SubsetState
+    from gpower.certificates.subset_search import SubsetState
 
 #: A gap that is rounding.
 ROUNDING = 1e-12

@@ -1,18 +1,6 @@
-"""The command line: one file per command. Needs typer and rich, the ``cli`` extra."""
+"""The command line. Needs typer and rich, the ``cli`` extra."""
 
-from gpower.cli import (  # noqa: F401  (a command registers itself)
-    compare,
-    components,
-    demo,
-    doctor,
-    enrich,
-    fit,
-    inspect,
-    path,
-    plot,
-    report,
-    transform,
-)
+from gpower.cli import commands  # noqa: F401  (importing a command registers it)
 from gpower.cli.app import app
 
 __all__ = ["app"]

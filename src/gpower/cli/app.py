@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from gpower import __version__
+from gpower._utils.optional import requirements
 from gpower.cli.flags import PANELS, Flags, own_flags
-from gpower.extras import requirements
 
 Command = Callable[..., None]
 

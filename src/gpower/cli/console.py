@@ -23,16 +23,16 @@ from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
 
+from gpower._utils.files import check_writable, written
+from gpower._utils.text import printable
 from gpower.cli.options import GPOWER
-from gpower.files import check_writable, written
-from gpower.names import printable
-from gpower.report import plain, say
+from gpower.report.terminal import plain, say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gpower.ascent import AscentState
-    from gpower.plotting.looks import Panels
+    from gpower.plotting.style import Panels
+    from gpower.solvers.ascent import AscentState
 
 _PATIENCE = 1.0  # seconds of work before progress shows
 _NARROWEST = 20  # columns of a terminal
@@ -153,8 +153,8 @@ def _make_ready(answer: Answer) -> None:
 
 def _sentence(error: Exception) -> str:
     """What went wrong, on one line, with the options of the reader as one types them."""
+    from gpower.cli.hints import as_flag
     from gpower.datasets import TableError
-    from gpower.datasets.hints import as_flag
 
     if isinstance(error, TableError):
         return error.spelled(as_flag)
@@ -172,7 +172,7 @@ def note(err: Console, notes: Iterable[str]) -> None:
 @contextmanager
 def caught() -> Iterator[list[str]]:
     """Warnings raised inside as sentences; the list is filled when the block ends."""
-    from gpower.cautions import Doubt
+    from gpower._utils.warnings import Doubt
 
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as found:

@@ -201,7 +201,7 @@ def _defaults(definition: ast.ClassDef | ast.FunctionDef) -> dict[str, object]:
 def _literal(value: ast.expr) -> object:
     """A default; that of another class is looked up there."""
     if isinstance(value, ast.Attribute):
-        return _defaults(_definition("gpower.estimators", ast.unparse(value.value)))[value.attr]
+        return _defaults(_definition("gpower.estimators.gpower", ast.unparse(value.value)))[value.attr]
     return ast.literal_eval(value)
 
 

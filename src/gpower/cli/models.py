@@ -11,13 +11,13 @@ from gpower.cli.options import Values
 from gpower.cli.tables import Loaded, load
 
 if TYPE_CHECKING:
-    from gpower.fitted import SparsePCAEstimator
+    from gpower.estimators.base import SparsePCAEstimator
 
 
 def load_model(path: Path) -> "SparsePCAEstimator":
     """The model of a file, whichever of the two estimators wrote it."""
     from gpower import GPower, GPowerCV
-    from gpower.persistence import read_model
+    from gpower.io.model_file import read_model
 
     kind = read_model(path)[0]["class"]
     estimators = {"GPower": GPower, "GPowerCV": GPowerCV}
@@ -39,8 +39,8 @@ def load_for(
     What is said of `missing` cells takes the place of what was said when the model was fitted. A table `for_scores`
     alone may be without the variables that no component uses: the model then forgets them.
     """
-    from gpower.parameters import one_of, parameters_of
-    from gpower.preparation import read
+    from gpower.validation.params import one_of, parameters_of
+    from gpower.validation.prepare import read
 
     known = {"covariance": None, "missing": "error", "scale": False}
     if missing is not None:
@@ -62,7 +62,7 @@ def _forget_absent(model: "SparsePCAEstimator", names: set[str], err: Console) -
     """Leave out the variables of a model that a table has not, where no component uses any of them."""
     import numpy as np
 
-    from gpower.names import listed
+    from gpower._utils.text import listed
 
     there = np.array([name in names for name in vars(model).get("feature_names_in_", ())], bool)
     if there.all() or model.components_[:, ~there].any():
@@ -80,8 +80,8 @@ def _by_name(loaded: Loaded, model: "SparsePCAEstimator", err: Console) -> Loade
     """The table with the variables of a model, in their order; those that it does not know are left out, and said."""
     import numpy as np
 
+    from gpower._utils.text import listed
     from gpower.datasets import TableError
-    from gpower.names import listed
 
     names, wanted = list(loaded.table.feature_names or ()), list(vars(model).get("feature_names_in_", ()))
     if not (names and wanted) or names == wanted:

@@ -53,7 +53,7 @@ class Loaded:
             raise ValueError("--cache is for this machine; with --scheduler each worker reads the store itself.")
         if self.where != "disk":
             raise ValueError(f"--cache is for stores that are read in blocks; {self.path} is read whole, once.")
-        from gpower.operators.caching import cached
+        from gpower.io.stores.cache import cached
 
         with progress(err, f"decoding {self.path.name}"):
             return replace(self, table=replace(self.table, X=cached(self.table.X, cache)))
@@ -64,8 +64,8 @@ class Loaded:
         if scheduler is None:
             yield self
             return
-        from gpower.operators.clusters import connect
-        from gpower.operators.distributed import from_store
+        from gpower.operators.storage.dask import from_store
+        from gpower.operators.storage.dask_client import connect
 
         with caught():  # said when the store was opened
             lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
@@ -75,7 +75,7 @@ class Loaded:
 
 def load(path: Path, reading: Values, options: Values, err: Console) -> Loaded:
     """The table of a file as the flags of `read_table` say, with doubts about it as notes on stderr."""
-    from gpower.operators.sources import is_store
+    from gpower.io.stores.open import is_store
 
     with progress(err, f"reading {path.name}"):
         if is_store(path, options.get("memory_limit")) and options["covariance"] is None:
@@ -88,10 +88,10 @@ def load(path: Path, reading: Values, options: Values, err: Console) -> Loaded:
 
 def _read(path: Path, reading: Values, options: Values) -> Loaded:
     """A table that is read whole."""
+    from gpower.cli.hints import hints
     from gpower.datasets import TableError, read_table
-    from gpower.datasets.errors import MissingCell
-    from gpower.datasets.hints import hints
-    from gpower.datasets.table import TableFile
+    from gpower.io.tables.errors import MissingCell
+    from gpower.io.tables.table import TableFile
 
     given = {name: value for name, value in reading.items() if value is not None}
     try:
@@ -108,7 +108,7 @@ def _read(path: Path, reading: Values, options: Values) -> Loaded:
 def _open(path: Path, reading: Values) -> Loaded:
     """A store that is read in blocks."""
     from gpower.datasets import Table
-    from gpower.operators.sources import open_source
+    from gpower.io.stores.open import open_source
 
     odd = [name for name, value in reading.items() if value and name != "key"]
     if odd:

@@ -6,9 +6,9 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from gpower.datasets.readers import read_table
 from gpower.datasets.synthetic import ExpressionCohort
-from gpower.datasets.table import Names, Table
+from gpower.io.tables.reader import read_table
+from gpower.io.tables.table import Names, Table
 
 __all__ = ["Pitprops", "load_pitprops", "load_planted_expression"]
 

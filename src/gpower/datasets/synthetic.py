@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from gpower._arrays import Seed
-from gpower.datasets.table import Names
+from gpower._utils.arrays import Seed
+from gpower.io.tables.table import Names
 
 __all__ = ["ExpressionCohort", "expression_cohort", "gaussian"]
 
@@ -130,7 +130,7 @@ def expression_cohort(
     --------
     >>> from gpower import GPower
     >>> from gpower.datasets import expression_cohort
-    >>> from gpower.enrichment import enrich
+    >>> from gpower.analysis.enrichment import enrich
     >>> cohort = expression_cohort(random_state=0)
     >>> model = GPower(10, cardinality=40).fit(cohort.X)
     >>> found = enrich(model, cohort.gene_sets, genes=cohort.feature_names).significant

@@ -8,8 +8,8 @@ the objective holds no data, this set holds all of it.
 """
 
 from gpower.feasible_sets.base import Ball, FeasibleSet, Sphere
-from gpower.feasible_sets.correlations import Correlations, CorrelationSet, Point, RegularizedSet
-from gpower.feasible_sets.samples import Cube, SampleSet, Spheres, Stiefel, fresh_directions, own_correlations
+from gpower.feasible_sets.correlation_set import Correlations, CorrelationSet, Point, RegularizedSet
+from gpower.feasible_sets.sample_sets import Cube, SampleSet, Spheres, Stiefel, fresh_directions, own_correlations
 
 __all__ = [
     "Ball",

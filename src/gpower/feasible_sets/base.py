@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sla
 
-from gpower._arrays import Array
+from gpower._utils.arrays import Array
 
 
 class FeasibleSet(ABC):

@@ -1,11 +1,11 @@
 """How many variables, and how many components? Paths, cross-validation, stability, tests against chance."""
 
+from gpower.model_selection.component_tests import ComponentTest, component_test
 from gpower.model_selection.cross_validation import GPowerCV
 from gpower.model_selection.grids import cardinality_grid
-from gpower.model_selection.paths import sparsity_path
-from gpower.model_selection.significance import ComponentTest, component_test
-from gpower.model_selection.solutions import SparsityPath
-from gpower.model_selection.subsampling import Stability, stability
+from gpower.model_selection.path import sparsity_path
+from gpower.model_selection.path_result import SparsityPath
+from gpower.model_selection.stability_runs import Stability, stability
 
 __all__ = [
     "ComponentTest",

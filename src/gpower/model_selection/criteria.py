@@ -29,8 +29,8 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, first_largest
-from gpower.metrics import cosines
+from gpower._utils.arrays import Array, first_largest
+from gpower.operators.explained_variance import cosines
 
 #: What a fold found: prediction and reliability at every point, what ordinary components reach, and the loadings.
 Found: TypeAlias = tuple[Array, float, Array, list[sp.csc_array]]

@@ -14,21 +14,21 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from gpower._arrays import Array, Seed
-from gpower.continuation import sweep
-from gpower.deflation import RULES, sample_gram_of
-from gpower.estimators import GPower
-from gpower.fitted import Named, SparsePCAEstimator
-from gpower.given import is_a, is_listed
-from gpower.leading import leading_components
+from gpower._utils.arrays import Array, Seed
+from gpower.estimators.base import Named, SparsePCAEstimator
+from gpower.estimators.gpower import GPower
 from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, judge
-from gpower.model_selection.evidence import Splits, inside, products_of, reliability, splits_of, squares
+from gpower.model_selection.folds import Splits, inside, products_of, reliability, splits_of, squares
 from gpower.model_selection.grids import checked_cardinalities
-from gpower.model_selection.paths import Progress
+from gpower.model_selection.path import Progress
 from gpower.operators import Operator
-from gpower.parameters import Counts, one_of, random_source, recipe_from
-from gpower.penalties import Penalty
-from gpower.preparation import Input, read
+from gpower.operators.leading_pca import leading_components
+from gpower.penalties.elementary import Penalty
+from gpower.problem.deflation import RULES, sample_gram_of
+from gpower.solvers.warm_path import sweep
+from gpower.validation.checks import is_a, is_listed
+from gpower.validation.params import Counts, one_of, random_source, recipe_from
+from gpower.validation.prepare import Input, read
 
 #: Entries of a table up to which folds are fitted with as much care as the whole.
 FEW_CELLS = 100_000

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpower._arrays import Array
-from gpower.given import is_a, is_listed, unboxed_list
+from gpower._utils.arrays import Array
+from gpower.validation.checks import is_a, is_listed, unboxed_list
 
 
 def cardinality_grid(n_features: int, n_points: int = 50) -> Array:

@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._arrays import Array, is_device
+from gpower._utils.arrays import Array, is_device
+from gpower.io.stores.open import open_source
 from gpower.operators.base import ClosedCounter, Operator, PassCounter
-from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import DataMatrix, scaled
-from gpower.operators.device import Device
-from gpower.operators.distributed import DaskMatrix, is_dask
 from gpower.operators.moments import Moments, centred_gram, column_moments
-from gpower.operators.sources import open_source
-from gpower.operators.sparse import in_memory
-from gpower.operators.streamed import StreamedMatrix
+from gpower.operators.storage.base import Container
+from gpower.operators.storage.dask import DaskMatrix, is_dask
+from gpower.operators.storage.device import Device
+from gpower.operators.storage.disk import StreamedMatrix
+from gpower.operators.storage.sparse import in_memory
 
 __all__ = [
     "Container",

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._arrays import Array, column_dots, is_device, largest, to_host
-from gpower.operators.containers import GATHER_SHARE, Container
+from gpower._utils.arrays import Array, column_dots, is_device, largest, to_host
+from gpower.operators.storage.base import GATHER_SHARE, Container
 
 
 @dataclass

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array, column_dots, embedded
+from gpower._utils.arrays import Array, column_dots, embedded
 from gpower.operators.base import Operator, PassCounter, Restriction, nonzero_rows
-from gpower.operators.containers import GATHER_SHARE
-from gpower.operators.dense import Dense, product
+from gpower.operators.storage.base import GATHER_SHARE
+from gpower.operators.storage.dense import Dense, product
 
 
 @dataclass(frozen=True, eq=False)

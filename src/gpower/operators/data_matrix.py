@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._arrays import Array, embedded, largest, rows_of, to_host
+from gpower._utils.arrays import Array, embedded, largest, rows_of, to_host
 from gpower.operators.base import Operator, PassCounter, Restriction, Wrapper
-from gpower.operators.containers import Container
 from gpower.operators.covariance import Covariance
 from gpower.operators.moments import Moments, centred_gram
+from gpower.operators.storage.base import Container
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpower._arrays import Array, reciprocal, rows_of
+from gpower._utils.arrays import Array, reciprocal, rows_of
 
 if TYPE_CHECKING:
     from gpower.operators.base import PassCounter
-    from gpower.operators.containers import Container
+    from gpower.operators.storage.base import Container
 
 #: Relative rounding error that is borne of what centring leaves.
 BORNE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}

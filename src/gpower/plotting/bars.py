@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpower._arrays import Array
+from gpower._utils.arrays import Array
 from gpower.plotting.canvas import given_panels, new_panels, remark, say
-from gpower.plotting.looks import SMALL, GivenAxes, Panel, Panels, width_of
+from gpower.plotting.style import SMALL, GivenAxes, Panel, Panels, width_of
 
 PANELS_PER_LINE = 3
 MIN_SLOTS = 2  # a single bar does not fill its panel

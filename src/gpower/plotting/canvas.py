@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpower._arrays import Array
-from gpower.extras import extra
-from gpower.plotting.looks import NORMAL, QUIET, SMALL, TITLE, GivenAxes, Panel, Panels, Style
+from gpower._utils.arrays import Array
+from gpower._utils.optional import extra
+from gpower.plotting.style import NORMAL, QUIET, SMALL, TITLE, GivenAxes, Panel, Panels, Style
 
 if TYPE_CHECKING:
     from matplotlib.text import Text

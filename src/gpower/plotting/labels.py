@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpower._arrays import Array
+from gpower._utils.arrays import Array
 from gpower.plotting.canvas import remark
-from gpower.plotting.looks import SMALL, Panel, Style
+from gpower.plotting.style import SMALL, Panel, Style
 
 #: Where a name may stand: directions around its point, at growing distances (points of print).
 DIRECTIONS, DISTANCES = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)

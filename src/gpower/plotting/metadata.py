@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower.association import Metadata, associate, in_order_of
-from gpower.held import Held
-from gpower.outlying import share_of
+from gpower.analysis.association import Metadata, associate, in_order_of
+from gpower.estimators.outliers import share_of
 from gpower.plotting.canvas import entitle, one_panel
-from gpower.plotting.looks import SMALL, GivenAxes, Panel, literal, width_of
-from gpower.plotting.models import Model
+from gpower.plotting.loadings import Model
+from gpower.plotting.style import SMALL, GivenAxes, Panel, literal, width_of
+from gpower.validation.pipelines import Held
 
 __all__ = ["plot_metadata"]
 

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from gpower._arrays import Array
+from gpower._utils.arrays import Array
 from gpower.plotting.bars import by_size
 from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy, without_zeros
-from gpower.plotting.looks import (
+from gpower.plotting.style import (
     BLACK,
     CURVE,
     NORMAL,

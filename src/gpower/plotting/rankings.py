@@ -9,11 +9,11 @@ import numpy as np
 
 from gpower.plotting.bars import draw_bars
 from gpower.plotting.canvas import one_panel
-from gpower.plotting.looks import BLUE, SMALL, GivenAxes, Panel, literal
+from gpower.plotting.style import BLUE, SMALL, GivenAxes, Panel, literal
 
 if TYPE_CHECKING:
-    from gpower.comparison import Entry
-    from gpower.enrichment import Enrichment
+    from gpower.analysis.enrichment import Enrichment
+    from gpower.baselines.comparison import Entry
 
 __all__ = ["plot_comparison", "plot_enrichment"]
 
@@ -68,7 +68,7 @@ def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20
     Parameters
     ----------
     result : Enrichment
-        What `gpower.enrichment.enrich` gave back.
+        What `gpower.analysis.enrichment.enrich` gave back.
     axes : matplotlib Axes, optional
         Where to draw; by default a new figure.
     top : int, default 20
@@ -80,7 +80,7 @@ def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20
 
     Examples
     --------
-    >>> from gpower.enrichment import enrich
+    >>> from gpower.analysis.enrichment import enrich
     >>> from gpower.plotting import plot_enrichment
     >>> result = enrich([[1, 1, 0, 0]], {"AB": ["A", "B"], "CD": ["C", "D"]}, genes=list("ABCD"))
     >>> axes = plot_enrichment(result)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower._arrays import Array
-from gpower.fitted import SparsePCAEstimator
-from gpower.leading import leading_components
+from gpower._utils.arrays import Array
+from gpower.estimators.base import SparsePCAEstimator
+from gpower.operators.leading_pca import leading_components
 from gpower.plotting.canvas import legend_above, one_panel, tidy
-from gpower.plotting.looks import BLACK, BLUE, NORMAL, QUIET, SMALL, VERMILION, GivenAxes, Panel
-from gpower.plotting.models import matrix_of
+from gpower.plotting.loadings import matrix_of
+from gpower.plotting.style import BLACK, BLUE, NORMAL, QUIET, SMALL, VERMILION, GivenAxes, Panel
 
 if TYPE_CHECKING:
     from gpower.model_selection import ComponentTest

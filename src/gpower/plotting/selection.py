@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpower._arrays import Array
-from gpower.held import Held
-from gpower.parameters import one_of
+from gpower._utils.arrays import Array
 from gpower.plotting.bars import bar_panels
 from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy
-from gpower.plotting.looks import BLUE, CURVE, SMALL, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
+from gpower.plotting.style import BLUE, CURVE, SMALL, VERMILION, GivenAxes, Panel, Panels, Style, look, variable_names
+from gpower.validation.params import one_of
+from gpower.validation.pipelines import Held
 
 if TYPE_CHECKING:
     from gpower.model_selection import GPowerCV, Stability

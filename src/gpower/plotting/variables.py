@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower._arrays import Array, to_host
-from gpower.devices import on_host
-from gpower.fitted import SparsePCAEstimator
-from gpower.held import Held
-from gpower.metrics import shared_variables
+from gpower._utils.arrays import Array, to_host
+from gpower._utils.backends import on_host
+from gpower.estimators.base import SparsePCAEstimator
+from gpower.operators.explained_variance import shared_variables
 from gpower.plotting.bars import by_size
 from gpower.plotting.canvas import entitle, one_panel, remark, tidy
-from gpower.plotting.groups import Samples, colour_of
 from gpower.plotting.labels import along, place_names
-from gpower.plotting.looks import BLACK, SMALL, GivenAxes, Panel, variable_names
-from gpower.plotting.models import Model, matrix_of, share_label
-from gpower.plotting.samples import checked_pair, draw_scores
+from gpower.plotting.loadings import Model, matrix_of, share_label
+from gpower.plotting.sample_groups import Samples, colour_of
+from gpower.plotting.scores import checked_pair, draw_scores
+from gpower.plotting.style import BLACK, SMALL, GivenAxes, Panel, variable_names
+from gpower.validation.pipelines import Held
 
 __all__ = ["plot_biplot", "plot_correlation_circle", "plot_overlap"]
 

@@ -1,0 +1,1 @@
+"""Helpers without mathematics: arrays, devices, files, memory, optional packages, text and warnings."""

@@ -1,0 +1,24 @@
+"""Frames: names of columns, and results as a pandas DataFrame, which needs pandas, the ``io`` extra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from gpower._utils.optional import extra
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Frame: TypeAlias = "pd.DataFrame"
+
+
+def frame(columns: Mapping[str, object], index: Sequence[str] | None = None) -> Frame:
+    """A DataFrame of named columns, its rows named if names are given, or what to install.
+
+    Examples
+    --------
+    >>> frame({"variable": ["a", "b"], "loading": [0.6, 0.8]}).shape
+    (2, 2)
+    """
+    return extra("pandas", "io", "Results as a frame need").DataFrame(dict(columns), index)

@@ -1,0 +1,1 @@
+"""Statistics about fitted components: association with metadata, permutation tests, gene-set enrichment."""

@@ -1,0 +1,130 @@
+"""scikit-learn's SparsePCA behind the same estimator, its penalty calibrated to a number of variables."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import SparsePCA
+from sklearn.exceptions import ConvergenceWarning
+
+from gpower._utils.arrays import Array, Seed, unit_columns
+from gpower.baselines.base import Baseline, Task, Unit
+from gpower.baselines.levels import bisected
+from gpower.operators.base import Operator
+from gpower.validation.params import number
+
+ONE_ALPHA = (
+    "scikit-learn's SparsePCA has one penalty for all components: their total number of variables is calibrated, "
+    "not the number of each."
+)
+#: Smallest penalty tried, relative to the largest useful one.
+SMALLEST = 1e-6
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ScikitLearnSparsePCA(Baseline):
+    """`sklearn.decomposition.SparsePCA`: dictionary learning with an ℓ1 penalty on the loadings.
+
+    A column of comparisons: it adds the calibration to a number of variables, unit loadings, adjusted variance
+    and warnings. Data as given are centred (and scaled) densely.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    cardinality : int or sequence of int, optional
+        `alpha` is calibrated until the components have so many variables in all: one number counts for each of them.
+    alpha : float, optional
+        The penalty of scikit-learn, in the units of the data; default 1.
+    covariance : None
+        Only data: the method needs the samples.
+    center, scale
+        As in `gpower.GPower`.
+    refit : bool, default=False
+        Choose the loadings of the pattern anew, for the most variance.
+    tol, max_iter : float and int, default=1e-4, 1000
+        As in scikit-learn, of each fit.
+    random_state : int, RandomState or None
+        None stands for a fixed seed.
+
+    Attributes
+    ----------
+    components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
+        As in `gpower.GPower`; `n_passes_` does not count the reads of scikit-learn.
+    alpha_ : ndarray of shape (n_components,)
+        The penalty in use, the same for all.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from gpower.baselines import ScikitLearnSparsePCA
+    >>> X = np.random.RandomState(0).standard_normal((20, 6)) * [3, 3, 3, 1, 1, 1]
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     model = ScikitLearnSparsePCA(2, cardinality=3).fit(X)
+    >>> int(model.cardinality_.sum())
+    6
+    """
+
+    alpha: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 1000
+    random_state: Seed = None
+
+    _sparsity_word = "alpha"
+    _needs_samples = True
+    _explains_short = True
+
+    def _check(self, shape: tuple[int, int]) -> None:
+        if self.alpha is not None:
+            number(self.alpha, "alpha", 0.0)
+        if self.covariance is not None:
+            raise ValueError("scikit-learn's SparsePCA needs the samples; it takes no precomputed covariance.")
+
+    def _extract(self, task: Task) -> list[Unit]:
+        A = _samples(task.operator, centred=bool(self.center))
+        if task.wanted is None:
+            unit = self._solve(A, task, 1.0 if self.alpha is None else float(self.alpha))
+        else:
+            total = sum(task.wanted)
+            largest = float(task.operator.column_norms.max())
+            unit = bisected(lambda alpha: self._solve(A, task, alpha), Unit.size, largest, SMALLEST * largest, total)
+            unit = replace(unit, Z=_largest_of_all(unit.Z, total))
+        uneven = task.wanted is not None and np.any(np.count_nonzero(unit.Z, axis=0) != task.wanted)
+        return [replace(unit, Z=unit.Z.astype(task.operator.dtype), notes=(ONE_ALPHA,) if uneven else ())]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+    def _solve(self, A: Array, task: Task, alpha: float) -> Unit:
+        """scikit-learn's answer at one penalty."""
+        model = SparsePCA(
+            task.m, alpha=alpha, method="cd", tol=self.tol, max_iter=self.max_iter, random_state=self.random_state or 0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of single regressions
+            model.fit(A)
+        Z, n_iter = unit_columns(model.components_.T), int(model.n_iter_)
+        return Unit(Z, n_iter, n_iter < self.max_iter, kept={"alpha_": np.full(task.m, alpha)})
+
+
+def _samples(operator: Operator, centred: bool) -> Array:
+    """A, dense; rows whose mean is not zero twice, with either sign, so that scikit-learn finds nothing to centre."""
+    if operator.is_sparse:
+        raise ValueError("scikit-learn's SparsePCA takes no sparse matrix of samples.")
+    A = operator.columns(np.arange(operator.shape[1]))
+    return A if centred and operator.sample_radius is None else np.vstack([A, -A]) / np.sqrt(2)
+
+
+def _largest_of_all(Z: Array, total: int) -> Array:
+    """Z with at most `total` non-zeros, the largest of all columns together; unit columns."""
+    if np.count_nonzero(Z) <= total:
+        return Z
+    least = np.sort(np.abs(Z), axis=None)[-total]
+    return unit_columns(np.where(np.abs(Z) >= least, Z, 0))

@@ -1,0 +1,209 @@
+"""How far a sample is from the others: inside the span of the components, and outside of it.
+
+Inside, the distance of Hotelling (1931): t S⁺ tᵀ, with the scores' own covariance S, since scores of sparse components
+are correlated. Outside, the squared residual (SPE, or Q). Of normal data both have a known distribution, hence a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy import stats
+
+from gpower._utils.arrays import Array
+from gpower._utils.backends import on_host
+from gpower.operators import container_of
+from gpower.validation.params import number, one_of
+
+#: Numbers that are looked at at once: 2 MB, which stay near the processor.
+NUMBERS = 2**18
+
+
+class Outlying:
+    """The distances of samples from a fitted model, with limits that a share of normal samples keeps."""
+
+    components_: Array
+    mean_: Array
+    scale_: Array
+    score_covariance_: Array
+    n_samples_: float
+
+    def _read_samples(self, X: Any) -> Any:
+        """Samples, checked; a model's own."""
+        raise NotImplementedError
+
+    def hotelling_t2(self, X: Any) -> Array:
+        """Squared distance of each sample's scores from the mean, in units of their spread: t S⁻¹ tᵀ.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> X = np.array([[0.0, 1.0], [2.0, -1.0], [-2.0, 0.0]])
+        >>> GPower(1, cardinality=1).fit(X).hotelling_t2(X)  # the first variable has the variance 4
+        array([0., 1., 1.])
+        """
+        used = self._used
+        Z = np.asarray(on_host(self.components_), np.float64)[:, used].T
+        scores = np.vstack([A @ Z for A in self._pieces(X, used)])
+        return np.sum(scores @ self._precision * scores, axis=1)
+
+    def hotelling_t2_limit(self, level: float = 0.95) -> float:
+        """Distance that this share of new normal samples keeps; Fisher's F, or χ² where no number of samples is known.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+        """
+        rank = int(np.linalg.matrix_rank(self.score_covariance_, hermitian=True))
+        return t2_limit(rank, float(self.n_samples_), share_of(level))
+
+    def squared_residual(self, X: Any) -> Array:
+        """Squared distance of each sample from the span of the components (SPE, Q), after centring and scaling.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> X = np.array([[0.0, 1.0], [3.0, 0.0], [-3.0, -1.0]])
+        >>> GPower(1, cardinality=1).fit(X).squared_residual(X)  # what the second variable adds
+        array([1., 0., 1.])
+        """
+        return np.concatenate([np.sum(left**2, axis=1) for left in self._residuals(X)])
+
+    def squared_residual_limit(self, X: Any, level: float = 0.95) -> float:
+        """Residual that this share of new normal samples keeps, by those of the samples X that the model was fitted to.
+
+        A multiple of χ² with the mean and variance of their residuals [Box 1954], the mean known from n samples only.
+        New samples lie a little farther from a model than those that made it: of n samples with one mean and q
+        loadings per variable by (n + 1 + q)/(n − 1 − q), where variables were scaled by (n + 1 + q)/(n − 3 − q).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples of the fit, or others known to be in order.
+        level : float, default=0.95
+
+        References
+        ----------
+        Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance problems, I.
+        Annals of Mathematical Statistics 25, 290–302.
+        """
+        level, residuals = share_of(level), self.squared_residual(X)
+        n, mean, variance = residuals.size, float(residuals.mean()), float(residuals.var(ddof=residuals.size > 1))
+        if n < 3 or variance <= (1e-12 * mean) ** 2:
+            return mean
+        freedom = 2 * mean**2 / variance
+        fitted = np.count_nonzero(on_host(self.components_)) / self.components_.shape[1]  # loadings per variable
+        scaled = 2 * bool(np.any(on_host(self.scale_) != 1))  # a variance that is known from n samples only
+        farther = (n + 1 + fitted) / max(n - 1 - scaled - fitted, 1)
+        return float(mean * farther * stats.f.ppf(level, freedom, freedom * (n - 1)))
+
+    def contributions(self, X: Any, to: str = "t2") -> Array:
+        """What each variable adds to a sample's distance; the sum over the variables is the distance.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        to : {"t2", "residual"}, default="t2"
+            To `hotelling_t2`, where a variable that pulls the scores back adds a negative number, or to
+            `squared_residual`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> X = np.random.default_rng(0).standard_normal((20, 4))
+        >>> model = GPower(2, cardinality=2).fit(X)
+        >>> bool(np.allclose(model.contributions(X).sum(axis=1), model.hotelling_t2(X)))
+        True
+        """
+        one_of(to, "to", ("t2", "residual"))
+        if to == "residual":
+            return np.vstack([left**2 for left in self._residuals(X)])
+        Z = np.asarray(on_host(self.components_), np.float64).T
+        return np.vstack([A * (A @ Z @ self._precision @ Z.T) for A in self._pieces(X)])
+
+    @property
+    def _precision(self) -> Array:
+        """S⁺, (m, m)."""
+        return np.linalg.pinv(self.score_covariance_, rcond=1e-10, hermitian=True)
+
+    @property
+    def _used(self) -> NDArray[np.intp]:
+        """The variables with a loading."""
+        return np.flatnonzero(on_host(self.components_).any(axis=0))
+
+    def _pieces(self, X: Any, columns: Any = slice(None)) -> Iterator[Array]:
+        """Centred and scaled samples, some at a time in float64; all variables or some."""
+        table = self._read_samples(X)
+        where = container_of(table).whereabouts
+        if where:
+            raise ValueError(
+                f"Distances need the samples in the memory of this machine; X is {where}: give a part of it."
+            )
+        table = table.tocsr() if sp.issparse(table) else table
+        mean, scale = (np.asarray(on_host(v), np.float64)[columns] for v in (self.mean_, self.scale_))
+        rows = max(1, NUMBERS // max(mean.size, 1))
+        for start in range(0, table.shape[0], rows):
+            part = table[start : start + rows][:, columns]
+            A = np.array(part.toarray() if sp.issparse(part) else on_host(part), np.float64)
+            A -= mean
+            A /= scale
+            yield A
+
+    def _residuals(self, X: Any) -> Iterator[Array]:
+        """What the nearest point in the span of the components leaves of samples; only where there are loadings."""
+        used = self._used
+        Z = np.asarray(on_host(self.components_), np.float64)[:, used].T
+        back = np.linalg.pinv(Z, rcond=1e-6)
+        for A in self._pieces(X):
+            A[:, used] -= A[:, used] @ Z @ back
+            yield A
+
+
+def share_of(level: object) -> float:
+    """A level, if it lies between 0 and 1."""
+    if not 0 < number(level, "level", 0.0) < 1:
+        raise ValueError(f"level={level!r}: a share between 0 and 1 is needed, such as 0.95.")
+    return float(level)  # type: ignore[arg-type]
+
+
+def t2_limit(m: int, n_samples: float, level: float) -> float:
+    """Squared distance, in m dimensions, that a share of new normal samples keeps from those that made the covariance.
+
+    Examples
+    --------
+    >>> round(t2_limit(2, 50, 0.95), 2), round(t2_limit(2, 1, 0.95), 2)  # the second: of a number that is not known
+    (6.64, 5.99)
+    """
+    if m == 0:
+        return 0.0
+    if n_samples <= m + 1:
+        return float(stats.chi2.ppf(level, m))
+    factor = m * (n_samples**2 - 1) / (n_samples * (n_samples - m))
+    return float(factor * stats.f.ppf(level, m, n_samples - m))

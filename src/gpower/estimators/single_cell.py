@@ -1,0 +1,208 @@
+"""Sparse components of an AnnData object, as ``scanpy.pp.pca`` does for ordinary ones. Needs anndata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpower._utils.arrays import Array
+from gpower._utils.optional import extra
+from gpower.estimators.gpower import GPower
+from gpower.io.stores.open import open_source, some_columns_of
+from gpower.operators.storage.dask import is_dask
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+__all__ = ["sparse_pca"]
+
+_HIGHLY_VARIABLE = "highly_variable"
+#: Components of ``n_comps=None``.
+_MOST = 10
+#: Arguments of ``scanpy.pp.pca`` that mean nothing here, and what there is instead.
+_ELSEWHERE = {
+    "svd_solver": "it chooses how ordinary components are computed; see `solver` of GPower for sparse ones",
+    "chunked": "a backed object or a Dask array is read in blocks as it is",
+    "chunk_size": "a backed object or a Dask array is read in blocks as it is; see `memory_limit`",
+    "return_info": "it is for matrices; results are in adata, and return_model=True gives the fitted model",
+}
+
+
+class _Default:
+    """What stands for the genes that scanpy would take."""
+
+    def __repr__(self) -> str:
+        return repr(_HIGHLY_VARIABLE)
+
+
+_DEFAULT = _Default()
+
+
+def sparse_pca(
+    adata: AnnData,
+    n_comps: int | None = None,
+    *,
+    cardinality: int | Sequence[int] | None = None,
+    layer: str | None = None,
+    obsm: str | None = None,
+    zero_center: bool = True,
+    mask_var: object = _DEFAULT,
+    key_added: str | None = None,
+    dtype: DTypeLike = "float32",
+    random_state: int | None = 0,
+    copy: bool = False,
+    return_model: bool = False,
+    **options: Any,
+) -> AnnData | GPower | None:
+    """Sparse principal components of the cells, each of a few genes, stored in the AnnData object.
+
+    Parameters
+    ----------
+    adata : AnnData
+        In memory, backed by a file, or with a Dask array. Counts are usually normalised and logarithmised before.
+    n_comps : int, optional
+        Number of components; by default 10, or as many as there are genes.
+    cardinality : int or sequence of int, optional
+        Genes in each component; without it, or ``gamma`` among the options, the default penalty.
+    layer, obsm : str, optional
+        Matrix to use instead of ``adata.X``.
+    zero_center : bool, default=True
+        Subtract the means, without making a sparse matrix dense.
+    mask_var : array of bool, str or None
+        Genes to use: a mask, a column of ``adata.var``, or None for all; by default ``var["highly_variable"]`` where
+        it exists. The others get zero loadings.
+    key_added : str, optional
+        Name of everything stored; by default ``obsm["X_spca"]``, ``varm["sPCs"]`` and ``uns["spca"]``.
+    dtype : dtype, default="float32"
+        Of the scores.
+    random_state : int, default=0
+    copy : bool, default=False
+        Work on a copy of the object in memory and return it.
+    return_model : bool, default=False
+        Return the fitted model, of the genes that were used.
+    **options
+        Further parameters of `GPower`, and ``use_highly_variable`` for ``mask_var``.
+
+    Returns
+    -------
+    None, AnnData or GPower
+        Sets ``obsm`` (scores, cells × components; lazy for a Dask array), ``varm`` (loadings, genes × components) and
+        ``uns`` (``params``, ``variance``, ``variance_ratio``, ``n_nonzero``, ``converged``; with ``certify=True`` also
+        ``upper_bound`` and ``optimality_ratio``).
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from gpower.estimators.single_cell import sparse_pca
+    >>> counts = np.random.default_rng(0).poisson(1.0, (50, 20)).astype("float32")
+    >>> adata = anndata.AnnData(counts)
+    >>> sparse_pca(adata, n_comps=2, cardinality=5)
+    >>> adata.obsm["X_spca"].shape, adata.uns["spca"]["n_nonzero"]
+    ((50, 2), array([5, 5]))
+    """
+    _check_object(adata)
+    mask_var = _check_words(options, mask_var)
+    if copy and return_model:
+        raise ValueError("copy=True returns the object and return_model=True the model; ask for one of them.")
+    if copy:
+        adata = adata.to_memory() if adata.isbacked else adata.copy()
+    X = _matrix(adata, layer, obsm)
+    if obsm is not None and mask_var is not _DEFAULT and mask_var is not None:
+        raise ValueError(f"mask_var chooses genes, and obsm={obsm!r} has none; leave one of them out.")
+    if mask_var is _DEFAULT:
+        mask_var = _HIGHLY_VARIABLE if obsm is None and _HIGHLY_VARIABLE in adata.var else None
+    genes = _genes(adata, mask_var)
+    used = X if genes is None else _columns(X, genes)
+    n_comps = min(_MOST, used.shape[1]) if n_comps is None else n_comps
+    model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
+    scores = model.fit(used).transform(used)
+    in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
+    adata.obsm[in_obsm] = scores.astype(dtype)
+    if obsm is None:
+        adata.varm[in_varm] = _loadings(model, adata.n_vars, genes)
+    origin = {"layer": layer, "obsm": obsm, "mask_var": mask_var if isinstance(mask_var, str) else None}
+    adata.uns[in_uns] = _facts(model, origin)
+    return adata if copy else model if return_model else None
+
+
+def _check_words(options: dict[str, Any], mask_var: object) -> object:
+    """The genes to use; arguments of scanpy's that mean nothing here are refused by name."""
+    for name, instead in _ELSEWHERE.items():
+        if name in options:
+            raise TypeError(
+                f"{name}={options[name]!r} is an argument of scanpy.pp.pca that has no meaning here: {instead}."
+            )
+    if "use_highly_variable" not in options:
+        return mask_var
+    if mask_var is not _DEFAULT:
+        raise ValueError("use_highly_variable and mask_var both choose genes; give mask_var alone.")
+    return _HIGHLY_VARIABLE if options.pop("use_highly_variable") else None
+
+
+def _check_object(adata: object) -> None:
+    anndata = extra("anndata", "single-cell", "AnnData objects need")
+    if not isinstance(adata, anndata.AnnData):
+        raise TypeError(f"sparse_pca takes an AnnData object, not {type(adata).__name__}; use GPower for a matrix.")
+
+
+def _matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
+    """The matrix to work on."""
+    if layer is not None and obsm is not None:
+        raise ValueError("layer and obsm both name a matrix; give one of them.")
+    if layer is None and obsm is None:
+        if adata.X is None:
+            raise ValueError("adata.X is None; name a matrix with layer or obsm.")
+        return adata.X
+    name, key = ("obsm", obsm) if layer is None else ("layer", layer)
+    held: Any = adata.obsm if layer is None else adata.layers
+    if key not in held:
+        raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in held if k is not None]}.")
+    return held[key]
+
+
+def _genes(adata: AnnData, mask_var: object) -> Array | None:
+    """Positions of the genes to use; None for all."""
+    if mask_var is None:
+        return None
+    if isinstance(mask_var, str):
+        if mask_var not in adata.var:
+            raise ValueError(f"mask_var={mask_var!r} is no column of adata.var; it has {list(adata.var)[:8]}.")
+        mask_var = adata.var[mask_var].to_numpy()
+    mask = np.asarray(mask_var)
+    if mask.dtype != bool or mask.shape != (adata.n_vars,):
+        raise ValueError(f"mask_var must hold a true or false for each of the {adata.n_vars} genes, got {mask.shape}.")
+    if not mask.any():
+        raise ValueError("mask_var leaves no gene.")
+    return np.flatnonzero(mask)
+
+
+def _columns(X: Any, genes: Array) -> Any:
+    """Some columns of a matrix, wherever it is."""
+    source = None if is_dask(X) else open_source(X)
+    return X[:, genes] if source is None else some_columns_of(source, genes)
+
+
+def _loadings(model: GPower, n_genes: int, genes: Array | None) -> Array:
+    """Genes × components; zero for genes that were not used."""
+    loadings = np.zeros((n_genes, len(model.components_)), model.components_.dtype)
+    loadings[slice(None) if genes is None else genes] = model.components_.T
+    return loadings
+
+
+def _facts(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
+    """What was asked for and what the components explain, under scanpy's kind of keys."""
+    asked = {"cardinality": model.cardinality, "gamma": model.gamma}
+    given = origin | {name: None if value is None else np.asarray(value) for name, value in asked.items()}
+    params = {"zero_center": bool(model.center), "n_comps": len(model.components_), "penalty": model.penalty}
+    proven = ("upper_bound", "optimality_ratio") if model.certify else ()
+    return {
+        "params": params | {name: value for name, value in given.items() if value is not None},
+        "variance": np.asarray(model.explained_variance_),
+        "variance_ratio": np.asarray(model.explained_variance_ratio_),
+        "n_nonzero": np.asarray(model.cardinality_),
+        "converged": np.asarray(model.converged_),
+        **{name: np.asarray(vars(model)[f"{name}_"]) for name in proven},
+    }

@@ -1,0 +1,173 @@
+"""Models on disk without pickle: a NumPy archive of plain arrays with a JSON header.
+
+The header names the format and its version; everything else is numbers. A reader of the file needs NumPy
+and nothing of this package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import sklearn
+
+from gpower._utils.backends import on_host
+from gpower._utils.files import FileError, first_line, replaced
+from gpower.io.stores.npy import read_npz
+
+FORMAT, VERSION = "gpower-model", 1
+
+#: In whose place pairs stand for a dictionary whose keys are not all text.
+PAIRS = "pairs of keys and values"
+
+Header: TypeAlias = dict[str, Any]  # what JSON holds
+
+
+class ModelFileError(FileError):
+    """A file that does not hold a model this version can read."""
+
+
+def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, np.ndarray]) -> None:
+    """Write a model atomically: the file is there whole, or the old one is untouched."""
+    text = json.dumps(plain({"format": FORMAT, "version": VERSION, "written_by": _versions(), **header}))
+    with replaced(Path(path)) as place, place.open("wb") as handle:
+        np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
+
+
+def _versions() -> dict[str, str]:
+    """Of what a model is written with."""
+    from gpower import __version__
+
+    return {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+
+
+def jsonable(value: object) -> Any:
+    """Parameters as a file gives them back; of an object that JSON does not hold, its kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> jsonable({"groups": {np.int64(3): "a", "3": "b"}, "gamma": np.float64(0.1), "mu": None})
+    {'groups': {3: 'a', '3': 'b'}, 'gamma': 0.1, 'mu': None}
+    """
+    return json.loads(json.dumps(plain(value)), object_hook=_with_keys)
+
+
+def plain(value: object) -> Any:
+    """What JSON holds: a dictionary whose keys are not all text as pairs, a pandas series by name as a dictionary."""
+    if isinstance(value, Mapping):
+        pairs = [[plain(key), plain(each)] for key, each in value.items()]
+        text = all(isinstance(key, str) for key, _ in pairs)
+        return dict(pairs) if text else {PAIRS: sorted(pairs, key=lambda pair: str(pair[0]))}
+    if isinstance(value, list | tuple | Set | range):
+        return [plain(each) for each in value]
+    if hasattr(value, "to_dict") and all(isinstance(key, str) for key in value.to_dict()):
+        return plain(value.to_dict())
+    if hasattr(value, "tolist"):  # of an array, a number of NumPy's, a series by position
+        return plain(value.tolist())
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value if isinstance(value, str | int | float | None) else type(value).__name__
+
+
+def _with_keys(value: Header) -> dict[Any, Any]:
+    """A dictionary of a file with the keys that it had."""
+    return dict(value[PAIRS]) if list(value) == [PAIRS] else value
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:
+    """Header and arrays of a model file."""
+    source = Path(path)
+    if not source.exists():
+        raise FileNotFoundError(f"There is no model file {str(source)!r}.")
+    if not _is_archive(source):
+        told = f"{str(source)!r} is not a gpower model but some other file"
+        raise ModelFileError(f"{told}; give the model.npz that gpower fit -o or model.save(path) wrote.")
+    try:
+        arrays = read_npz(source)
+        header = json.loads(arrays.pop("header").tobytes(), object_hook=_with_keys)
+    except Exception as error:  # whatever damage makes of an archive
+        told = f"{str(source)!r} is truncated or not a gpower model ({first_line(error)})"
+        raise ModelFileError(f"{told}; write one with model.save(path).") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError(f"{str(source)!r} is a NumPy archive but not a gpower model.")
+    require(source, header, {"version": int, "class": str})
+    if header["version"] > VERSION:
+        raise ModelFileError(
+            f"{str(source)!r} was written by a newer gpower: its format is {header['version']}, "
+            f"this one reads up to {VERSION}. Upgrade gpower to read it."
+        )
+    return header, arrays
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins as archives do; one that cannot be opened may be told by its reader."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(4) in (b"PK\x03\x04", b"")
+    except OSError:
+        return True
+
+
+def require(path: str | os.PathLike[str], header: Header, kinds: Mapping[str, type]) -> None:
+    """Refuse a header without a field, or with one of another kind."""
+    for name, kind in kinds.items():
+        if type(header.get(name)) is not kind:
+            raise ModelFileError(f"{str(path)!r} is damaged: its header lacks {name!r} as a {kind.__name__}.")
+
+
+def require_shapes(path: str | os.PathLike[str], arrays: Mapping[str, Any], shapes: Mapping[str, str]) -> None:
+    """Refuse arrays that are missing, do not hold numbers, or do not fit each other.
+
+    A letter stands for a length, the same wherever it occurs: ``{"components_": "mn", "mean_": "n"}``. An array is of
+    names where it is called so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> require_shapes("m.npz", {"a_": np.ones((2, 3)), "b_": np.ones(2)}, {"a_": "mn", "b_": "n"})
+    Traceback (most recent call last):
+    ...
+    gpower.io.model_file.ModelFileError: 'm.npz' is damaged: b_ has the shape (2,).
+    """
+    lengths: dict[str, int] = {}
+    for name, letters in shapes.items():
+        if name not in arrays:
+            raise ModelFileError(f"{str(path)!r} is damaged: it has no {name}.")
+        array = np.asarray(arrays[name])
+        if array.dtype.kind not in ("OU" if "names" in name else "fiub"):
+            raise ModelFileError(f"{str(path)!r} is damaged: {name} holds {array.dtype}.")
+        found = zip(letters, array.shape, strict=False)
+        if array.ndim != len(letters) or any(lengths.setdefault(letter, size) != size for letter, size in found):
+            raise ModelFileError(f"{str(path)!r} is damaged: {name} has the shape {array.shape}.")
+
+
+def read_object(path: str | os.PathLike[str], kind: str) -> tuple[Header, dict[str, Any]]:
+    """Header and values of what an object of the class `kind` wrote: the inverse of `flattened`, with plain numbers."""
+    header, arrays = read_model(path)
+    if header["class"] != kind:
+        raise ModelFileError(f"{str(path)!r} holds a {header['class']}, not a {kind}; load it with that class.")
+    values: dict[str, Any] = {}
+    for name, array in arrays.items():
+        table, _, column = name.rpartition(":")
+        place = values.setdefault(table, {}) if table else values
+        if not isinstance(place, dict) or column in place:
+            raise ModelFileError(f"{str(path)!r} is damaged: it holds {name} twice.")
+        place[column] = array.item() if array.ndim == 0 else array.astype(object) if array.dtype.kind == "U" else array
+    return header, values
+
+
+def flattened(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Arrays by name, a table's as "table:column", and names as text: what needs no pickle."""
+    flat: dict[str, np.ndarray] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}:{column}": array for column, array in flattened(value).items()}
+        else:
+            array = on_host(value)
+            flat[name] = array.astype(str) if array.dtype == object else array
+    return flat

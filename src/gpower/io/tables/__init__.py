@@ -1,0 +1,1 @@
+"""Tables in text, spreadsheet and array files, read into memory."""

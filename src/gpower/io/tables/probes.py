@@ -1,0 +1,160 @@
+"""From probes to genes: which gene a probe of a microarray measures, and several probes made into one gene."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpower._utils.arrays import Array
+from gpower._utils.text import listed
+from gpower.io.tables.errors import TableError
+from gpower.io.tables.table import Table
+from gpower.io.tables.text_file import Row, open_text, tabbed_rows
+
+__all__ = ["collapse_probes", "read_probe_genes"]
+
+# Headings, in lower case, of the probes and of the genes they measure, most telling first.
+_PROBES = ("id", "id_ref", "probe set id", "composite element name", "reporter name", "probe_id", "probe id", "probeid")
+_GENES = ("gene symbol", "gene_symbol", "genesymbol", "symbol", "hugo", "hgnc", "gene name", "gene_name", "ilmn_gene")
+_SEPARATORS = ("///", "|", ";", ",")  # between the genes of a probe that matches several
+_NO_GENE = frozenset({"", "---", "na", "n/a", "null", "none"})
+_REMARK = ("!", "#", "^")
+_END = "!platform_table_end"
+
+
+def read_probe_genes(
+    path: str | PathLike[str], *, probe_column: str | None = None, gene_column: str | None = None
+) -> dict[str, str]:
+    r"""Which gene each probe measures, from the annotation of a microarray platform.
+
+    Reads GEO's annotation (GPL96.annot.gz) and platform tables (GPL96.txt), manufacturers' tables (.csv) and
+    ArrayExpress array designs (.adf.txt): tables below lines of remarks, recognised by their headings.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, gzipped where its name ends in ``.gz``; separated by tabs, or by commas where it is a ``.csv``.
+    probe_column, gene_column : str, optional
+        Headings of the two columns, in any case; by default the first heading that speaks of them, such as ID and
+        Gene symbol, or Reporter Name and Reporter Database Entry [hugo].
+
+    Returns
+    -------
+    dict of str to str
+        Probe → gene. Probes without a gene, and probes that match several genes (``A /// B``), are left out: what
+        they measure is not known.
+
+    Raises
+    ------
+    TableError
+        There is no such table in the file, or a line of it is cut off; the line is named.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from gpower.datasets import read_probe_genes
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "GPL0.annot")
+    ...     _ = path.write_text("^Annotation\n#ID = probe\nID\tGene symbol\n1_at\tTP53\n2_at\tA///B\n3_at\t\n")
+    ...     read_probe_genes(path)
+    {'1_at': 'TP53'}
+    """
+    path = Path(path)
+    genes = dict[str, str]()
+    with open_text(path, errors="replace") as text:
+        lines = enumerate(csv.reader(text), 1) if ".csv" in map(str.lower, path.suffixes) else tabbed_rows(text)
+        rows = ((line, cells) for line, cells in lines if any(cells) and not _is_remark(cells[0]))
+        probe_at, gene_at = _header(path, rows, probe_column, gene_column)
+        for line, cells in rows:
+            if cells[0].lower() == _END:
+                break
+            if len(cells) <= probe_at or not cells[probe_at]:
+                raise TableError(path, f"line {line} has no probe; the file seems cut off")
+            gene = cells[gene_at] if len(cells) > gene_at else ""  # empty cells at the end are often not written
+            if gene.casefold() not in _NO_GENE and not any(mark in gene for mark in _SEPARATORS):
+                genes[cells[probe_at]] = gene
+    if not genes:
+        raise TableError(path, "no probe of the table has one gene")
+    return genes
+
+
+def _is_remark(cell: str) -> bool:
+    return cell.startswith(_REMARK) and cell.lower() != _END
+
+
+def _header(path: Path, rows: Iterator[Row], probe_column: str | None, gene_column: str | None) -> tuple[int, int]:
+    """Where the two columns are, once `rows` has come to the line of headings."""
+    probes = (probe_column.casefold(),) if probe_column else _PROBES
+    genes = (gene_column.casefold(),) if gene_column else _GENES
+    nearest, headings = 0, list[str]()  # the longest line with one of the two
+    for line, cells in rows:
+        probe_at, gene_at = _find(cells, probes, bool(probe_column)), _find(cells, genes, bool(gene_column))
+        if probe_at is not None and gene_at is not None:
+            return probe_at, gene_at
+        if (probe_at is not None or gene_at is not None) and len(cells) > len(headings):
+            nearest, headings = line, cells
+    seen = f"; line {nearest} has the headings {listed(headings)}" if nearest else ""
+    advice = "call them ID and Gene symbol, or name them to read_probe_genes"
+    raise TableError(path, f"no line has a heading of probes and one of genes{seen}; {advice}")
+
+
+def _find(cells: Sequence[str], wanted: Sequence[str], exact: bool) -> int | None:
+    """The first column whose heading is one of `wanted`, or, of an ArrayExpress design, has one in its brackets."""
+    headings = [cell.casefold() for cell in cells]
+    for name in wanted:
+        for at, heading in enumerate(headings):
+            if heading == name or (not exact and heading.endswith((f"[{name}]", f"[{name}s]"))):
+                return at
+    return None
+
+
+def collapse_probes(table: Table, genes: Mapping[str, str]) -> Table:
+    """A table of probes made into a table of genes: the mean over the probes of each, missing values aside.
+
+    Parameters
+    ----------
+    table : Table
+        Samples × probes, the probes named.
+    genes : mapping of str to str
+        Probe → gene, as `read_probe_genes` returns. Probes that are not in it are left out.
+
+    Returns
+    -------
+    Table
+        Samples × genes in alphabetical order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.datasets import Table, collapse_probes
+    >>> table = Table(np.array([[1.0, 3.0, 9.0], [1.0, 5.0, 9.0]]), ("1_at", "2_at", "3_at"))
+    >>> collapse_probes(table, {"1_at": "TP53", "2_at": "TP53"}).X.ravel()
+    array([2., 3.])
+    """
+    probes = table.feature_names
+    if probes is None:
+        raise ValueError("The table has no names of probes; read it with its header.")
+    at = [j for j, probe in enumerate(probes) if probe in genes]
+    if not at:
+        raise ValueError(
+            f"None of the {len(probes)} probes of the table ({listed(probes[:3])}) is among the {len(genes)} of the "
+            f"annotation ({listed(list(genes)[:3])}); use the annotation of the platform that measured the table."
+        )
+    names, gene_of = np.unique([genes[probes[j]] for j in at], return_inverse=True)
+    left_out = "; the other probes are left out" if len(at) < len(probes) else ""
+    note = f"{len(at)} of {len(probes)} probes have one gene each and make up {len(names)} genes{left_out}"
+    X = _means(np.asarray(table.X)[:, at], gene_of, len(names))
+    return Table(X, tuple(map(str, names)), table.sample_names, notes=(*table.notes, note))
+
+
+def _means(X: Array, gene_of: NDArray[np.intp], n_genes: int) -> Array:
+    """The mean over the probes of each gene; NaN where all of them are missing."""
+    order = np.argsort(gene_of, kind="stable")
+    first = np.searchsorted(gene_of[order], np.arange(n_genes))
+    present = ~np.isnan(X[:, order])
+    sums = np.add.reduceat(np.where(present, X[:, order], 0), first, axis=1)
+    counts = np.add.reduceat(present.astype(X.dtype), first, axis=1)
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)

@@ -1,0 +1,256 @@
+"""The one reader of users' tables: a file in, numbers and names out.
+
+A table is samples × variables. Text (CSV, TSV, GCT, series matrices of GEO), NumPy (NPY, NPZ), scipy.sparse (NPZ) and
+Matrix Market files need nothing beyond the core; Parquet and workbooks need the ``io`` extra. A sparse matrix stays
+sparse.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from gpower._utils.files import FileError, reading
+from gpower._utils.text import told_apart
+from gpower.io.stores.npy import read_npy
+from gpower.io.tables.delimited import read_delimited
+from gpower.io.tables.errors import TableError
+from gpower.io.tables.excel import read_gct, read_workbook
+from gpower.io.tables.geo import is_series_matrix, read_series_matrix
+from gpower.io.tables.matrix_market import read_matrix_market
+from gpower.io.tables.npz import read_archive
+from gpower.io.tables.parquet import read_parquet, refuse_missing
+from gpower.io.tables.probes import collapse_probes, read_probe_genes
+from gpower.io.tables.streams import is_stream, on_disk
+from gpower.io.tables.table import Columns, Table, TableFile
+from gpower.io.tables.text_file import COMPRESSED, require_file
+
+TEXT = (".csv", ".tsv", ".tab", ".txt")
+_COMPRESSIBLE = (*TEXT, ".mtx", ".gct")
+_SERIES = "series matrix of GEO"  # a text file, recognised by what is in it
+
+
+def read_table(
+    path: str | PathLike[str],
+    *,
+    index_col: int | str | None = None,
+    header: bool | None = None,
+    transpose: bool = False,
+    key: str | None = None,
+    drop: Columns = (),
+    complete: bool = False,
+    platform: str | PathLike[str] | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    skip: int = 0,
+    drop_rows: Columns = (),
+) -> Table:
+    r"""Read a table of numbers from a file, whose kind its suffix tells.
+
+    ==========================================  ===================================================
+    ``.csv`` ``.tsv`` ``.tab`` ``.txt``         text; also compressed, ``.csv.gz``, ``.bz2`` or ``.xz``
+    ``GSE…_series_matrix.txt``                  series matrix of GEO; also compressed
+    ``.gct``                                    GenePattern's genes × samples; also compressed
+    ``.parquet`` ``.xlsx``                      need ``pip install "gpower[io]"``
+    ``.npy``                                    one array
+    ``.npz``                                    arrays by name, or a matrix saved by scipy.sparse
+    ``.mtx``                                    Matrix Market, dense or sparse; also ``.mtx.gz``
+    ==========================================  ===================================================
+
+    In a text file a first line of numbers is data and a first line of words is the header. A first column
+    without a heading, or one that holds no number at all, is taken as the samples' names. Empty cells,
+    ``NA`` and ``n.d.`` become NaN. Lines that begin with ``#`` above the table are comments. Where semicolons
+    separate the cells, decimals may have a comma.
+
+    A text file that begins with GEO's remarks (``!Series_…``) is a series matrix: samples × probes, without probes that
+    have no value. GEO keeps what was submitted; where the values are intensities, the logarithms to base 2 are taken,
+    and `Table.notes` says so.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, or ``"-"`` for standard input; what comes through a pipe is recognised by how it begins.
+    index_col : int or str, optional
+        The column, counted from 0 or by its heading, that holds the names of the rows. Text, workbooks and Parquet.
+    header : bool, optional
+        Whether the first line of a text file holds names; by default the line itself decides.
+    transpose : bool, default False
+        The file is variables × samples (genes × samples): turn it.
+    key : str, optional
+        Which array of an ``.npz`` archive to read; needed where it holds several tables and none called X. Which sheet
+        of a workbook; by default the first.
+    drop : sequence of int or str, optional
+        Columns of the file to leave out, each counted from 0, by its heading, or several by a pattern as ``"qc_*"``.
+        Text, workbooks, Parquet, and series matrices and GCT, whose columns are the samples.
+    complete : bool, default False
+        Refuse a table with a missing or infinite number, and say where it is. Text, Parquet and series matrices.
+    platform : str or path-like, optional
+        The variables are probes of a microarray: make them into genes by this annotation of its platform, such as
+        GPL96.annot.gz (see `read_probe_genes`). A gene is the mean of its probes; probes without a gene, or with
+        several, are left out.
+    sep : str, optional
+        What separates the cells of a text file: one character, or ``"tab"``; by default what the file seems to have.
+    decimal : {",", "."}, optional
+        What stands before decimals in a text file; by default a point, or a comma where it can mean nothing else.
+    skip : int, default 0
+        Lines above the table of a text file or workbook to pass over.
+    drop_rows : sequence of int or str, optional
+        Rows of a text file, workbook or GCT to leave out, by name, pattern, or position below the header, from 0.
+
+    Returns
+    -------
+    Table
+        The numbers and the names.
+
+    Raises
+    ------
+    TableError
+        The file is missing, empty, truncated, not of its kind, or not a table of numbers.
+    ImportError
+        The file needs a package that is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from gpower.datasets import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "people.csv")
+    ...     _ = path.write_text("name,height,weight\nAda,1.7,60\nBob,1.8,\n")
+    ...     table = read_table(path)
+    >>> table.feature_names, table.sample_names
+    (('height', 'weight'), ('Ada', 'Bob'))
+    >>> table.X
+    array([[ 1.7, 60. ],
+           [ 1.8,  nan]])
+    """
+    path = Path(path)
+    whole = complete and platform is None  # of several probes of a gene some may be missing
+    how = TableFile(path, index_col, header, transpose, key, drop, whole, _separator(sep), decimal, skip, drop_rows)
+    _check_options(how)
+    try:
+        with on_disk(path) as place:
+            table = _read(replace(how, path=place))
+    except FileError as error:
+        if isinstance(error, TableError) and not is_stream(path):
+            raise
+        raise _told_of(path, error) from error
+    if platform is not None:
+        table = collapse_probes(table, read_probe_genes(platform))
+        if complete:
+            refuse_missing(path, table, "fill it in")
+    return _named_apart(table)
+
+
+def _read(file: TableFile) -> Table:
+    """The table of a file on disk."""
+    kind = _kind(file.path)
+    read, understood = _READERS[kind]
+    _refuse_unused(file, kind if kind == _SERIES else f"{kind} file", understood)
+    with reading(lambda what: TableError(file.path, f"the file cannot be read: {what}")):
+        table = read(file)
+        return _checked(file.path, table.transposed() if file.transpose and kind != ".npz" else table)
+
+
+def _told_of(path: Path, error: FileError) -> TableError:
+    """An error about a copy, or of a store, as one about what the user gave."""
+    name = Path("standard input") if str(path) == "-" else path
+    if isinstance(error, TableError):
+        return type(error)(name, error.reason, **error.options)
+    return TableError(name, str(error).removeprefix(str(path)).lstrip(":, ").rstrip("."))
+
+
+def _separator(sep: str | None) -> str | None:
+    """What a separator is called on a command line."""
+    return {"tab": "\t", "\\t": "\t", "space": " "}.get(sep or "", sep)
+
+
+def _check_options(file: TableFile) -> None:
+    """Refuse options that mean nothing for any file."""
+    if file.sep is not None and len(file.sep) != 1:
+        raise TableError(file.path, "{sep} is not one character, nor tab or space", sep=file.sep)
+    if file.decimal not in (None, ",", "."):
+        raise TableError(file.path, "{decimal} is neither a comma nor a point", decimal=file.decimal)
+    if file.skip < 0:
+        raise TableError(file.path, "{skip} is no number of lines", skip=file.skip)
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that tells how to read a file, that of what is in it where it is gzipped.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from gpower.io.tables.reader import suffix_of
+    >>> suffix_of(Path("genes.CSV.gz")), suffix_of(Path("genes.npy")), suffix_of(Path("genes"))
+    ('.csv', '.npy', '')
+    """
+    *others, last = ["", *map(str.lower, path.suffixes)]
+    if is_stream(path):
+        return ".txt"  # or what it begins with tells otherwise
+    return others[-1] if last in COMPRESSED and others[-1] in _COMPRESSIBLE else last
+
+
+def _kind(path: Path) -> str:
+    """What `path` is, once it is known to be a file with something in it: its suffix, or a series matrix."""
+    suffix = suffix_of(path)
+    require_file(path)
+    if suffix not in _READERS:
+        known = [*(kind for kind in _READERS if kind != _SERIES), *(f"{kind}.gz" for kind in _COMPRESSIBLE)]
+        advice = "; save its sheet as CSV or .xlsx" if suffix in (".xls", ".ods") else ""
+        raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(known)}{advice}")
+    if path.stat().st_size == 0:
+        raise TableError(path, "the file is empty")
+    return _SERIES if suffix in TEXT and is_series_matrix(path) else suffix
+
+
+def _refuse_unused(file: TableFile, what: str, understood: Sequence[str]) -> None:
+    """Refuse an option that this kind of file would ignore."""
+    usual = vars(TableFile(file.path))
+    for option, value in vars(file).items():
+        if value != usual[option] and option not in (*understood, "complete"):
+            raise TableError(file.path, f"{{{option}}} has no meaning for a {what}; leave it out", **{option: value})
+
+
+def _checked(path: Path, table: Table) -> Table:
+    """The table in float32 or float64, once it is known to be one and not to be empty."""
+    X = table.X
+    if X.ndim != 2:
+        raise TableError(path, f"a table has two dimensions and this array has {X.ndim} (shape {X.shape})")
+    if X.dtype.kind not in "fiub":
+        raise TableError(path, f"a table holds real numbers and this array holds {X.dtype.name}")
+    n_samples, n_features = X.shape
+    if n_samples == 0 or n_features == 0:
+        missing = "samples (rows)" if n_samples == 0 else "variables (columns)"
+        raise TableError(path, f"the table has no {missing}: its shape is {n_samples} × {n_features}")
+    if sparse.issparse(X) and X.format not in ("csr", "csc"):
+        X = sparse.csr_array(X)
+    return replace(table, X=X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
+
+
+def _named_apart(table: Table) -> Table:
+    """The table with a name of its own for every variable."""
+    if table.feature_names is None:
+        return table
+    names, notes = told_apart(table.feature_names)
+    return replace(table, feature_names=names, notes=(*table.notes, *notes))
+
+
+def _read_npy(file: TableFile) -> Table:
+    return Table(read_npy(file.path))
+
+
+_ROWS = ("index_col", "header", "drop", "drop_rows", "transpose")
+# What reads each kind of file, and the options that mean something to it.
+_READERS: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
+    **dict.fromkeys(TEXT, (read_delimited, (*_ROWS, "sep", "decimal", "skip"))),
+    ".xlsx": (read_workbook, (*_ROWS, "key", "skip")),
+    ".gct": (read_gct, ("drop", "drop_rows")),
+    ".parquet": (read_parquet, ("index_col", "drop", "transpose")),
+    ".npy": (_read_npy, ("transpose",)),
+    ".npz": (read_archive, ("key", "transpose")),
+    ".mtx": (read_matrix_market, ("transpose",)),
+    _SERIES: (read_series_matrix, ("drop",)),
+}

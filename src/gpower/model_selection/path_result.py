@@ -1,0 +1,360 @@
+"""A path of solutions as an object: every point a fitted model, what each explains, a frame, a plot, a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self, overload
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.stats import chi2
+
+from gpower._utils.arrays import Array
+from gpower._utils.files import reading
+from gpower._utils.frames import Frame, frame
+from gpower.estimators.base import Named, PerAscent
+from gpower.estimators.diagnostics import notices
+from gpower.estimators.gpower import GPower
+from gpower.io.model_file import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
+from gpower.plotting import plot_tradeoff
+from gpower.plotting.style import GivenAxes, Panel
+from gpower.validation.params import number
+
+#: What a file of a path holds as it is: in the header, and as arrays.
+IN_HEADER = {"kind": str, "n_samples": int, "complete": bool}
+AS_ARRAYS = ("grid", "variance", "pca_variance_ratio", "column_norms", "fitted", "common")
+#: The shapes of the arrays: points × components, components, variables; of those that are fitted; one per ascent.
+_SHAPES = {"grid": "g", "variance": "gm", "pca_variance_ratio": "m", "column_norms": "n"}
+_SHAPES |= {"data": "s", "indices": "s", "indptr": "l"}
+_BY_POINT = ("cardinality_", "gamma_", "explained_variance_", "explained_variance_ratio_")
+_PER_ASCENT = dict.fromkeys(("objective_", "optimality_gap_", "n_iter_", "converged_"), "ga")
+
+
+@dataclass(frozen=True, eq=False)
+class SparsityPath(Sequence[GPower]):
+    """Solutions along a grid of sparsity, as `sparsity_path` returns them.
+
+    A sequence of fitted models, from the sparsest to the densest: ``len(path)``, ``path[3]``, ``path[-1]``,
+    ``for model in path``; a slice is a path.
+
+    Attributes
+    ----------
+    params : dict
+        Of `GPower`, but for the one that varies.
+    kind : {"cardinality", "gamma"}
+        What varies.
+    grid : ndarray of shape (n_points,)
+        Its values.
+    loadings : CSR array of shape (n_points · n_components, n_features)
+        All components, those of a point together.
+    fitted : dict of ndarray
+        Fitted attributes with a row per point.
+    variance : ndarray of shape (n_points, n_components)
+        Variance of each component on its own.
+    pca_variance_ratio : ndarray of shape (n_components,)
+        Share of the total variance in each ordinary principal component.
+    column_norms : ndarray of shape (n_features,)
+        The largest possible correlations, which bound the cardinality at a given γ.
+    common : dict of ndarray
+        ``mean_``, ``scale_``, ``n_passes_`` and, if X has names, ``feature_names_in_``.
+    n_samples : int
+    complete : bool
+        False where the computation was interrupted.
+
+    Examples
+    --------
+    >>> from gpower import sparsity_path
+    >>> from gpower.datasets import load_planted_expression
+    >>> path = sparsity_path(load_planted_expression().X, cardinalities=[2, 4, 8])
+    >>> len(path), path.grid.tolist(), path[-1].cardinality_.tolist()
+    (3, [2, 4, 8], [8])
+    """
+
+    params: Named
+    kind: str
+    grid: Array
+    loadings: sp.csr_array
+    fitted: dict[str, Array]
+    variance: Array
+    pca_variance_ratio: Array
+    column_norms: Array
+    common: Named
+    n_samples: int
+    complete: bool = True
+
+    def __len__(self) -> int:
+        return len(self.grid)
+
+    def __repr__(self) -> str:
+        ends = f"{self.kind} {self.grid[0]:g} to {self.grid[-1]:g}"
+        return f"<SparsityPath: {len(self)} points, {ends}, {self.n_components} component(s)>"
+
+    @property
+    def n_components(self) -> int:
+        """Components of every solution."""
+        return int(self.params["n_components"])
+
+    @property
+    def n_features(self) -> int:
+        """Number of variables."""
+        return int(self.loadings.shape[1])
+
+    @property
+    def penalty(self) -> str:
+        """Penalty of every solution."""
+        return str(self.params["penalty"])
+
+    @property
+    def feature_names(self) -> Array | None:
+        """Names of the variables, if X has any."""
+        return self.common.get("feature_names_in_")
+
+    @property
+    def n_passes(self) -> float:
+        """Reads of the matrix that the whole path took."""
+        return float(self.common["n_passes_"])
+
+    @property
+    def cardinality(self) -> Array:
+        """Number of variables of each component, (n_points, n_components)."""
+        return self.fitted["cardinality_"]
+
+    @property
+    def gamma(self) -> Array:
+        """Absolute γ of each component, NaN where there is none, (n_points, n_components)."""
+        return self.fitted["gamma_"]
+
+    @property
+    def adjusted_variance(self) -> Array:
+        """Variance of each component that the others leave, (n_points, n_components)."""
+        return self.fitted["explained_variance_"]
+
+    @property
+    def explained_variance_ratio(self) -> Array:
+        """Adjusted variance as a share of the total, (n_points, n_components)."""
+        return self.fitted["explained_variance_ratio_"]
+
+    @property
+    def share_of_pca(self) -> Array:
+        """Adjusted variance of all components over that of as many ordinary principal components, (n_points,)."""
+        reference = float(self.pca_variance_ratio.sum())
+        total = self.explained_variance_ratio.sum(axis=1)
+        return np.asarray(total / reference if reference > 0 else np.zeros_like(total))
+
+    def components(self, i: int) -> sp.csr_array:
+        """Loadings of point i, (n_components, n_features), as few numbers as they have non-zeros."""
+        m, i = self.n_components, range(len(self))[i]
+        return self.loadings[i * m : (i + 1) * m]
+
+    @overload
+    def __getitem__(self, i: int) -> GPower: ...
+    @overload
+    def __getitem__(self, i: slice) -> SparsityPath: ...
+    def __getitem__(self, i: int | slice) -> GPower | SparsityPath:
+        """The fitted model of a point, or the path of a slice."""
+        if isinstance(i, slice):
+            return self._points(np.sort(np.arange(len(self))[i]))
+        return self._model(range(len(self))[i])
+
+    def _points(self, points: Array) -> SparsityPath:
+        if len(points) == 0:
+            raise ValueError("The slice holds no point of the path; a path has at least one.")
+        loadings = sp.vstack([self.components(i) for i in points], format="csr")
+        fitted = {name: values[points] for name, values in self.fitted.items()}
+        return replace(self, grid=self.grid[points], loadings=loadings, fitted=fitted, variance=self.variance[points])
+
+    def _model(self, i: int) -> GPower:
+        model = GPower(**self.params, **{self.kind: self.grid[i].item()})
+        attributes = {name: values[i] for name, values in self.fitted.items()} | self.common
+        attributes["n_iter_"] = attributes["n_iter_"].view(PerAscent)
+        attributes["components_"] = self.components(i).toarray()
+        attributes["n_features_in_"] = self.n_features
+        model.__dict__.update(attributes)
+        told = notices(model, bool(np.any(self.column_norms)), self.variance[i])
+        model.warnings_ = np.array([sentence for sentence, _ in told], dtype=object)
+        return model
+
+    def at(self, *, cardinality: int | None = None, gamma: float | None = None, share: float | None = None) -> GPower:
+        """The fitted model of one point.
+
+        Parameters
+        ----------
+        cardinality : int, optional
+            Number of variables. Along a grid of γ: of every component.
+        gamma : float, optional
+            Along a grid of γ: its value there.
+        share : float, optional
+            Instead: the sparsest point whose `share_of_pca` is at least this.
+
+        Returns
+        -------
+        GPower
+            Fitted: ``transform``, ``components_`` and all the rest.
+
+        Examples
+        --------
+        >>> from gpower import sparsity_path
+        >>> from gpower.datasets import load_pitprops
+        >>> path = sparsity_path(load_pitprops().correlation, covariance="precomputed")
+        >>> path.at(cardinality=5).cardinality_
+        array([5])
+        >>> path.at(share=0.9).cardinality_
+        array([7])
+        """
+        if share is not None and cardinality is None and gamma is None:
+            return self._model(self._first_with(share))
+        if share is not None:
+            raise ValueError("at() takes one of cardinality, gamma and share.")
+        if cardinality is not None and gamma is None:
+            name, wanted = "cardinality", float(cardinality)
+        elif gamma is not None and cardinality is None:
+            name, wanted = "gamma", float(gamma)
+        else:
+            raise ValueError("at() takes one of cardinality, gamma and share.")
+        if name == "gamma" and self.kind != "gamma":
+            raise ValueError("This path runs over cardinalities; use at(cardinality=...).")
+        alike = np.ptp(self.cardinality, axis=1) == 0
+        values = self.grid if name == self.kind else np.where(alike, self.cardinality[:, 0], np.nan)
+        hits = np.flatnonzero(np.isclose(values, wanted, rtol=1e-12, atol=0))
+        if hits.size == 0:
+            seen = np.unique(values[np.isfinite(values)])
+            nearest = np.sort(seen[np.argsort(np.abs(seen - wanted), kind="stable")[:3]])
+            near = ", ".join(f"{value:g}" for value in nearest) or "none"
+            raise ValueError(f"No point of the path has {name}={wanted:g}; the nearest are {near}.")
+        return self._model(int(hits[-1]))
+
+    def _first_with(self, share: float) -> int:
+        """The sparsest point that explains a share of what ordinary components do."""
+        if not 0 < number(share, "share", 0.0) <= 1:
+            raise ValueError(f"share={share!r}: a share of what ordinary components explain, in (0, 1], is needed.")
+        enough = np.flatnonzero(self.share_of_pca >= share * (1 - 1e-9))
+        if enough.size == 0:
+            most = float(np.max(self.share_of_pca))
+            raise ValueError(f"No point of the path explains {share:.3g} of what PCA does; the most is {most:.3g}.")
+        return int(enough[np.argmin(self.cardinality[enough].sum(axis=1))])
+
+    def cardinality_bound(self, gamma: ArrayLike) -> Array:
+        """The most variables that the first component can have at absolute γ: those with ‖aᵢ‖ > γ (ℓ0: ‖aᵢ‖² > γ).
+
+        In a block ‖aᵢ‖ is weighted by the first μ.
+
+        Parameters
+        ----------
+        gamma : float or array-like
+
+        Returns
+        -------
+        ndarray of int
+        """
+        level, mu = np.asarray(gamma, float), self.params["mu"]
+        norms = np.sort(self.column_norms.astype(float)) * (1.0 if mu is None else float(mu[0]))
+        norms = norms if self.penalty == "l1" else norms**2
+        return np.asarray(norms.size - np.searchsorted(norms, level, side="right"))
+
+    def expected_cardinality_bound(self, gamma: ArrayLike) -> Array:
+        """Expectation of `cardinality_bound`, n·P(χ² > γ²/σ²) (ℓ0: γ/σ²), were the data Gaussian noise.
+
+        σ² is the mean variance of the data; χ² has a degree of freedom per sample, less one if centred.
+
+        Parameters
+        ----------
+        gamma : float or array-like
+
+        Returns
+        -------
+        ndarray
+        """
+        if self.params["covariance"] is not None:
+            raise ValueError("A covariance does not say how many samples it is of; the expectation needs the data.")
+        if self.params["variance"] != "l2":
+            raise ValueError('The expectation is of sums of squares; with variance="l1" there is none.')
+        degrees = self.n_samples - int(bool(self.params["center"]))
+        noise = float(np.mean(self.column_norms.astype(float) ** 2)) / degrees
+        level = np.asarray(gamma, float) ** (2 if self.penalty == "l1" else 1)
+        return np.asarray(self.n_features * chi2.sf(level / noise, degrees))
+
+    def columns(self) -> dict[str, Array]:
+        """The columns of `to_frame`, without pandas."""
+        points, m = len(self), self.n_components
+        return {
+            "point": np.repeat(np.arange(points), m),
+            "component": np.tile(np.arange(m), points),
+            "gamma": self.gamma.ravel(),
+            "cardinality": self.cardinality.ravel(),
+            "variance": self.variance.ravel(),
+            "adjusted_variance": self.adjusted_variance.ravel(),
+            "explained_variance_ratio": self.explained_variance_ratio.ravel(),
+            "share_of_pca": np.repeat(self.share_of_pca, m),
+        }
+
+    def to_frame(self) -> Frame:
+        """One row per point and component: γ, cardinality, variances, share of PCA's.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        return frame(self.columns())
+
+    def plot(self, axes: GivenAxes = None) -> Panel:
+        """Variance against cardinality; see `gpower.plotting.plot_tradeoff`.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return plot_tradeoff(self, axes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the path to a file that needs no pickle to read.
+
+        Parameters
+        ----------
+        path : str or path
+        """
+        own, csr = vars(self), self.loadings
+        header = {"class": type(self).__name__, "params": jsonable(self.params)} | {
+            name: own[name] for name in IN_HEADER
+        }
+        stored = {name: own[name] for name in AS_ARRAYS}
+        stored |= {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr}
+        write_model(path, header, flattened(stored))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """A path written by `save`.
+
+        Parameters
+        ----------
+        path : str or path
+
+        Returns
+        -------
+        SparsityPath
+        """
+        header, stored = read_object(path, cls.__name__)
+        require(path, header, IN_HEADER | {"params": dict})
+        require_shapes(path, stored, _SHAPES)
+        with reading(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no path ({what}).")):
+            fitted, common = stored["fitted"], stored["common"]
+            require_shapes(path, stored | fitted, _SHAPES | dict.fromkeys(_BY_POINT, "gm") | _PER_ASCENT)
+            require_shapes(path, stored | common, _SHAPES | {"mean_": "n", "scale_": "n", "n_passes_": ""})
+            points, m, n = len(stored["grid"]), header["params"]["n_components"], stored["column_norms"].size
+            if header["kind"] not in ("cardinality", "gamma") or (points, m) != stored["variance"].shape:
+                raise ValueError(f"{points} points of {m} components")
+            GPower(**header["params"])
+            loadings = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), shape=(points * m, n))
+            loadings.check_format(full_check=True)
+        return cls(
+            params=header["params"],
+            loadings=loadings,
+            **{name: header[name] for name in IN_HEADER},
+            **{name: stored[name] for name in AS_ARRAYS},
+        )

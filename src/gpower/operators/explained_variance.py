@@ -1,0 +1,340 @@
+"""Samples seen through loadings, how much of their variance those explain, and how sparse they are.
+
+Components of sparse loadings are correlated, so their variances do not add up. The adjusted variance
+[Zou, Hastie and Tibshirani 2006] counts of each component only the part that the earlier ones leave: the
+squared diagonal of R in the QR factorisation of the scores A Z. It depends on the order; here components
+are taken by decreasing variance of their scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from gpower._utils.arrays import Array, first_largest, is_device, reciprocal, to_host
+from gpower.operators import DataMatrix, Operator, Table, container_of
+
+#: Rows of scores that are factorised at once.
+ROWS = 4096
+#: Share of the largest variance below which inner products alone do not tell a variance from rounding.
+DEPENDENT = 1e-12
+
+
+def project(X: Table, Z: Array, mean: Array, scale: Array) -> Array:
+    """Scores (X − mean)/scale @ Z, dense or sparse X, reading only the variables in use.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or container of shape (n_samples, n_features)
+    Z : ndarray of shape (n_features, m)
+    mean, scale : ndarray of shape (n_features,)
+    """
+    return container_of(X).project((Z / scale[:, None]).astype(X.dtype), mean.astype(X.dtype))
+
+
+def total_variance(X: Table, mean: Array, scale: Array) -> float:
+    """‖(X − mean)/scale‖², entry by entry."""
+    return float(np.sum((container_of(X).deviation_norms(mean) / scale) ** 2))
+
+
+def share_inside(X: Table, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
+    """Share of the variance of X about `mean` inside the span of Z, between 0 and 1."""
+    total = total_variance(X, mean, scale) if total is None else total
+    R = _triangle(project(X, Z, mean, scale))
+    return captured_variance(R.T @ R, Z) / total if total > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores A Z up to a rotation of the samples, on which no variance depends.
+
+    Attributes
+    ----------
+    root : ndarray of shape (r, m)
+        R with RᵀR = (A Z)ᵀ(A Z), in float64; where there are samples, that of a QR factorisation, which keeps
+        the digits that products lose.
+    noise : ndarray of shape (m,)
+        Norm below which what is left of a score is rounding.
+
+    Examples
+    --------
+    The order counts where components are correlated.
+
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import Scores
+    >>> scores = Scores.of_data(np.array([[1.0, 1.0], [0.0, 2.0]]), np.eye(2))
+    >>> scores.variances, scores.adjusted(), scores.adjusted(in_order=True)
+    (array([1., 5.]), array([0.8, 5. ]), array([1., 4.]))
+    """
+
+    root: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, operator: Operator, Z: Array) -> Scores:
+        """Those of loadings Z, (n_features, m)."""
+        Y = operator.combine(Z.astype(operator.dtype))
+        root = _triangle(Y) if operator.has_samples else _square_root(operator.inner(Y, Y, operator.correlate(Y)))
+        return cls(root, operator.rounding * to_host(np.abs(Z).T @ operator.column_norms))
+
+    @classmethod
+    def of_data(cls, X: Array, Z: Array) -> Scores:
+        """Those of centred data in memory."""
+        table = container_of((sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64))
+        norms = table.deviation_norms(np.zeros(table.shape[1]))
+        return cls.of(DataMatrix(table, norms), np.asarray(Z, np.float64))
+
+    @classmethod
+    def of_products(cls, gram: Array) -> Scores:
+        """Those of which only the inner products, (m, m), are known."""
+        least = np.sqrt(DEPENDENT * max(float(np.max(np.diagonal(gram), initial=0.0)), 0.0))
+        return cls(_square_root(gram), np.full(gram.shape[0], least))
+
+    def ordered(self, order: Array) -> Scores:
+        """The same, the components in another order."""
+        return Scores(self.root[:, order], self.noise[order])
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products of the scores, (m, m)."""
+        return np.asarray(self.root.T @ self.root)
+
+    @cached_property
+    def variances(self) -> Array:
+        """‖A z‖² of each component on its own, (m,)."""
+        return np.asarray(np.sum(self.root**2, axis=0))
+
+    def adjusted(self, *, in_order: bool = False) -> Array:
+        """Adjusted variance of each component, (m,): by decreasing variance or, with `in_order`, as they stand.
+
+        Of those of equal variance the one that adds most is next: to sort them by what they add changes nothing.
+        """
+        own, left = self.variances, self.root.copy()
+        key = np.arange(own.size) if in_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)
+        adjusted, todo = np.zeros(own.size), np.argsort(key, kind="stable")
+        while todo.size:
+            tied = todo[key[todo] == key[todo[0]]]
+            j = tied[first_largest(np.linalg.norm(left[:, tied], axis=0))] if tied.size > 1 else tied[0]
+            todo = todo[todo != j]
+            length = float(np.linalg.norm(left[:, j]))
+            if length > self.noise[j]:  # else the earlier ones span it: what is left points anywhere
+                adjusted[j] = length**2
+                q = left[:, j] / length
+                left -= np.outer(q, q @ left)
+        return adjusted
+
+
+def _triangle(Y: Array) -> Array:
+    """R of the QR factorisation of scores, from those of their blocks; on a device there is one."""
+    Y, step = (Y, max(Y.shape[0], 1)) if is_device(Y) else (to_host(Y), ROWS)
+    rows = range(0, max(Y.shape[0], 1), step)
+    parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in rows]
+    return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))
+
+
+def _square_root(gram: Array) -> Array:
+    """R with RᵀR = gram, each column to the digits of its own length."""
+    gram = np.asarray(gram, np.float64)
+    lengths = np.sqrt(np.maximum(np.diagonal(gram), 0))
+    unit = reciprocal(lengths)
+    w, V = np.linalg.eigh(unit[:, None] * gram * unit)
+    return np.asarray(np.sqrt(np.maximum(w, 0))[:, None] * V.T * lengths)
+
+
+def cosines(gram: Array) -> Array:
+    """A Gram matrix, (..., m, m), over the lengths of its vectors: their cosines, or correlations of centred scores.
+
+    Zero for a vector that is zero.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (..., m, m)
+        Inner products of m vectors: ZᵀZ of loadings, or ZᵀΣZ of the scores.
+
+    Returns
+    -------
+    ndarray of shape (..., m, m)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import cosines
+    >>> cosines(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    lengths = np.sqrt(np.maximum(np.diagonal(gram, axis1=-2, axis2=-1), 0))
+    scale = lengths[..., :, None] * lengths[..., None, :]
+    return np.divide(gram, scale, out=np.zeros(gram.shape), where=scale > 0)
+
+
+def shared_variables(Z: Array) -> Array:
+    """Number of variables in both of two components.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    ndarray of int of shape (m, m)
+        On the diagonal the number of variables of each component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import shared_variables
+    >>> shared_variables(np.array([[0.6, 0.0], [0.8, 1.0], [0.0, 0.0]]))
+    array([[2, 1],
+           [1, 1]])
+    """
+    used = (Z != 0).astype(np.float64)
+    return to_host(used.T @ used).round().astype(int)
+
+
+def captured_variance(gram: Array, Z: Array) -> float:
+    """Variance of the data inside the span of the loadings: tr((ZᵀZ)⁺ ZᵀΣZ).
+
+    Parameters
+    ----------
+    gram : ndarray of shape (m, m)
+        ZᵀΣZ, the inner products of the scores.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import captured_variance
+    >>> S = np.diag([3.0, 2.0, 1.0])
+    >>> Z = np.array([[1.0, 0.6], [0.0, 0.8], [0.0, 0.0]])  # they span the first two variables
+    >>> round(captured_variance(Z.T @ S @ Z, Z), 6)
+    5.0
+    """
+    Z = Z.astype(np.float64)
+    return float(np.trace(np.linalg.pinv(to_host(Z.T @ Z), rcond=1e-12, hermitian=True) @ gram))
+
+
+def explained_variance(X: Array, Z: Array) -> Array:
+    """‖X z‖² of each column z of Z.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import explained_variance
+    >>> explained_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0], [0.0]]))
+    array([2.])
+    """
+    return Scores.of_data(X, Z).variances
+
+
+def adjusted_variance(X: Array, Z: Array) -> Array:
+    """Adjusted variance of each component: the part of ‖X z‖² that those of larger variance leave.
+
+    Parameters
+    ----------
+    X, Z
+        As in `explained_variance`.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        In the order of the columns of Z.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import adjusted_variance
+    >>> adjusted_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 0.0]]))
+    array([2., 0.])
+    """
+    return Scores.of_data(X, Z).adjusted()
+
+
+def cumulative_variance(X: Array, Z: Array) -> Array:
+    """Variance that the first j columns of Z explain together, for every j, in the order in which they stand.
+
+    Parameters
+    ----------
+    X, Z
+        As in `explained_variance`.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import cumulative_variance
+    >>> cumulative_variance(np.diag([2.0, 1.0]), np.eye(2))
+    array([4., 5.])
+    """
+    return np.cumsum(Scores.of_data(X, Z).adjusted(in_order=True))
+
+
+def share_of_pca(X: Array, Z: Array) -> float:
+    """Adjusted variance of Z over the variance of as many ordinary principal components.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import share_of_pca
+    >>> share_of_pca(np.diag([2.0, 1.0]), np.array([[0.0], [1.0]]))
+    0.25
+    """
+    singular = np.linalg.svd(np.asarray(X), compute_uv=False)[: Z.shape[1]]
+    return float(np.sum(adjusted_variance(X, Z)) / np.sum(singular**2))
+
+
+def sparsity(Z: Array) -> float:
+    """Share of the loadings that are zero.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators.explained_variance import sparsity
+    >>> sparsity(np.array([[1.0], [0.0], [0.0], [0.0]]))
+    0.75
+    """
+    return float(np.mean(np.asarray(Z) == 0))

@@ -1,0 +1,89 @@
+"""Pictures of an ascent: its values, and how far from first-order optimal each point is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpower._utils.arrays import Array
+from gpower._utils.text import counted
+from gpower.plotting.canvas import given_panels, new_panels, remark, say, tidy, without_zeros
+from gpower.plotting.style import BLUE, NORMAL, VERMILION, GivenAxes, Panel, Panels
+
+__all__ = ["plot_convergence"]
+
+
+def plot_convergence(trace: object, axes: GivenAxes = None) -> Panels:
+    """Objective, and below it the first-order gap Δ on a logarithmic scale, against iterations and passes.
+
+    A pass is one read of the matrix. Panels for what the trace does not hold, passes or gaps, are left out.
+
+    Parameters
+    ----------
+    trace : Trace or AscentResult
+        Anything with arrays `values`, `gaps` and `passes`, one entry per iteration and one for the start, or with the
+        `history` of `gpower.maximize`.
+    axes : array of matplotlib Axes, optional
+        Where to draw, as many as there are panels; by default a new figure.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+        Rows: objective, gap. Columns: iterations, passes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import maximize
+    >>> from gpower.feasible_sets import Sphere
+    >>> from gpower.plotting import plot_convergence
+    >>> class Quadratic:
+    ...     def value_and_gradient(self, x):
+    ...         g = np.array([[2.0, 1.0], [1.0, 2.0]]) @ x
+    ...         return 0.5 * x @ g, g
+    >>> result = maximize(Quadratic(), Sphere(), np.array([1.0, 0.0]), tol=1e-12)
+    >>> plot_convergence(result).shape
+    (1, 1)
+    """
+    values = np.asarray(getattr(trace, "values", getattr(trace, "history", None)), float)
+    gaps, passes = _known(trace, "gaps", values.size), _known(trace, "passes", values.size)
+    scales = {"iteration": np.arange(values.size, dtype=float)}
+    if passes is not None:
+        scales["passes over the matrix"] = passes
+    panels = _panels(axes, 1 if gaps is None else 2, len(scales))
+    for column, (label, steps) in enumerate(scales.items()):
+        panels[0, column].plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+        tidy(panels[0, column], "", "objective f")
+        if gaps is not None:
+            _draw_gaps(panels[1, column], steps, gaps)
+        panels[-1, column].set_xlabel(label, fontsize=NORMAL)
+    for panel in panels[:, 1:].flat:
+        panel.set_ylabel("")
+    return panels
+
+
+def _known(trace: object, name: str, length: int) -> Array | None:
+    """That array of the trace, None if it is not there or all NaN."""
+    array = np.asarray(getattr(trace, name, np.nan), float)
+    if np.all(np.isnan(array)):
+        return None
+    if array.size != length:
+        raise ValueError(f"The trace has {length} values but {array.size} {name}; it needs one for each.")
+    return array
+
+
+def _panels(axes: GivenAxes, lines: int, wide: int) -> Panels:
+    if axes is None:
+        return new_panels(lines, wide, 1.2 + 3.6 * wide, 0.6 + 2.1 * lines, sharex="col", sharey="row")
+    what = f"this trace has {lines * wide} panels ({lines} × {wide})"
+    return given_panels(axes, lines * wide, what).reshape(lines, wide)
+
+
+def _draw_gaps(axes: Panel, steps: Array, gaps: Array) -> None:
+    tidy(axes, "", "first-order gap Δ")
+    if not np.any(gaps > 0):
+        say(axes, "Δ = 0 throughout")
+        return
+    axes.plot(steps, without_zeros(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
+    axes.set_yscale("log")
+    if n_zero := np.count_nonzero(gaps <= 0):
+        remark(axes, 0.98, 0.95, f"not shown: {counted(int(n_zero), 'step')} with Δ = 0", va="top")

@@ -1,0 +1,315 @@
+"""Removing a component from the matrix without rewriting it: A − Y Zᵀ as an operator.
+
+Every rule below is such a low-rank change, so one wrapper serves them all, over data and over covariances.
+
+=================== ============================================== ==============================
+rule                change                                          what is left
+=================== ============================================== ==============================
+``projection``      A − (A z)zᵀ [JNRS10, section 4.4]               nothing along z
+``orthogonalized``  the same with z orthogonalised against the      nothing in the span of all z
+                    earlier ones
+``schur``           A − x(Aᵀx)ᵀ, x = A z/‖A z‖                      nothing correlated with A z
+=================== ============================================== ==============================
+
+The first leaves variance along earlier loadings once they overlap; the second does not; the third works on
+the samples: what is left is uncorrelated with the earlier scores. All keep AᵀA positive semidefinite.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from gpower._utils.arrays import Array, beside, is_device, reciprocal, rows_of, to_host
+from gpower.operators.base import Operator, PassCounter, Restriction, Wrapper
+from gpower.operators.covariance import Covariance
+from gpower.operators.data_matrix import DataMatrix, Gathering
+
+#: Columns deflated at once, and entries of columns whose norms are taken at once.
+BLOCK, BLOCK_ENTRIES = 256, 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Deflated(Wrapper):
+    """A − Y Zᵀ.
+
+    Attributes
+    ----------
+    base : Operator
+        The matrix A.
+    Y : ndarray
+        Representation in sample space, one column per removed component.
+    D : ndarray
+        ``base.dual(Y)``.
+    Z : ndarray of shape (n_features, j)
+    norms : ndarray of shape (n_features,)
+        Column norms of the difference.
+    """
+
+    base: Operator
+    Y: Array
+    D: Array
+    Z: Array
+    norms: Array
+    counter: PassCounter = field(default_factory=PassCounter)
+
+    @property
+    def column_norms(self) -> Array:
+        """Norms of the deflated columns."""
+        return self.norms
+
+    @cached_property
+    def _gone(self) -> Array | None:
+        """Mask of the columns of which only rounding is left, which must not pass for data; None if there are none."""
+        gone = self.norms == 0
+        return gone if gone.any() else None
+
+    def correlate(self, X: Array) -> Array:
+        """AᵀX − Z(YᵀX)."""
+        C = self.base.correlate(X) - self.Z @ (self.D.T @ X)
+        return C if self._gone is None else np.where(self._gone[:, None], 0, C)
+
+    def combine_rows(self, T: Array, rows: Array) -> Array:
+        """A T − Y(ZᵀT)."""
+        return self.base.combine_rows(T, rows) - self.Y @ (self.Z.T @ T)
+
+    def columns(self, idx: Array) -> Array:
+        """A[:, idx] − Y Z[idx]ᵀ."""
+        A = self.base.columns(idx)
+        for j in range(0, len(idx), BLOCK):  # in place, a few columns at a time: A may be much of the matrix
+            A[:, j : j + BLOCK] -= self.Y @ rows_of(self.Z, idx[j : j + BLOCK]).T
+        if self._gone is not None:
+            A *= ~rows_of(self._gone, idx)
+        return A
+
+    def sample_rows(self, idx: Array) -> Array:
+        """Return A[idx] − Y[idx] Zᵀ."""
+        A = self.base.sample_rows(idx) - rows_of(self.Y, idx) @ self.Z.T
+        return A if self._gone is None else A * ~self._gone
+
+    def inner(self, X: Array, Y: Array, C: Array) -> Array:
+        """XᵀY; the base's own correlations are recovered from the deflated ones where it needs them."""
+        return self.base.inner(X, Y, self._undo(Y, C))
+
+    def squared_norms(self, X: Array, C: Array) -> Array:
+        """Diagonal of XᵀX."""
+        return self.base.squared_norms(X, self._undo(X, C))
+
+    def _undo(self, X: Array, C: Array) -> Array:
+        return C if self.has_samples else C + self.Z @ (self.D.T @ X)
+
+    def parts(self) -> tuple[Operator, Array, Array, Array]:
+        """Base, Y, D and Z."""
+        return self.base, self.Y, self.D, self.Z
+
+    def gram(self, idx: Array) -> Array:
+        """Gram matrix of some deflated columns."""
+        if self.has_samples and self.container.gathers(len(idx)):
+            A = self.columns(idx)
+            return to_host(self.container.held(A).cross(A))
+        Z = self.Z[idx]
+        cross = self._correlations[idx] @ Z.T
+        G = self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.D) @ Z.T
+        return G if self._gone is None else G * ~self._gone[idx] * ~self._gone[idx][:, None]
+
+    @cached_property
+    def _correlations(self) -> Array:
+        """AᵀY, (n_features, j)."""
+        return self.base.correlate(self.Y) if self.has_samples else self.D
+
+    def take(self, idx: Array) -> Operator:
+        """Some columns, the deflation carried out where they are dense."""
+        if self.is_sparse:
+            base = self.base.take(idx)
+            return replace(self, base=base, Z=self.Z[idx], norms=self.norms[idx], counter=base.counter)
+        if self.has_samples:
+            held = self.container.held(self.columns(idx))
+            return DataMatrix(held, rows_of(self.norms, idx), counter=self.taken_counter)
+        return Covariance(self.gram(idx), self.counter)
+
+    def gathering(self) -> Operator:
+        """With a memory of gathered columns, where there are samples."""
+        return Gathering(self) if self.has_samples else self
+
+    def restrict(self, idx: Array) -> Restriction:
+        """Some columns, the deflation carried out, and the way back."""
+        if self.has_samples:
+            return Gathering(self).restrict(idx)
+        selector = self.columns(idx)  # coefficients of the deflated columns over all variables
+        return Restriction(Covariance(self.gram(idx)), lambda U: selector @ U)
+
+
+def without_units(operator: Operator, X: Array, C: Array, j: int) -> Operator:
+    """Return the matrix less its part along all orthonormal units X but the j-th; C = AᵀX, (n_features, m)."""
+    others = np.arange(X.shape[1]) != j
+    Y, Z = X[:, beside(X, others)], C[:, beside(C, others)]
+    whole = operator.column_norms.astype(np.float64) ** 2
+    squares = whole - np.sum(Z.astype(np.float64) ** 2, axis=1)
+    norms = np.sqrt(np.where(squares > 32 * operator.precision * whole, squares, 0.0)).astype(operator.dtype)
+    return Deflated(operator, Y, operator.dual(Y), Z, norms, counter=operator.counter)
+
+
+def sample_gram_of(left: Operator, G: Array) -> Array:
+    """The Gram matrix of samples of what is left, by that of the matrix that the components were removed from."""
+    base, Y, _, Z = left.parts()
+    cross = to_host(base.combine(Z) @ Y.T)
+    return G - cross - cross.T + to_host(Y @ (Z.T @ Z) @ Y.T)
+
+
+#: What a component takes with it: y in sample space, z, and the squared column norms that are left, with their noise.
+Change = tuple[Array, Array, Array, float]
+
+
+class Rule(ABC):
+    """How a component is removed before the next is looked for."""
+
+    def remove(self, operator: Operator, z: Array) -> Operator:
+        """The operator with the component of unit loadings z, (n_features,), removed; a zero z changes nothing."""
+        change = self._change(operator, z.astype(operator.dtype)[:, None]) if np.any(z) else None
+        if change is None:
+            return operator
+        base, Y, D, Z = operator.parts()
+        y, t, squares, noise = change
+        whole = base.column_norms.astype(np.float64) ** 2
+        norms = np.sqrt(np.where(squares > noise * whole, squares, 0.0)).astype(operator.dtype)
+        Y, D, Z = np.hstack([Y, y]), np.hstack([D, base.dual(y)]), np.hstack([Z, t])
+        return Deflated(base, Y, D, Z, norms, counter=operator.counter)
+
+    @abstractmethod
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        """What removing z, (n_features, 1), changes; None where nothing but rounding would be removed."""
+
+    @abstractmethod
+    def seen(self, operator: Operator, Z: Array, ends: Array) -> tuple[Array, Array]:
+        """What m units see of the whole matrix, each of what the units before it leave, with one product.
+
+        Parameters
+        ----------
+        operator : Operator
+            Nothing removed yet.
+        Z : ndarray of shape (n_features, m)
+            Loadings that are removed, in this order.
+        ends : ndarray of shape (n_features, m)
+            Loadings whose scores are the directions at which the units look.
+
+        Returns
+        -------
+        correlations : ndarray of shape (n_features, m)
+            A_jᵀx_j, where A_j is what the loadings before j leave and x_j the unit vector along A_j·ends_j.
+        norms : ndarray of shape (n_features, m)
+            Of the columns of A_j, at least outside the loadings.
+        """
+
+
+class Projection(Rule):
+    """Nothing is left along z."""
+
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        y = operator.combine(z)
+        return y, z, *_squares_without(operator, y, z)
+
+    def seen(self, operator: Operator, Z: Array, ends: Array) -> tuple[Array, Array]:
+        """A_j = A P₁…P_{j−1} with P = I − zzᵀ."""
+        U, V = self._removed(Z), ends.copy()
+        m = U.shape[1]
+        for i in range(m - 2, -1, -1):
+            V[:, i + 1 :] -= U[:, [i]] @ (U[:, [i]].T @ V[:, i + 1 :])
+        Y = operator.combine(V)
+        C = operator.correlate(Y)
+        C = C * beside(C, reciprocal(np.sqrt(np.maximum(operator.squared_norms(Y, C), 0))))
+        for i in range(m - 1):
+            C[:, i + 1 :] -= U[:, [i]] @ (U[:, [i]].T @ C[:, i + 1 :])
+        return C, np.repeat(operator.column_norms[:, None], m, axis=1)
+
+    def _removed(self, Z: Array) -> Array:
+        """The directions that are removed."""
+        return Z
+
+
+class Orthogonalized(Projection):
+    """Nothing is left in the span of all z."""
+
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        z = _orthogonal(z, operator.parts()[3])
+        return super()._change(operator, z) if z.any() else None
+
+    def _removed(self, Z: Array) -> Array:
+        U = Z.copy()
+        for j in range(1, U.shape[1]):
+            U[:, j : j + 1] = _orthogonal(U[:, j : j + 1], U[:, :j])
+        return U
+
+
+class Schur(Rule):
+    """Nothing is left that is correlated with A z."""
+
+    def _change(self, operator: Operator, z: Array) -> Change | None:
+        y = operator.combine(z)
+        c = operator.correlate(y)
+        norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
+        if norm <= operator.noise:  # the earlier components explain it: what is left points anywhere
+            return None
+        t, y = c / norm, y / norm  # the removed part of column i is tᵢ long and orthogonal to the rest
+        before = operator.column_norms.astype(np.float64) ** 2
+        return y, t, *_looked_at(operator, y, t, before - t[:, 0].astype(np.float64) ** 2)
+
+    def seen(self, operator: Operator, Z: Array, ends: Array) -> tuple[Array, Array]:
+        """A_j is A less its part along the scores before j, whose orthonormal basis is made of inner products alone."""
+        m = Z.shape[1]
+        T = Z if ends is Z else np.hstack([Z, ends])
+        Y = operator.combine(T)
+        C = operator.correlate(Y)
+        G, least = np.asarray(operator.inner(Y, Y, C), np.float64), operator.noise**2
+        Q, X = np.zeros((T.shape[1], m)), np.zeros((T.shape[1], m))  # coefficients over Y
+        for j in range(m):
+            for basis, of in ((X, T.shape[1] - m + j), (Q, j)):
+                basis[of, j] = 1.0
+                for _ in range(2):
+                    basis[:, j] -= Q[:, :j] @ (Q[:, :j].T @ (G @ basis[:, j]))
+                square = float(basis[:, j] @ G @ basis[:, j])
+                basis[:, j] *= square**-0.5 if square > least else 0.0
+        removed = np.cumsum((C @ beside(C, Q.astype(C.dtype))) ** 2, axis=1)
+        squares = operator.column_norms[:, None] ** 2
+        left = squares - np.hstack([0 * removed[:, :1], removed[:, :-1]])
+        left = np.where(left > 32 * operator.precision * squares, left, 0)  # as in `remove`
+        return C @ beside(C, X.astype(C.dtype)), np.sqrt(left)
+
+
+#: The rules by the words of the estimator.
+RULES: dict[str, Rule] = {"projection": Projection(), "orthogonalized": Orthogonalized(), "schur": Schur()}
+
+
+def _orthogonal(z: Array, Z: Array) -> Array:
+    """z, (n, 1), less its part in the span of the orthonormal columns of Z, of unit length; zero if nothing is left."""
+    for _ in range(2):  # twice is enough
+        z = z - Z @ (Z.T @ z)
+    length = float(np.sqrt(np.sum(z * z)))
+    return z / length if length > 1e3 * np.finfo(z.dtype).eps else 0 * z
+
+
+def _squares_without(operator: Operator, y: Array, z: Array) -> tuple[Array, float]:
+    """Squared norms of A − y zᵀ, of which only columns with z ≠ 0 change, and the share of them that is rounding."""
+    before = operator.column_norms.astype(np.float64) ** 2
+    eps, t = operator.precision, z[:, 0].astype(np.float64)
+    idx = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
+    if operator.has_samples and 0 < idx.size <= t.size // 4 and not operator.is_remote:
+        few = max(8, min(BLOCK, BLOCK_ENTRIES // operator.shape[0]))
+        for part in np.array_split(idx, idx.size // few + 1):
+            before[part] = np.sum((operator.columns(part) - y @ z[part].T).astype(np.float64) ** 2, axis=0)
+        return before, (128 * eps) ** 2
+    c = operator.correlate(y)
+    return _looked_at(operator, y, z, before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0]))
+
+
+def _looked_at(operator: Operator, y: Array, t: Array, squares: Array) -> tuple[Array, float]:
+    """Squared norms of A − y tᵀ, of those that cancellation leaves in doubt by the columns, and what is rounding."""
+    whole, eps = operator.parts()[0].column_norms.astype(np.float64) ** 2, operator.precision
+    doubtful = to_host(np.flatnonzero((squares <= 32 * eps * whole) & (whole > 0)))
+    if not operator.has_samples or operator.is_remote or is_device(y) or not 0 < doubtful.size <= BLOCK:
+        return squares, 32 * eps
+    A = operator.columns(doubtful).astype(np.float64)
+    squares[doubtful] = np.sum((A - y.astype(np.float64) @ t[doubtful].astype(np.float64).T) ** 2, axis=0)
+    return squares, (128 * eps) ** 2

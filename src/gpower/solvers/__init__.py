@@ -1,0 +1,1 @@
+"""Find components: one, several in sequence, or several jointly."""

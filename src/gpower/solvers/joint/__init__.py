@@ -1,0 +1,1 @@
+"""Components found jointly, under a constraint that couples them."""
