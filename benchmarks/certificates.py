@@ -16,7 +16,7 @@ import threadpoolctl
 from benchmarks.datasets import expression, factor_data
 from gpower import Certificate, GPower, best_subset, certify
 from gpower.certificates.certificate import Clock
-from gpower.certificates.row_bound import RowProblem, first_rows, minimize_rows
+from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
 from gpower.datasets import gaussian, load_pitprops
 
 #: Cardinalities of the public matrices and of the Gaussian one.
@@ -61,8 +61,8 @@ def gaps(certificate: Certificate) -> Iterator[str]:
 def rows_alone(S: np.ndarray, k: int, best: float) -> float:
     """The gap of the row bound without screening."""
     problem = RowProblem(S / best, k, np.zeros(len(S), bool))
-    start, smoothings = first_rows(problem, 0.1), (0.03, 0.01, 0.003, 0.001, 0.0003)
-    found = minimize_rows(problem, start, target=1, clock=Clock(60), smoothings=smoothings, steps=60)
+    start, smoothings = initialize_rows(problem, 0.1), (0.03, 0.01, 0.003, 0.001, 0.0003)
+    found = minimize_row_bound(problem, start, target=1, clock=Clock(60), smoothings=smoothings, steps=60)
     return found.bound - 1
 
 

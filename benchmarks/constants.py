@@ -24,15 +24,36 @@ from gpower import GPower
 
 #: The constants that choose between speed and quality, by module.
 CONSTANTS: dict[str, tuple[str, ...]] = {
-    "working_set": ("GROWTH", "LEAST", "DENSE_SHARE", "INNER_PRECISION", "CUT_STEPS"),
-    "starts": ("WORK", "FEWEST", "FINALISTS", "RACE_TOL", "HEAT", "RACE_COLUMNS", "PROBES"),
-    "exchanges": ("SWAPS_TRIED", "POWER_STEPS", "SWAP_CANDIDATES", "SWAP_LOOK", "SEVERAL_AT_ONCE", "TURNS"),
-    "recipes": ("POLISH_ALL",),
-    "shared_rounds": ("STARTS", "STARTS_IN_ALL", "HELD"),
-    "sketches": ("OVERSAMPLING", "TURNS", "FEW_SAMPLES"),
+    "solvers.working_set": (
+        "COLUMNS_PER_ACTIVE",
+        "MIN_WORKING_SET",
+        "MAX_WORKING_SET_SHARE",
+        "INNER_TOL_FACTOR",
+        "MIN_INNER_STEPS",
+    ),
+    "solvers.initialization": (
+        "MAX_START_MULTIPLICATIONS",
+        "MIN_STARTS",
+        "N_FINALISTS",
+        "RACE_TOL",
+        "HEAT_STEPS",
+        "MIN_RACE_COLUMNS",
+        "N_PROBES",
+    ),
+    "solvers.local_search": (
+        "MAX_TRIED_SWAPS",
+        "N_POWER_STEPS",
+        "MAX_SWAP_CANDIDATES",
+        "MAX_SWAP_PAIRS",
+        "MAX_SINGLE_SWAP_SUPPORT",
+        "MAX_SEARCH_ROUNDS",
+    ),
+    "solvers.specification": ("MAX_SUPPORT_TO_POLISH_ALL",),
+    "solvers.sequential": ("N_SKETCH_STARTS", "N_SKETCH_STARTS_TOTAL", "MIN_SKETCHED_SHARE"),
+    "solvers.sketch": ("OVERSAMPLING", "N_POWER_ITERATIONS", "MAX_UNSKETCHED_SAMPLES"),
 }
 #: W must hold what is active, so that less than one is no growth.
-OTHERWISE = {"GROWTH": (1.25, 2.0)}
+OTHERWISE = {"COLUMNS_PER_ACTIVE": (1.25, 2.0)}
 
 
 def _standardised(X: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from benchmarks.rulers import quiet
 from gpower import GPower, best_subset, certify_total
 from gpower.baselines import MSPCA
 from gpower.certificates.certificate import Clock
-from gpower.certificates.joint import Total, certify_together
+from gpower.certificates.joint import JointBoundState, certify_joint_variance
 from gpower.datasets import load_pitprops
 from gpower.operators import as_operator
 
@@ -101,7 +101,7 @@ def enumerated() -> None:
                 begin = time.process_time()
                 _, proof = best_subset(S, cardinality=(k,) * m, constraint="disjoint", covariance="precomputed")
                 proven = time.process_time() - begin
-                loose = certify_together(operator, model.components_.T, cardinality=k, constraint="orthogonal")
+                loose = certify_joint_variance(operator, model.components_.T, cardinality=k, constraint="orthogonal")
                 gaps.append(loose.upper_bound / best - 1)
                 found = model.objective_.sum()
                 rows.append(
@@ -177,7 +177,7 @@ def bounds(count: int) -> None:
         S, k = A.T @ A, int(rng.integers(1, n // m + 1))
         truth, (operator, _) = best_disjoint(S, m, k, list(range(n))), as_operator(S, covariance=True)
         for word in ("orthogonal", "disjoint"):
-            proof = Total(operator, [k] * m, word, 0.0, truth, Clock(0.3)).certificate()
+            proof = JointBoundState(operator, [k] * m, word, 0.0, truth, Clock(0.3)).compute_certificate()
             for bound in proof.bounds:
                 below[bound.method] += 1
                 below[bound.method, "below"] += bound.value < truth * (1 - 1e-9)

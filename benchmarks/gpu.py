@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from gpower import GPower
-from gpower._utils.arrays import rows_of, to_host
-from gpower.feasible_sets import Correlations, CorrelationSet, Point
+from gpower._utils.arrays import take_rows, to_host
+from gpower.feasible_sets import CorrelationSet, CorrelationStart, Point
 from gpower.operators import Covariance, Operator, as_operator
 from gpower.penalties.elementary import Cardinality
-from gpower.problem.formulation import OnCorrelations, Problem
+from gpower.problem.formulation import PenaltyObjective, Problem
 from gpower.solvers.ascent import maximize
-from gpower.solvers.initialization import block_start, unit_starts
-from gpower.solvers.working_set import INNER_PRECISION, Rounds, Settings, working_set
+from gpower.solvers.initialization import make_block_start, make_unit_starts
+from gpower.solvers.working_set import INNER_TOL_FACTOR, AscentSettings, WorkingSetSolver, select_working_set
 
 
 def arguments() -> argparse.Namespace:
@@ -84,21 +84,21 @@ def round_times(cp: Any, operator: Operator, m: int) -> dict[str, float]:
     """Seconds of a round of one unit or a block, and of its parts."""
     problem = Problem(operator, Cardinality(np.full(m, 50)), np.ones(m, operator.dtype))
     rng = np.random.RandomState(0)
-    start = block_start(problem) if m > 1 else unit_starts(problem, operator.column_norms, 1, rng)
-    objective, rounds = problem.objective, Rounds(problem, Settings())
+    start = make_block_start(problem) if m > 1 else make_unit_starts(problem, operator.column_norms, 1, rng)
+    objective, rounds = problem.objective, WorkingSetSolver(problem, AscentSettings())
     first = objective.value_and_gradient(start)[1]
     point = rounds.step(first, start)
     point = Point(point.X, point.C)  # not marked as settled, so that a round can be repeated from here
     gradient = objective.value_and_gradient(point)[1]
 
     def choose() -> Any:
-        return working_set(problem.penalty, point.C, objective.value_and_gradient(point)[1])
+        return select_working_set(problem.penalty, point.C, objective.value_and_gradient(point)[1])
 
     return {
         "product": seconds(cp, lambda: operator.correlate(point.X)),
         "objective and working set": seconds(cp, choose),
         "whole round, inner ascent included": seconds(cp, lambda: rounds.step(gradient, point)),
-        **inner_times(cp, rounds, start, working_set(problem.penalty, start.C, first)),
+        **inner_times(cp, rounds, start, select_working_set(problem.penalty, start.C, first)),
         **double_times(cp, operator, point.X),
     }
 
@@ -115,17 +115,17 @@ class DeviceCovariance(Covariance):
         return to_host(X.T @ C)
 
 
-def inner_times(cp: Any, rounds: Rounds, start: Point, W: np.ndarray) -> dict[str, float]:
+def inner_times(cp: Any, rounds: WorkingSetSolver, start: Point, W: np.ndarray) -> dict[str, float]:
     """Seconds of the first inner ascent, on the host with its Gram matrix brought there, and on the device."""
     problem, A = rounds.problem, rounds.problem.operator.columns(W)
-    C, G = rows_of(start.C, W), A.T @ A
-    tol = rounds.settings.tol * INNER_PRECISION
+    C, G = take_rows(start.C, W), A.T @ A
+    tol = rounds.settings.tol * INNER_TOL_FACTOR
     steps = []
 
     def ascend(operator: Operator, correlations: Any) -> None:
-        feasible = CorrelationSet(operator, problem.mu, problem.samples)
+        feasible = CorrelationSet(operator, problem.mu, problem.sample_set)
         end = maximize(
-            OnCorrelations(problem.penalty), feasible, Correlations(correlations), tol=tol, acceleration=True
+            PenaltyObjective(problem.penalty), feasible, CorrelationStart(correlations), tol=tol, acceleration=True
         )
         steps.append(end.n_iter)
 
@@ -139,7 +139,7 @@ def double_times(cp: Any, operator: Any, X: Any) -> dict[str, float]:
     """Seconds of a product with sums in double, for data in single precision."""
     if operator.dtype != np.float32:
         return {}
-    double = replace(operator, X=operator.X.prepared(True))
+    double = replace(operator, X=operator.X.prepare(True))
     return {"product summed in float64": seconds(cp, lambda: double.correlate(X))}
 
 

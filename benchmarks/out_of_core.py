@@ -96,7 +96,7 @@ def on_disk(folder: Path, p: int, n: int, memory: str) -> None:
 
     dd = dd_speed(path)
     matrix = StreamedMatrix(open_source(path), int(float(memory.removesuffix("MB")) * 1e6))
-    _, seconds, _ = measured(lambda: matrix.pieces(lambda block: None, matrix.shares()))
+    _, seconds, _ = measured(lambda: matrix.map_blocks(lambda block: None, matrix.repeat_arguments()))
     _, product, _ = measured(lambda: matrix.transposed_times(np.ones((p, 1), np.float32)))
     model, wall, peak = measured(lambda: GPower(5, cardinality=50, memory_limit=memory).fit(path))
     passes = model.n_passes_ / 5
@@ -183,14 +183,14 @@ def cells(folder: Path, p: int, n: int, count: int) -> None:
     import anndata
 
     from gpower.estimators.single_cell import sparse_pca
-    from gpower.io.stores.cache import cached
+    from gpower.io.stores.cache import cache_store
 
     path = folder / "cells.h5ad"
     write_cells(path, p, n, 0.05)
     adata = anndata.read_h5ad(path, backed="r")
     entries = adata.X.group["data"].shape[0]
     _, seconds, peak = measured(lambda: sparse_pca(adata, count, cardinality=30))
-    source, once, _ = measured(lambda: cached(path, folder / "cache"))
+    source, once, _ = measured(lambda: cache_store(path, folder / "cache"))
     _, again, _ = measured(lambda: GPower(count, cardinality=30).fit(source))
     in_memory = adata.X[:]
     _, memory, _ = measured(lambda: GPower(count, cardinality=30).fit(in_memory))

@@ -19,7 +19,7 @@ from benchmarks.rulers import peak_memory, quiet, repeat_times
 from benchmarks.solvers import solver
 from benchmarks.starts import starts
 from gpower import GPower
-from gpower.solvers.local_search import swap_polish
+from gpower.solvers.local_search import swap_search
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def best_of_starts(S: np.ndarray, k: int, count: int, seed: int) -> float:
         Z = np.zeros_like(C)
         np.put_along_axis(Z, kept, np.take_along_axis(C, kept, axis=0), axis=0)
         Z /= np.linalg.norm(Z, axis=0)
-    supports = [swap_polish(S, support) for support in np.unique(np.sort(kept, axis=0).T, axis=0)]
+    supports = [swap_search(S, support) for support in np.unique(np.sort(kept, axis=0).T, axis=0)]
     return max(float(np.linalg.eigvalsh(S[np.ix_(i, i)])[-1]) for i in supports)
 
 

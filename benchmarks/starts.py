@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.report import at_least, at_most, print_table
 from benchmarks.rulers import quiet
 from gpower import GPower
-from gpower.solvers.local_search import swap_polish
+from gpower.solvers.local_search import swap_search
 
 #: Shapes of the planted tables, and how many of each are made with and without scaling.
 SHAPES = {(250, 6000): 12, (300, 3000): 12, (500, 5000): 12, (1000, 4000): 12, (2000, 20000): 5}
@@ -93,7 +93,7 @@ def _polished(X: np.ndarray, c: np.ndarray, k: int) -> float:
     near = np.sort(np.argsort(-np.abs(c))[: 200 + k])
     support = np.searchsorted(near, np.argsort(-np.abs(c))[:k])
     S = X[:, near].T @ X[:, near]
-    support = swap_polish(S, support)
+    support = swap_search(S, support)
     return float(np.linalg.eigvalsh(S[np.ix_(support, support)])[-1])
 
 

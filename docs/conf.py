@@ -156,13 +156,19 @@ SOME = {
 }
 #: Names that the rooms need of each other; nobody calls them from outside.
 INNER = {
-    "gpower.certificates": {"certifiable", "certify_together"},
+    "gpower.certificates": {"certificate_args", "certify_joint_variance"},
     "gpower.baselines.comparison": {"METHODS"},
-    "gpower.operators.explained_variance": {"project", "share_inside", "total_variance"},
-    "gpower.penalties.elementary": {"smallest_divisor", "top"},
-    "gpower.feasible_sets": {"Correlations", "Point", "RegularizedSet", "fresh_directions", "own_correlations"},
-    "gpower.operators": {"recognised"},
-    "gpower.operators.storage.dask": {"is_dask"},
+    "gpower.operators.explained_variance": {"compute_captured_share", "project_samples", "total_variance"},
+    "gpower.penalties.elementary": {"find_largest_rows", "get_min_divisor"},
+    "gpower.feasible_sets": {
+        "CorrelationStart",
+        "Point",
+        "RegularizedSet",
+        "correlate_if_needed",
+        "find_residual_directions",
+    },
+    "gpower.operators": {"find_registered_container"},
+    "gpower.operators.storage.dask": {"is_dask_array"},
 }
 
 
@@ -178,7 +184,7 @@ def public_names(module: str) -> list[str]:
     names = {
         name
         for name, value in objects.items()
-        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
+        if (inspect.isclass(value) or inspect.isfunction(value)) and f"{value.__module__}.".startswith(f"{module}.")
     }
     return sorted(names - inner)
 

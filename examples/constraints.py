@@ -55,7 +55,7 @@ def tell(models: dict[str, dict[str | None, GPower]]) -> None:
 
 def draw(models: dict[str, dict[str | None, GPower]], folder: Path) -> None:
     """The loadings under each constraint, a picture each."""
-    from gpower.plotting import plot_loadings, save_picture
+    from gpower.plotting import plot_loadings, save_figure
 
     names = {
         "planted": [f"first {i}" for i in range(1, 6)] + [f"second {i}" for i in range(1, 6)] + ["noise 1", "noise 2"]
@@ -63,7 +63,7 @@ def draw(models: dict[str, dict[str | None, GPower]], folder: Path) -> None:
     names["pitprops"] = load_pitprops().feature_names
     for name, fitted in models.items():
         for word, model in fitted.items():
-            save_picture(plot_loadings(model, names[name]), folder / f"{name}-{word or 'none'}.png")
+            save_figure(plot_loadings(model, names[name]), folder / f"{name}-{word or 'none'}.png")
 
 
 if __name__ == "__main__":

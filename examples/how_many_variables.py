@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_wine
 
-from gpower import GPowerCV, SparsityPath, Stability, sparsity_path, stability
+from gpower import GPowerCV, SparsityPath, Stability, sparsity_path, stability_selection
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def solve() -> Answer:
     path = sparsity_path(X, scale=True)
     best = GPowerCV(2, scale=True, cv=10, criterion="prediction").fit(X)
     fewest = GPowerCV(2, scale=True, cv=10, criterion="prediction", rule="one-se").fit(X)
-    stable = stability(X, fewest.best_estimator_, n_subsamples=100)
+    stable = stability_selection(X, fewest.best_estimator_, n_subsamples=100)
     return Answer(path, best, fewest, stable)
 
 
@@ -53,11 +53,11 @@ def tell(answer: Answer) -> None:
 
 def draw(answer: Answer, folder: Path) -> None:
     """The three pictures of the page."""
-    from gpower.plotting import plot_cv, plot_stability, plot_tradeoff, save_picture
+    from gpower.plotting import plot_cv, plot_stability, plot_tradeoff, save_figure
 
-    save_picture(plot_tradeoff(answer.path), folder / "tradeoff.png")
-    save_picture(plot_cv(answer.best), folder / "cross-validation.png")
-    save_picture(plot_stability(answer.stable), folder / "stability.png")
+    save_figure(plot_tradeoff(answer.path), folder / "tradeoff.png")
+    save_figure(plot_cv(answer.best), folder / "cross-validation.png")
+    save_figure(plot_stability(answer.stable), folder / "stability.png")
 
 
 def main(arguments: list[str] | None = None) -> Answer:

@@ -8,10 +8,10 @@ samples and count.
 
 from sklearn.datasets import load_wine
 
-from gpower import stability
+from gpower import stability_selection
 
 X = load_wine(as_frame=True).data
-stable = stability(X, n_components=2, cardinality=(9, 5), scale=True, n_subsamples=100)
+stable = stability_selection(X, n_components=2, cardinality=(9, 5), scale=True, n_subsamples=100)
 stable.plot()
 
 # %%

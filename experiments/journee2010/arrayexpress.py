@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-from gpower._utils.text import listed
+from gpower._utils.text import format_names
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes
-from gpower.io.tables.delimited import read_rows
+from gpower.io.tables.delimited import build_table_from_rows
 from gpower.io.tables.table import TableFile
-from gpower.io.tables.text_file import Row, open_text, tabbed_rows
+from gpower.io.tables.text_file import NumberedRow, open_text, split_tabbed_rows
 
 __all__ = ["read_arrayexpress"]
 
@@ -62,17 +62,17 @@ def read_arrayexpress(
     """
     path = Path(path)
     with open_text(path, errors="replace") as text:
-        rows = tabbed_rows(text)
+        rows = split_tabbed_rows(text)
         samples, kinds, probe_kind = _headings(path, rows)
         kept = _kept(path, rows, samples, _columns(path, kinds, value))
-        table = read_rows(TableFile(path, index_col=0, header=True), kept).transposed()
+        table = build_table_from_rows(TableFile(path, index_col=0, header=True), kept).transpose()
     if design is None:
         return table
     probe_column = probe_column or ("Reporter Name" if "reporter" in probe_kind.lower() else "Composite Element Name")
     return collapse_probes(table, read_probe_genes(design, probe_column=probe_column, gene_column=gene_column))
 
 
-def _headings(path: Path, rows: Iterator[Row]) -> tuple[list[str], list[str], str]:
+def _headings(path: Path, rows: Iterator[NumberedRow]) -> tuple[list[str], list[str], str]:
     """The samples, the kinds of value, and what the lines are called."""
     lines = [next(rows, (0, [""])) for _ in range(2)]
     for (line, cells), what in zip(lines, ("Hybridization REF", "Reporter REF"), strict=True):
@@ -91,15 +91,15 @@ def _columns(path: Path, kinds: list[str], value: str | None) -> list[int]:
     if value is None:
         if len(found) > 1:
             raise TableError(
-                path, f"the matrix holds several kinds of value; choose one of {listed(found)} with value="
+                path, f"the matrix holds several kinds of value; choose one of {format_names(found)} with value="
             )
         return [at for at, kind in enumerate(kinds) if kind]
     if value not in found:
-        raise TableError(path, f"the matrix holds no {value!r}; it holds {listed(found)}")
+        raise TableError(path, f"the matrix holds no {value!r}; it holds {format_names(found)}")
     return [at for at, kind in enumerate(kinds) if kind == value]
 
 
-def _kept(path: Path, rows: Iterator[Row], samples: list[str], columns: list[int]) -> Iterator[Row]:
+def _kept(path: Path, rows: Iterator[NumberedRow], samples: list[str], columns: list[int]) -> Iterator[NumberedRow]:
     """A header of the samples' names, then the wanted cells of each line."""
     yield 1, ["", *(samples[at] for at in columns)]
     for line, cells in rows:

@@ -19,7 +19,7 @@ from experiments.journee2010.arrayexpress import read_arrayexpress
 from experiments.journee2010.downloads import fetch_file
 from experiments.journee2010.nki import read_nki
 from gpower.datasets import Table, TableError, read_table
-from gpower.io.tables.text_file import open_text, tabbed_rows
+from gpower.io.tables.text_file import open_text, split_tabbed_rows
 from gpower.validation.imputation import impute
 
 _GEO = "https://ftp.ncbi.nlm.nih.gov/geo"
@@ -150,7 +150,7 @@ def _one(accession: str, files: list[str], what: str, fits: Callable[[str], bool
 def _array_design(sdrf: Path) -> str:
     """The array design that a sample table names."""
     with open_text(sdrf, errors="replace") as text:
-        rows = tabbed_rows(text)
+        rows = split_tabbed_rows(text)
         headings = [cell.casefold().replace(" ", "") for cell in next(rows, (0, [""]))[1]]
         if "arraydesignref" not in headings:
             raise TableError(sdrf, "line 1 has no heading 'Array Design REF'")

@@ -10,7 +10,7 @@ from experiments.journee2010 import published, report
 from experiments.journee2010.study import Study
 from experiments.journee2010.sweeps import LEVELS, SHAPE, single_sweeps
 from gpower.datasets import gaussian
-from gpower.plotting.canvas import one_panel, tidy
+from gpower.plotting.canvas import get_single_panel, style_panel
 
 NAME = "figure2"
 METHODS = (published.GPOWER_L1, published.GPOWER_L0)
@@ -30,11 +30,11 @@ def run(study: Study) -> None:
     title = f"Figure 2: cardinality against the normalised penalty, {p} x {n}"
     note = f"published: cardinality below the bound. ours: {above} of {len(rows)} solutions above it."
     report.table(study, NAME, title, rows_out, note)
-    axes = one_panel(None)
+    axes = get_single_panel(None)
     for method in METHODS:
         axes.plot(LEVELS, [row[method] for row in rows_out], **report.look(method))
     axes.plot(LEVELS, [row["bound"] for row in rows_out], color="0.3", linestyle=":", label="theoretical upper bound")
-    tidy(axes, r"$\gamma/\|a_{i^*}\|$  (ℓ1),   $\sqrt{\gamma}/\|a_{i^*}\|$  (ℓ0)", "cardinality")
+    style_panel(axes, r"$\gamma/\|a_{i^*}\|$  (ℓ1),   $\sqrt{\gamma}/\|a_{i^*}\|$  (ℓ0)", "cardinality")
     axes.legend(fontsize=8, frameon=False)
     report.picture(study, NAME, axes)
 

@@ -12,13 +12,13 @@ from experiments.journee2010.study import Row, Study
 from gpower import maximize
 from gpower.datasets import gaussian
 from gpower.operators import Operator, as_operator
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import L1
-from gpower.plotting.canvas import new_panels, tidy
+from gpower.plotting.canvas import create_panels, style_panel
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentState, Trace
-from gpower.solvers.initialization import paper_start
-from gpower.solvers.specification import Penalized
+from gpower.solvers.initialization import make_largest_norm_start
+from gpower.solvers.specification import PenaltyLevel
 
 NAME = "figure4"
 SHAPE, LEVEL, REPEATS = (250, 2500), 0.1, 5
@@ -47,7 +47,7 @@ def run(study: Study) -> None:
     table = [_summary(rows, method, phase) for method, phase in dict.fromkeys((r["method"], r["phase"]) for r in rows)]
     claim = "published: GPower keeps the cardinality low throughout; rSVD first solves PCA, then loses cardinality."
     report.table(study, f"{NAME}_summary", f"Figure 4: in the course of the computation, {p} x {n}", table, claim)
-    panels = new_panels(1, 2, 9.5, 3.6)[0]
+    panels = create_panels(1, 2, 9.5, 3.6)[0]
     for panel, axis, words in zip(panels, ("seconds", "passes"), ("seconds", "reads of the matrix"), strict=True):
         _draw(panel, rows, axis, words)
     report.legend(panels, 4)
@@ -65,7 +65,7 @@ def _gpower(A: np.ndarray) -> list[Row]:
     """The paper's start, and the penalty from the first step on."""
     course = Course()
     problem = _problem(A, LEVEL)
-    start = paper_start(problem, problem.operator.column_norms, np.random.RandomState(0))
+    start = make_largest_norm_start(problem, problem.operator.column_norms, np.random.RandomState(0))
     _ascend(problem, start, course)
     return _rows(A, published.GPOWER_L1, {"single": problem}, course)
 
@@ -74,7 +74,7 @@ def _rsvd(A: np.ndarray, seed: int) -> list[Row]:
     """PCA from a random point first, then the penalty."""
     course = Course()
     pca = _problem(A, 0.0)
-    start = pca.feasible_set.point(np.random.default_rng(seed).standard_normal((A.shape[0], 1)))
+    start = pca.feasible_set.make_point(np.random.default_rng(seed).standard_normal((A.shape[0], 1)))
     dense = _ascend(pca, start, course)
     sparse = _at_level(pca.operator, LEVEL)
     _ascend(sparse, dense, course)
@@ -82,13 +82,13 @@ def _rsvd(A: np.ndarray, seed: int) -> list[Row]:
 
 
 def _problem(A: np.ndarray, level: float) -> Problem:
-    operator, _ = as_operator(A, center=False, reduce=False)
+    operator, _ = as_operator(A, center=False, reduce_tall=False)
     return _at_level(operator, level)
 
 
 def _at_level(operator: Operator, level: float) -> Problem:
-    wish = Penalized(family=L1(np.zeros(1)), levels=(level,))
-    return wish.problem(operator, operator.column_norms, np.ones(1))
+    wish = PenaltyLevel(penalty_family=L1(np.zeros(1)), levels=(level,))
+    return wish.make_problem(operator, operator.column_norms, np.ones(1))
 
 
 def _ascend(problem: Problem, start: Any, course: Course) -> Any:
@@ -98,11 +98,11 @@ def _ascend(problem: Problem, start: Any, course: Course) -> Any:
 
 def _rows(A: np.ndarray, method: str, phases: dict[str, Problem], course: Course) -> list[Row]:
     """What the points explain, computed after the clock has stopped."""
-    best = float(leading_components(_problem(A, 0.0).operator, 1)[1][0])
+    best = float(compute_leading_components(_problem(A, 0.0).operator, 1)[1][0])
     rows = []
     for (phase, problem), points, steps in zip(phases.items(), course.points, course.ascents, strict=True):
         for point, (_, _, passes, seconds) in zip(points, steps[1:], strict=True):
-            z = problem.loadings(point)
+            z = problem.compute_loadings(point)
             found = {"variance": float(np.sum((A @ z) ** 2)) / best, "cardinality": int(np.count_nonzero(z))}
             rows.append({"method": method, "phase": phase, "seconds": seconds, "passes": passes} | found)
     return rows
@@ -130,7 +130,7 @@ def _draw(panel: Any, rows: list[Row], axis: str, words: str) -> None:
         panel.plot(x, [row["variance"] for row in own], color=color, label=f"{report.label(method)}, variance")
         other.plot(x, [row["cardinality"] for row in own], color=color, linestyle="--")
         panel.plot([], [], color=color, linestyle="--", label=f"{report.label(method)}, cardinality")
-    tidy(panel, words, "variance / variance of PCA")
+    style_panel(panel, words, "variance / variance of PCA")
     other.set_ylabel("cardinality", fontsize=9)
     other.tick_params(labelsize=8)
     other.spines[["top"]].set_visible(False)

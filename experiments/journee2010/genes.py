@@ -16,7 +16,7 @@ from experiments.journee2010.sweeps import sweep
 from gpower.analysis.enrichment import enrich
 from gpower.datasets import expression_cohort, read_gmt
 from gpower.operators import as_operator
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 
 M = 10
 #: Levels of a sweep, and cardinalities of SPCA and of the largest loadings of PCA.
@@ -107,6 +107,6 @@ def _run(study: Study, name: str, method: str) -> list[Row]:
     if method != published.PCA:
         rows = sweep(found.A, [METHODS[method]], few, M, LEVELS, found.indices)
         return [{key: value for key, value in row.items() if key != "method"} for row in rows]
-    operator, _ = as_operator(found.A, center=False, reduce=False)
-    Z, _ = leading_components(operator, M)
+    operator, _ = as_operator(found.A, center=False, reduce_tall=False)
+    Z, _ = compute_leading_components(operator, M)
     return [{"level": k, "cardinality": k * M} | found.indices(Z, k) for k in few]

@@ -13,8 +13,17 @@ from experiments.journee2010 import report
 from experiments.journee2010.study import Study
 from gpower import GPower
 from gpower._utils.arrays import Array
-from gpower.plotting.canvas import legend_above, new_panels, one_panel, tidy
-from gpower.plotting.style import BLUE, SMALL, TITLE, VERMILION, GivenAxes, Panel, Style, variable_names
+from gpower.plotting.canvas import create_panels, draw_legend_above, get_single_panel, style_panel
+from gpower.plotting.style import (
+    BLUE,
+    SMALL_FONT_SIZE,
+    TITLE_FONT_SIZE,
+    VERMILION,
+    AxesLike,
+    Panel,
+    StyleKwargs,
+    resolve_variable_names,
+)
 
 NAME = "geometry"
 MARGIN = 1.2  # around the polytope and the segment
@@ -23,7 +32,7 @@ PLANE = np.array([[2.0, 1.0, -0.3, 0.5, 1.7], [0.5, 1.2, 1.0, -0.6, 0.9]])  # fi
 
 def run(study: Study) -> None:
     """The same five variables under both penalties."""
-    panels = new_panels(1, 2, 10.8, 5.8)[0]
+    panels = create_panels(1, 2, 10.8, 5.8)[0]
     for panel, penalty in zip(panels, ("l1", "l0"), strict=True):
         plot_geometry(PLANE, 1.0, penalty, axes=panel)
     report.picture(study, NAME, panels)
@@ -34,7 +43,7 @@ def plot_geometry(
     gamma: float,
     penalty: str = "l1",
     feature_names: Sequence[str] | None = None,
-    axes: GivenAxes = None,
+    axes: AxesLike = None,
 ) -> Panel:
     """Why γ makes loadings zero, drawn for two samples [JNRS10, sections 2.1 and 2.2].
 
@@ -63,19 +72,19 @@ def plot_geometry(
     if not 0 < gamma < largest:
         norm = "‖aᵢ‖" if penalty == "l1" else "‖aᵢ‖²"
         raise ValueError(f"gamma={gamma}: it is absolute here, above 0 and below the largest {norm}, {largest:.4g}.")
-    settings: Style = {"center": False, "refit": None, "n_init": A.shape[1], "tol": 1e-14, "max_iter": 10000}
+    settings: StyleKwargs = {"center": False, "refit": None, "n_init": A.shape[1], "tol": 1e-14, "max_iter": 10000}
     model = GPower(1, penalty=penalty, gamma=gamma / largest, **settings).fit(X)
-    names = variable_names(model, feature_names, A.shape[1])
+    names = resolve_variable_names(model, feature_names, A.shape[1])
     image = A @ model.components_[0]  # a multiple of x*, where the ascent has come to rest
     end = image / np.linalg.norm(image) / (gamma if penalty == "l1" else np.sqrt(gamma))
     heights = A.T @ end  # beyond ±1 where the segment crosses a line
     active = np.abs(heights) > 1
     corners = _corners(A)
     reach = MARGIN * float(np.abs(np.vstack([corners, end])).max())
-    panel = one_panel(axes, 5.4, 5.8)
-    polytope: Style = {"facecolor": "0.92", "edgecolor": "black", "linewidth": 1.4, "zorder": 2.5}
+    panel = get_single_panel(axes, 5.4, 5.8)
+    polytope: StyleKwargs = {"facecolor": "0.92", "edgecolor": "black", "linewidth": 1.4, "zorder": 2.5}
     panel.fill(*corners.T, label=r"polytope $|a_i^Tx|\leq 1$", **polytope)
-    inactive: Style = {"color": "0.6", "linestyle": "--", "linewidth": 0.8}
+    inactive: StyleKwargs = {"color": "0.6", "linestyle": "--", "linewidth": 0.8}
     _draw_lines(panel, A[:, ~active], 2 * reach, label="lines of the inactive variables", **inactive)
     _draw_lines(panel, A[:, active], 2 * reach, label="lines of the active variables", color=BLUE, linewidth=1.2)
     _draw_segment(panel, end, r"$x^*/\gamma$" if penalty == "l1" else r"$x^*/\sqrt{\gamma}$")
@@ -83,10 +92,10 @@ def plot_geometry(
     panel.set_xlim(-reach, reach)
     panel.set_ylim(-reach, reach)
     panel.set_aspect("equal")
-    tidy(panel, "sample 1", "sample 2")
-    legend_above(panel)
+    style_panel(panel, "sample 1", "sample 2")
+    draw_legend_above(panel)
     title = f"γ = {gamma:.4g}: {active.sum()} of {A.shape[1]} variables active"
-    panel.get_legend().set_title(title, prop={"size": TITLE})
+    panel.get_legend().set_title(title, prop={"size": TITLE_FONT_SIZE})
     return panel
 
 
@@ -135,7 +144,7 @@ def _draw_crossings(axes: Panel, end: Array, heights: Array, names: list[str]) -
     for place, i in enumerate(np.argsort(-np.abs(heights))):
         point, side = end / abs(heights[i]), 1 if place % 2 == 0 else -1
         axes.plot(*point, color=BLUE, marker="D", markersize=4.5, linestyle="none", label="_", zorder=4)
-        _name_point(axes, names[i], point, 14 * side * aside, fontsize=SMALL, zorder=4)
+        _name_point(axes, names[i], point, 14 * side * aside, fontsize=SMALL_FONT_SIZE, zorder=4)
 
 
 def _name_point(axes: Panel, name: str, point: Array, offset: Array, **style: Any) -> None:

@@ -21,18 +21,18 @@ from gpower import GPower
 from gpower.baselines import SPCA, Greedy
 from gpower.feasible_sets import Point
 from gpower.operators import Operator, as_operator
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import FixedSupport
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import paper_start
-from gpower.solvers.refit import fill_unit
-from gpower.solvers.specification import Penalized
-from gpower.solvers.working_set import Settings, ascend
-from gpower.validation.params import FAMILIES
+from gpower.solvers.initialization import make_largest_norm_start
+from gpower.solvers.refit import refit_unit
+from gpower.solvers.specification import PenaltyLevel
+from gpower.solvers.working_set import AscentSettings, ascend
+from gpower.validation.params import PENALTIES_BY_NAME
 
 #: The paper's iteration: on the whole matrix, stopped at a relative growth of 1e-4.
-PAPER = Settings(rounds=False, tol=1e-4, max_iter=1000, acceleration=False)
+PAPER = AscentSettings(use_working_set=False, tol=1e-4, max_iter=1000, acceleration=False)
 PHASES = ("initialisation", "pattern", "fill")
 
 
@@ -133,15 +133,15 @@ class PowerMethod:
         Z: list[np.ndarray] = []
         unfilled: list[np.ndarray] = []
         with clock("initialisation"):
-            operator, _ = as_operator(A, center=False, reduce=False)
+            operator, _ = as_operator(A, center=False, reduce_tall=False)
         for _ in range(1 if self.block else m):
             with clock("initialisation"):
-                operator = RULES["projection"].remove(operator, Z[-1][:, 0]) if Z else operator
+                operator = DEFLATION_RULES["projection"].remove(operator, Z[-1][:, 0]) if Z else operator
                 problem, start = self._problem(operator, level, m if self.block else 1)
             with clock("pattern"):
                 result = ascend(problem, start, PAPER)
             with clock("fill"):
-                unfilled.append(problem.loadings(result.point))
+                unfilled.append(problem.compute_loadings(result.point))
                 Z.append(self._fill(operator, unfilled[-1], result.point))
             steps += result.n_iter
         return Outcome(np.hstack(Z), np.hstack(unfilled), clock.seconds, steps, operator.passes)
@@ -151,13 +151,15 @@ class PowerMethod:
 
         def at(share: float) -> Problem:
             levels = (share**power,) * width
-            return Penalized(family=FAMILIES[self.penalty], levels=levels).problem(operator, norms, np.ones(width))
+            return PenaltyLevel(penalty_family=PENALTIES_BY_NAME[self.penalty], levels=levels).make_problem(
+                operator, norms, np.ones(width)
+            )
 
         problem = at(level)
         if self.begin == "column":
-            return problem, paper_start(problem, norms, np.random.RandomState(0))
-        first, _ = leading_components(operator, width)
-        start = problem.feasible_set.point(operator.combine(first))
+            return problem, make_largest_norm_start(problem, norms, np.random.RandomState(0))
+        first, _ = compute_leading_components(operator, width)
+        start = problem.feasible_set.make_point(operator.combine(first))
         if self.reach == "start":
             problem = at(level * float(np.max(np.abs(start.C)) / norms.max()))
         return problem, start
@@ -172,14 +174,14 @@ def fill(operator: Operator, Z: np.ndarray, X: np.ndarray | None = None, power: 
     `power=1` is the paper's sum of norms, `power=2` the sum of squares, the variance.
     """
     if Z.shape[1] == 1:
-        return fill_unit(operator, np.flatnonzero(Z[:, 0]), Z[:, 0])[0][:, None]
+        return refit_unit(operator, np.flatnonzero(Z[:, 0]), Z[:, 0])[0][:, None]
     W = np.flatnonzero(Z.any(axis=1))
     if W.size == 0:
         return Z
     inner = Problem(operator.take(W), FixedSupport(Z[W] != 0, power), np.ones(Z.shape[1]))
-    start = inner.feasible_set.point(operator.combine(Z) if X is None else X)
+    start = inner.feasible_set.make_point(operator.combine(Z) if X is None else X)
     filled = np.zeros_like(Z)
-    filled[W] = inner.loadings(ascend(inner, start, PAPER).point)
+    filled[W] = inner.compute_loadings(ascend(inner, start, PAPER).point)
     return filled
 
 
@@ -199,8 +201,8 @@ class RegressionMethod:
         model = SPCA(m, cardinality=int(level), ridge=np.inf, center=False)
         with quiet():
             seconds = timed(lambda: model.fit(A))[1]
-        operator, _ = as_operator(A, center=False, reduce=False)
-        first = min(timed(lambda: leading_components(operator, m))[1], seconds)
+        operator, _ = as_operator(A, center=False, reduce_tall=False)
+        first = min(timed(lambda: compute_leading_components(operator, m))[1], seconds)
         phases = dict(zip(PHASES, (first, seconds - first, 0.0), strict=True))
         return _outcome(model, phases)
 

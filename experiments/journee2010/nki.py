@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from gpower._utils.text import listed
+from gpower._utils.text import format_names
 from gpower.datasets import Table, TableError, collapse_probes
-from gpower.io.tables.delimited import read_rows
+from gpower.io.tables.delimited import build_table_from_rows
 from gpower.io.tables.table import TableFile
-from gpower.io.tables.text_file import Row, tabbed_rows
+from gpower.io.tables.text_file import NumberedRow, split_tabbed_rows
 
 __all__ = ["read_nki"]
 
@@ -47,7 +47,7 @@ def read_nki(path: str | PathLike[str], *, collapse: bool = True) -> Table:
         with zipfile.ZipFile(path) as archive:
             names = sorted(name for name in archive.namelist() if _is_table(name))
             if not names:
-                raise TableError(path, f"the archive holds no table of samples, but {listed(archive.namelist())}")
+                raise TableError(path, f"the archive holds no table of samples, but {format_names(archive.namelist())}")
             parts = [_read(Path(path, name), archive.read(name).decode("latin-1")) for name in names]
     except FileNotFoundError:
         raise TableError(path, "there is no such file") from None
@@ -70,22 +70,22 @@ def _is_table(name: str) -> bool:
 
 def _read(path: Path, text: str) -> tuple[Table, dict[str, str]]:
     """One table of the archive, and the gene of each of its probes."""
-    rows = tabbed_rows(io.StringIO(text))
+    rows = split_tabbed_rows(io.StringIO(text))
     (_, samples), (line, headings) = next(rows, (0, [""])), next(rows, (0, [""]))
     columns = [at for at, name in enumerate(samples) if at > 1 and name]
     expected = ["substance", "gene"]
     if [heading.casefold() for heading in headings[:2]] != expected or not columns:
-        seen = f"line {line} begins with {listed(headings[:2])}" if line else "it has fewer than two lines"
+        seen = f"line {line} begins with {format_names(headings[:2])}" if line else "it has fewer than two lines"
         raise TableError(path, f"this is no table of the 295 tumours: {seen} in place of Substance, Gene")
     genes = dict[str, str]()
     log_ratios = _log_ratios(path, rows, samples, columns, genes)
-    table = read_rows(TableFile(path, index_col=0, header=True), log_ratios)
-    return table.transposed(), genes
+    table = build_table_from_rows(TableFile(path, index_col=0, header=True), log_ratios)
+    return table.transpose(), genes
 
 
 def _log_ratios(
-    path: Path, rows: Iterator[Row], samples: list[str], columns: list[int], genes: dict[str, str]
-) -> Iterator[Row]:
+    path: Path, rows: Iterator[NumberedRow], samples: list[str], columns: list[int], genes: dict[str, str]
+) -> Iterator[NumberedRow]:
     """A header, then the log ratios of each probe; `genes` learns the gene of the probe."""
     yield 1, ["", *(samples[at] for at in columns)]
     for line, cells in rows:

@@ -13,7 +13,7 @@ from benchmarks.report import print_table
 
 from experiments.journee2010 import published
 from experiments.journee2010.study import Row, Study
-from gpower.plotting import save_picture
+from gpower.plotting import save_figure
 from gpower.plotting.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 
 #: Colour and marker of each method, the same in all pictures; solid lines are the paper's own methods.
@@ -66,7 +66,7 @@ def picture(study: Study, name: str, axes: Any) -> None:
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
     figure.text(0.5, -0.02, study.environment, ha="center", va="top", fontsize=4, color="0.5")
     figure.savefig(study.output / f"{name}.png", dpi=150, bbox_inches="tight")
-    save_picture(axes, study.output / f"{name}.pdf")
+    save_figure(axes, study.output / f"{name}.pdf")
 
 
 def legend(axes: Any, n_columns: int) -> None:

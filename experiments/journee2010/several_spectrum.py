@@ -10,8 +10,8 @@ from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import measured
 from gpower.datasets import gaussian
 from gpower.operators import as_operator
-from gpower.operators.leading_pca import leading_components
-from gpower.plotting.canvas import new_panels, tidy
+from gpower.operators.leading_pca import compute_leading_components
+from gpower.plotting.canvas import create_panels, style_panel
 
 NAME, M = "several_spectrum", 5
 SHAPE = (100, 1000)
@@ -46,8 +46,8 @@ def run(study: Study) -> None:
 def instance(ratio: float, seed: int) -> list[Row]:
     """Both schemes on a Gaussian matrix whose leading eigenvalues are replaced."""
     A = with_spectrum(ratio, seed)
-    operator, _ = as_operator(A, center=False, reduce=False)
-    pca = float(leading_components(operator, M)[1].sum())
+    operator, _ = as_operator(A, center=False, reduce_tall=False)
+    pca = float(compute_leading_components(operator, M)[1].sum())
     return [
         {"method": method.name, "level": level} | measured(operator, method.solve(A, level, M), pca)
         for level in LEVELS
@@ -63,7 +63,7 @@ def with_spectrum(ratio: float, seed: int) -> np.ndarray:
 
 
 def _draw(study: Study, means: dict[tuple[object, ...], Row]) -> None:
-    panels = new_panels(1, 3, 11.5, 3.6)[0]
+    panels = create_panels(1, 3, 11.5, 3.6)[0]
     shown = ((0.0, "passes", (GPOWER_L0, BLOCK_L0)), (0.1, "passes", METHODS), (0.1, "variance", METHODS))
     words = {"passes": "reads of the matrix", "variance": "adjusted variance / that of PCA"}
     for panel, (level, value, methods) in zip(panels, shown, strict=True):
@@ -71,7 +71,7 @@ def _draw(study: Study, means: dict[tuple[object, ...], Row]) -> None:
             line = [means[method.name, level, ratio][value] for ratio in RATIOS]
             panel.plot(range(len(RATIOS)), line, **report.look(method.name))
         panel.set_title("no penalty: PCA by the power method" if level == 0 else "10 % (ℓ1) and 1 % (ℓ0)", fontsize=9)
-        tidy(panel, "ratio of successive leading eigenvalues", words[value])
+        style_panel(panel, "ratio of successive leading eigenvalues", words[value])
         panel.set_xticks(range(len(RATIOS)), [f"{ratio:g}" for ratio in RATIOS])
         if value == "passes":
             panel.set_ylim(bottom=0)

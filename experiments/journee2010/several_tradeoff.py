@@ -7,7 +7,7 @@ from experiments.journee2010.methods import SEVERAL
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import CARDINALITIES, LEVELS, SHAPE, curve, sweep
 from gpower.datasets import gaussian
-from gpower.plotting.canvas import new_panels, tidy
+from gpower.plotting.canvas import create_panels, style_panel
 
 NAME, M = "several_tradeoff", 5
 SHOWN = (8, 20, 45, 90, 160)
@@ -44,13 +44,13 @@ def _sweep(seed: int) -> list[Row]:
 
 
 def _draw(study: Study, rows: list[Row]) -> None:
-    panels = new_panels(1, 3, 11.5, 3.8, sharey=True)[0]
+    panels = create_panels(1, 3, 11.5, 3.8, sharey=True)[0]
     for panel, (kind, title) in zip(panels, KINDS.items(), strict=True):
         for method in SEVERAL:
             line = curve(rows, method.name, kind, CARDINALITIES, scale=M)
             panel.plot(CARDINALITIES, line, **report.look(method.name))
         panel.set_title(title, fontsize=9)
-        tidy(panel, "variables per component", "")
+        style_panel(panel, "variables per component", "")
     panels[0].set_ylabel("adjusted variance / that of PCA", fontsize=9)
     report.legend(panels, len(SEVERAL))
     report.picture(study, NAME, panels)

@@ -13,7 +13,7 @@ from experiments.journee2010.study import Row, Study
 from gpower.datasets import gaussian
 from gpower.operators import Operator, as_operator
 from gpower.operators.explained_variance import Scores
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 
 #: γ/γ_max (ℓ1) and √(γ/γ_max) (ℓ0) of a sweep: close together where the cardinality changes quickly.
 LEVELS = tuple(
@@ -44,8 +44,8 @@ def sweep(
     measure: Callable[[np.ndarray], Row] = lambda Z: {},
 ) -> list[Row]:
     """Every method at every level or cardinality: what it found, explained and cost."""
-    operator, _ = as_operator(A, center=False, reduce=False)
-    pca = float(leading_components(operator, m)[1].sum())
+    operator, _ = as_operator(A, center=False, reduce_tall=False)
+    pca = float(compute_leading_components(operator, m)[1].sum())
     rows = []
     for method in methods:
         for level in levels if method.by == "share" else cardinalities:
@@ -59,7 +59,7 @@ def measured(operator: Operator, found: Outcome, pca: float) -> Row:
     """Cardinality, variance relative to PCA as found, without fill and after post-processing, and cost."""
 
     def share(Z: np.ndarray) -> float:
-        return float(Scores.of(operator, Z).adjusted().sum()) / pca
+        return float(Scores.from_loadings(operator, Z).compute_adjusted_variances().sum()) / pca
 
     shares = {"variance": share(found.Z), "unfilled": share(found.unfilled)}
     shares["postprocessed"] = share(fill(operator, found.Z))

@@ -21,7 +21,7 @@ from gpower.baselines import SPCA, RankOneSVD
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators import as_operator
 from gpower.operators.explained_variance import Scores
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 
 CARDINALITIES = (50, 200)
 #: One start, the paper's, and no polish: what GPower does by default is more, and better.
@@ -53,8 +53,8 @@ def run(study: Study) -> None:
 
 def _compared(study: Study, name: str, k: int) -> list[Row]:
     found = cohort(study, name)
-    operator, _ = as_operator(found.A, center=False, reduce=False)
-    first, variances = leading_components(operator, M)
+    operator, _ = as_operator(found.A, center=False, reduce_tall=False)
+    first, variances = compute_leading_components(operator, M)
     rows = [{"method": published.PCA, "variance": 1.0, "postprocessed": 1.0} | found.indices(first, k)]
     for method, estimator in ESTIMATORS.items():
         model = type(estimator)(**estimator.get_params() | {"cardinality": k, "center": False})
@@ -62,7 +62,7 @@ def _compared(study: Study, name: str, k: int) -> list[Row]:
             seconds = timed(lambda model=model: model.fit(found.A))[1]
         Z = model.components_.T
         shares = {
-            kind: float(Scores.of(operator, loadings).adjusted().sum() / variances.sum())
+            kind: float(Scores.from_loadings(operator, loadings).compute_adjusted_variances().sum() / variances.sum())
             for kind, loadings in (("variance", Z), ("postprocessed", fill(operator, Z)))
         }
         overlap = {"correlation": mean_correlation(found.A @ Z), "genes": int(np.count_nonzero(Z.any(axis=1)))}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.model_selection import Stability as Stability
     from gpower.model_selection import component_test as component_test
     from gpower.model_selection import sparsity_path as sparsity_path
-    from gpower.model_selection import stability as stability
+    from gpower.model_selection import stability_selection as stability_selection
     from gpower.report.html import html_report as html_report
     from gpower.solvers.ascent import AscentResult as AscentResult
     from gpower.solvers.ascent import maximize as maximize
@@ -40,7 +40,7 @@ _HOMES = {
         "Stability",
         "component_test",
         "sparsity_path",
-        "stability",
+        "stability_selection",
     ),
     "gpower.report.html": ("html_report",),
 }

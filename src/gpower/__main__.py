@@ -5,11 +5,11 @@ import os
 import signal
 import sys
 
-from gpower._utils.optional import extra
+from gpower._utils.optional import import_optional
 
 __all__ = ["main"]
 
-INTERRUPTED = 130  # the exit code
+EXIT_CODE_INTERRUPTED = 130  # the exit code
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     """
     try:
         for package in ("typer", "rich"):
-            extra(package, "cli", "the command line needs", "typer and rich")
+            import_optional(package, "cli", "the command line needs", "typer and rich")
     except ImportError as error:
         sys.exit(f"error: {error}".rstrip("."))
     for stream in (sys.stdout, sys.stderr):
@@ -36,18 +36,18 @@ def main() -> None:
         app(prog_name="gpower")
     except KeyboardInterrupt:  # before the command itself has begun
         sys.stderr.write("Interrupted.\n")
-        _leave()
+        _exit_interrupted()
     except SystemExit as end:
-        if end.code == INTERRUPTED:
-            _leave()
+        if end.code == EXIT_CODE_INTERRUPTED:
+            _exit_interrupted()
         raise
 
 
-def _leave() -> None:
+def _exit_interrupted() -> None:
     """End at once: a thread may still be waiting for a slow disk."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(INTERRUPTED)
+    os._exit(EXIT_CODE_INTERRUPTED)
 
 
 if __name__ == "__main__":

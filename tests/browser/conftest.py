@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.browser.chromium import ARGUMENTS, executable
 
-from gpower import GPower, component_test, html_report, sparsity_path, stability
+from gpower import GPower, component_test, html_report, sparsity_path, stability_selection
 from gpower.analysis.enrichment import enrich
 from gpower.datasets import load_planted_expression
 
@@ -59,7 +59,7 @@ def case(tmp_path_factory):
         "batch": rng.integers(0, 3, len(scores)),
     }
     path = sparsity_path(data.X, n_components=3, cardinalities=[1, 3, 6, 20, 150])
-    again = stability(data.X, **options, n_subsamples=10)
+    again = stability_selection(data.X, **options, n_subsamples=10)
     test = component_test(data.X, 4, cardinality=6, n_permutations=40)
     sets = enrich(model, data.gene_sets, genes=data.feature_names)
     names = {"sample_names": data.sample_names, "feature_names": data.feature_names}

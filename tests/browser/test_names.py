@@ -11,7 +11,7 @@ from tests.browser.chromium import place_of, require
 
 from gpower import GPower, html_report
 from gpower.analysis.enrichment import enrich
-from gpower.report.text import shown
+from gpower.report.text import format_name
 
 require()
 HOSTILE = [
@@ -66,7 +66,7 @@ def texts(page, selector):
 
 def as_read(names):
     """Names as the page shows them; the parser of HTML makes a line feed of every line's end."""
-    return [shown(name) for name in names]
+    return [format_name(name) for name in names]
 
 
 def test_they_are_shown_as_they_are(page, made):
@@ -76,7 +76,7 @@ def test_they_are_shown_as_they_are(page, made):
     assert set(as_read(HOSTILE)) == set(texts(page, "#t-loadings .variable"))
     heads = texts(page, "#t-samples thead bdi")
     assert heads[-len(made["metadata"]) - 1 : -1] == as_read(made["metadata"])
-    assert set(texts(page, "#warnings li bdi")) >= {shown(name, 2000) for name in HOSTILE}
+    assert set(texts(page, "#warnings li bdi")) >= {format_name(name, 2000) for name in HOSTILE}
 
 
 def test_each_is_kept_apart_from_its_surroundings(page):

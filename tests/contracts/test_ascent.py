@@ -15,7 +15,7 @@ from gpower.feasible_sets import Ball, Cube, FeasibleSet, Sphere, Spheres, Stief
 from gpower.operators import Covariance, as_operator
 from gpower.penalties.elementary import L0, L1, Cardinality, NonNegative
 from gpower.problem.formulation import Problem
-from gpower.solvers.ascent import Status
+from gpower.solvers.ascent import AscentStatus
 
 D, M = 6, 3
 
@@ -240,7 +240,7 @@ SPARSE = {
 @pytest.mark.parametrize("seed", range(4))
 def test_values_of_sparse_pca_never_decrease(penalty, acceleration, samples, seed):
     problem = Problem(as_operator(matrix(seed))[0], penalty, np.array([1.3, 1.0, 0.7]), samples)
-    start = problem.feasible_set.point(np.random.default_rng(seed).standard_normal((8, M)))
+    start = problem.feasible_set.make_point(np.random.default_rng(seed).standard_normal((8, M)))
     result, values = accepted(problem.objective, problem.feasible_set, start, tol=1e-12, acceleration=acceleration)
     assert result.converged
     assert np.all(np.diff(values) >= -1e-13 * result.value)
@@ -294,7 +294,7 @@ def block(penalty, omega, operator=None):
 
 def squared_block_steps(problem, seed=7):
     """Σ‖X₊ − X‖², and the gain of the whole run."""
-    start = problem.feasible_set.point(np.random.default_rng(seed).standard_normal((8, M)))
+    start = problem.feasible_set.make_point(np.random.default_rng(seed).standard_normal((8, M)))
     result, record = run(problem.objective, problem.feasible_set, start, tol=0, max_iter=100)
     steps = [np.sum((y.X - x.X) ** 2) for x, y in zip(record.points, record.points[1:], strict=False)]
     return sum(steps), result.value - record.values[0]
@@ -317,7 +317,7 @@ def test_without_the_regularisation_the_block_takes_longer_steps_than_that():
 def test_the_regularised_step_is_the_polar_factor_of_gradient_plus_point(omega):
     problem = block(L1(np.full(M, 0.8)), omega)
     A = matrix(6) - matrix(6).mean(axis=0)
-    x = problem.feasible_set.point(np.random.default_rng(7).standard_normal((8, M)))
+    x = problem.feasible_set.make_point(np.random.default_rng(7).standard_normal((8, M)))
     gradient = SparsePCA(A, "l1", np.full(M, 0.8), problem.mu).value_and_gradient(x.X)[1]
     U, _, Vt = np.linalg.svd(gradient + omega * x.X, full_matrices=False)
     step = problem.feasible_set.argmax_linear(problem.objective.value_and_gradient(x)[1])
@@ -327,7 +327,7 @@ def test_the_regularised_step_is_the_polar_factor_of_gradient_plus_point(omega):
 @pytest.mark.parametrize("omega", [1e-3, 1.0, 100.0])
 def test_regularisation_leaves_the_values_and_the_stationary_points(omega):
     problem = block(L1(np.full(M, 0.8)), omega)
-    start = problem.feasible_set.point(np.random.default_rng(7).standard_normal((8, M)))
+    start = problem.feasible_set.make_point(np.random.default_rng(7).standard_normal((8, M)))
     result = maximize(problem.objective, problem.feasible_set, start, tol=1e-15, max_iter=100_000)
     plain = block(L1(np.full(M, 0.8)), 0.0)
     value, gradient = plain.objective.value_and_gradient(result.point)
@@ -467,11 +467,11 @@ def dead_unit(omega):
     A[:3, :5] = np.random.default_rng(15).standard_normal((3, 5)) * 2
     A[3, 5] = 0.1
     problem = Problem(
-        as_operator(A, center=False, reduce=False)[0], L1(np.full(2, 0.5)), np.ones(2), regularization=omega
+        as_operator(A, center=False, reduce_tall=False)[0], L1(np.full(2, 0.5)), np.ones(2), regularization=omega
     )
     X = np.zeros((4, 2))
     X[:3, 0], X[3, 1] = np.array([0.6, 0.0, 0.8]), 1.0
-    return problem, problem.feasible_set.point(X)
+    return problem, problem.feasible_set.make_point(X)
 
 
 @pytest.mark.parametrize("omega", [1e-3, 1.0, 50.0])
@@ -480,7 +480,7 @@ def test_a_unit_without_active_variables_keeps_its_direction_when_regularised(om
     problem, start = dead_unit(omega)
     result, record = run(problem.objective, problem.feasible_set, start, tol=1e-12, acceleration=acceleration)
     assert result.value > record.values[0]
-    assert not np.any(problem.loadings(result.point)[:, 1])
+    assert not np.any(problem.compute_loadings(result.point)[:, 1])
     for x in record.points:
         np.testing.assert_allclose(x.X[:, 1], [0, 0, 0, 1], atol=1e-12)
 
@@ -488,7 +488,7 @@ def test_a_unit_without_active_variables_keeps_its_direction_when_regularised(om
 def test_a_unit_without_active_variables_is_revived_when_not_regularised():
     problem, start = dead_unit(0.0)
     result = maximize(problem.objective, problem.feasible_set, start, tol=1e-12)
-    assert np.any(problem.loadings(result.point)[:, 1])
+    assert np.any(problem.compute_loadings(result.point)[:, 1])
 
 
 def test_acceleration_reaches_the_largest_eigenvalue_in_fewer_steps():
@@ -528,7 +528,7 @@ def test_acceleration_on_the_stiefel_manifold_reaches_the_same_value():
 def test_an_ascent_in_single_precision_stays_in_single_precision(acceleration, m):
     mu = np.ones(m, np.float32)
     problem = Problem(as_operator(matrix(8).astype(np.float32))[0], L1(np.full(m, 0.8, np.float32)), mu)
-    start = problem.feasible_set.point(np.eye(8, m, dtype=np.float32))
+    start = problem.feasible_set.make_point(np.eye(8, m, dtype=np.float32))
     _, record = run(problem.objective, problem.feasible_set, start, tol=1e-6, acceleration=acceleration)
     assert len(record.points) > 4
     assert {x.C.dtype for x in record.points} == {np.dtype(np.float32)}
@@ -574,14 +574,14 @@ def test_the_ascent_stops_at_the_first_step_that_gains_no_more_than_tol(known, t
     growth = np.diff(result.history) / np.abs(result.history[:-1])
     assert growth[-1] <= tol
     assert np.all(growth[:-1] > tol)
-    assert result.status is Status.CONVERGED
+    assert result.status is AscentStatus.CONVERGED
     assert result.converged
 
 
 def test_running_out_of_steps_is_told():
     known = KNOWN["power method"]
     result = maximize(known.objective, known.feasible_set, known.start, tol=0, max_iter=3)
-    assert (result.n_iter, result.status, result.converged) == (3, Status.MAX_ITER, False)
+    assert (result.n_iter, result.status, result.converged) == (3, AscentStatus.MAX_ITER, False)
 
 
 def test_no_steps_at_all_leave_the_start():
@@ -607,7 +607,7 @@ def test_a_callback_sees_each_step_and_stops_the_ascent():
 
     result = maximize(known.objective, known.feasible_set, known.start, tol=0, callback=callback)
     assert seen == [1, 2, 3, 4]
-    assert (result.n_iter, result.status, result.converged) == (4, Status.CALLBACK, False)
+    assert (result.n_iter, result.status, result.converged) == (4, AscentStatus.CALLBACK, False)
 
 
 def test_a_callback_that_answers_nothing_changes_nothing():
@@ -617,7 +617,7 @@ def test_a_callback_that_answers_nothing_changes_nothing():
     np.testing.assert_array_equal(silent.history, plain.history)
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", AscentStatus)
 def test_a_status_reads_as_a_sentence(status):
     sentence = str(status)
     assert sentence[0].isupper()
@@ -677,7 +677,7 @@ def pair(kind, m, center=True, seed=16):
     A = matrix(seed, 10, 25) + (3.0 if center else 0.0)
     mu = np.linspace(1.4, 0.7, m)
     penalty, levels = FORMULATIONS[kind]
-    problem = Problem(as_operator(A, center=center, reduce=False)[0], penalty(m), mu)
+    problem = Problem(as_operator(A, center=center, reduce_tall=False)[0], penalty(m), mu)
     A = A - A.mean(axis=0) if center else A
     return A, SparsePCA(A, kind, levels(m).astype(float), mu), problem
 
@@ -689,7 +689,7 @@ def test_iterates_over_correlations_are_those_over_samples(kind, m, center):
     A, objective, problem = pair(kind, m, center)
     X = np.linalg.qr(A[:, -m:])[0]
     _, wanted = run(objective, Stiefel(), X, tol=0, max_iter=30)
-    _, found = run(problem.objective, problem.feasible_set, problem.feasible_set.point(X), tol=0, max_iter=30)
+    _, found = run(problem.objective, problem.feasible_set, problem.feasible_set.make_point(X), tol=0, max_iter=30)
     assert min(len(wanted.points), len(found.points)) > 5
     for x, y, f, g in zip(wanted.points, found.points, wanted.values, found.values, strict=False):
         np.testing.assert_allclose(y.X, x, atol=1e-10)
@@ -703,7 +703,7 @@ def test_gaps_over_correlations_are_those_over_samples(kind, m):
     A, objective, problem = pair(kind, m)
     X = np.linalg.qr(A[:, -m:])[0]
     wanted = maximize(objective, Stiefel(), X, tol=0, max_iter=4)
-    found = maximize(problem.objective, problem.feasible_set, problem.feasible_set.point(X), tol=0, max_iter=4)
+    found = maximize(problem.objective, problem.feasible_set, problem.feasible_set.make_point(X), tol=0, max_iter=4)
     assert found.gap == pytest.approx(wanted.gap, rel=1e-8)
     assert found.gap > 0
 
@@ -730,23 +730,23 @@ def test_a_batch_of_starts_takes_the_steps_of_each_one_alone(kind):
     A, _, problem = pair(kind, 1)
     batch = problem.as_batch(5)
     X = A[:, -5:] / np.linalg.norm(A[:, -5:], axis=0)
-    _, together = run(batch.objective, batch.feasible_set, batch.feasible_set.point(X), tol=0, max_iter=6)
+    _, together = run(batch.objective, batch.feasible_set, batch.feasible_set.make_point(X), tol=0, max_iter=6)
     for j in range(5):
-        start = problem.feasible_set.point(X[:, j : j + 1])
+        start = problem.feasible_set.make_point(X[:, j : j + 1])
         _, alone = run(problem.objective, problem.feasible_set, start, tol=0, max_iter=6)
         for x, y in zip(alone.points, together.points, strict=False):
-            np.testing.assert_allclose(y.column(j).C, x.C, atol=1e-10)
+            np.testing.assert_allclose(y.select_unit(j).C, x.C, atol=1e-10)
 
 
 def test_the_gap_takes_its_product_only_when_asked_for():
     operator = as_operator(np.random.default_rng(4).standard_normal((20, 30)))[0]
     problem = Problem(operator, L0(np.array([2.0])))
-    result = maximize(problem.objective, problem.feasible_set, problem.feasible_set.point(operator.columns([0])))
+    result = maximize(problem.objective, problem.feasible_set, problem.feasible_set.make_point(operator.columns([0])))
     before = operator.passes
     assert result.gap >= 0
     assert operator.passes > before
     before = operator.passes
     again = result.gap
     assert operator.passes == before, "the result remembers it"
-    assert again == result.last.gap
+    assert again == result.last_state.gap
     assert operator.passes > before, "the state computes it anew"

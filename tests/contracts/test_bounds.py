@@ -11,28 +11,28 @@ from hypothesis import strategies as st
 
 from gpower.certificates.api import certify_components, penalized_bound
 from gpower.certificates.bounds import (
+    bound_with_floor,
+    bound_with_penalty,
     eigenvalue_profile,
     gershgorin_profile,
     largest_eigenvalue,
     largest_sparse_eigenvalue,
-    penalized,
     perron_bound,
     semidefinite_shift,
     soft_threshold_bound,
     trace_profile,
-    with_floor,
 )
-from gpower.certificates.branch_and_bound import Search, assess_by_rows, assess_cheaply
+from gpower.certificates.branch_and_bound import SupportSearch, assess_by_rows, assess_cheaply
 from gpower.certificates.candidates import (
-    Candidates,
-    candidates,
+    CandidateCovariance,
     covering_eigenvalue,
+    full_soft_threshold_bound,
     sample_space_bound,
-    wide_soft_threshold,
+    select_candidates,
 )
-from gpower.certificates.cascade import Standing
+from gpower.certificates.cascade import BoundState
 from gpower.certificates.certificate import Clock
-from gpower.certificates.row_bound import RowProblem, Rows, first_rows, minimize_rows, screen
+from gpower.certificates.row_bound import DualRows, RowProblem, initialize_rows, minimize_row_bound, screen_variables
 from gpower.certificates.subset_search import search_subset
 from gpower.operators import as_operator
 
@@ -81,13 +81,13 @@ def problems(draw, most=12):
 
 def row_bound(problem, rows):
     """(R) at some rows, nothing minimised."""
-    return problem.bound(np.linalg.eigvalsh(problem.matrix(rows)), rows.prices)
+    return problem.compute_bound(np.linalg.eigvalsh(problem.build_matrix(rows)), rows.prices)
 
 
 def search_of(kind, S, k, tol, start, **options):
     """A search over all variables in which nothing is enumerated but single supports."""
-    view = Candidates(np.arange(len(S)), S, floor=0.0, shift=0.0)
-    return kind(view, k, tol, np.array(start), value_of(S, start), leaf=1, **options)
+    view = CandidateCovariance(np.arange(len(S)), S, floor=0.0, shift=0.0)
+    return kind(view, k, tol, np.array(start), value_of(S, start), max_leaf_supports=1, **options)
 
 
 def component(S, support):
@@ -113,9 +113,11 @@ def test_every_bound_is_at_least_the_best_support(problem, seed):
     if np.linalg.norm(x) > 1e-6:
         assert sample_space_bound(A, x / np.linalg.norm(x), k) >= least
     problem = RowProblem(S / best, k, np.zeros(n, bool))
-    start = Rows(rng.standard_normal((n, n)), np.full(n, rng.exponential(1 / k)))
+    start = DualRows(rng.standard_normal((n, n)), np.full(n, rng.exponential(1 / k)))
     assert row_bound(problem, start) >= 1 - ROUNDING
-    found = minimize_rows(problem, first_rows(problem, 0.1), target=0, clock=Clock(60), smoothings=(0.01,), steps=15)
+    found = minimize_row_bound(
+        problem, initialize_rows(problem, 0.1), target=0, clock=Clock(60), smoothings=(0.01,), steps=15
+    )
     assert found.bound >= 1 - ROUNDING
     assert found.bound == pytest.approx(row_bound(problem, found.rows), rel=1e-9)
 
@@ -129,13 +131,13 @@ def test_the_penalized_objective_is_bounded(A, seed, share):
     profile = [0.0, *(brute_force(S, k)[0] for k in range(1, n + 1))]
     best = max(value - gamma * k for k, value in enumerate(profile))
     least = best - ROUNDING * profile[-1]
-    assert penalized(np.array(profile), gamma) == best
-    assert penalized(np.minimum(trace_profile(np.diagonal(S), n), gershgorin_profile(S, n)), gamma) >= least
+    assert bound_with_penalty(np.array(profile), gamma) == best
+    assert bound_with_penalty(np.minimum(trace_profile(np.diagonal(S), n), gershgorin_profile(S, n)), gamma) >= least
     x = np.random.default_rng(seed).standard_normal(len(A))
     assert covering_eigenvalue(A, x / np.linalg.norm(x), gamma) >= least
     z = component(S, (int(np.argmax(np.diagonal(S))),))
-    for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(S, covariance=True)[0]):
-        assert penalized_bound(Standing.of(operator, z, 1, 0.0), gamma, Clock(60)) >= least
+    for operator in (as_operator(A, center=False, reduce_tall=False)[0], as_operator(S, covariance=True)[0]):
+        assert penalized_bound(BoundState.from_loadings(operator, z, 1, 0.0), gamma, Clock(60)) >= least
 
 
 @settings(max_examples=100, deadline=None)
@@ -145,21 +147,21 @@ def test_bounds_hold_when_variables_of_small_variance_are_left_out(problem, left
     S = A.T @ A
     best = brute_force(S, k)[0]
     most = max(1, len(S) - left_out)
-    for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(S, covariance=True)[0]):
-        view = candidates(operator, np.array([0]), most)
-        size = min(k, view.idx.size)
+    for operator in (as_operator(A, center=False, reduce_tall=False)[0], as_operator(S, covariance=True)[0]):
+        view = select_candidates(operator, np.array([0]), most)
+        size = min(k, view.variables.size)
         for profile in (trace_profile(np.diagonal(view.S), size), gershgorin_profile(view.S, size)):
-            assert with_floor(profile, k, view.floor) >= best * (1 - ROUNDING)
+            assert bound_with_floor(profile, k, view.floor) >= best * (1 - ROUNDING)
         assert soft_threshold_bound(view.S, k, view.floor)[0] >= best * (1 - ROUNDING)
-        scaled = RowProblem(view.S / best, k, np.zeros(view.idx.size, bool), view.floor / best)
-        rows = first_rows(scaled, 0.1)
-        found = minimize_rows(scaled, rows, target=0, clock=Clock(60), smoothings=(0.01,), steps=10)
+        scaled = RowProblem(view.S / best, k, np.zeros(view.variables.size, bool), view.floor / best)
+        rows = initialize_rows(scaled, 0.1)
+        found = minimize_row_bound(scaled, rows, target=0, clock=Clock(60), smoothings=(0.01,), steps=10)
         assert found.bound >= 1 - ROUNDING
-        inside = set(view.idx.tolist())
+        inside = set(view.variables.tolist())
         outside = [v for v in combinations(range(len(S)), k) if not inside.issuperset(v)]
         if outside:  # supports with a variable that was left out pay its price only once less
             worst = max(value_of(S, support) for support in outside) / best
-            assert scaled.outside(found.rows, found.bound) >= worst - ROUNDING
+            assert scaled.bound_omitted_supports(found.rows, found.bound) >= worst - ROUNDING
 
 
 @settings(max_examples=100, deadline=None)
@@ -177,9 +179,11 @@ def test_screening_drops_and_fixes_only_what_it_may(problem, seed, slack):
         fixed[rng.choice(sorted(better[0]))] = True
     better = [support for support in better if support.issuperset(np.flatnonzero(fixed))]
     node = RowProblem(S / best, k, fixed)
-    found = minimize_rows(node, first_rows(node, 0.1), target=0, clock=Clock(60), smoothings=(0.03, 0.003), steps=20)
+    found = minimize_row_bound(
+        node, initialize_rows(node, 0.1), target=0, clock=Clock(60), smoothings=(0.03, 0.003), steps=20
+    )
     assert found.bound >= max((value_of(S, sorted(s)) / best for s in better), default=0) - ROUNDING
-    keep, must = screen(node, found.rows, level)
+    keep, must = screen_variables(node, found.rows, level)
     for support in better:
         assert support.issubset(np.flatnonzero(keep))
         assert support.issuperset(np.flatnonzero(must))
@@ -187,11 +191,11 @@ def test_screening_drops_and_fixes_only_what_it_may(problem, seed, slack):
     for i in np.flatnonzero(~fixed):  # the definitions, one eigenproblem each
         uncharged = replace(found.rows, R=np.where(np.arange(n)[:, None] == i, 0.0, found.rows.R))
         if not keep[i]:
-            assert np.linalg.eigvalsh(node.matrix(uncharged))[-1] + paid + (node.slots - 1) * b <= level
+            assert np.linalg.eigvalsh(node.build_matrix(uncharged))[-1] + paid + (node.n_open_slots - 1) * b <= level
         if must[i]:
             rest = np.delete(np.arange(n), i)
-            M = node.matrix(found.rows)[np.ix_(rest, rest)]
-            assert np.max(np.linalg.eigvalsh(M), initial=-np.inf) + paid + node.slots * b <= level
+            M = node.build_matrix(found.rows)[np.ix_(rest, rest)]
+            assert np.max(np.linalg.eigvalsh(M), initial=-np.inf) + paid + node.n_open_slots * b <= level
 
 
 @settings(max_examples=120, deadline=None)
@@ -208,24 +212,24 @@ def test_both_searches_end_at_the_best_support(problem, assess, seed, tol):
     start = np.sort(np.random.default_rng(seed).permutation(len(S))[:k])
     if value_of(S, start) <= 0:
         start = np.sort(np.argsort(-np.diagonal(S))[:k])
-    search = search_of(Search, S, k, tol, start)
-    search.push(search.root(np.inf))
+    search = search_of(SupportSearch, S, k, tol, start)
+    search.push(search.make_root(np.inf))
     search.run(assess, Clock(60))
-    assert not search.open
-    assert search.found >= best / (1 + 1.001 * tol)
-    assert best * (1 - ROUNDING) <= search.proven <= search.found * (1 + 1.001 * tol)
+    assert not search.open_nodes
+    assert search.incumbent_variance >= best / (1 + 1.001 * tol)
+    assert best * (1 - ROUNDING) <= search.variance_bound <= search.incumbent_variance * (1 + 1.001 * tol)
 
 
 @dataclass(eq=False)
-class Stubborn(Search):
+class Stubborn(SupportSearch):
     """A search that finds no support as good as the cap: what it proves must not rest on a good incumbent."""
 
     cap: float = 0.0
 
-    def offer(self, support):
-        value = self._value_of(support)
-        if self.value < value < self.cap:
-            self.support, self.value = support, value
+    def update_incumbent(self, support):
+        value = self._compute_value(support)
+        if self.incumbent_value < value < self.cap:
+            self.incumbent_support, self.incumbent_value = support, value
 
 
 @pytest.mark.parametrize("assess", [assess_cheaply, assess_by_rows])
@@ -241,21 +245,21 @@ def test_a_search_that_settles_early_owns_up_to_it(seed, assess):
         near = np.flatnonzero(values >= best / (1 + tol))  # starts anywhere, and within the tolerance
         for start in (supports[seed % len(supports)], supports[near[seed % near.size]]):
             search = search_of(Stubborn, S, k, tol, start, cap=best / value_of(S, start) * (1 - 1e-9))
-            search.push(search.root(np.inf))
+            search.push(search.make_root(np.inf))
             search.run(assess, Clock(60))
-            assert search.proven >= best * (1 - ROUNDING)
+            assert search.variance_bound >= best * (1 - ROUNDING)
 
 
 def few_candidates(A, z, k, most, tol):
     """Upper bounds of a certificate and of a search with all but a few variables left out."""
-    few = candidates.__defaults__
-    candidates.__defaults__ = (most,)
+    few = select_candidates.__defaults__
+    select_candidates.__defaults__ = (most,)
     try:
-        for operator in (as_operator(A, center=False, reduce=False)[0], as_operator(A.T @ A, covariance=True)[0]):
+        for operator in (as_operator(A, center=False, reduce_tall=False)[0], as_operator(A.T @ A, covariance=True)[0]):
             yield certify_components(operator, z[:, None], cardinality=k, tol=tol)[0].upper_bound
-            yield search_subset(operator, k, tol, max_time=60.0).certificate().upper_bound
+            yield search_subset(operator, k, tol, max_time=60.0).to_certificate().upper_bound
     finally:
-        candidates.__defaults__ = few
+        select_candidates.__defaults__ = few
 
 
 @settings(max_examples=30, deadline=None)
@@ -290,14 +294,14 @@ def test_variables_of_a_strong_component_are_fixed(seed):
     best, supports, values = brute_force(S, 4)
     problem, fixed = RowProblem(S / best, 4, np.zeros(10, bool)), 0
     for steps in range(1, 12):
-        rows = first_rows(problem, 0.1)
-        rows = minimize_rows(problem, rows, target=0, clock=Clock(60), smoothings=(0.03,), steps=steps).rows
+        rows = initialize_rows(problem, 0.1)
+        rows = minimize_row_bound(problem, rows, target=0, clock=Clock(60), smoothings=(0.03,), steps=steps).rows
         for level in (0.9, 1.0, 1.001):
-            _, must = screen(problem, rows, level)
+            _, must = screen_variables(problem, rows, level)
             fixed += np.count_nonzero(must)
             for i in np.flatnonzero(must):
                 rest = np.delete(np.arange(10), i)
-                M = problem.matrix(rows)[np.ix_(rest, rest)]
+                M = problem.build_matrix(rows)[np.ix_(rest, rest)]
                 assert np.linalg.eigvalsh(M)[-1] + 4 * rows.prices[0] <= level
                 assert all(i in s for s, value in zip(supports, values, strict=True) if value > level * best)
     assert fixed > 0
@@ -308,13 +312,15 @@ def test_stopped_searches_and_minimisations_are_still_bounds():
     S = A.T @ A
     best = brute_force(S, 4)[0]
     for nodes in range(1, 12):
-        search = search_of(Search, S, 4, 1e-6, np.arange(4))
-        search.push(search.root(largest_eigenvalue(S)))
-        clock = Clock(60, lambda s=search, most=nodes: s.nodes >= most)
+        search = search_of(SupportSearch, S, 4, 1e-6, np.arange(4))
+        search.push(search.make_root(largest_eigenvalue(S)))
+        clock = Clock(60, lambda s=search, most=nodes: s.n_nodes >= most)
         search.run(assess_by_rows, clock)
-        assert search.proven >= best * (1 - ROUNDING)
+        assert search.variance_bound >= best * (1 - ROUNDING)
     problem = RowProblem(S / best, 4, np.zeros(11, bool))
-    found = minimize_rows(problem, first_rows(problem, 0.1), target=0, clock=Clock(0), smoothings=(0.01,), steps=9)
+    found = minimize_row_bound(
+        problem, initialize_rows(problem, 0.1), target=0, clock=Clock(0), smoothings=(0.01,), steps=9
+    )
     assert found.bound >= 1 - ROUNDING
 
 
@@ -325,7 +331,7 @@ def test_rows_are_as_strong_as_the_relaxations_that_they_contain():
         S, n = A.T @ A / 9, 9
         t, b = rng.exponential(0.3, n), rng.exponential(0.5)
         W = t[:, None] * rng.uniform(-1, 1, (n, n))
-        rows = row_bound(RowProblem(S, k, np.zeros(n, bool)), Rows(W, np.full(n, b)))
+        rows = row_bound(RowProblem(S, k, np.zeros(n, bool)), DualRows(W, np.full(n, b)))
         l1 = np.linalg.eigvalsh(S + W + W.T + np.diag(k * t**2 / b))[-1] + k * b
         cone = np.linalg.eigvalsh(S + W + W.T + np.diag(np.sum(W**2, axis=1) / b))[-1] + k * b
         assert rows <= l1 + 1e-9
@@ -348,8 +354,10 @@ def test_the_wide_soft_threshold_is_a_bound(problem):
     A, k = problem
     S = A.T @ A
     best = brute_force(S, k)[0]
-    operator = as_operator(A, center=False, reduce=False)[0]
-    assert wide_soft_threshold(operator, k, trace_profile(np.diagonal(S), k)[-1], Clock(60)) >= best * (1 - ROUNDING)
+    operator = as_operator(A, center=False, reduce_tall=False)[0]
+    assert full_soft_threshold_bound(operator, k, trace_profile(np.diagonal(S), k)[-1], Clock(60)) >= best * (
+        1 - ROUNDING
+    )
 
 
 def test_a_shift_makes_a_covariance_semidefinite_and_an_indefinite_matrix_has_none():

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpower import GPower, best_subset, certify_total
-from gpower.certificates.joint import certify_together
-from gpower.certificates.row_bound import smoothed_sum
+from gpower.certificates.joint import certify_joint_variance
+from gpower.certificates.row_bound import smooth_eigenvalue_sum
 from gpower.operators import as_operator
-from gpower.solvers.joint.constraints import CONSTRAINTS, Schur
-from gpower.solvers.joint.manifold_newton import Pattern
-from gpower.solvers.joint.search import adjusted_total, refined
-from gpower.solvers.local_search import bordered_slack, swap_slack
+from gpower.solvers.joint.constraints import CONSTRAINTS, AdjustedVariancePenalty
+from gpower.solvers.joint.manifold_newton import SupportManifold
+from gpower.solvers.joint.search import compute_total_adjusted_variance, refine_loadings
+from gpower.solvers.local_search import batched_swap_test, swap_test
 
 WORDS = tuple(CONSTRAINTS)
 KINDS = ("plain", "duplicates", "constant", "low rank", "scales", "integers")
@@ -115,7 +115,7 @@ def test_the_total_bound_is_never_below_the_truth(seed):
     assert certificate.optimal
     assert violation("disjoint", None, component.T) == 0
     for word in (None, *WORDS[::2]):  # disjoint components are orthogonal
-        bound = certify_together(operator, component.T, cardinality=sizes, constraint=word, tol=0.0)
+        bound = certify_joint_variance(operator, component.T, cardinality=sizes, constraint=word, tol=0.0)
         assert all(each.value >= truth * (1 - 1e-9) for each in bound.bounds), bound.bounds
     found = fitted(S, m, max(sizes), "uncorrelated", covariance="precomputed")
     if found is not None:
@@ -203,10 +203,10 @@ def test_components_rise_together_on_their_supports(by_scores):
     Z = np.zeros((9, 3))
     for j, support in enumerate(supports):
         Z[support, j] = rng.standard_normal(4)
-    pattern = Pattern(S, supports, by_scores)
-    begin = pattern.returned(pattern.of(Z / np.linalg.norm(Z, axis=0)))
-    end = pattern.ascend(pattern.loadings(begin))
-    assert end.value > pattern.value(begin)
+    pattern = SupportManifold(S, supports, by_scores)
+    begin = pattern.retract(pattern.to_vector(Z / np.linalg.norm(Z, axis=0)))
+    end = pattern.ascend(pattern.to_loadings(begin))
+    assert end.value > pattern.compute_value(begin)
     B = S if by_scores else np.eye(9)
     np.testing.assert_allclose(np.triu(end.Z.T @ B @ end.Z, 1), 0, atol=1e-13)
     np.testing.assert_allclose(np.sum(end.Z**2, axis=0), 1, atol=1e-13)
@@ -220,19 +220,19 @@ def test_a_block_is_refined_to_where_its_total_is_flat():
     S, Z = covariance(3, 9), np.zeros((9, 3))
     for j, support in enumerate(([0, 1, 2, 3], [2, 3, 4, 5], [5, 6, 7, 8])):
         Z[support, j] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
-    found = refined(S, Z)
-    best = adjusted_total(S, found)
-    assert best > adjusted_total(S, Z)
+    found = refine_loadings(S, Z)
+    best = compute_total_adjusted_variance(S, found)
+    assert best > compute_total_adjusted_variance(S, Z)
     assert np.array_equal(found != 0, Z != 0)
     rng = np.random.default_rng(0)
     for _ in range(20):
         near = (found + 1e-3 * rng.standard_normal(Z.shape)) * (Z != 0)
-        assert adjusted_total(S, near / np.linalg.norm(near, axis=0)) <= best * (1 + 1e-9)
+        assert compute_total_adjusted_variance(S, near / np.linalg.norm(near, axis=0)) <= best * (1 + 1e-9)
 
 
 def test_the_price_of_schur_removes_what_the_others_explain():
     S, Z = covariance(0, 8), np.linalg.qr(table(1, 8, 3))[0]
-    V, d = Schur().price(S, Z)
+    V, d = AdjustedVariancePenalty().penalty_matrix(S, Z)
     np.testing.assert_allclose((S - V @ V.T) @ Z, 0, atol=1e-10)
     assert not d.any()
 
@@ -242,9 +242,9 @@ def test_many_supports_at_once_have_the_slack_of_each():
     supports, outside = np.array([[0, 1, 2], [3, 5, 7]]), np.array([[3, 4, 5], [0, 1, 6]])
     P = S[supports[:, :, None], supports[:, None, :]]
     B = S[supports[:, :, None], outside[:, None, :]]
-    values, _, slack = bordered_slack(P, B, np.diagonal(S)[outside])
+    values, _, slack = batched_swap_test(P, B, np.diagonal(S)[outside])
     for r in range(2):
-        value, _, one = swap_slack(S, supports[r], outside[r])
+        value, _, one = swap_test(S, supports[r], outside[r])
         assert values[r] == pytest.approx(value)
         np.testing.assert_allclose(slack[r], one, rtol=1e-9)
         rises = [
@@ -263,12 +263,12 @@ def test_many_supports_at_once_have_the_slack_of_each():
 def test_a_smoothed_sum_of_eigenvalues_is_above_the_sum(values, count, smoothing):
     w = np.sort(values)
     count = min(count, w.size)
-    value, share = smoothed_sum(w, count, smoothing)
+    value, share = smooth_eigenvalue_sum(w, count, smoothing)
     assert value >= w[-count:].sum() - 1e-9
     assert share.sum() == pytest.approx(count)
     step = 1e-5 * np.arange(1, w.size + 1)
     if np.all(np.diff(w) > 1e-3) and count < w.size:
-        slope = (smoothed_sum(w + step, count, smoothing)[0] - value) / 1e-5
+        slope = (smooth_eigenvalue_sum(w + step, count, smoothing)[0] - value) / 1e-5
         assert slope == pytest.approx(share @ np.arange(1, w.size + 1), rel=1e-2, abs=1e-2)
 
 

@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
-from gpower.io.stores.source import Source
-from gpower.operators import Container, as_operator, container_of, recognised, register
-from gpower.operators.storage.base import BadEntry
+from gpower.io.stores.source import MatrixSource
+from gpower.operators import Container, as_container, as_operator, find_registered_container, register
+from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.dask import DaskMatrix
-from gpower.operators.storage.dense import Dense
+from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.disk import StreamedMatrix
 
 from .device_double import DeviceArray
@@ -41,9 +41,9 @@ def weights():
 
 def streamed(X, axis=0, lines=4):
     read = (lambda lo, hi: X[lo:hi]) if axis == 0 else (lambda lo, hi: X[:, lo:hi])
-    facts = {"sparse": True, "nnz": X.nnz} if sp.issparse(X) else {}
-    matrix = StreamedMatrix(Source("table", X.shape, X.dtype, read, axis, **facts), 1 << 20)
-    matrix.edges = np.append(np.arange(0, X.shape[axis], lines), X.shape[axis])
+    facts = {"is_sparse": True, "nnz": X.nnz} if sp.issparse(X) else {}
+    matrix = StreamedMatrix(MatrixSource("table", X.shape, X.dtype, read, axis, **facts), 1 << 20)
+    matrix.block_edges = np.append(np.arange(0, X.shape[axis], lines), X.shape[axis])
     return matrix
 
 
@@ -78,34 +78,34 @@ class Rows(Container):
     def transposed_times(self, Y):
         return sum(np.outer(x, y) for x, y in zip(self._vectors(), Y, strict=True))
 
-    def part(self, idx):
+    def take(self, idx):
         place = {int(j): at for at, j in enumerate(idx)}
         return Rows([{place[j]: value for j, value in row.items() if j in place} for row in self.rows], len(idx))
 
-    def dense(self):
+    def to_dense(self):
         return np.asfortranarray(list(self._vectors()))
 
-    def held(self, A):
-        return Dense(A)
+    def wrap_array(self, A):
+        return DenseMatrix(A)
 
     def gram(self, mean, weight, idx=None):
-        whole = self if idx is None else self.part(idx)
+        whole = self if idx is None else self.take(idx)
         w = np.ones(self.shape[0]) if weight is None else weight
         centred = (x if mean is None else x - mean for x in whole._vectors())
         return sum(weight * np.outer(x, x) for weight, x in zip(w, centred, strict=True))
 
-    def sums(self, weight):
-        return (np.ones(self.shape[0]) if weight is None else weight) @ self.dense()
+    def weighted_sums(self, weight):
+        return (np.ones(self.shape[0]) if weight is None else weight) @ self.to_dense()
 
-    def squares_about(self, shift, weight):
-        return (np.ones(self.shape[0]) if weight is None else weight) @ (self.dense() - shift) ** 2
+    def squared_deviations(self, shift, weight):
+        return (np.ones(self.shape[0]) if weight is None else weight) @ (self.to_dense() - shift) ** 2
 
-    def shifted(self, shift):
+    def subtract_offsets(self, shift):
         return Rows([dict(enumerate(x - shift)) for x in self._vectors()], self.shape[1])
 
-    def bad_entry(self, suspected, allow_nan):
+    def find_non_finite(self, is_suspected, allow_nan):
         entries = ((i, j, value) for i, row in enumerate(self.rows) for j, value in row.items())
-        return next((BadEntry(i, j, value) for i, j, value in entries if not np.isfinite(value)), None)
+        return next((NonFiniteEntry(i, j, value) for i, j, value in entries if not np.isfinite(value)), None)
 
 
 @register
@@ -121,16 +121,16 @@ def as_rows(X):
 
 
 KINDS = {
-    "C": (container_of, np.float64),
-    "Fortran": (lambda X: container_of(np.asfortranarray(X)), np.float64),
-    "float32": (container_of, np.float32),
-    "float32 in double": (lambda X: container_of(X).prepared(True), np.float32),
-    "Fortran float32 in double": (lambda X: container_of(np.asfortranarray(X)).prepared(True), np.float32),
-    "CSR": (lambda X: container_of(sp.csr_array(X)), np.float64),
-    "CSR matrix": (lambda X: container_of(sp.csr_matrix(X)), np.float64),
-    "CSC": (lambda X: container_of(sp.csc_array(X)), np.float64),
-    "CSR float32": (lambda X: container_of(sp.csr_array(X)), np.float32),
-    "CSR in double": (lambda X: container_of(sp.csr_array(X)).prepared(True), np.float32),
+    "C": (as_container, np.float64),
+    "Fortran": (lambda X: as_container(np.asfortranarray(X)), np.float64),
+    "float32": (as_container, np.float32),
+    "float32 in double": (lambda X: as_container(X).prepare(True), np.float32),
+    "Fortran float32 in double": (lambda X: as_container(np.asfortranarray(X)).prepare(True), np.float32),
+    "CSR": (lambda X: as_container(sp.csr_array(X)), np.float64),
+    "CSR matrix": (lambda X: as_container(sp.csr_matrix(X)), np.float64),
+    "CSC": (lambda X: as_container(sp.csc_array(X)), np.float64),
+    "CSR float32": (lambda X: as_container(sp.csr_array(X)), np.float32),
+    "CSR in double": (lambda X: as_container(sp.csr_array(X)).prepare(True), np.float32),
     "streamed rows": (streamed, np.float64),
     "streamed columns": (lambda X: streamed(X, 1), np.float64),
     "streamed float32": (streamed, np.float32),
@@ -139,10 +139,10 @@ KINDS = {
     "Dask rows": (dask, np.float64),
     "Dask columns": (lambda X: dask(X, 1), np.float64),
     "Dask CSR": (dask_sparse, np.float64),
-    "device": (lambda X: container_of(DeviceArray(X)), np.float64),
-    "device float32": (lambda X: container_of(DeviceArray(X)), np.float32),
-    "device in double": (lambda X: container_of(DeviceArray(X)).prepared(True), np.float32),
-    "toy": (lambda X: recognised(as_rows(X)), np.float64),
+    "device": (lambda X: as_container(DeviceArray(X)), np.float64),
+    "device float32": (lambda X: as_container(DeviceArray(X)), np.float32),
+    "device in double": (lambda X: as_container(DeviceArray(X)).prepare(True), np.float32),
+    "toy": (lambda X: find_registered_container(as_rows(X)), np.float64),
 }
 
 
@@ -158,7 +158,7 @@ class Case:
         return 1e-11 if self.X.dtype == np.float64 else 3e-6
 
     def own(self, values):
-        return self.X.own(values.astype(self.X.dtype))
+        return self.X.to_backend(values.astype(self.X.dtype))
 
     def close(self, found, wanted, scale=1.0):
         atol = scale * self.rtol * max(1.0, np.max(np.abs(wanted), initial=0))
@@ -208,25 +208,25 @@ def test_columns_are_dense_by_column_and_ours(case):
 
 
 def test_a_part_is_a_container_of_those_columns(case):
-    part = case.X.part(IDX)
+    part = case.X.take(IDX)
     assert part.shape == (P, IDX.size)
     assert part.is_sparse == case.X.is_sparse
-    assert part.in_double == case.X.in_double
+    assert part.has_double_sums == case.X.has_double_sums
     case.close(part.times(case.own(vectors(IDX.size))), case.A[:, IDX] @ vectors(IDX.size))
-    case.close(part.dense(), case.A[:, IDX])
+    case.close(part.to_dense(), case.A[:, IDX])
 
 
 @pytest.mark.parametrize("rows", [[0, 1, 5, 14, 22], [9]], ids=["several", "one"])
 @pytest.mark.parametrize("name", [name for name in KINDS if name.startswith(("streamed", "Dask"))])
 def test_some_samples_of_blocks(name, rows):
     case = build(name)
-    found = container_of(case.X.stored_rows(np.array(rows)))
+    found = as_container(case.X.take_rows(np.array(rows)))
     assert found.is_sparse == case.X.is_sparse
-    case.close(found.dense(), case.A[rows])
+    case.close(found.to_dense(), case.A[rows])
 
 
 def test_no_columns_are_a_part_too(case):
-    assert case.X.part(np.zeros(0, int)).shape == (P, 0)
+    assert case.X.take(np.zeros(0, int)).shape == (P, 0)
 
 
 @EACH_WEIGHT
@@ -237,8 +237,8 @@ def test_gram_matrices_are_those_of_centred_weighted_columns(case, weight, centr
     w = np.ones(P) if weight is None else weight
     mean = w @ case.A[:, columns] / w.sum()
     B = case.A[:, columns] - (mean if centred else 0)
-    given = None if weight is None else case.X.own(weight)
-    found = case.X.gram(case.X.own(mean) if centred else None, given, idx)
+    given = None if weight is None else case.X.to_backend(weight)
+    found = case.X.gram(case.X.to_backend(mean) if centred else None, given, idx)
     case.close(found, B.T @ (w[:, None] * B), 4)
 
 
@@ -246,10 +246,10 @@ def test_gram_matrices_are_those_of_centred_weighted_columns(case, weight, centr
 def test_sums_and_squares_about_a_shift(case, weight):
     shift = case.A.mean(axis=0) + 0.25
     w = np.ones(P) if weight is None else weight
-    case.close(case.X.sums(weight), w @ case.A)
-    case.close(case.X.squares_about(case.X.own(shift), weight), w @ (case.A - shift) ** 2, 4)
-    case.close(case.X.deviation_norms(case.X.own(shift), weight), np.sqrt(w @ (case.A - shift) ** 2))
-    sums, squares = case.X.sums_about(case.own(shift), weight)
+    case.close(case.X.weighted_sums(weight), w @ case.A)
+    case.close(case.X.squared_deviations(case.X.to_backend(shift), weight), w @ (case.A - shift) ** 2, 4)
+    case.close(case.X.deviation_norms(case.X.to_backend(shift), weight), np.sqrt(w @ (case.A - shift) ** 2))
+    sums, squares = case.X.shifted_sums(case.own(shift), weight)
     case.close(sums, w @ (case.A - shift), 20)
     case.close(squares, w @ (case.A - shift) ** 2, 4)
 
@@ -258,7 +258,7 @@ def test_sums_and_squares_about_a_shift(case, weight):
 def test_sums_and_gram_matrices_of_parts_of_the_samples(case, centred):
     part = np.arange(P) % 5 // 2 * 2  # there is none of the numbers 1 and 3
     mean = case.A.mean(axis=0) if centred else np.zeros(N)
-    found = case.X.sums_by_part(case.own(mean) if centred else None, part, 5)
+    found = case.X.shifted_sums_by_part(case.own(mean) if centred else None, part, 5)
     assert found.shape == (5, 1 + N, N)
     for i, sums in enumerate(found):
         B = case.A[part == i] - mean
@@ -269,7 +269,7 @@ def test_sums_and_gram_matrices_of_parts_of_the_samples(case, centred):
 @EACH_WEIGHT
 def test_moments_are_means_and_deviations(case, weight):
     w = np.ones(P) if weight is None else weight
-    mean, deviation, reads = case.X.moments(weight, w.sum())
+    mean, deviation, reads = case.X.compute_moments(weight, w.sum())
     wanted = w @ case.A / w.sum()
     case.close(mean, wanted)
     case.close(deviation, np.sqrt(w @ (case.A - wanted) ** 2))
@@ -284,7 +284,7 @@ def test_moments_far_from_zero_lose_no_digits(name, weight):
     A = table() + offset
     case = build(name, A)
     w = np.ones(P) if weight is None else weight
-    mean, deviation, _ = case.X.moments(weight, w.sum())
+    mean, deviation, _ = case.X.compute_moments(weight, w.sum())
     wanted = w @ (A - offset) / w.sum() + offset
     np.testing.assert_allclose(host(mean), wanted, rtol=1e-13)
     np.testing.assert_allclose(host(deviation), np.sqrt(w @ (A - wanted) ** 2), rtol=1e-8, atol=1e-7)
@@ -292,18 +292,18 @@ def test_moments_far_from_zero_lose_no_digits(name, weight):
 
 def test_shifted_data_are_less_a_constant_per_column(case):
     shift = np.where(np.all(case.A != 0, axis=0), case.A.mean(axis=0), 0.0)  # a sparse column that varies has zeros
-    moved = case.X.shifted(case.X.own(shift))
+    moved = case.X.subtract_offsets(case.X.to_backend(shift))
     assert shift.any()
     assert moved.is_sparse == case.X.is_sparse
-    case.close(moved.dense(), case.A - shift)
-    case.close(case.X.dense(), case.A)
+    case.close(moved.to_dense(), case.A - shift)
+    case.close(case.X.to_dense(), case.A)
 
 
 def test_scores_are_those_of_centred_samples(case):
     Z = np.zeros((N, 2))
     Z[IDX] = vectors(IDX.size, 2)
     mean = case.A.mean(axis=0)
-    case.close(case.X.project(case.own(Z), case.own(mean)), (case.A - mean) @ Z, 4)
+    case.close(case.X.project_samples(case.own(Z), case.own(mean)), (case.A - mean) @ Z, 4)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -312,37 +312,37 @@ def test_an_entry_that_is_not_finite_is_found(name, value):
     A = table()
     A[9, 5] = value
     X = build(name, A).X
-    bad = X.bad_entry(suspected=True, allow_nan=False)
+    bad = X.find_non_finite(is_suspected=True, allow_nan=False)
     assert (bad.row, bad.column) == (9, 5)
     if bad.value is not None:
         np.testing.assert_equal(bad.value, value)
-    assert "column 'x5'" in str(bad.error("'x5'"))
+    assert "column 'x5'" in str(bad.make_error("'x5'"))
 
 
 def test_finite_entries_are_no_reason_to_complain(case):
-    assert case.X.bad_entry(suspected=True, allow_nan=False) is None
-    assert case.X.bad_entry(suspected=False, allow_nan=False) is None
+    assert case.X.find_non_finite(is_suspected=True, allow_nan=False) is None
+    assert case.X.find_non_finite(is_suspected=False, allow_nan=False) is None
 
 
 def test_gathered_columns_sum_as_the_matrix_does(case):
     A = case.own(case.A[:, IDX])
-    held = case.X.held(A)
-    assert held.in_double == case.X.in_double
+    held = case.X.wrap_array(A)
+    assert held.has_double_sums == case.X.has_double_sums
     case.close(held.times(case.own(vectors(IDX.size))), case.A[:, IDX] @ vectors(IDX.size))
-    case.close(held.cross(A), case.A[:, IDX].T @ case.A[:, IDX])
+    case.close(held.cross_gram(A), case.A[:, IDX].T @ case.A[:, IDX])
     q = vectors(P, 1)[:, 0]
-    case.close(case.X.along(A, case.own(q)), case.A[:, IDX].T @ q)
+    case.close(case.X.project_onto(A, case.own(q)), case.A[:, IDX].T @ q)
 
 
 def test_what_a_container_says_of_itself_is_consistent(case):
     X = case.X
-    assert 0 < X.share(IDX) <= 1
-    assert X.share(np.zeros(0, int)) == 0
-    assert X.widest_gram >= 1
-    assert not X.gathers(X.widest_take + 1)
-    assert X.gathers(1) == (not X.is_sparse)
-    assert not X.picks(N)
-    assert bool(X.whereabouts) == X.is_remote
+    assert 0 < X.column_read_share(IDX) <= 1
+    assert X.column_read_share(np.zeros(0, int)) == 0
+    assert X.max_gram_columns >= 1
+    assert not X.should_copy(X.max_cached_columns + 1)
+    assert X.should_copy(1) == (not X.is_sparse)
+    assert not X.supports_take(N)
+    assert bool(X.storage_description) == X.is_remote
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if "double" in name])
@@ -350,7 +350,7 @@ def test_sums_in_double_round_once(name):
     """Three hundred thousand samples of one value: a running sum in single precision drifts."""
     A = np.full((300_000, 2), 0.1, np.float32)
     X = KINDS[name][0](A)
-    found = host(X.transposed_times(X.own(np.ones((A.shape[0], 1), np.float32))))
+    found = host(X.transposed_times(X.to_backend(np.ones((A.shape[0], 1), np.float32))))
     np.testing.assert_allclose(found, A.shape[0] * float(np.float32(0.1)), rtol=1e-7)
 
 
@@ -379,7 +379,7 @@ def test_a_new_kind_of_data_is_fitted_once_it_is_registered(options):
 
 def test_weights_and_holes_of_a_new_kind_of_data():
     A, w = planted(), np.random.default_rng(8).uniform(0.5, 2, 60)
-    operator, moments = as_operator(recognised(as_rows(A)), sample_weight=w)
+    operator, moments = as_operator(find_registered_container(as_rows(A)), sample_weight=w)
     mean = w @ A / w.sum()
     np.testing.assert_allclose(moments.mean, mean)
     np.testing.assert_allclose(operator.columns(IDX), np.sqrt(w)[:, None] * (A - mean)[:, IDX], atol=1e-12)
@@ -395,4 +395,4 @@ def test_gram_matrices_of_large_sparse_matrices_are_summed_in_parts(shape, densi
     A = sp.csr_array(np.where(rng.random(shape) < density, rng.standard_normal(shape), 0))
     w = rng.random(shape[0]) if weighted else None
     dense = A.toarray() if w is None else np.sqrt(w)[:, None] * A.toarray()
-    np.testing.assert_allclose(container_of(A).gram(None, w), dense.T @ dense, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(as_container(A).gram(None, w), dense.T @ dense, rtol=1e-12, atol=1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpower import GPower
-from gpower.penalties.elementary import top
+from gpower.penalties.elementary import find_largest_rows
 
 from .device_double import TRANSFERS, DeviceArray
 
@@ -107,7 +107,7 @@ def test_weights_and_new_samples_on_either_side():
 def test_the_largest_of_many_values_are_found_by_a_sample(k, levels):
     values = np.abs(np.random.default_rng(2).standard_normal((100_000, 2)))
     values = values if levels is None else np.round(values * levels)  # many ties
-    found = numbers(top(DeviceArray(values), k))
+    found = numbers(find_largest_rows(DeviceArray(values), k))
     assert found.shape == (k, 2)
     for j in range(2):
         assert np.unique(found[:, j]).size == k

@@ -8,19 +8,19 @@ import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
 from gpower import GPower, GPowerCV, component_test
-from gpower.io.stores.source import Source
+from gpower.io.stores.source import MatrixSource
 from gpower.model_selection.folds import (
-    InMemory,
-    Samples,
-    Summed,
-    inside,
-    products_of,
-    reliability,
-    splits_of,
-    squares,
+    CovarianceFolds,
+    FoldSamples,
+    SampleFolds,
+    build_fold_source,
+    compute_captured_squares,
+    compute_cronbach_alpha,
+    compute_total_squares,
+    make_score_gram_function,
 )
 from gpower.operators.storage.disk import StreamedMatrix
-from gpower.validation.prepare import read
+from gpower.validation.prepare import read_estimator_input
 
 P, N = 200, 24
 GRID = [2, 6, 8, 24]
@@ -48,8 +48,8 @@ def counts(seed=0):
 def on_disk(A, axis=0):
     """A as a store that is read in blocks of rows or columns."""
     lines = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
-    kept = {"sparse": True, "nnz": A.nnz} if sp.issparse(A) else {}
-    return Source("table", A.shape, A.dtype, lines, axis, **kept)
+    kept = {"is_sparse": True, "nnz": A.nnz} if sp.issparse(A) else {}
+    return MatrixSource("table", A.shape, A.dtype, lines, axis, **kept)
 
 
 def in_memory_and_on_disk(X, **options):
@@ -108,11 +108,11 @@ def test_blocks_of_dask():
 
 def test_the_table_is_read_twice_for_all_folds():
     X, rows = planted(), []
-    source = Source("table", X.shape, X.dtype, lambda lo, hi: rows.append(hi - lo) or X[lo:hi])
-    table = read(GPower(2, memory_limit=LIMIT), source)
-    splits = splits_of(table, table.recipes()[0], [part for pair in KFold(5).split(X) for part in pair])
-    assert isinstance(splits, Summed)
-    assert len(splits.moments) == 5
+    source = MatrixSource("table", X.shape, X.dtype, lambda lo, hi: rows.append(hi - lo) or X[lo:hi])
+    table = read_estimator_input(GPower(2, memory_limit=LIMIT), source)
+    splits = build_fold_source(table, table.build_fit_specs()[0], [part for pair in KFold(5).split(X) for part in pair])
+    assert isinstance(splits, CovarianceFolds)
+    assert len(splits.part_moments) == 5
     assert len(pickle.dumps(splits)) > 5 * 8 * N * N  # nothing of the source, which other processes could not have
     assert 2 * P <= sum(rows) <= 2 * P + 32  # the first few rows once more
 
@@ -120,18 +120,22 @@ def test_the_table_is_read_twice_for_all_folds():
 def test_a_tall_table_in_memory_is_summed_too(monkeypatch):
     X, options = np.vstack([planted(i) for i in range(2)]), {"n_components": 2, "cardinalities": GRID, "cv": 3}
     found = GPowerCV(**options).fit(X)
-    table = read(GPower(), X)
-    assert isinstance(splits_of(table, table.recipes()[0], [np.arange(P)]), Summed)
-    monkeypatch.setattr("gpower.model_selection.folds.BESIDE", 2 * P)  # covariances that take more room than it
-    assert isinstance(splits_of(table, table.recipes()[0], [np.arange(P)]), InMemory)
+    table = read_estimator_input(GPower(), X)
+    assert isinstance(build_fold_source(table, table.build_fit_specs()[0], [np.arange(P)]), CovarianceFolds)
+    monkeypatch.setattr(
+        "gpower.model_selection.folds.N_EXTRA_COVARIANCES", 2 * P
+    )  # covariances that take more room than it
+    assert isinstance(build_fold_source(table, table.build_fit_specs()[0], [np.arange(P)]), SampleFolds)
     assert_the_same(found, GPowerCV(**options).fit(X))
 
 
 def test_what_is_small_is_read_into_memory():
     X = planted()
     wanted = GPowerCV(2, cardinalities=GRID, cv=3).fit(X)
-    table = read(GPower(), on_disk(X))
-    assert isinstance(splits_of(table, table.recipes()[0], [np.arange(i) for i in range(9)]), InMemory)
+    table = read_estimator_input(GPower(), on_disk(X))
+    assert isinstance(
+        build_fold_source(table, table.build_fit_specs()[0], [np.arange(i) for i in range(9)]), SampleFolds
+    )
     for axis in (0, 1):
         assert_the_same(GPowerCV(2, cardinalities=GRID, cv=3).fit(on_disk(X, axis)), wanted)
 
@@ -143,41 +147,41 @@ def test_moments_of_parts_are_those_of_their_samples(make):
     A[:, 5] = np.where(np.arange(P) % 3 == 1, 7.7, 0.3)  # does not vary within a part
     X = sp.csr_matrix(A) if sp.issparse(X) else A
     blocks, part = StreamedMatrix(on_disk(X), LIMIT), np.arange(P) % 3
-    table = read(GPowerCV(memory_limit=LIMIT), on_disk(X))
+    table = read_estimator_input(GPowerCV(memory_limit=LIMIT), on_disk(X))
     assert blocks.n_blocks > 1
-    for i, found in enumerate(table.by_part(part, 3)):
+    for i, found in enumerate(table.compute_moments_by_part(part, 3)):
         B = A[part == i]
-        assert (found.weight, found.degrees) == (len(B), len(B) - 1)
+        assert (found.total_weight, found.degrees_of_freedom) == (len(B), len(B) - 1)
         np.testing.assert_allclose(found.mean, B.mean(axis=0))
         np.testing.assert_allclose(found.scatter, (len(B) - 1) * np.cov(B.T), atol=1e-9)
-        assert found.spread[5] == 0
+        assert found.squared_deviations[5] == 0
 
 
 def test_what_samples_tell_their_moments_tell():
     X = planted()
-    table = read(GPowerCV(memory_limit=LIMIT, scale=True), on_disk(X))
+    table = read_estimator_input(GPowerCV(memory_limit=LIMIT, scale=True), on_disk(X))
     part = np.repeat([0, 1], P // 2)
-    splits = Summed(table.reading, None, part, table.by_part(part, 2))
+    splits = CovarianceFolds(table.data_params, None, part, table.compute_moments_by_part(part, 2))
     Z = np.linalg.qr(np.random.default_rng(1).standard_normal((N, 2)))[0]
     Z[10:] = 0
     held_out = np.arange(P // 2, P)
-    seen = splits.seen(np.arange(P // 2), [])
-    by_samples, by_moments = Samples(X[held_out]), splits.held_out(held_out, seen, 2)
+    seen = splits.prepare_training(np.arange(P // 2), [])
+    by_samples, by_moments = FoldSamples(X[held_out]), splits.take_held_out(held_out, seen, 2)
     B = (X[held_out] - seen.moments.mean) / seen.moments.scale
     for known in (by_samples, by_moments):
-        assert squares(known, seen.moments) == pytest.approx(np.sum(B**2))
+        assert compute_total_squares(known, seen.moments) == pytest.approx(np.sum(B**2))
         Q = np.linalg.qr(Z)[0]
-        assert inside(known, Z, seen.moments) == pytest.approx(np.sum((B @ Q) ** 2))
+        assert compute_captured_squares(known, Z, seen.moments) == pytest.approx(np.sum((B @ Q) ** 2))
     scale = seen.moments.scale
-    assert reliability(by_samples, Z, scale) == pytest.approx(reliability(by_moments, Z, scale))
+    assert compute_cronbach_alpha(by_samples, Z, scale) == pytest.approx(compute_cronbach_alpha(by_moments, Z, scale))
 
 
 def test_agreement_is_of_scaled_scores():
     """One variable in other units does not decide for all."""
     X = planted() * np.r_[1000.0, np.ones(N - 1)]
     Z = [sp.csc_array(np.eye(N)[:, :1] + sum(np.eye(N)[:, [j]] for j in some)) for some in ([1, 2], [8, 9])]
-    table = read(GPowerCV(scale=True), X)
-    (found,) = products_of(InMemory(table), True)(Z)
+    table = read_estimator_input(GPowerCV(scale=True), X)
+    (found,) = make_score_gram_function(SampleFolds(table), True)(Z)
     scores = np.column_stack([(X / X.std(axis=0, ddof=1)) @ each.toarray() for each in Z])
     np.testing.assert_allclose(found, (P - 1) * np.cov(scores.T))
 
@@ -229,5 +233,5 @@ def test_folds_may_be_masks():
 
 def test_small_tables_in_single_precision_are_summed_in_double():
     X = np.vstack([planted(i) for i in range(2)]).astype(np.float32)
-    table = read(GPower(), X)
-    assert {each.dtype for each in table.by_part(np.zeros(len(X), int), 1)} == {np.dtype(np.float64)}
+    table = read_estimator_input(GPower(), X)
+    assert {each.dtype for each in table.compute_moments_by_part(np.zeros(len(X), int), 1)} == {np.dtype(np.float64)}

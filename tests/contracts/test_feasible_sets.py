@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gpower._utils.arrays import polar
+from gpower._utils.arrays import polar_factor
 from gpower.feasible_sets import (
     Ball,
     CorrelationSet,
@@ -18,8 +18,8 @@ from gpower.feasible_sets import (
     Stiefel,
 )
 from gpower.operators import Covariance, DataMatrix, as_operator
-from gpower.operators.storage.dense import Dense
-from gpower.problem.deflation import RULES
+from gpower.operators.storage.dense import DenseMatrix
+from gpower.problem.deflation import DEFLATION_RULES
 
 D, M = 6, 3
 TRIALS = 200
@@ -298,7 +298,7 @@ def data(kind="centred"):
         return Data(Covariance(A.T @ A), A, A)
     z = unit_columns(np.random.default_rng(13).standard_normal((N, 1)))
     base = data("centred" if kind == "deflated" else "covariance")
-    return Data(RULES["projection"].remove(base.operator, z[:, 0]), A - A @ z @ z.T, base.frame)
+    return Data(DEFLATION_RULES["projection"].remove(base.operator, z[:, 0]), A - A @ z @ z.T, base.frame)
 
 
 MU = {1: np.array([1.7]), M: np.array([1.5, 1.0, 0.4])}
@@ -378,7 +378,7 @@ def test_a_linear_function_may_have_a_part_on_the_samples(kind, samples, m):
 def test_samples_are_put_on_the_set_with_their_correlations(kind, samples, m):
     known, mu, rng = data(kind), MU[m], np.random.default_rng(17)
     W = known.operator.combine(rng.standard_normal((N, m)))
-    assert_member(known, samples, mu, CorrelationSet(known.operator, mu, samples).point(W))
+    assert_member(known, samples, mu, CorrelationSet(known.operator, mu, samples).make_point(W))
 
 
 @EACH_SMOOTH_SET
@@ -390,7 +390,7 @@ def test_extrapolation_keeps_the_samples_on_their_set_and_the_correlations_their
     y = feasible_set.extrapolate(x, previous, b)
     assert_member(known, samples, mu, y)
     Y = known.samples(x) + b * (known.samples(x) - known.samples(previous))
-    nearest = polar(Y) if isinstance(samples, Stiefel) else unit_columns(Y)
+    nearest = polar_factor(Y) if isinstance(samples, Stiefel) else unit_columns(Y)
     np.testing.assert_allclose(known.samples(y), nearest, atol=1e-10)
 
 
@@ -441,7 +441,7 @@ def test_nearly_coinciding_units_are_still_made_orthonormal_in_single_precision(
     T = rng.standard_normal((N, M)).astype(np.float32)
     T[:, 1] = T[:, 0] + angle * T[:, 1]
     mu = np.ones(M, np.float32)
-    y = CorrelationSet(DataMatrix(Dense(known.A.astype(np.float32))), mu).argmax_linear(T)
+    y = CorrelationSet(DataMatrix(DenseMatrix(known.A.astype(np.float32))), mu).argmax_linear(T)
     assert_member(known, Stiefel(), mu, y, tol=1e-5)
 
 
@@ -469,7 +469,7 @@ def test_a_unit_without_a_direction_is_pointed_at_the_column_least_explained_by_
     pivot = np.argmax(np.linalg.norm(residual, axis=0))
     direction = residual[:, pivot] / np.linalg.norm(residual[:, pivot])
     assert abs(direction @ X[:, 1]) == pytest.approx(1)
-    np.testing.assert_allclose(others, polar(known.A @ (mu * T)[:, [0, 2]]), atol=1e-9)
+    np.testing.assert_allclose(others, polar_factor(known.A @ (mu * T)[:, [0, 2]]), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
@@ -483,7 +483,7 @@ def test_a_single_unit_without_a_direction_is_pointed_at_the_longest_column(kind
 def low_rank(kind, rank):
     rng = np.random.default_rng(24)
     A = rng.standard_normal((P, rank)) @ rng.standard_normal((rank, N))
-    return Data(DataMatrix(Dense(A)), A, np.eye(P)) if kind == "data" else Data(Covariance(A.T @ A), A, A)
+    return Data(DataMatrix(DenseMatrix(A)), A, np.eye(P)) if kind == "data" else Data(Covariance(A.T @ A), A, A)
 
 
 @pytest.mark.parametrize("kind", ["data", "covariance"])
@@ -504,7 +504,7 @@ def test_more_units_than_the_rank_leave_the_surplus_zero(kind, rank, spoil):
 
 @pytest.mark.parametrize("m", [1, 2, M])
 def test_one_sample_has_room_for_one_unit(m):
-    operator = DataMatrix(Dense(np.array([[1.0, -2.0, 0.5]])))
+    operator = DataMatrix(DenseMatrix(np.array([[1.0, -2.0, 0.5]])))
     y = CorrelationSet(operator, np.ones(m)).argmax_linear(np.ones((3, m)))
     assert np.all(np.isfinite(y.C))
     assert np.sum(y.X**2) == pytest.approx(1)
@@ -525,7 +525,7 @@ def test_a_block_of_one_over_the_data_is_one_sphere(kind):
 def test_single_precision_data_stay_in_single_precision(samples, m):
     known, rng = data(), np.random.default_rng(27)
     mu = MU[m].astype(np.float32)
-    feasible_set = CorrelationSet(DataMatrix(Dense(known.A.astype(np.float32))), mu, samples)
+    feasible_set = CorrelationSet(DataMatrix(DenseMatrix(known.A.astype(np.float32))), mu, samples)
     x, previous = (feasible_set.argmax_linear(rng.standard_normal((N, m)).astype(np.float32)) for _ in range(2))
     for point in (x, feasible_set.extrapolate(x, previous, 0.4)):
         assert (point.X.dtype, point.C.dtype) == (np.float32, np.float32)
@@ -535,5 +535,5 @@ def test_single_precision_data_stay_in_single_precision(samples, m):
 def test_the_columns_of_a_point_are_points():
     known = data()
     y = CorrelationSet(known.operator, MU[M]).argmax_linear(np.ones((N, M)) * [1, 2, 3] + np.eye(N, M))
-    np.testing.assert_array_equal(y.column(1).X, y.X[:, 1:2])
-    np.testing.assert_array_equal(y.column(1).C, y.C[:, 1:2])
+    np.testing.assert_array_equal(y.select_unit(1).X, y.X[:, 1:2])
+    np.testing.assert_array_equal(y.select_unit(1).C, y.C[:, 1:2])

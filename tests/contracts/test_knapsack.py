@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpower.penalties.knapsack import MANY, best_within
+from gpower.penalties.knapsack import MAX_UNFILTERED_ITEMS, solve_knapsack
 
 WHOLE = st.integers(0, 4).map(float)
 ANY = st.floats(0.01, 10) | st.just(0.0)
@@ -20,7 +20,7 @@ def test_no_selection_that_fits_is_worth_more(things, share):
     room = share * float(cost.sum())
     selections = np.array(list(product([False, True], repeat=value.size)))
     fit = selections @ cost <= room * (1 + 1e-9)
-    chosen = best_within(value, cost, room)
+    chosen = solve_knapsack(value, cost, room)
     assert cost[chosen].sum() <= room * (1 + 1e-8)
     assert value[chosen].sum() == pytest.approx(np.max(selections[fit] @ value))
     assert np.all(chosen[cost == 0])
@@ -35,7 +35,7 @@ def test_many_things_are_within_the_bound_of_a_part_of_one_more(n, costs):
         costs, rng.uniform(0.9, 1.1, n)
     )
     room = 0.3 * float(cost.sum())
-    chosen = best_within(value, cost, room)
+    chosen = solve_knapsack(value, cost, room)
     order = np.argsort(-value / cost)
     linear = float(np.interp(room, np.append(0, np.cumsum(cost[order])), np.append(0, np.cumsum(value[order]))))
     assert cost[chosen].sum() <= room * (1 + 1e-8)
@@ -46,10 +46,13 @@ def test_many_things_are_within_the_bound_of_a_part_of_one_more(n, costs):
 @pytest.mark.parametrize("costs", [(1, 9), (1, 2), (7, 9)])
 def test_of_many_things_those_left_out_beforehand_are_not_missed(room, costs):
     rng = np.random.default_rng(room)
-    value, cost = rng.exponential(size=MANY + 500), rng.integers(costs[0], costs[1] + 1, MANY + 500)
+    value, cost = (
+        rng.exponential(size=MAX_UNFILTERED_ITEMS + 500),
+        rng.integers(costs[0], costs[1] + 1, MAX_UNFILTERED_ITEMS + 500),
+    )
     best = np.zeros(room + 1)  # of each whole room, by all things one after the other
     for v, c in zip(value, cost, strict=True):
         best[c:] = np.maximum(best[c:], best[: max(best.size - c, 0)] + v)
-    chosen = best_within(value, cost.astype(float), float(room))
+    chosen = solve_knapsack(value, cost.astype(float), float(room))
     assert cost[chosen].sum() <= room
     assert value[chosen].sum() == pytest.approx(best[-1])

@@ -7,7 +7,7 @@ import pytest
 
 from gpower import GPower, GPowerCV, certify, sparsity_path
 from gpower.operators import as_operator
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),  # components without variance are announced, as they should be
@@ -73,8 +73,8 @@ def test_a_component_that_is_gone_is_not_removed_again(as_covariance):
     A = X - X.mean(axis=0)
     z = np.array([0.6, 0.8, 0, 0])
     operator = as_operator(A.T @ A, covariance=True)[0] if as_covariance else as_operator(X)[0]
-    once = RULES["schur"].remove(operator, z)
-    twice = RULES["schur"].remove(once, z)
+    once = DEFLATION_RULES["schur"].remove(operator, z)
+    twice = DEFLATION_RULES["schur"].remove(once, z)
     np.testing.assert_allclose(twice.gram(np.arange(4)), once.gram(np.arange(4)), atol=1e-10)
 
 

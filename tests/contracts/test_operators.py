@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower.io.stores.source import Source
+from gpower.io.stores.source import MatrixSource
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.operators.base import Operator
 from gpower.operators.storage.dask import DaskMatrix
 from gpower.operators.storage.disk import StreamedMatrix
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 
 P, N = 15, 20
 FEW, MANY = np.array([17, 2, 5]), np.array([3, 19, 0, 1, 8, 7, 4, 12, 10, 15, 6, 9, 2])
@@ -78,7 +78,7 @@ def standardized(X, center=True, scale=False, sample_weight=None):
 
 def data_case(X, dense=None, **options):
     dense = X if dense is None else dense
-    return Case(as_operator(X, reduce=False, **options)[0], standardized(dense, **options), np.eye(dense.shape[0]))
+    return Case(as_operator(X, reduce_tall=False, **options)[0], standardized(dense, **options), np.eye(dense.shape[0]))
 
 
 def streamed(X, axis=0, lines=4, spare=1 << 20):
@@ -86,8 +86,10 @@ def streamed(X, axis=0, lines=4, spare=1 << 20):
     A = X if sp.issparse(X) else np.asarray(X)
     read = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
     nnz = A.nnz if sp.issparse(X) else 0
-    matrix = StreamedMatrix(Source("table", A.shape, A.dtype, read, axis, sparse=sp.issparse(X), nnz=nnz), spare)
-    matrix.edges = np.append(np.arange(0, A.shape[axis], lines), A.shape[axis])
+    matrix = StreamedMatrix(
+        MatrixSource("table", A.shape, A.dtype, read, axis, is_sparse=sp.issparse(X), nnz=nnz), spare
+    )
+    matrix.block_edges = np.append(np.arange(0, A.shape[axis], lines), A.shape[axis])
     return matrix
 
 
@@ -126,7 +128,7 @@ def deflated(case, rule, count):
         z = np.zeros(N)
         z[rng.permutation(N)[:number_of_loadings]] = rng.standard_normal(number_of_loadings)
         z /= np.linalg.norm(z)
-        operator = RULES[rule].remove(operator, z)
+        operator = DEFLATION_RULES[rule].remove(operator, z)
         if rule == "orthogonalized":
             z = z - earlier @ (earlier.T @ z)
             z /= np.linalg.norm(z)
@@ -199,7 +201,7 @@ DEFLATED = {
         "covariance",
         "covariance float32",
     )
-    for rule in RULES
+    for rule in DEFLATION_RULES
     for count in (1, 2)
 }
 TAKEN = {f"{base} taken": base for base in ("dense weighted scaled", "CSR array", "covariance")}
@@ -301,7 +303,7 @@ def test_dual_represents_the_inner_product(case):
 
 @SIZES
 def test_restriction_has_the_gram_matrix_of_its_columns(case, idx):
-    inner = case.operator.restrict(idx).inner
+    inner = case.operator.restrict(idx).operator
     identity = np.eye(len(idx), dtype=case.operator.dtype)
     case.close(inner.correlate(inner.combine(identity)), case.A[:, idx].T @ case.A[:, idx])
 
@@ -309,12 +311,12 @@ def test_restriction_has_the_gram_matrix_of_its_columns(case, idx):
 @SIZES
 def test_restriction_lifts_to_vectors_with_the_same_correlations(case, idx):
     restriction = case.operator.restrict(idx)
-    X = restriction.inner.combine(vectors(case, len(idx)))
-    C = restriction.inner.correlate(X)
+    X = restriction.operator.combine(vectors(case, len(idx)))
+    C = restriction.operator.correlate(X)
     lifted = restriction.lift(X)
     whole = case.operator.correlate(lifted)
     case.close(whole[idx], C)
-    case.close(case.operator.inner(lifted, lifted, whole), restriction.inner.inner(X, X, C))
+    case.close(case.operator.inner(lifted, lifted, whole), restriction.operator.inner(X, X, C))
 
 
 def test_taken_columns_are_an_operator_of_their_own(case):
@@ -341,8 +343,8 @@ def test_every_product_keeps_the_type_of_the_data(case):
         "squared_norms": operator.squared_norms(X, C),
         "dual": operator.dual(X),
         "take": operator.take(FEW),
-        "restrict": restriction.inner,
-        "lift": restriction.lift(restriction.inner.combine(vectors(case, len(FEW)))),
+        "restrict": restriction.operator,
+        "lift": restriction.lift(restriction.operator.combine(vectors(case, len(FEW)))),
     }
     assert {name: product.dtype for name, product in products.items()} == dict.fromkeys(products, dtype)
 
@@ -355,36 +357,36 @@ def test_products_change_none_of_their_inputs(case):
     case.operator.combine(T), case.operator.correlate(X), case.operator.columns(idx), case.operator.gram(idx)
     case.operator.inner(X, X, C), case.operator.squared_norms(X, C), case.operator.dual(X)
     restriction = case.operator.restrict(idx)
-    restriction.lift(restriction.inner.combine(vectors(case, len(idx))))
+    restriction.lift(restriction.operator.combine(vectors(case, len(idx))))
     case.operator.take(idx).correlate(vectors(case, case.operator.take(idx).shape[0]))
-    RULES["projection"].remove(case.operator, T[:, 0] / np.linalg.norm(T[:, 0])).correlate(X)
+    DEFLATION_RULES["projection"].remove(case.operator, T[:, 0] / np.linalg.norm(T[:, 0])).correlate(X)
     for array, copy in zip((T, X, C, idx), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
     np.testing.assert_array_equal(case.operator.column_norms, norms)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", DEFLATION_RULES)
 def test_a_deflated_matrix_has_nothing_left_of_the_component(rule):
     case = BASES["dense C"]()
     z = np.random.default_rng(3).standard_normal(N)
     z /= np.linalg.norm(z)
-    left = RULES[rule].remove(case.operator, z)
+    left = DEFLATION_RULES[rule].remove(case.operator, z)
     assert np.max(np.abs(left.combine(z[:, None]))) <= 1e-12 * np.linalg.norm(case.A)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", DEFLATION_RULES)
 @pytest.mark.parametrize("base", ["dense C", "covariance"])
 def test_removing_a_zero_component_changes_nothing(base, rule):
     operator = BASES[base]().operator
-    assert RULES[rule].remove(operator, np.zeros(N)) is operator
+    assert DEFLATION_RULES[rule].remove(operator, np.zeros(N)) is operator
 
 
 @pytest.mark.parametrize("base", ["dense C", "covariance"])
 def test_removing_a_component_twice_leaves_the_orthogonalized_matrix_as_it_is(base):
     case = BASES[base]()
     z = np.eye(N)[:, 6]
-    once = RULES["orthogonalized"].remove(case.operator, z)
-    assert RULES["orthogonalized"].remove(once, z) is once
+    once = DEFLATION_RULES["orthogonalized"].remove(case.operator, z)
+    assert DEFLATION_RULES["orthogonalized"].remove(once, z) is once
 
 
 # --- columns gathered once ------------------------------------------------------------------------------------------
@@ -394,7 +396,7 @@ SEQUENCE = [np.array([2, 5, 17]), np.array([2, 3, 5, 9, 17]), np.arange(1, 14), 
 
 def test_restrictions_that_follow_one_another_stay_exact(case):
     """What was gathered for one restriction may serve the next: nothing of it may be wrong or overwritten."""
-    kept, operator = [], case.operator.gathering()
+    kept, operator = [], case.operator.with_column_cache()
     for idx in SEQUENCE:
         restriction = operator.restrict(idx)
         wanted = case.A[:, idx].T @ case.A[:, idx]
@@ -407,14 +409,14 @@ def test_restrictions_that_follow_one_another_stay_exact(case):
         case.close(case.frame @ operator.combine(few_rows(case)), case.A @ few_rows(case))
     for restriction, idx, wanted in kept:
         identity = np.eye(len(idx), dtype=case.operator.dtype)
-        case.close(restriction.inner.correlate(restriction.inner.combine(identity)), wanted)
-        lifted = restriction.lift(restriction.inner.combine(identity))
+        case.close(restriction.operator.correlate(restriction.operator.combine(identity)), wanted)
+        lifted = restriction.lift(restriction.operator.combine(identity))
         case.close(case.frame @ lifted, case.A[:, idx])
 
 
 @pytest.mark.parametrize("name", ["dense C", "CSR array"])
 def test_a_restriction_reads_only_what_was_not_gathered_before(name):
-    operator = build(name).operator.gathering()
+    operator = build(name).operator.with_column_cache()
     assert passes(operator, lambda A: A.restrict(np.array([2, 5, 17]))) == pytest.approx(3 / N)
     assert passes(operator, lambda A: A.restrict(np.array([2, 4, 17]))) <= 3 / N
 
@@ -467,7 +469,7 @@ def test_reading_the_column_norms_again_costs_nothing(case):
 
 @pytest.mark.parametrize("options", [{}, {"center": False}, {"scale": True}, {"center": False, "scale": True}])
 def test_means_and_norms_take_a_pass_or_two(options):
-    assert 1 <= as_operator(table(), reduce=False, **options)[0].passes <= 2
+    assert 1 <= as_operator(table(), reduce_tall=False, **options)[0].passes <= 2
 
 
 # --- the data as the user gave them ---------------------------------------------------------------------------------
@@ -504,12 +506,12 @@ KINDS = pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matr
 @pytest.mark.parametrize("reduce", [True, False])
 @pytest.mark.usefixtures("never_densified")
 def test_a_sparse_matrix_is_never_made_dense(kind, reduce):
-    operator, _ = as_operator(kind(sparse_table()), scale=True, sample_weight=weights(), reduce=reduce)
-    for rule in RULES.values():
+    operator, _ = as_operator(kind(sparse_table()), scale=True, sample_weight=weights(), reduce_tall=reduce)
+    for rule in DEFLATION_RULES.values():
         left = rule.remove(rule.remove(operator, np.eye(N)[:, 1]), np.full(N, N**-0.5))
         for A in (operator, left):
             A.correlate(A.combine(np.ones((N, 2))))
-            A.restrict(MANY).inner.correlate(A.restrict(MANY).inner.columns(np.arange(3)))
+            A.restrict(MANY).operator.correlate(A.restrict(MANY).operator.columns(np.arange(3)))
             A.gram(FEW), A.column_norms, A.total_variance, A.take(FEW)
 
 
@@ -525,11 +527,11 @@ def test_the_guard_against_densification_works():
 def test_dense_data_are_left_as_they_were(options, reduce, order):
     X = np.array(np.tile(table(), (4, 1))[: P if "sample_weight" in options else None] + 1e9, order=order)
     copy = X.copy()
-    operator, _ = as_operator(X, reduce=reduce, **options)
+    operator, _ = as_operator(X, reduce_tall=reduce, **options)
     operator.combine(np.ones((N, 2)))
     operator.columns(MANY)
     operator.take(np.arange(N))
-    operator.restrict(np.arange(N)).inner.combine(np.ones((N, 1)))
+    operator.restrict(np.arange(N)).operator.combine(np.ones((N, 1)))
     np.testing.assert_array_equal(X, copy)
 
 
@@ -612,7 +614,7 @@ def test_wide_data_are_not_replaced_by_their_covariance():
 
 
 def test_tall_data_stay_data_where_the_samples_are_needed():
-    assert isinstance(as_operator(tall_table(), reduce=False)[0], DataMatrix)
+    assert isinstance(as_operator(tall_table(), reduce_tall=False)[0], DataMatrix)
 
 
 @EACH_CONTAINER
@@ -622,8 +624,8 @@ def test_a_large_offset_costs_no_digits(container, reduce, options):
     # Powers of two keep the shifted numbers exact, so that the answer is that of the unshifted table.
     X = np.round(tall_table() * 2**10) / 2**10
     shifted = X + 2.0**20
-    wanted = gram_of(as_operator(X, reduce=False, **options)[0])
-    operator, moments = as_operator(container(shifted), reduce=reduce, **options)
+    wanted = gram_of(as_operator(X, reduce_tall=False, **options)[0])
+    operator, moments = as_operator(container(shifted), reduce_tall=reduce, **options)
     found = gram_of(operator)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8 * np.max(wanted))
     np.testing.assert_allclose(operator.column_norms, np.sqrt(np.diagonal(wanted)), rtol=1e-8)
@@ -655,11 +657,11 @@ def test_moments_far_from_zero_are_exact_even_where_the_first_sample_is_an_outli
     X[0] *= 10  # the first sample says nothing about the others
     X = X.astype(dtype)
     weight = rng.uniform(0, 2, 80).astype(dtype) if weighted else None
-    _, moments = as_operator(container(X), sample_weight=weight, reduce=False)
+    _, moments = as_operator(container(X), sample_weight=weight, reduce_tall=False)
     w = np.ones(80) if weight is None else weight.astype(np.float64)
     mean = w @ X.astype(np.float64) / w.sum()
     np.testing.assert_allclose(moments.mean, mean, rtol=rtol / 10, atol=rtol)
-    np.testing.assert_allclose(moments.norms, np.sqrt(w @ (X.astype(np.float64) - mean) ** 2), rtol=rtol)
+    np.testing.assert_allclose(moments.column_norms, np.sqrt(w @ (X.astype(np.float64) - mean) ** 2), rtol=rtol)
 
 
 MASKED = {
@@ -681,11 +683,11 @@ def test_a_sample_masked_by_its_weight_leaves_no_trace(kind, offset, weight, dty
     X = (rng.standard_normal((90, 7)) + offset).astype(dtype)
     if weight == 0:
         X[:, 2] = 0.3
-    wanted = as_operator(X[1:].copy(), scale=True, reduce=False)[1]
+    wanted = as_operator(X[1:].copy(), scale=True, reduce_tall=False)[1]
     X[0] = 1e7
     w = np.ones(90, dtype)
     w[0] = weight
-    _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=w, reduce=False)
+    _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=w, reduce_tall=False)
     np.testing.assert_allclose(moments.mean, wanted.mean, atol=rtol, rtol=1e-9 if dtype == np.float64 else 1e-6)
     np.testing.assert_allclose(moments.scale, wanted.scale, rtol=rtol)
 
@@ -697,11 +699,11 @@ def test_a_sample_masked_by_its_weight_leaves_no_trace(kind, offset, weight, dty
 )
 def test_many_masked_samples_leave_no_trace_either(kind, dtype, value, rtol):
     X = np.random.default_rng(10).standard_normal((90, 7)).astype(dtype)
-    wanted = as_operator(X[40:].copy(), scale=True, reduce=False)[1]
+    wanted = as_operator(X[40:].copy(), scale=True, reduce_tall=False)[1]
     X[:40] = value
     weight = (np.arange(90) >= 40).astype(dtype)
     with np.errstate(over="ignore"):  # as a fit does
-        _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=weight, reduce=False)
+        _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=weight, reduce_tall=False)
     np.testing.assert_allclose(moments.mean, wanted.mean, atol=rtol)
     np.testing.assert_allclose(moments.scale, wanted.scale, rtol=rtol)
 
@@ -714,7 +716,7 @@ def test_many_masked_samples_leave_no_trace_either(kind, dtype, value, rtol):
 def test_a_constant_column_is_exactly_zero(container, reduce, constant, options, dtype):
     X = tall_table(dtype=dtype)
     X[:, [1, 4]] = constant
-    operator, moments = as_operator(container(X), reduce=reduce, **options)
+    operator, moments = as_operator(container(X), reduce_tall=reduce, **options)
     Y = np.random.default_rng(0).standard_normal((operator.shape[0], 2)).astype(dtype)
     for zeros in (
         operator.column_norms[[1, 4]],
@@ -733,7 +735,7 @@ def test_a_constant_column_is_exactly_zero(container, reduce, constant, options,
 def test_a_constant_column_is_not_divided_by_its_rounding_noise(container, constant):
     X = tall_table()
     X[:, 1] = constant
-    operator, moments = as_operator(container(X), center=False, scale=True, reduce=False)
+    operator, moments = as_operator(container(X), center=False, scale=True, reduce_tall=False)
     assert moments.scale[1] == 1
     assert operator.column_norms[1] == pytest.approx(abs(constant) * np.sqrt(60))
     np.testing.assert_allclose(operator.columns(np.array([1]))[:, 0], constant)
@@ -753,8 +755,8 @@ def test_rows_of_weight_zero_have_no_influence_however_far_they_lie(container, s
     X[:40] += 1e6
     weight[:40] = 0
     options = {"center": center, "scale": scale}
-    operator, moments = as_operator(container(X), sample_weight=weight, reduce=False, **options)
-    rest, wanted = as_operator(X[40:], reduce=False, **options)
+    operator, moments = as_operator(container(X), sample_weight=weight, reduce_tall=False, **options)
+    rest, wanted = as_operator(X[40:], reduce_tall=False, **options)
     np.testing.assert_allclose(gram_of(operator), gram_of(rest), atol=1e-8 * np.max(gram_of(rest)))
     np.testing.assert_allclose(operator.column_norms, rest.column_norms, rtol=1e-8)
     np.testing.assert_allclose(moments.mean, wanted.mean, atol=1e-8)
@@ -767,14 +769,15 @@ def test_sums_in_double_round_once(container, deflated):
     """Products of many samples in single precision: as exact as the data, where plain sums lose digits."""
     rng = np.random.default_rng(13)
     X = (rng.lognormal(0, 1, (30_000, 40)) + 5).astype(np.float32)
-    exact, _ = as_operator(X.astype(np.float64), reduce=False)
-    plain, _ = as_operator(container(X), reduce=False)
-    double, _ = as_operator(container(X), reduce=False, double_sums=True)
+    exact, _ = as_operator(X.astype(np.float64), reduce_tall=False)
+    plain, _ = as_operator(container(X), reduce_tall=False)
+    double, _ = as_operator(container(X), reduce_tall=False, double_sums=True)
     if deflated:
         z = rng.standard_normal(40)
         z /= np.linalg.norm(z)
         exact, plain, double = (
-            RULES["projection"].remove(operator, z.astype(operator.dtype)) for operator in (exact, plain, double)
+            DEFLATION_RULES["projection"].remove(operator, z.astype(operator.dtype))
+            for operator in (exact, plain, double)
         )
     x = exact.columns(np.array([3])).astype(np.float32)
     T = rng.standard_normal((40, 2)).astype(np.float32)
@@ -784,7 +787,7 @@ def test_sums_in_double_round_once(container, deflated):
         pairs = [
             (operator.correlate(x), exact.correlate(x.astype(np.float64))),
             (operator.gram(idx), exact.gram(idx)),
-            (operator.restrict(idx).inner.gram(np.arange(idx.size)), exact.gram(idx)),
+            (operator.restrict(idx).operator.gram(np.arange(idx.size)), exact.gram(idx)),
             (operator.combine(T), exact.combine(T.astype(np.float64))),
         ]
         assert all(found.dtype == np.float32 for found, _ in pairs)
@@ -822,7 +825,7 @@ def test_entries_stored_in_parts_count_as_their_sum(kind, options):
     X, dense = stored_twice(kind)
     A = standardized(dense, **options)
     for reduce in (True, False):
-        operator, _ = as_operator(X, reduce=reduce, **options)
+        operator, _ = as_operator(X, reduce_tall=reduce, **options)
         np.testing.assert_allclose(gram_of(operator), A.T @ A, atol=1e-12)
         np.testing.assert_allclose(operator.column_norms, np.linalg.norm(A, axis=0), atol=1e-12)
 
@@ -831,9 +834,9 @@ def test_the_moments_of_weighted_data_are_those_of_repeated_rows_but_for_the_div
     X, counts = tall_table(1.0), np.arange(60) % 3
     weighted, moments = as_operator(X, scale=True, sample_weight=counts.astype(float))
     repeated, wanted = as_operator(np.repeat(X, counts, axis=0), scale=True)
-    factor = wanted.degrees / moments.degrees
+    factor = wanted.degrees_of_freedom / moments.degrees_of_freedom
     np.testing.assert_allclose(weighted.S * factor, repeated.S, atol=1e-10)
     np.testing.assert_allclose(moments.mean, wanted.mean, atol=1e-12)
     np.testing.assert_allclose(moments.scale, wanted.scale * np.sqrt(factor), rtol=1e-12)
-    assert wanted.degrees == counts.sum() - 1
-    assert moments.degrees == pytest.approx(counts.sum() - np.sum(counts**2) / counts.sum())
+    assert wanted.degrees_of_freedom == counts.sum() - 1
+    assert moments.degrees_of_freedom == pytest.approx(counts.sum() - np.sum(counts**2) / counts.sum())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
-from gpower.penalties.grouped import Chosen, Weighed, WeighedL0, WeighedL1
-from gpower.penalties.support_rules import Admissible
+from gpower.penalties.grouped import GroupCardinality, GroupL0, GroupL1, WeightedPenalty
+from gpower.penalties.support_rules import SupportRules
 
 N, M = 7, 3
 PATTERN = np.array(
@@ -20,21 +20,23 @@ PATTERN = np.array(
 GROUPS = np.array([0, 1, 1, 2, 2, 2, 3])
 COSTS = np.array([1.0, 2.5, 0.0, 1.5])[:, None]
 EACH_ITS_OWN = {  # one group is forced, two variables are barred, from one unit each
-    "forced": np.eye(4, M, dtype=bool)[::-1],
-    "barred": np.eye(N, M, dtype=bool),
+    "required": np.eye(4, M, dtype=bool)[::-1],
+    "excluded": np.eye(N, M, dtype=bool),
 }
-GROUPED = Admissible.of(GROUPS)
-COSTLY = Admissible.of(GROUPS, COSTS, **EACH_ITS_OWN)
-LEADING = Admissible.of(np.arange(N), forced=np.eye(N, 1, dtype=bool))
+GROUPED = SupportRules.from_groups(GROUPS)
+COSTLY = SupportRules.from_groups(GROUPS, COSTS, **EACH_ITS_OWN)
+LEADING = SupportRules.from_groups(np.arange(N), required=np.eye(N, 1, dtype=bool))
 RESTRICTED = {
-    "chosen groups": Chosen(GROUPED, np.array([1, 2, 3])),
-    "chosen groups that cost": Chosen(COSTLY, np.array([1.5, 3, 4])),
-    "chosen with the first": Chosen(LEADING, np.array([3])),
-    "chosen in parts": Chosen(Admissible.of(GROUPS, COSTS), np.array([2.0]), in_parts=True),
-    "l0, groups": WeighedL0(GROUPED, np.array([0.25, 1.0, 6.0])),
-    "l0, groups with weights": WeighedL0(COSTLY, np.array([0.25, 1.0, 6.0])),
-    "l1, groups": WeighedL1(GROUPED, np.array([0.5, 1.0, 2.5])),
-    "l1, groups with weights": WeighedL1(COSTLY, np.array([0.5, 1.0, 2.5])),
+    "chosen groups": GroupCardinality(GROUPED, np.array([1, 2, 3])),
+    "chosen groups that cost": GroupCardinality(COSTLY, np.array([1.5, 3, 4])),
+    "chosen with the first": GroupCardinality(LEADING, np.array([3])),
+    "chosen in parts": GroupCardinality(
+        SupportRules.from_groups(GROUPS, COSTS), np.array([2.0]), allows_partial_group=True
+    ),
+    "l0, groups": GroupL0(GROUPED, np.array([0.25, 1.0, 6.0])),
+    "l0, groups with weights": GroupL0(COSTLY, np.array([0.25, 1.0, 6.0])),
+    "l1, groups": GroupL1(GROUPED, np.array([0.5, 1.0, 2.5])),
+    "l1, groups with weights": GroupL1(COSTLY, np.array([0.5, 1.0, 2.5])),
 }
 
 PENALTIES = {
@@ -67,7 +69,7 @@ CORRELATIONS = arrays(np.float64, (N, M), elements=QUARTERS) | arrays(np.float64
 
 def signed(penalty):
     """The penalty without its restriction to non-negative loadings."""
-    return penalty.penalty if penalty.one_sided else penalty
+    return penalty.penalty if penalty.is_nonnegative else penalty
 
 
 def generic(seed=0, scale=2.0):
@@ -145,7 +147,7 @@ def test_evaluation_changes_nothing_and_keeps_the_type(penalty):
     C = generic().astype(np.float32)
     C[0] = C[1] = 5.0  # a tie for the largest
     copy = C.copy()
-    if isinstance(signed(penalty), L1 | L0 | Weighed):
+    if isinstance(signed(penalty), L1 | L0 | WeightedPenalty):
         kept = signed(penalty).at_gamma(signed(penalty).gamma.astype(np.float32))
         penalty = NonNegative(kept) if isinstance(penalty, NonNegative) else kept
     values, gradient = penalty.evaluate(C)
@@ -212,31 +214,31 @@ def test_the_cardinality_value_is_the_best_over_all_supports_of_that_size(name, 
 
 def admissible_patterns(known, j):
     """Masks of all admissible supports of unit j, with what each costs."""
-    unit = known.unit(j)
+    unit = known.select_unit(j)
     for chosen in product([False, True], repeat=known.n_groups):
-        if not np.any(unit.forced[:, 0] & ~np.array(chosen)):
-            pattern = unit.spread(np.array(chosen)[:, None])[:, 0] & ~unit.barred[:, 0]
-            yield pattern, float(np.sum(unit.cost[list(chosen), 0])), np.array(chosen) & ~unit.forced[:, 0]
+        if not np.any(unit.required[:, 0] & ~np.array(chosen)):
+            pattern = unit.broadcast_to_variables(np.array(chosen)[:, None])[:, 0] & ~unit.excluded[:, 0]
+            yield pattern, float(np.sum(unit.group_costs[list(chosen), 0])), np.array(chosen) & ~unit.required[:, 0]
 
 
-CHOSEN = {name: signed(penalty) for name, penalty in PENALTIES.items() if isinstance(signed(penalty), Chosen)}
+CHOSEN = {name: signed(penalty) for name, penalty in PENALTIES.items() if isinstance(signed(penalty), GroupCardinality)}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_parts_of_groups_are_a_bound_on_whole_ones(seed):
-    whole, C = Chosen(Admissible.of(GROUPS, COSTS), np.array([2.0])), generic(seed)
-    assert np.all(whole.relaxed.evaluate(C)[0] >= whole.evaluate(C)[0] * (1 - 1e-12))
-    assert np.any(whole.relaxed.evaluate(C)[0] > whole.evaluate(C)[0] * (1 + 1e-3))
-    assert CHOSEN["chosen groups"].relaxed is CHOSEN["chosen groups"]
+    whole, C = GroupCardinality(SupportRules.from_groups(GROUPS, COSTS), np.array([2.0])), generic(seed)
+    assert np.all(whole.relaxation.evaluate(C)[0] >= whole.evaluate(C)[0] * (1 - 1e-12))
+    assert np.any(whole.relaxation.evaluate(C)[0] > whole.evaluate(C)[0] * (1 + 1e-3))
+    assert CHOSEN["chosen groups"].relaxation is CHOSEN["chosen groups"]
 
 
-@pytest.mark.parametrize("name", [name for name, penalty in CHOSEN.items() if not penalty.in_parts])
+@pytest.mark.parametrize("name", [name for name, penalty in CHOSEN.items() if not penalty.allows_partial_group])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_chosen_groups_are_the_best_of_all_admissible_supports(name, seed):
     penalty, C = PENALTIES[name], generic(seed)
-    level, Z, positive = np.broadcast_to(signed(penalty).level, M), penalty.loadings(C), seen(penalty, C)
+    level, Z, positive = np.broadcast_to(signed(penalty).max_cost, M), penalty.loadings(C), seen(penalty, C)
     for j in range(M):
-        allowed = [P for P, cost, _ in admissible_patterns(penalty.admissible, j) if cost <= level[j]]
+        allowed = [P for P, cost, _ in admissible_patterns(penalty.support_rules, j) if cost <= level[j]]
         assert penalty.evaluate(C)[0][j] == pytest.approx(max(np.sum(positive[P, j] ** 2) for P in allowed))
         assert any(not np.any(Z[~P, j]) for P in allowed)
 
@@ -246,10 +248,10 @@ def test_the_chosen_groups_are_the_best_of_all_admissible_supports(name, seed):
 def test_the_weighed_l0_value_is_the_best_over_all_admissible_supports(name, seed):
     penalty, C = PENALTIES[name], generic(seed)
     for j in range(M):
-        cost = penalty.admissible.unit(j).cost[:, 0]
+        cost = penalty.support_rules.select_unit(j).group_costs[:, 0]
         best = max(
             np.sum(C[P, j] ** 2) - penalty.gamma[j] * np.sum(cost[free])
-            for P, _, free in admissible_patterns(penalty.admissible, j)
+            for P, _, free in admissible_patterns(penalty.support_rules, j)
         )
         assert penalty.evaluate(C)[0][j] == pytest.approx(best)
 
@@ -259,11 +261,11 @@ def test_the_weighed_l0_value_is_the_best_over_all_admissible_supports(name, see
 def test_the_weighed_l1_value_is_the_largest_correlation_less_the_norms_of_groups(name, seed):
     """√f = max ⟨c, z⟩ − γ Σ w_g‖z_g‖ over the unit ball, over z without barred variables."""
     penalty, C = PENALTIES[name], generic(seed)
-    known, Z, roots = penalty.admissible, penalty.loadings(C), np.sqrt(penalty.evaluate(C)[0])
+    known, Z, roots = penalty.support_rules, penalty.loadings(C), np.sqrt(penalty.evaluate(C)[0])
 
     def objective(z):
-        z = known.seen(z)
-        price = np.where(known.forced, 0, known.cost) * penalty.gamma * np.sqrt(known.energy(z))
+        z = known.mask_excluded(z)
+        price = np.where(known.required, 0, known.group_costs) * penalty.gamma * np.sqrt(known.group_norms_sq(z))
         return np.sum(C * z, axis=0) - np.sum(price, axis=0)
 
     np.testing.assert_allclose(objective(Z), roots, atol=1e-12)
@@ -271,15 +273,15 @@ def test_the_weighed_l1_value_is_the_largest_correlation_less_the_norms_of_group
         assert np.all(objective(z) <= roots + 1e-12)
 
 
-ALONE = Admissible.of(np.arange(N))
+ALONE = SupportRules.from_groups(np.arange(N))
 
 
 @pytest.mark.parametrize(
     ("restricted", "plain"),
     [
-        (Chosen(ALONE, np.array([3])), Cardinality(np.array([3]))),
-        (WeighedL0(ALONE, np.ones(M)), L0(np.ones(M))),
-        (WeighedL1(ALONE, np.ones(M)), L1(np.ones(M))),
+        (GroupCardinality(ALONE, np.array([3])), Cardinality(np.array([3]))),
+        (GroupL0(ALONE, np.ones(M)), L0(np.ones(M))),
+        (GroupL1(ALONE, np.ones(M)), L1(np.ones(M))),
     ],
 )
 def test_groups_of_one_without_weights_are_the_plain_penalties(restricted, plain):
@@ -401,14 +403,14 @@ def test_relevance_is_above_one_exactly_on_the_active_entries(penalty, seed):
     active = penalty.evaluate(C)[1] != 0
     if isinstance(signed(penalty), FixedSupport) and not isinstance(penalty, NonNegative):
         np.testing.assert_array_equal(active, PATTERN)
-    np.testing.assert_array_equal(penalty.relevance(C) > 1, active)
+    np.testing.assert_array_equal(penalty.activity_ratio(C) > 1, active)
 
 
 @EACH
 @HYPOTHESIS
 @given(C=CORRELATIONS)
 def test_every_active_entry_is_relevant_also_at_ties_and_zeros(penalty, C):
-    relevance = penalty.relevance(C)
+    relevance = penalty.activity_ratio(C)
     assert relevance.shape == C.shape
     assert not np.any(np.isnan(relevance))
     assert np.all(relevance[penalty.evaluate(C)[1] != 0] > 1)
@@ -416,13 +418,13 @@ def test_every_active_entry_is_relevant_also_at_ties_and_zeros(penalty, C):
 
 @EACH
 def test_relevance_is_defined_without_correlation(penalty):
-    assert not np.any(np.isnan(penalty.relevance(np.zeros((N, M)))))
+    assert not np.any(np.isnan(penalty.activity_ratio(np.zeros((N, M)))))
 
 
 @pytest.mark.parametrize("name", ["l1", "l0", "cardinality", "l1 ball s=1.7"])
 def test_relevance_ranks_inactive_variables_by_their_correlation(name):
     C = generic(1, scale=0.4)
-    relevance = PENALTIES[name].relevance(C)
+    relevance = PENALTIES[name].activity_ratio(C)
     for j in range(M):
         inactive = np.flatnonzero(relevance[:, j] <= 1)
         ranks = np.argsort(np.argsort(relevance[inactive, j]))
@@ -433,19 +435,19 @@ def test_relevance_ranks_inactive_variables_by_their_correlation(name):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_relevance_at_level_zero_is_no_overflow(kind, dtype):
     C = np.array([[1e4], [0.0], [-3.0]], dtype)
-    np.testing.assert_array_equal(kind(np.zeros(1, dtype)).relevance(C) > 1, C != 0)
+    np.testing.assert_array_equal(kind(np.zeros(1, dtype)).activity_ratio(C) > 1, C != 0)
 
 
 @pytest.mark.parametrize("positive", [False, True])
 def test_relevance_is_no_overflow_where_fewer_variables_correlate_than_are_wanted(positive):
     penalty = Cardinality(np.array([2]))
     penalty = NonNegative(penalty) if positive else penalty
-    relevance = penalty.relevance(np.array([[5.0], [0.0], [0.0]]))
+    relevance = penalty.activity_ratio(np.array([[5.0], [0.0], [0.0]]))
     assert relevance[0, 0] > 1
 
 
 POSITIVE = st.floats(0.1, 3)
-PAIRS = Admissible.of(
+PAIRS = SupportRules.from_groups(
     np.array([0, 0, 1, 1, 2]), np.array([[1.0], [0.5], [2.0]]), np.eye(3, 2, dtype=bool), np.eye(5, 2, k=-4, dtype=bool)
 )
 LEVELS = {
@@ -457,10 +459,10 @@ LEVELS = {
     "l1 ball": lambda g: L1Ball(1 + g[0]),
     "pattern": lambda g: FixedSupport(np.arange(5)[:, None] < g),
     "non-negative pattern": lambda g: NonNegative(FixedSupport(np.arange(5)[:, None] < g, power=1)),
-    "chosen": lambda g: Chosen(PAIRS, g),
-    "weighed l0": lambda g: WeighedL0(PAIRS, g),
-    "weighed l1": lambda g: WeighedL1(PAIRS, g),
-    "non-negative weighed l0": lambda g: NonNegative(WeighedL0(PAIRS, g)),
+    "chosen": lambda g: GroupCardinality(PAIRS, g),
+    "weighed l0": lambda g: GroupL0(PAIRS, g),
+    "weighed l1": lambda g: GroupL1(PAIRS, g),
+    "non-negative weighed l0": lambda g: NonNegative(GroupL0(PAIRS, g)),
 }
 
 
@@ -479,7 +481,7 @@ def test_screening_never_drops_a_variable_that_some_direction_makes_active(make,
     X /= np.maximum(np.linalg.norm(X, axis=0), 1e-12) * (1 + 1e-9)
     penalty = make(gamma)
     active = np.any(penalty.evaluate(mu * (A.T @ X))[1] != 0, axis=1)
-    kept = penalty.keep(np.linalg.norm(A, axis=0), mu)
+    kept = penalty.screen(np.linalg.norm(A, axis=0), mu)
     assert kept.shape == (5,)
     assert np.all(kept[active])
 
@@ -499,7 +501,7 @@ def test_screening_never_drops_a_variable_that_some_direction_makes_active(make,
 def test_screening_drops_what_no_direction_can_make_active(penalty, kept):
     """Norms 0, 1, 1.5, 2.9 and weights 1, 2: unit j sees at most μⱼ‖aᵢ‖."""
     mu = np.array([1.0, 2.0])
-    np.testing.assert_array_equal(penalty.keep(np.array([0.0, 1.0, 1.5, 2.9]), mu), kept)
+    np.testing.assert_array_equal(penalty.screen(np.array([0.0, 1.0, 1.5, 2.9]), mu), kept)
 
 
 @EACH
@@ -512,7 +514,7 @@ def test_the_wish_for_some_variables_is_that_for_all_with_the_others_silent(pena
     few_values, few_gradient = penalty.restrict(idx).evaluate(C[idx])
     np.testing.assert_allclose(few_values, values, atol=1e-12)
     np.testing.assert_allclose(few_gradient, gradient[idx], atol=1e-12)
-    np.testing.assert_array_equal(penalty.restrict(idx).relevance(C[idx]) > 1, penalty.relevance(C)[idx] > 1)
+    np.testing.assert_array_equal(penalty.restrict(idx).activity_ratio(C[idx]) > 1, penalty.activity_ratio(C)[idx] > 1)
 
 
 def test_signed_takes_the_wrapper_off():

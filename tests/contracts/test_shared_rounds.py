@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from gpower import GPower
 from gpower.operators import as_operator
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers import sequential, sketch
-from gpower.solvers.specification import Recipe
+from gpower.solvers.specification import FitSpec
 
-RULE_NAMES = tuple(RULES)
+RULE_NAMES = tuple(DEFLATION_RULES)
 WISHES = {
     "l0": {"gamma": 0.05},
     "l1": {"gamma": 0.3, "penalty": "l1"},
@@ -50,13 +50,13 @@ def deflated(A, Z, rule):
 @pytest.fixture
 def rounds_made(monkeypatch):
     """How many rounds were made."""
-    made, original = [], sequential._round
+    made, original = [], sequential._run_round
 
     def counted(*arguments):
         made.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(sequential, "_round", counted)
+    monkeypatch.setattr(sequential, "_run_round", counted)
     return made
 
 
@@ -77,7 +77,7 @@ def test_one_product_sees_what_removal_leaves(rule, kind, seed):
         np.where(rng.random((9, 4)) < 0.5, rng.standard_normal((9, 4)), 0) + 1e-3 * np.eye(9)[:, :4] for _ in "ab"
     )
     Z /= np.linalg.norm(Z, axis=0)
-    C, norms = RULES[rule].seen(operator, Z, ends)
+    C, norms = DEFLATION_RULES[rule].deflated_correlations(operator, Z, ends)
     for j, M in enumerate(deflated(A, Z, rule)):
         x = M @ ends[:, j]
         np.testing.assert_allclose(C[:, j], M.T @ (x / np.linalg.norm(x)), atol=1e-7 * np.abs(C).max())
@@ -103,12 +103,14 @@ def test_exact_components_are_fixed_points_of_the_whole(rule, positive, seed):
 
 def shared_rounds_of(model, X):
     """Loadings in the order in which they were found, (n, m)."""
-    from gpower.solvers.multi_component import extract_components
-    from gpower.validation.params import random_source
-    from gpower.validation.prepare import read
+    from gpower.solvers.multi_component import solve_all_components
+    from gpower.validation.params import make_random_state
+    from gpower.validation.prepare import read_estimator_input
 
-    prepared = read(model, X).prepared(None, read(model, X).recipes(), reduce=False)
-    return extract_components(prepared.operator, prepared.recipe, random_source(None)).Z
+    prepared = read_estimator_input(model, X).prepare(
+        None, read_estimator_input(model, X).build_fit_specs(), reduce=False
+    )
+    return solve_all_components(prepared.operator, prepared.fit_spec, make_random_state(None)).Z
 
 
 @pytest.mark.parametrize("rule", ["schur", "projection"])
@@ -142,7 +144,7 @@ def test_rounds_are_few_and_the_answer_is_that_of_one_after_the_other(kind, roun
     model = GPower(12, cardinality=10).fit(table)
     assert 1 <= len(rounds_made) <= 6
     assert model.n_passes_ < 25
-    monkeypatch.setattr(Recipe, "shares", lambda *_: False)  # one after the other
+    monkeypatch.setattr(FitSpec, "should_share_rounds", lambda *_: False)  # one after the other
     alone = GPower(12, cardinality=10).fit(table)
     assert alone.n_passes_ > 3 * model.n_passes_
     share, other = (each.explained_variance_ratio_.sum() for each in (model, alone))
@@ -152,16 +154,16 @@ def test_rounds_are_few_and_the_answer_is_that_of_one_after_the_other(kind, roun
 def test_an_interrupted_round_is_resumed(tmp_path, monkeypatch):
     X = factors(5, (120, 2500), 12, 10)
     whole = GPower(8, cardinality=10, checkpoint=tmp_path / "whole.npz").fit(X)
-    original = sequential._round
+    original = sequential._run_round
 
     def stopped(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sequential, "_round", stopped)
+    monkeypatch.setattr(sequential, "_run_round", stopped)
     path = tmp_path / "cut.npz"
     with pytest.raises(KeyboardInterrupt):
         GPower(8, cardinality=10, checkpoint=path).fit(X)
-    monkeypatch.setattr(sequential, "_round", original)
+    monkeypatch.setattr(sequential, "_run_round", original)
     resumed = GPower(8, cardinality=10, checkpoint=path, resume=True).fit(X)
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     assert resumed.n_passes_ < whole.n_passes_
@@ -185,10 +187,10 @@ def test_a_sketch_that_is_sharpened_holds_more(kind):
     X = factors(3, (400, 300), count=3)
     X -= X.mean(axis=0)
     table = {"dense": X, "sparse": sp.csr_array(X), "covariance": X.T @ X}[kind]
-    operator = as_operator(table, center=False, covariance=kind == "covariance", reduce=False)[0]
+    operator = as_operator(table, center=False, covariance=kind == "covariance", reduce_tall=False)[0]
     z = np.linalg.eigh(X.T @ X)[1][:, -60:]  # components that a sketch of some forty rows cannot all hold
-    drawn = sketch.sketched(operator, 1, np.random.RandomState(0))
-    held = [np.array([each.holds(v[:, None]) for v in z.T]) for each in (drawn, drawn.sharpened())]
+    drawn = sketch.make_sketch(operator, 1, np.random.RandomState(0))
+    held = [np.array([each.compute_variance_share(v[:, None]) for v in z.T]) for each in (drawn, drawn.sharpen())]
     assert held[0].max() <= 1 + 1e-5
     assert held[0].sum() < held[1].sum()
     assert held[1][-3:].min() > 0.99
@@ -221,8 +223,8 @@ def test_a_covariance_gives_the_components_of_its_data(seed):
 
 def test_components_that_want_most_columns_begin_where_the_sketch_has_them(monkeypatch):
     X = factors(1, (80, 4000), count=3, size=1200)
-    begun, original = [], Recipe.begun_at
-    monkeypatch.setattr(Recipe, "begun_at", lambda recipe, Z: begun.append(Z.shape) or original(recipe, Z))
+    begun, original = [], FitSpec.with_start_loadings
+    monkeypatch.setattr(FitSpec, "with_start_loadings", lambda recipe, Z: begun.append(Z.shape) or original(recipe, Z))
     model = GPower(3, cardinality=1200).fit(X)
     assert begun
     assert model.cardinality_.tolist() == [1200] * 3

@@ -11,12 +11,12 @@ from gpower import GPower
 from gpower.feasible_sets import Point
 from gpower.operators import as_operator
 from gpower.penalties.elementary import L0, L1
-from gpower.problem.deflation import Schur
+from gpower.problem.deflation import SchurDeflation
 from gpower.problem.formulation import Problem
-from gpower.solvers.column_screening import sample_operator, screen_columns
-from gpower.solvers.initialization import block_start, unit_starts
+from gpower.solvers.column_screening import screen_columns, subsample_operator
+from gpower.solvers.initialization import make_block_start, make_unit_starts
 from gpower.solvers.local_search import improve_penalized
-from gpower.solvers.working_set import Settings, ascend
+from gpower.solvers.working_set import AscentSettings, ascend
 
 
 def hidden(seed, shape, modules, scaled=True):
@@ -43,7 +43,7 @@ def test_a_module_that_no_principal_component_shows_is_found(seed, scaled):
 
 def test_a_module_is_found_on_a_part_of_the_samples():
     X, (module,) = hidden(0, (500, 8000), [(8, 0.9)])
-    operator = sample_operator(as_operator(X)[0])
+    operator = subsample_operator(as_operator(X)[0])
     assert operator.shape[0] < 500
     np.testing.assert_allclose(operator.column_norms, np.linalg.norm(X, axis=0), rtol=1e-5)
     np.testing.assert_array_equal(np.flatnonzero(GPower(1, cardinality=8).fit(X).components_[0]), module)
@@ -103,13 +103,13 @@ def test_samples_of_an_operator_are_rows_of_its_matrix(kind):
     X, weight = rng.standard_normal((30, 12)) + 2, rng.uniform(0.5, 2, 30)
     data = sp.csr_array(X) if kind == "sparse" else X
     options = {"sample_weight": weight} if kind == "weighted" else {"scale": kind == "scaled"}
-    operator, _ = as_operator(data, reduce=False, **options)
+    operator, _ = as_operator(data, reduce_tall=False, **options)
     if kind == "deflated":
-        operator = Schur().remove(operator, np.eye(12)[0])
+        operator = SchurDeflation().remove(operator, np.eye(12)[0])
     elif kind == "gathering":
-        operator = operator.gathering()
+        operator = operator.with_column_cache()
     idx = np.array([0, 3, 4, 17, 29])
-    np.testing.assert_allclose(operator.sample_rows(idx), operator.columns(np.arange(12))[idx], atol=1e-12)
+    np.testing.assert_allclose(operator.get_rows(idx), operator.columns(np.arange(12))[idx], atol=1e-12)
 
 
 def enumerated(A, gamma):
@@ -139,13 +139,15 @@ def test_a_block_is_no_worse_than_many_restarts(penalty):
         A = rng.standard_normal((40, 2)) @ rng.uniform(0, 1.2, (2, 14)) + rng.standard_normal((40, 14))
         A -= A.mean(axis=0)
         share = 0.2 if penalty == "l0" else 0.4
-        operator, _ = as_operator(A, center=False, reduce=False)
+        operator, _ = as_operator(A, center=False, reduce_tall=False)
         longest = np.max(np.linalg.norm(A, axis=0))
         level = np.full(2, share * longest**2 if penalty == "l0" else share * longest)
         problem = Problem(operator, (L0 if penalty == "l0" else L1)(level), np.ones(2))
-        ends = [ascend(problem, block_start(problem), Settings())]
+        ends = [ascend(problem, make_block_start(problem), AscentSettings())]
         for _ in range(30):
-            ends.append(ascend(problem, problem.feasible_set.point(A @ rng.standard_normal((14, 2))), Settings()))
+            ends.append(
+                ascend(problem, problem.feasible_set.make_point(A @ rng.standard_normal((14, 2))), AscentSettings())
+            )
         found = GPower(2, gamma=share, penalty=penalty, method="block").fit(A).objective_.sum()
         assert found >= 0.99 * max(end.value for end in ends)
 
@@ -154,10 +156,10 @@ def test_a_block_is_no_worse_than_many_restarts(penalty):
 def test_a_local_search_never_lowers_the_objective(penalty):
     for seed in range(10):
         A = np.random.default_rng(seed).standard_normal((15, 20))
-        problem = Problem(as_operator(A, reduce=False)[0], penalty)
-        start: Point = unit_starts(problem, problem.operator.column_norms, 1, np.random.RandomState(0))
-        end = ascend(problem, start, Settings())
-        assert improve_penalized(problem, end, Settings()).value >= end.value
+        problem = Problem(as_operator(A, reduce_tall=False)[0], penalty)
+        start: Point = make_unit_starts(problem, problem.operator.column_norms, 1, np.random.RandomState(0))
+        end = ascend(problem, start, AscentSettings())
+        assert improve_penalized(problem, end, AscentSettings()).value >= end.value
 
 
 def test_a_number_of_starts_takes_none_away():

@@ -8,16 +8,23 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import gpower.solvers.working_set
-from gpower.feasible_sets import Correlations, Cube, Point, Spheres, Stiefel, fresh_directions
+from gpower.feasible_sets import CorrelationStart, Cube, Point, Spheres, Stiefel, find_residual_directions
 from gpower.operators import Covariance, DataMatrix, as_operator
-from gpower.operators.storage.dense import Dense
+from gpower.operators.storage.dense import DenseMatrix
 from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 from gpower.problem.formulation import Problem
-from gpower.solvers.working_set import EndPoint, Rounds, Settings, ascend, uses_rounds, working_set
+from gpower.solvers.working_set import (
+    AscentSettings,
+    ConvergedPoint,
+    WorkingSetSolver,
+    ascend,
+    select_working_set,
+    should_use_working_set,
+)
 
 P, N = 20, 100
-TIGHT = Settings(rounds=True, tol=1e-14, max_iter=5000)
+TIGHT = AscentSettings(use_working_set=True, tol=1e-14, max_iter=5000)
 
 
 def table(seed=0, duplicates=False):
@@ -46,7 +53,7 @@ def wide(kind, seed=0):
     if kind == "deflated":
         z = np.zeros(N)
         z[[2, 9, 40]] = [0.6, 0.48, 0.64]
-        return RULES["projection"].remove(operator, z), A - np.outer(A @ z, z), np.eye(P)
+        return DEFLATION_RULES["projection"].remove(operator, z), A - np.outer(A @ z, z), np.eye(P)
     return operator, A, np.eye(P)
 
 
@@ -79,7 +86,7 @@ def problem_and_start(kind, name, m, seed=0):
     operator, A, frame = wide(kind, seed)
     problem = Problem(operator, penalty(name, A, m, MU[m]), MU[m])
     T = np.abs(np.random.default_rng(seed + 50).standard_normal((N, m))) * (np.arange(N) < 12)[:, None]
-    return problem, problem.feasible_set.point(operator.combine(T)), A, frame
+    return problem, problem.feasible_set.make_point(operator.combine(T)), A, frame
 
 
 def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
@@ -87,24 +94,24 @@ def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
     values, sizes = [problem.objective.value_and_gradient(start)[0]], []
 
     def remembered(penalty, C, T):
-        W = working_set(penalty, C, T)
+        W = select_working_set(penalty, C, T)
         sizes.append(W.size)
         active = np.flatnonzero(np.any(T != 0, axis=1))
         assert np.isin(active, W).all()
         return W
 
-    watching = Settings(
-        options.rounds,
+    watching = AscentSettings(
+        options.use_working_set,
         options.tol,
         options.max_iter,
         options.acceleration,
         callback=lambda state: values.append(state.value),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.solvers.working_set, "LEAST", least)
-        patch.setattr(gpower.solvers.working_set, "GROWTH", growth)
-        patch.setattr(gpower.solvers.working_set, "DENSE_SHARE", dense_share)
-        patch.setattr(gpower.solvers.working_set, "working_set", remembered)
+        patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", least)
+        patch.setattr(gpower.solvers.working_set, "COLUMNS_PER_ACTIVE", growth)
+        patch.setattr(gpower.solvers.working_set, "MAX_WORKING_SET_SHARE", dense_share)
+        patch.setattr(gpower.solvers.working_set, "select_working_set", remembered)
         result = ascend(problem, start, watching)
     return result, np.array([*values, result.value]), sizes
 
@@ -140,9 +147,9 @@ def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_roun
     """Each round gains at least Δ: where it gains no more than tol, Δ was no more than that."""
     problem, start, A, frame = problem_and_start("dense", name, m)
     points = [start]
-    options = Settings("rounds", tol, callback=lambda state: points.append(state.point))
+    options = AscentSettings("rounds", tol, callback=lambda state: points.append(state.point))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.solvers.working_set, "LEAST", 4)
+        patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 4)
         result = ascend(problem, start, options)
     assert result.converged
     assert relative_gap(problem, points[-1], A, frame) <= tol * (1 + 1e-6)
@@ -153,9 +160,11 @@ def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_roun
 def test_each_round_gains_at_least_the_gap_of_the_whole_problem(name, m, acceleration):
     problem, start, A, frame = problem_and_start("dense", name, m, seed=3)
     points = [start]
-    options = Settings("rounds", 1e-10, acceleration=acceleration, callback=lambda state: points.append(state.point))
+    options = AscentSettings(
+        "rounds", 1e-10, acceleration=acceleration, callback=lambda state: points.append(state.point)
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.solvers.working_set, "LEAST", 4)
+        patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 4)
         points.append(ascend(problem, start, options).point)
     values = [problem.penalty.value_and_gradient(x.C)[0] for x in points]
     for x, value, following in zip(points, values, values[1:], strict=False):
@@ -188,10 +197,10 @@ def test_a_pattern_is_filled_by_rounds_as_by_the_direct_ascent(power):
     operator, A, frame = wide("dense")
     pattern = np.arange(N)[:, None] % 25 == np.arange(3)
     problem = Problem(operator, FixedSupport(pattern, power), MU[3])
-    X, C = fresh_directions(problem.operator, 3)
+    X, C = find_residual_directions(problem.operator, 3)
     start = Point(X, problem.mu * C)
     by_rounds, values, _ = solve(problem, start)
-    direct = ascend(problem, start, Settings("direct", 1e-14, 5000, acceleration=False))
+    direct = ascend(problem, start, AscentSettings("direct", 1e-14, 5000, acceleration=False))
     assert np.all(np.diff(values) >= -1e-13 * by_rounds.value)
     assert by_rounds.value == pytest.approx(direct.value, rel=1e-6)
     assert relative_gap(problem, by_rounds.point, A, frame) <= 1e-9
@@ -202,7 +211,7 @@ def test_a_start_without_active_variables_is_left_behind(m):
     operator, A, frame = wide("dense")
     problem = Problem(operator, penalty("l1", A, m, MU[m]), MU[m])
     X = np.linalg.svd(A)[0][:, -m:]  # the directions of least variance
-    start = problem.feasible_set.point(X)
+    start = problem.feasible_set.make_point(X)
     assert problem.objective.value_and_gradient(start)[0] == 0
     result, _, _ = solve(problem, start)
     assert result.value > 0
@@ -211,7 +220,7 @@ def test_a_start_without_active_variables_is_left_behind(m):
 
 def test_a_start_known_only_by_its_correlations_serves():
     problem, start, A, frame = problem_and_start("dense", "l1", 1)
-    result, _, _ = solve(problem, Correlations(start.C))
+    result, _, _ = solve(problem, CorrelationStart(start.C))
     assert relative_gap(problem, result.point, A, frame) <= 1e-9
 
 
@@ -224,8 +233,8 @@ def test_single_precision_stays_single_and_monotone(name, m):
     if name != "cardinality":
         wish = type(wish)(wish.gamma.astype(np.float32))
     problem = Problem(as_operator(table().astype(np.float32))[0], wish, mu)
-    X, C = fresh_directions(problem.operator, m)
-    result, values, _ = solve(problem, Point(X, mu * C), Settings("rounds", 1e-6))
+    X, C = find_residual_directions(problem.operator, m)
+    result, values, _ = solve(problem, Point(X, mu * C), AscentSettings("rounds", 1e-6))
     assert (result.point.X.dtype, result.point.C.dtype) == (np.float32, np.float32)
     assert np.all(np.diff(values) >= -1e-5 * result.value)
     assert relative_gap(problem, result.point, A, frame) <= 1e-3
@@ -239,9 +248,9 @@ def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
         operator = as_operator(X)[0]
         mu = np.linspace(1.1, 1.0, m)
         problem = Problem(operator, L1(0.25 * mu * operator.column_norms.max()), mu)
-        start = fresh_directions(problem.operator, m)
+        start = find_residual_directions(problem.operator, m)
         before = operator.passes
-        result = ascend(problem, Point(start[0], mu * start[1]), Settings(solver, 1e-8, acceleration=False))
+        result = ascend(problem, Point(start[0], mu * start[1]), AscentSettings(solver, 1e-8, acceleration=False))
         assert result.converged
         passes[solver] = operator.passes - before
     assert passes[True] < passes[False] / 2
@@ -252,8 +261,8 @@ def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
 def test_a_round_that_would_end_where_it_begins_is_not_made(name, m):
     problem, start, _, _ = problem_and_start("dense", name, m)
     result, _, sizes = solve(problem, start)
-    rounds = Rounds(problem, TIGHT)
-    assert isinstance(result.point, EndPoint)
+    rounds = WorkingSetSolver(problem, TIGHT)
+    assert isinstance(result.point, ConvergedPoint)
     assert result.n_iter == len(sizes) + 1, "the last step is the one that was not made"
     _, gradient = problem.objective.value_and_gradient(result.point)
     before = problem.operator.passes
@@ -261,8 +270,8 @@ def test_a_round_that_would_end_where_it_begins_is_not_made(name, m):
     assert problem.operator.passes == before
     active = np.flatnonzero(gradient.any(axis=1))
     at = (result.point.X, result.point.C)
-    unsettled = EndPoint(*at, active[1:], problem)  # something is active outside these columns
-    of_another = EndPoint(*at, np.arange(N), Problem(problem.operator, problem.penalty, problem.mu))
+    unsettled = ConvergedPoint(*at, active[1:], problem)  # something is active outside these columns
+    of_another = ConvergedPoint(*at, np.arange(N), Problem(problem.operator, problem.penalty, problem.mu))
     for point in (unsettled, of_another):
         before = problem.operator.passes
         _, gradient = problem.objective.value_and_gradient(point)
@@ -274,8 +283,8 @@ def test_the_end_for_one_level_is_a_mere_start_for_another():
     operator, A, frame = wide("dense")
     longest = operator.column_norms.max(keepdims=True)
     first, second = (Problem(operator, L1(level * longest)) for level in (0.6, 0.5))
-    end = ascend(first, first.feasible_set.point(operator.columns(np.array([2]))), TIGHT)
-    assert isinstance(end.point, EndPoint)
+    end = ascend(first, first.feasible_set.make_point(operator.columns(np.array([2]))), TIGHT)
+    assert isinstance(end.point, ConvergedPoint)
     result = ascend(second, end.point, TIGHT)
     assert relative_gap(second, end.point, A, frame) > 1e-3, "nothing to see: the levels have the same end"
     assert relative_gap(second, result.point, A, frame) <= 1e-9
@@ -285,20 +294,20 @@ def test_the_end_for_one_level_is_a_mere_start_for_another():
 def test_an_inner_ascent_that_has_moved_far_is_cut_short(rise, monkeypatch):
     operator = as_operator(np.random.default_rng(5).standard_normal((60, 1500)))[0]
     problem = Problem(operator, L1(0.2 * operator.column_norms.max(keepdims=True)))
-    ends, inner = [], Rounds._ascend
-    monkeypatch.setattr(gpower.solvers.working_set, "CUT_RISE", rise)
-    monkeypatch.setattr(Rounds, "_ascend", lambda *args: ends.append(inner(*args)) or ends[-1])
-    result = ascend(problem, Point(*fresh_directions(problem.operator, 1)), Settings("rounds", 1e-6))
+    ends, inner = [], WorkingSetSolver._ascend_inner
+    monkeypatch.setattr(gpower.solvers.working_set, "MAX_INNER_RISE_FACTOR", rise)
+    monkeypatch.setattr(WorkingSetSolver, "_ascend_inner", lambda *args: ends.append(inner(*args)) or ends[-1])
+    result = ascend(problem, Point(*find_residual_directions(problem.operator, 1)), AscentSettings("rounds", 1e-6))
     assert result.converged
     assert ends[-1].converged
     assert ends[0].value > 1.1 * ends[0].history[0]
-    steps = gpower.solvers.working_set.CUT_STEPS
+    steps = gpower.solvers.working_set.MIN_INNER_STEPS
     assert ends[0].n_iter == steps if rise < np.inf else ends[0].n_iter > steps
 
 
 def test_a_callback_stops_the_rounds():
     problem, start, _, _ = problem_and_start("dense", "l0", 1)
-    result = ascend(problem, start, Settings("rounds", 0.0, callback=lambda state: True))
+    result = ascend(problem, start, AscentSettings("rounds", 0.0, callback=lambda state: True))
     assert result.n_iter == 1
     assert len(result.history) == 2
     assert not result.converged
@@ -328,9 +337,9 @@ def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A,
     if np.linalg.matrix_rank(A) < m:
         return
     mu = np.linspace(1.0, 0.83, m)
-    operator = Covariance(A.T @ A) if as_covariance else DataMatrix(Dense(A))
+    operator = Covariance(A.T @ A) if as_covariance else DataMatrix(DenseMatrix(A))
     problem = Problem(operator, make(mu * np.linalg.norm(A, axis=0).max(), level), mu)
-    X, C = fresh_directions(problem.operator, m)
+    X, C = find_residual_directions(problem.operator, m)
     start = Point(X, mu * C)
     result, values, _ = solve(problem, start, least=1, growth=1.2, dense_share=1.0)
     assert np.all(np.diff(values) >= -1e-12 * result.value)
@@ -349,13 +358,13 @@ def test_the_working_set_holds_every_active_column_and_then_the_most_relevant(C)
     wish = L1(np.linspace(0.8, 1.2, m))
     T = wish.evaluate(C)[1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.solvers.working_set, "LEAST", 3)
-        W = working_set(wish, C, T)
+        patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 3)
+        W = select_working_set(wish, C, T)
     active = np.flatnonzero(np.any(T != 0, axis=1))
     assert np.isin(active, W).all()
     assert W.size == min(n, max(3, int(1.5 * active.size)))
     assert np.all(np.diff(W) > 0)
-    outside, relevance = np.setdiff1d(np.arange(n), W), wish.relevance(C).max(axis=1)
+    outside, relevance = np.setdiff1d(np.arange(n), W), wish.activity_ratio(C).max(axis=1)
     if outside.size:
         assert relevance[outside].max() <= relevance[W].min()
 
@@ -365,43 +374,43 @@ def test_of_tied_columns_the_working_set_takes_the_active_ones(m):
     C = np.ones((100, m))
     wish = Cardinality(np.full(m, 30))
     T = wish.evaluate(C)[1]
-    W = working_set(wish, C, T)
+    W = select_working_set(wish, C, T)
     assert W.size == 45
     assert np.isin(np.flatnonzero(T[:, 0]), W).all()
 
 
 def sized(p, n, **options):
-    return Problem(DataMatrix(Dense(np.zeros((p, n)))), L1(np.ones(1)), **options)
+    return Problem(DataMatrix(DenseMatrix(np.zeros((p, n)))), L1(np.ones(1)), **options)
 
 
 def test_small_matrices_are_ascended_directly_and_large_ones_by_rounds():
-    assert not uses_rounds(sized(500, 500), Settings())
-    assert uses_rounds(sized(500, 501), Settings())
+    assert not should_use_working_set(sized(500, 500), AscentSettings())
+    assert should_use_working_set(sized(500, 501), AscentSettings())
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (500, 501)])
 def test_the_solver_can_be_chosen_by_name(shape):
-    assert uses_rounds(sized(*shape), Settings(True))
-    assert not uses_rounds(sized(*shape), Settings(False))
+    assert should_use_working_set(sized(*shape), AscentSettings(True))
+    assert not should_use_working_set(sized(*shape), AscentSettings(False))
 
 
 @pytest.mark.parametrize("rounds", [None, True, False])
-@pytest.mark.parametrize("options", [{"samples": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
+@pytest.mark.parametrize("options", [{"sample_set": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
 def test_what_rounds_cannot_do_is_ascended_directly(rounds, options):
-    assert not uses_rounds(sized(500, 501, **options), Settings(rounds))
+    assert not should_use_working_set(sized(500, 501, **options), AscentSettings(rounds))
 
 
 @pytest.mark.parametrize("samples", [Stiefel(), Spheres()])
 def test_blocks_and_batches_may_use_rounds(samples):
-    assert uses_rounds(sized(500, 501, samples=samples), Settings())
+    assert should_use_working_set(sized(500, 501, sample_set=samples), AscentSettings())
 
 
-@pytest.mark.parametrize("options", [{"samples": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
+@pytest.mark.parametrize("options", [{"sample_set": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
 def test_what_is_ascended_directly_is_solved_all_the_same(options):
     operator, A, _ = wide("dense")
     problem = Problem(operator, L1(np.full(1, 0.4)), **options)
-    start = problem.feasible_set.point(A[:, :1])
-    result = ascend(problem, start, Settings("rounds", 1e-13))
+    start = problem.feasible_set.make_point(A[:, :1])
+    result = ascend(problem, start, AscentSettings("rounds", 1e-13))
     value, gradient = problem.objective.value_and_gradient(result.point)
     assert result.converged
     assert value == pytest.approx(result.value)

@@ -33,7 +33,7 @@ from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
 from gpower._utils.files import FileError
 from gpower.datasets import read_gmt, read_probe_genes, read_table
 from gpower.io.stores.open import open_source
-from gpower.io.stores.source import read_block
+from gpower.io.stores.source import read_source_block
 
 SHORT, LONG = 2_000, 40_000
 PATIENCE = 60.0  # seconds that one file may take
@@ -175,7 +175,7 @@ def checkpoint(folder):
 
 def use_source(path):
     source = open_source(path)
-    read_block(source, 0, source.shape[source.axis])
+    read_source_block(source, 0, source.shape[source.axis])
 
 
 def use_model(path, kind=GPower):

@@ -14,9 +14,9 @@ from gpower import GPower, maximize
 from gpower._utils.arrays import orient
 from gpower.operators import as_operator
 from gpower.penalties.elementary import L0, L1
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 from gpower.problem.formulation import Problem
-from gpower.solvers.refit import Refit, refit
+from gpower.solvers.refit import RefitSpec, refit_loadings
 
 RUNS = np.load(Path(__file__).with_name("authors_gpower.npz"))
 CASES = json.loads(str(RUNS["cases"]))
@@ -34,7 +34,7 @@ def each(case, name):
 def ascents(case):
     """One (problem, start, steps, columns) per ascent of the program."""
     A = RUNS[f"A/{case['data']}"]
-    operator, _ = as_operator(A, center=False, reduce=False)
+    operator, _ = as_operator(A, center=False, reduce_tall=False)
     gamma, start, steps, Z = each(case, "gamma_abs"), each(case, "x0"), each(case, "iters"), each(case, "Z")
     penalty = {"l1": L1, "l0": L0}[case["penalty"]]
     if case["block"]:
@@ -49,7 +49,7 @@ def ascents(case):
             slice(j, j + 1),
         )
         operator = (
-            RULES["projection"].remove(operator, Z[:, j])
+            DEFLATION_RULES["projection"].remove(operator, Z[:, j])
             if case["penalty"] == "l1"
             else program_deflation(case, operator, j)
         )
@@ -58,12 +58,12 @@ def ascents(case):
 def program_deflation(case, operator, j):
     """For ℓ0 the program removes x(xᵀAz)zᵀ with its last x, the paper's (Az)zᵀ only in the limit."""
     A, x, z = operator.X.A, each(case, "x")[:, j], each(case, "Z")[:, j]
-    return as_operator(A - np.outer(x, (x @ A @ z) * z), center=False, reduce=False)[0]
+    return as_operator(A - np.outer(x, (x @ A @ z) * z), center=False, reduce_tall=False)[0]
 
 
 def replay(problem, start, steps):
     feasible_set = problem.feasible_set
-    return maximize(problem.objective, feasible_set, feasible_set.point(start), tol=0.0, max_iter=steps)
+    return maximize(problem.objective, feasible_set, feasible_set.make_point(start), tol=0.0, max_iter=steps)
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
@@ -84,10 +84,10 @@ def test_loadings_agree(case):
     converged = case["variant"] != "asis"
     for problem, start, steps, columns in ascents(case):
         point = replay(problem, start, steps).point
-        read_off = problem.loadings(point)
+        read_off = problem.compute_loadings(point)
         if case["penalty"] == "l1":
             np.testing.assert_allclose(read_off, each(case, "Zraw")[:, columns], atol=1e-6)
-            filled = refit(problem, point, Refit((1,)))
+            filled = refit_loadings(problem, point, RefitSpec((1,)))
         else:
             filled = read_off
         expected = each(case, "Z")[:, columns]

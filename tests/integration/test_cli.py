@@ -576,7 +576,9 @@ class TestErrors:
 
 class TestNotes:
     def test_speak_of_components_from_one_and_of_flags(self):
-        said = console_module._as_typed('components_[1], components_[3]: try deflation="schur" or n_init=10')
+        said = console_module._rewrite_for_command_line(
+            'components_[1], components_[3]: try deflation="schur" or n_init=10'
+        )
         assert said == "component 2, component 4: try --deflation schur or --n-init 10"
 
     @pytest.mark.parametrize(
@@ -592,7 +594,7 @@ class TestNotes:
         ],
     )
     def test_options_are_as_one_types_them(self, said, typed):
-        assert console_module._as_typed(said) == typed
+        assert console_module._rewrite_for_command_line(said) == typed
 
 
 class TestDevice:
@@ -631,42 +633,44 @@ class TestProgress:
         return wait_until(lambda: words in terminal.file.getvalue())
 
     def test_shows_steps_once_the_work_is_long(self, terminal, monkeypatch):
-        monkeypatch.setattr(console_module, "_PATIENCE", 0.01)
-        with console_module.progress(terminal, "fitting 3 × 4") as tell:
+        monkeypatch.setattr(console_module, "_PROGRESS_DELAY_SECONDS", 0.01)
+        with console_module.show_progress(terminal, "fitting 3 × 4") as tell:
             for _ in range(2):
                 tell(type("State", (), {"value": 1.25, "feasible_set": None}))
             assert self.shows(terminal, "fitting 3 × 4, step 2, objective 1.25")
 
     def test_shows_passes_and_gigabytes_of_a_store(self, terminal, monkeypatch):
-        monkeypatch.setattr(console_module, "_PATIENCE", 0.01)
+        monkeypatch.setattr(console_module, "_PROGRESS_DELAY_SECONDS", 0.01)
         state = type("State", (), {"value": 2.0, "feasible_set": type("Set", (), {"passes": 3.5})})
-        with console_module.progress(terminal, "fitting", size=2e9) as tell:
+        with console_module.show_progress(terminal, "fitting", matrix_bytes=2e9) as tell:
             tell(state)
             assert self.shows(terminal, "objective 2, 3.5 passes, 7 GB read")
 
     def test_shows_how_much_of_known_work_is_done(self, terminal, monkeypatch):
-        monkeypatch.setattr(console_module, "_PATIENCE", 0.01)
-        with console_module.counted(terminal, "walking") as tell:
+        monkeypatch.setattr(console_module, "_PROGRESS_DELAY_SECONDS", 0.01)
+        with console_module.show_progress_bar(terminal, "walking") as tell:
             tell(3, 7)
             assert self.shows(terminal, "walking")
             assert self.shows(terminal, "3/7")
 
     def test_short_work_shows_nothing(self, terminal, monkeypatch):
-        monkeypatch.setattr(console_module, "_PATIENCE", 600.0)  # however busy the machine, this is shorter
-        with console_module.progress(terminal, "fitting") as tell:
+        monkeypatch.setattr(
+            console_module, "_PROGRESS_DELAY_SECONDS", 600.0
+        )  # however busy the machine, this is shorter
+        with console_module.show_progress(terminal, "fitting") as tell:
             tell(type("State", (), {"value": 1.25, "feasible_set": None}))
         assert terminal.file.getvalue() == ""
 
     def test_nothing_but_a_terminal_is_told(self, monkeypatch):
-        monkeypatch.setattr(console_module, "_PATIENCE", 0.0)
+        monkeypatch.setattr(console_module, "_PROGRESS_DELAY_SECONDS", 0.0)
         console = rich.console.Console(file=io.StringIO(), force_terminal=False)
-        with console_module.progress(console, "fitting") as tell:
+        with console_module.show_progress(console, "fitting") as tell:
             time.sleep(0.05)
         assert tell is None
         assert console.file.getvalue() == ""
 
     def test_counting_steps_never_stops_an_ascent(self, terminal):
-        with console_module.progress(terminal, "fitting") as tell:
+        with console_module.show_progress(terminal, "fitting") as tell:
             watched = GPower(2, gamma=0.1, callback=tell).fit(EXPRESSION.X)
         np.testing.assert_array_equal(watched.components_, GPower(2, gamma=0.1).fit(EXPRESSION.X).components_)
 

@@ -23,10 +23,10 @@ from gpower.cli.app import app, command  # noqa: E402
 from gpower.cli.commands import compare as compare_module  # noqa: E402
 from gpower.cli.commands import fit as fit_module  # noqa: E402
 from gpower.cli.commands import path as path_module  # noqa: E402
-from gpower.cli.console import answering  # noqa: E402
-from gpower.cli.flags import EXCEPTIONS, PANELS, Flag, flags_of  # noqa: E402
-from gpower.cli.kinds import reading_of  # noqa: E402
-from gpower.cli.options import READING  # noqa: E402
+from gpower.cli.console import command_context  # noqa: E402
+from gpower.cli.flags import FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags  # noqa: E402
+from gpower.cli.kinds import find_option_spec  # noqa: E402
+from gpower.cli.options import READ_TABLE_FLAGS  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 SOURCES = {
@@ -49,25 +49,25 @@ class TestFromTheLibrary:
     @pytest.mark.parametrize("name", SOURCES)
     def test_defaults_are_those_of_the_signature(self, name):
         module, found = SOURCES[name]
-        flags, parameters = flags_of(module, name), inspect.signature(found).parameters
+        flags, parameters = read_library_flags(module, name), inspect.signature(found).parameters
         assert len(flags) > 2
         for parameter in set(flags) - {"drop", "drop_rows"}:
             default = parameters[parameter].default
             assert flags[parameter].default == (... if default is inspect.Parameter.empty else default)
 
     def test_what_nobody_can_type_has_no_flag(self):
-        assert set(inspect.signature(GPower).parameters) - set(flags_of("gpower", "GPower")) == {"callback"}
+        assert set(inspect.signature(GPower).parameters) - set(read_library_flags("gpower", "GPower")) == {"callback"}
         left_out = {"X", "resume", "progress", "sample_weight", "options"}
-        assert set(inspect.signature(sparsity_path).parameters) - set(path_module._OPTIONS) == left_out
+        assert set(inspect.signature(sparsity_path).parameters) - set(path_module._PATH_FLAGS) == left_out
 
     def test_kind_and_help_are_those_of_the_docstring(self):
-        flag = flags_of("gpower", "GPower")["tol"]
+        flag = read_library_flags("gpower", "GPower")["tol"]
         assert (flag.kind, flag.default) == ("float", 1e-6)
         assert flag.help == "Stop when the objective grows by no more than this, relatively."
 
     def test_what_is_as_in_the_estimator_is_told_as_there(self):
-        estimator = flags_of("gpower", "GPower")
-        flags = flags_of("gpower", "sparsity_path", like=estimator)
+        estimator = read_library_flags("gpower", "GPower")
+        flags = read_library_flags("gpower", "sparsity_path", fallback_flags=estimator)
         assert flags["penalty"] == estimator["penalty"]
         assert flags["method"] == estimator["method"]
         assert flags["n_components"].help != estimator["n_components"].help
@@ -75,15 +75,15 @@ class TestFromTheLibrary:
 
     def test_a_name_that_is_nowhere(self):
         with pytest.raises(LookupError, match="gpower neither defines nor imports GPowr"):
-            flags_of("gpower", "GPowr")
+            read_library_flags("gpower", "GPowr")
 
     def test_every_flag_has_help(self):
         assert [(name, option.name) for name, option in offered() if not option.help] == []
 
     def test_exceptions_and_panels_speak_of_flags_that_exist(self):
         names = {option.name for _, option in offered()}
-        assert set(EXCEPTIONS) <= names
-        assert set(" ".join(PANELS.values()).split()) <= names
+        assert set(FLAG_OVERRIDES) <= names
+        assert set(" ".join(HELP_PANELS.values()).split()) <= names
 
     def test_nothing_heavy_is_imported_for_help(self):
         code = (
@@ -114,27 +114,27 @@ class TestKinds:
         ],
     )
     def test_text_becomes_a_value(self, kind, text, value):
-        assert reading_of(kind, "auto")[1]["parser"](text) == value
+        assert find_option_spec(kind, "auto")[1]["parser"](text) == value
 
     def test_words_are_listed(self):
-        assert reading_of('{"l0", "l1"} or Penalty', "l0")[1]["metavar"] == "l0|l1"
-        assert reading_of('{None, "paper"} or ndarray', None)[1]["metavar"] == "paper"
-        assert reading_of('{"auto", None}', "auto")[1]["metavar"] == "auto|none"
+        assert find_option_spec('{"l0", "l1"} or Penalty', "l0")[1]["metavar"] == "l0|l1"
+        assert find_option_spec('{None, "paper"} or ndarray', None)[1]["metavar"] == "paper"
+        assert find_option_spec('{"auto", None}', "auto")[1]["metavar"] == "auto|none"
 
     def test_the_first_of_several_kinds(self):
-        assert reading_of("int, RandomState or None", None) == reading_of("int", None)
-        assert reading_of("callable", None) is None
+        assert find_option_spec("int, RandomState or None", None) == find_option_spec("int", None)
+        assert find_option_spec("callable", None) is None
 
     @pytest.mark.parametrize("text", ["a,b", "3,", ""])
     def test_what_is_no_number(self, text):
         with pytest.raises(typer.BadParameter, match="is not a whole number, nor several separated by commas"):
-            reading_of("sequence of int", None)[1]["parser"](text)
+            find_option_spec("sequence of int", None)[1]["parser"](text)
 
     @pytest.mark.parametrize(
         ("default", "typed"), [(True, "--fast/--no-fast"), (None, "--fast/--no-fast"), (False, "--fast")]
     )
     def test_switches(self, default, typed):
-        assert Flag("fast", "bool", default).parameter().default.param_decls == (typed,)
+        assert Flag("fast", "bool", default).to_parameter().default.param_decls == (typed,)
 
 
 class TestNewCommand:
@@ -144,7 +144,7 @@ class TestNewCommand:
     def tally(self, monkeypatch):
         monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
 
-        @command(reading=READING)
+        @command(reading=READ_TABLE_FLAGS)
         def tally(data: Path, *, reading: dict, unit: str = "cells", as_json: bool = False) -> None:
             """Count the cells of a table.
 
@@ -156,10 +156,10 @@ class TestNewCommand:
             as_json : bool
                 Print a number.
             """
-            with answering(as_json=as_json) as answer:
+            with command_context(as_json=as_json) as answer:
                 table = read_table(data, transpose=reading["transpose"])
                 count = table.X.size if unit == "cells" else len(table.X)
-                answer.give(lambda: count, lambda console: console.print(f"{count} {unit}"))
+                answer.print_result(lambda: count, lambda console: console.print(f"{count} {unit}"))
 
         return tally
 

@@ -22,14 +22,14 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from gpower.cli.console import progress
+from gpower.cli.console import show_progress
 
 EXPRESSION = load_planted_expression()
 
 
 @contextmanager
 def progress_at_once(patch):
-    patch.setattr("gpower.cli.console._PATIENCE", 0.0)
+    patch.setattr("gpower.cli.console._PROGRESS_DELAY_SECONDS", 0.0)
     yield
 
 
@@ -65,7 +65,7 @@ class TestFolders:
         assert sorted(path.name for path in (tmp_path / "home" / "x").iterdir()) == RESULTS
 
     def test_what_cannot_be_written_is_noticed_before_the_fit(self, gpower, expression, monkeypatch):
-        monkeypatch.setattr("gpower.cli.commands.fit.load", None)  # the fit does not begin
+        monkeypatch.setattr("gpower.cli.commands.fit.load_table", None)  # the fit does not begin
         if not Path("/proc/self/fd").is_dir():
             pytest.skip("needs a folder that nobody can write into")
         refused(gpower("fit", expression, "-k", 3, "-o", "/proc/self/fd"), "/proc/self/fd: ")
@@ -154,7 +154,11 @@ class TestNames:
     def test_the_name_of_a_file_is_no_markup(self):
         screen = io.StringIO()
         console = Console(file=screen, force_terminal=True, width=100)
-        with pytest.MonkeyPatch.context() as patch, progress_at_once(patch), progress(console, "reading [/b]\x07.csv"):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            progress_at_once(patch),
+            show_progress(console, "reading [/b]\x07.csv"),
+        ):
             assert wait_until(lambda: "reading [/b]\\x07.csv" in screen.getvalue())
 
     def test_no_columns_lose_no_output(self, gpower, hostile, monkeypatch):
@@ -205,7 +209,7 @@ from contextlib import contextmanager
 @contextmanager
 def counted(err, what):
     yield lambda done, total: os.kill(os.getpid(), signal.SIGTERM) if done == 3 else None
-module.counted = counted
+module.show_progress_bar = counted
 sys.argv = ["gpower", "path", {str(data)!r}, "-k", "1,2,4,8,16", "-o", {str(tmp_path / "out")!r}]
 from gpower.__main__ import main
 main()

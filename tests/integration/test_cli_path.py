@@ -52,7 +52,7 @@ def interrupted_after(steps):
         yield tell
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path_module, "counted", counted)
+        patch.setattr(path_module, "show_progress_bar", counted)
         yield
 
 

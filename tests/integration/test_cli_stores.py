@@ -242,7 +242,7 @@ class TestScheduler:
 
     def test_no_cluster_is_told(self, gpower, tmp_path, monkeypatch):
         pytest.importorskip("distributed")
-        monkeypatch.setattr("gpower.operators.storage.dask_client.TIMEOUT", 0.5)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.CONNECT_TIMEOUT_SECONDS", 0.5)
         found = gpower("fit", zarr_store(tmp_path), "--scheduler", "tcp://127.0.0.1:9")
         TestRefused().line(found, "No Dask scheduler answers at tcp://127.0.0.1:9")
 

@@ -25,7 +25,7 @@ distributed = pytest.importorskip("distributed")
 
 from gpower.operators.storage import dask as module  # noqa: E402
 from gpower.operators.storage.dask import DaskMatrix, from_store  # noqa: E402
-from gpower.operators.storage.dask_client import ClusterError, computed, connect  # noqa: E402
+from gpower.operators.storage.dask_client import ClusterError, compute_on_cluster, connect_to_cluster  # noqa: E402
 
 LOOPBACK = "127.0.0.1:0"  # nothing listens beyond this machine, and no port is asked for twice
 P, N = 150, 2000
@@ -206,7 +206,7 @@ class TestErrors:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         with pytest.raises(OSError, match=f"No Dask scheduler answers at tcp://127.0.0.1:{port}"):
-            connect(f"tcp://127.0.0.1:{port}", timeout=1)
+            connect_to_cluster(f"tcp://127.0.0.1:{port}", timeout=1)
 
 
 class TestStores:
@@ -243,7 +243,7 @@ def test_a_cluster_gives_the_answer_of_the_array(client, name):
 
 def test_the_clients_workers_do_the_work(client):
     matrix = DaskMatrix(rows())
-    places = matrix.pieces(lambda block: os.getpid(), matrix.shares())
+    places = matrix.map_blocks(lambda block: os.getpid(), matrix.repeat_arguments())
     assert os.getpid() not in places
     assert len(set(places)) == 2
 
@@ -268,8 +268,8 @@ class TestTasks:
         matrix = DaskMatrix(rows(size=chunks))
         Y = np.ones((P, 1))
         matrix.transposed_times(Y)  # the blocks are there now
-        assert self.counted(client, matrix, lambda M: M.transposed_times(Y)) == {"sum": 2}
-        assert self.counted(client, matrix, lambda M: M.times(np.ones((N, 1)))) == {"pieces": 2}
+        assert self.counted(client, matrix, lambda M: M.transposed_times(Y)) == {"sum_over_blocks": 2}
+        assert self.counted(client, matrix, lambda M: M.times(np.ones((N, 1)))) == {"run_on_blocks": 2}
 
     def test_blocks_stay_where_they_are(self, client):
         matrix = DaskMatrix(rows(size=10))
@@ -301,8 +301,8 @@ class TestSums:
         for seed in range(20):
             order = np.random.default_rng(seed).permutation(40)
             groups = np.array_split(order, 1 + seed % 4)
-            parts = [module._added((terms[i], 0.0) for i in np.sort(group)) for group in groups]
-            found.add(np.sum(module._added(parts), axis=0).tobytes())
+            parts = [module._sum_compensated((terms[i], 0.0) for i in np.sort(group)) for group in groups]
+            found.add(np.sum(module._sum_compensated(parts), axis=0).tobytes())
         assert len(found) == 1
         naive = {sum(terms[i] for i in np.random.default_rng(s).permutation(40)).tobytes() for s in range(20)}
         assert len(naive) > 1  # the data are such that order matters
@@ -311,7 +311,7 @@ class TestSums:
         from math import fsum
 
         terms = np.concatenate(self.TERMS)
-        found = np.sum(module._added((term, 0.0) for term in terms), axis=0)
+        found = np.sum(module._sum_compensated((term, 0.0) for term in terms), axis=0)
         np.testing.assert_array_equal(found, [fsum(column) for column in terms.T])
 
     def test_a_fit_repeats_to_the_last_digit_wherever_the_blocks_are(self, client):
@@ -343,37 +343,39 @@ class TestAlignment:
     def test_a_dense_block_is_put_right_once(self):
         odd = unaligned(X)
         assert not odd.flags.aligned
-        block = module._Block(odd)
-        even = block.get()
+        block = module._WorkerBlock(odd)
+        even = block.get_aligned()
         assert even.flags.aligned
-        assert block.get() is even
+        assert block.get_aligned() is even
         np.testing.assert_array_equal(even, X)
 
     def test_so_is_a_sparse_one(self):
         odd = sp.csr_matrix(COUNTS)
         odd.data, odd.indices = unaligned(odd.data), unaligned(odd.indices)
-        even = module._Block(odd).get()
+        even = module._WorkerBlock(odd).get_aligned()
         assert even.data.flags.aligned
         assert even.indices.flags.aligned
         np.testing.assert_array_equal(even.toarray(), COUNTS)
 
     def test_an_even_block_is_not_copied(self):
-        assert module._Block(X).get() is X
+        assert module._WorkerBlock(X).get_aligned() is X
 
     def test_blocks_that_crossed_a_socket(self, client):
         """Numbers that are moved to the other worker do arrive at odd addresses, and are used at even ones."""
         addresses = list(client.scheduler_info()["workers"])
         made = client.submit(np.ones, (200, 101), workers=[addresses[0]], pure=False)
         arrived = client.submit(lambda a: a.flags.aligned, made, workers=[addresses[1]], pure=False).result()
-        used = client.submit(lambda a: module._Block(a).get().flags.aligned, made, workers=[addresses[1]], pure=False)
+        used = client.submit(
+            lambda a: module._WorkerBlock(a).get_aligned().flags.aligned, made, workers=[addresses[1]], pure=False
+        )
         assert used.result()
         if arrived:
             pytest.skip("this version of distributed aligns what it receives")
 
     def test_memory_is_told_to_dask(self):
-        assert module._Block(X).__sizeof__() == X.nbytes
+        assert module._WorkerBlock(X).__sizeof__() == X.nbytes
         stored = sp.csr_matrix(COUNTS)
-        assert module._Block(stored).__sizeof__() == stored.data.nbytes + stored.indices.nbytes
+        assert module._WorkerBlock(stored).__sizeof__() == stored.data.nbytes + stored.indices.nbytes
 
 
 def test_a_matrix_too_large_for_the_workers_is_told_before_the_work(client):
@@ -383,11 +385,11 @@ def test_a_matrix_too_large_for_the_workers_is_told_before_the_work(client):
     )
     matrix = DaskMatrix(huge)
     with pytest.warns(UserWarning, match=r"takes 1\.6 GB, more than 55% of the 2 GB that the workers have"):
-        matrix._check_room()
+        matrix._warn_if_memory_short()
     assert not seen
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DaskMatrix(da.zeros((1000, 10_000), chunks=(100, 10_000)))._check_room()
+        DaskMatrix(da.zeros((1000, 10_000), chunks=(100, 10_000)))._warn_if_memory_short()
     small = da.zeros((10_000, 10_000), dtype=np.int8, chunks=(1000, 10_000))
     assert DaskMatrix(small).nbytes == 8e8  # as the float64 that it is worked on
 
@@ -416,7 +418,7 @@ class TestInterrupt:
         caller = threading.Timer(0, lambda: (begun.wait(20), os.kill(os.getpid(), signal.SIGINT)))
         caller.start()
         with pytest.raises(KeyboardInterrupt):
-            matrix.pieces(slow, matrix.shares())
+            matrix.map_blocks(slow, matrix.repeat_arguments())
         caller.join()
         assert wait_until(lambda: not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
         over.set()
@@ -474,13 +476,13 @@ class TestWorkerLoss:
         np.save(tmp_path / "x.npy", X)
         with workers_that_die(nanny=False) as (client, kill):
             matrix = DaskMatrix(from_store(tmp_path / "x.npy", block_bytes=200_000))
-            shares = [("at work", part.start) for part in matrix.slices()]
-            before = matrix.total(slow_sums, shares)
+            shares = [("at work", part.start) for part in matrix.get_block_slices()]
+            before = matrix.sum_blocks(slow_sums, shares)
             begun = distributed.Event("at work", client=client)
             begun.clear()
             killer = threading.Timer(0, lambda: (begun.wait(20), kill()))
             killer.start()
-            after = matrix.total(slow_sums, shares)
+            after = matrix.sum_blocks(slow_sums, shares)
             killer.join()
             left = len(client.scheduler_info()["workers"])
         np.testing.assert_array_equal(before, after)
@@ -493,7 +495,7 @@ def slow_sums(block, name, start):
     if start == 0:
         distributed.Event(name).set()
     time.sleep(0.05)
-    return block.sums(None)
+    return block.weighted_sums(None)
 
 
 class TestSchedulerLoss:
@@ -531,19 +533,19 @@ if __name__ == "__main__":
         assert_same(found, GPower(3, cardinality=12).fit(X))
 
     def test_a_cluster_without_workers_is_not_waited_for(self, monkeypatch):
-        monkeypatch.setattr("gpower.operators.storage.dask_client.WORKERLESS", 0.5)
-        monkeypatch.setattr("gpower.operators.storage.dask_client.BETWEEN_LOOKS", 0.1)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.NO_WORKERS_TIMEOUT_SECONDS", 0.5)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.POLL_INTERVAL_SECONDS", 0.1)
         none = {"n_workers": 0, "processes": False, "protocol": "tcp", "dashboard_address": LOOPBACK}
         with distributed.LocalCluster(**none) as cluster, distributed.Client(cluster) as client:
             told = f"The Dask cluster at {client.scheduler.address} has had no workers for 0.5 s; start some"
             with pytest.raises(ClusterError, match=re.escape(told)):
                 GPower(1, cardinality=12).fit(rows())
             with pytest.raises(ClusterError, match=re.escape(told)):
-                computed(rows())
+                compute_on_cluster(rows())
 
     def test_nor_one_that_loses_the_last(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.operators.storage.dask_client.WORKERLESS", 0.5)
-        monkeypatch.setattr("gpower.operators.storage.dask_client.BETWEEN_LOOKS", 0.1)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.NO_WORKERS_TIMEOUT_SECONDS", 0.5)
+        monkeypatch.setattr("gpower.operators.storage.dask_client.POLL_INTERVAL_SECONDS", 0.1)
         np.save(tmp_path / "x.npy", X)
         with workers_that_die(nanny=False) as (client, kill):
 
@@ -562,7 +564,7 @@ if __name__ == "__main__":
             matrix = DaskMatrix(rows())
             client.close()
             with pytest.raises(ClusterError, match=r"The Dask cluster at .* is lost"):
-                matrix.total(lambda block: block.sums(None), [() for _ in matrix.slices()])
+                matrix.sum_blocks(lambda block: block.sums(None), [() for _ in matrix.get_block_slices()])
 
     def test_a_task_that_kills_every_worker_is_given_up(self):
         with workers_that_die(nanny=True) as (client, _):

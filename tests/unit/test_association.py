@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from gpower.analysis.association import associate, column_of, in_order_of
+from gpower.analysis.association import align_metadata, associate, parse_metadata_column
 
 
 @pytest.fixture
@@ -92,11 +92,11 @@ def test_no_more_false_alarms_than_asked_for():
     ],
 )
 def test_kinds_of_columns(values, measured):
-    assert column_of(values).is_measured == measured
+    assert parse_metadata_column(values).is_continuous == measured
 
 
 def test_whole_numbers_are_groups_in_their_order():
-    assert list(column_of([10, 2, 2, 10, 1]).groups) == ["1", "2", "10"]
+    assert list(parse_metadata_column([10, 2, 2, 10, 1]).groups) == ["1", "2", "10"]
 
 
 def test_columns_that_do_not_fit(scores):
@@ -113,17 +113,17 @@ class TestOrder:
     ages = pd.DataFrame({"age": [3, 1, 2]}, index=["c", "a", "b"])
 
     def test_rows_are_found_by_name(self):
-        assert in_order_of(self.X, self.ages)["age"].tolist() == [1, 2, 3]
-        assert in_order_of(self.X.to_numpy(), self.ages, ["b", "a", "c"])["age"].tolist() == [2, 1, 3]
+        assert align_metadata(self.X, self.ages)["age"].tolist() == [1, 2, 3]
+        assert align_metadata(self.X.to_numpy(), self.ages, ["b", "a", "c"])["age"].tolist() == [2, 1, 3]
 
     def test_rows_that_are_only_numbered_stay(self):
         numbered = self.ages.reset_index(drop=True)
-        assert in_order_of(self.X, numbered) is numbered
-        assert in_order_of(self.X.to_numpy(), self.ages) is self.ages
-        assert in_order_of(self.X, {"age": [1, 2, 3]}) == {"age": [1, 2, 3]}
+        assert align_metadata(self.X, numbered) is numbered
+        assert align_metadata(self.X.to_numpy(), self.ages) is self.ages
+        assert align_metadata(self.X, {"age": [1, 2, 3]}) == {"age": [1, 2, 3]}
 
     def test_other_names_are_refused(self):
         with pytest.raises(ValueError, match="no row for the sample 'a'"):
-            in_order_of(self.X, self.ages.rename(index=str.upper))
+            align_metadata(self.X, self.ages.rename(index=str.upper))
         with pytest.raises(ValueError, match="names a sample twice"):
-            in_order_of(self.X, pd.concat([self.ages, self.ages]))
+            align_metadata(self.X, pd.concat([self.ages, self.ages]))

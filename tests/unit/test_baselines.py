@@ -27,12 +27,17 @@ from gpower.baselines import (
     SCoTLASS,
     Thresholding,
 )
-from gpower.baselines.elastic_net import elastic_net, elastic_net_of_size
-from gpower.baselines.greedy import backward, bordered_eigenvalues, forward, shrunk_eigenvalues
-from gpower.baselines.levels import bisected
-from gpower.baselines.rotation import Orthomax
+from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
+from gpower.baselines.greedy import (
+    compute_bordered_eigenvalues,
+    compute_shrunk_eigenvalues,
+    select_backward,
+    select_forward,
+)
+from gpower.baselines.levels import bisect_penalty_level
+from gpower.baselines.rotation import OrthomaxObjective
 from gpower.baselines.scotlass import OrthogonalL1Ball
-from gpower.baselines.semidefinite import dual_bound, l1_projection, relax, spectraplex_projection
+from gpower.baselines.semidefinite import compute_dual_bound, project_l1_ball, project_spectraplex, solve_relaxation
 from gpower.datasets import gaussian, load_pitprops
 from gpower.operators import as_operator
 from gpower.operators.explained_variance import Scores
@@ -309,16 +314,16 @@ def test_rotation_keeps_the_span_and_what_its_normalization_promises():
 def test_the_rotation_is_best_among_random_ones_and_its_gradient_right(weight):
     rng = np.random.default_rng(0)
     L = rng.standard_normal((9, 3))
-    objective = Orthomax(L, weight)
+    objective = OrthomaxObjective(L, weight)
     R, E = np.linalg.qr(rng.standard_normal((3, 3)))[0], 1e-6 * rng.standard_normal((3, 3))
     change = objective.value_and_gradient(R + E)[0] - objective.value_and_gradient(R - E)[0]
     assert change == pytest.approx(2 * np.sum(objective.value_and_gradient(R)[1] * E), rel=1e-6)
     criterion = "varimax" if weight else "quartimax"
     model = RotatedPCA(3, criterion=criterion, normalization="variance").fit(L)
     _, w, V = np.linalg.svd(L - L.mean(axis=0))
-    scaled = Orthomax(V.T * (w / w[0]), weight)
+    scaled = OrthomaxObjective(V.T * (w / w[0]), weight)
     random = [np.linalg.qr(rng.standard_normal((3, 3)))[0] for _ in range(2000)]
-    values = [scaled.value_and_gradient(Q)[0] - 1.5 * scaled.omega for Q in random]
+    values = [scaled.value_and_gradient(Q)[0] - 1.5 * scaled.convexity_shift for Q in random]
     assert max(values) <= model.objective_[0] + 1e-12
     signs = np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T  # PCA leaves the signs of its axes open
     rotated = [scaled.L * sign @ model.rotation_ for sign in signs]
@@ -468,7 +473,7 @@ def test_the_regression_satisfies_its_optimality_conditions(seed, l1):
     S = random_covariance(6, seed)
     c = S @ np.random.default_rng(seed).standard_normal(6)
     G = S + 1e-6 * np.eye(6)
-    beta = elastic_net(G, c, l1 * np.max(np.abs(c)))
+    beta = solve_elastic_net(G, c, l1 * np.max(np.abs(c)))
     slope = 2 * (c - G @ beta)
     level = l1 * np.max(np.abs(c))
     np.testing.assert_allclose(slope[beta != 0], level * np.sign(beta[beta != 0]), rtol=1e-6)
@@ -479,9 +484,9 @@ def test_the_regression_of_a_size_stops_where_one_more_would_enter():
     S = random_covariance(8, 1)
     c = S @ np.random.default_rng(1).standard_normal(8)
     for k in range(1, 8):
-        beta, l1 = elastic_net_of_size(S, c, k)
+        beta, l1 = solve_elastic_net_of_size(S, c, k)
         assert np.count_nonzero(beta) == k
-        np.testing.assert_allclose(elastic_net(S, c, l1), beta, atol=1e-10)
+        np.testing.assert_allclose(solve_elastic_net(S, c, l1), beta, atol=1e-10)
         slope = np.abs(2 * (c - S @ beta))
         assert np.sum(slope >= l1 * (1 - 1e-9)) == k + 1
 
@@ -495,8 +500,8 @@ def _excess(G, c, beta, l1):
 def test_equal_variables_share_the_weight_of_the_regression():
     S = np.array([[1, 1, 0.2], [1, 1, 0.2], [0.2, 0.2, 1.0]])
     c = np.array([1, 1, 0.5])
-    np.testing.assert_allclose(elastic_net(S + np.eye(3), c, 1.0), [1 / 6, 1 / 6, 0], atol=1e-9)
-    beta, l1 = elastic_net_of_size(S + np.eye(3), c, 1)  # both enter together
+    np.testing.assert_allclose(solve_elastic_net(S + np.eye(3), c, 1.0), [1 / 6, 1 / 6, 0], atol=1e-9)
+    beta, l1 = solve_elastic_net_of_size(S + np.eye(3), c, 1)  # both enter together
     np.testing.assert_array_equal(beta != 0, [True, True, False])
     assert _excess(S + np.eye(3), c, beta, l1) <= 1e-7
     np.testing.assert_allclose(beta[0], beta[1], rtol=1e-6)
@@ -512,8 +517,8 @@ def test_the_regression_is_optimal_where_variables_tie(seed, l1, ridge):
     S = X.T @ X
     c = S @ rng.standard_normal(6)
     G = S + ridge * np.eye(6)
-    assert _excess(G, c, elastic_net(G, c, l1 * np.max(np.abs(c))), l1 * np.max(np.abs(c))) <= 1e-7
-    beta, weight = elastic_net_of_size(G, c, 3)
+    assert _excess(G, c, solve_elastic_net(G, c, l1 * np.max(np.abs(c))), l1 * np.max(np.abs(c))) <= 1e-7
+    beta, weight = solve_elastic_net_of_size(G, c, 3)
     assert _excess(G, c, beta, weight) <= 1e-7
 
 
@@ -532,7 +537,9 @@ def test_variances_in_order_are_those_of_gram_schmidt():
     Y[:, 1] = Y[:, 0]
     R = np.linalg.qr(Y[:, [0, 2, 3]], mode="r")
     expected = np.insert(np.diagonal(R) ** 2, 1, 0)
-    np.testing.assert_allclose(Scores.of_data(Y, np.eye(4)).adjusted(in_order=True), expected, atol=1e-10)
+    np.testing.assert_allclose(
+        Scores.from_data(Y, np.eye(4)).compute_adjusted_variances(keep_order=True), expected, atol=1e-10
+    )
 
 
 def test_a_large_ridge_tends_to_soft_thresholding():
@@ -584,7 +591,7 @@ def test_tied_variables_are_cut_to_the_wanted_number_with_a_note():
 def test_bordered_eigenvalues_are_those_of_the_bordered_matrices(seed, k):
     S = random_covariance(8, seed)
     w, U = np.linalg.eigh(S[:k, :k])
-    values = bordered_eigenvalues(w, (U.T @ S[:k]) ** 2, np.diagonal(S).copy())
+    values = compute_bordered_eigenvalues(w, (U.T @ S[:k]) ** 2, np.diagonal(S).copy())
     for j in range(k, 8):
         support = [*range(k), j]
         assert values[j] == pytest.approx(np.linalg.eigvalsh(S[np.ix_(support, support)])[-1], rel=1e-11)
@@ -593,7 +600,7 @@ def test_bordered_eigenvalues_are_those_of_the_bordered_matrices(seed, k):
 @given(st.integers(0, 10_000))
 def test_shrunk_eigenvalues_are_those_of_the_minors(seed):
     S = random_covariance(6, seed)
-    values = shrunk_eigenvalues(*np.linalg.eigh(S))
+    values = compute_shrunk_eigenvalues(*np.linalg.eigh(S))
     for j in range(6):
         rest = np.delete(np.arange(6), j)
         assert values[j] == pytest.approx(np.linalg.eigvalsh(S[np.ix_(rest, rest)])[-1], rel=1e-9)
@@ -620,8 +627,8 @@ def _backward_by_definition(S, k):
 def test_both_directions_choose_as_they_are_defined(seed):
     S = random_covariance(8, seed)
     operator, _ = as_operator(S, covariance=True)
-    assert forward(operator, 8, full=True)[0].tolist() == _greedy_by_definition(S, 8)
-    supports, variances = backward(operator, 8)
+    assert select_forward(operator, 8, is_full_search=True)[0].tolist() == _greedy_by_definition(S, 8)
+    supports, variances = select_backward(operator, 8)
     for k in range(1, 9):
         assert supports[k - 1].tolist() == _backward_by_definition(S, k)
         assert variances[k - 1] == pytest.approx(np.linalg.eigvalsh(S[np.ix_(supports[k - 1], supports[k - 1])])[-1])
@@ -630,7 +637,7 @@ def test_both_directions_choose_as_they_are_defined(seed):
 def test_the_approximate_search_takes_the_variable_most_correlated_with_the_component():
     S = random_covariance(8, 3)
     operator, _ = as_operator(S, covariance=True)
-    order, _ = forward(operator, 8, full=False)
+    order, _ = select_forward(operator, 8, is_full_search=False)
     for k in range(1, 8):
         u = np.linalg.eigh(S[np.ix_(order[:k], order[:k])])[1][:, -1]
         rest = [j for j in range(8) if j not in order[:k]]
@@ -700,11 +707,11 @@ def test_bounds_of_later_components_are_those_of_what_is_left():
 def test_any_multiplier_gives_a_bound(seed, size, k):
     S = random_covariance(6, seed)
     W = size * np.random.default_rng(seed).standard_normal((6, 6))
-    assert dual_bound(S, W + W.T, k) >= best_variance(S, k)
+    assert compute_dual_bound(S, W + W.T, k) >= best_variance(S, k)
 
 
 def test_the_solution_of_the_relaxation_is_feasible_and_not_below_the_best_component():
-    found = relax(PITPROPS, 5)
+    found = solve_relaxation(PITPROPS, 5)
     assert np.linalg.eigvalsh(found.X)[0] >= -1e-12
     assert np.trace(found.X) == pytest.approx(1)
     assert np.sum(np.abs(found.X)) <= 5 * (1 + 1e-3)
@@ -717,8 +724,8 @@ def test_projections_are_nearest_points(seed):
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((5, 5)) * 3
     M = M + M.T
-    nearest, _ = spectraplex_projection(M, 2)
-    shrunk = l1_projection(M, 2.0)
+    nearest, _ = project_spectraplex(M, 2)
+    shrunk = project_l1_ball(M, 2.0)
     assert np.sum(np.abs(shrunk)) <= 2 + 1e-9
     for _ in range(20):
         x = rng.standard_normal(5)
@@ -754,8 +761,8 @@ def test_its_penalty_is_calibrated_to_the_total_number_of_variables():
 
 
 def test_bisection_ends_at_the_nearest_number_above_where_numbers_jump():
-    assert bisected(lambda level: 2 * int(10 * level), lambda count: count, 0.0, 1.0, 7) == 8
-    assert bisected(lambda level: 2 * int(10 * (1 - level)), lambda count: count, 1.0, 0.0, 7) == 8
+    assert bisect_penalty_level(lambda level: 2 * int(10 * level), lambda count: count, 0.0, 1.0, 7) == 8
+    assert bisect_penalty_level(lambda level: 2 * int(10 * (1 - level)), lambda count: count, 1.0, 0.0, 7) == 8
 
 
 # Figure 1 of the GPower paper

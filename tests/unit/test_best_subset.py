@@ -60,12 +60,12 @@ def test_the_search_equals_brute_force(seed, n, p, kind, data):
     """All supports where they are few; by the tree, with nothing enumerated at the start, in every second example."""
     S = covariance(seed, n, p, kind)
     k = data.draw(st.integers(1, n))
-    few = subset_search.ENUMERATED
-    subset_search.ENUMERATED = few if seed % 2 else 0
+    few = subset_search.MAX_ENUMERATED_SUPPORTS
+    subset_search.MAX_ENUMERATED_SUPPORTS = few if seed % 2 else 0
     try:
         component, certificate = best_subset(S, cardinality=k, covariance="precomputed")
     finally:
-        subset_search.ENUMERATED = few
+        subset_search.MAX_ENUMERATED_SUPPORTS = few
     best = brute_force(S, k)
     assert certificate.optimal
     assert certificate.value == pytest.approx(best, rel=2e-6)
@@ -87,7 +87,7 @@ def test_wide_data_are_searched_on_the_variables_that_can_matter(monkeypatch):
 
     planted = planted_components(40, 200, [6], [15.0], random_state=0)
     whole = best_subset(planted.X, cardinality=6)[1]
-    monkeypatch.setattr(module.candidates, "__defaults__", (50,))
+    monkeypatch.setattr(module.select_candidates, "__defaults__", (50,))
     component, few = best_subset(planted.X, cardinality=6)
     assert whole.optimal
     assert few.value == pytest.approx(whole.value)
@@ -137,12 +137,12 @@ def test_a_certificate_stays_what_it_is_when_a_later_call_goes_on_from_it():
     S = hard()
     _, stopped = best_subset(S, callback=lambda progress: progress.open > 2, **PATIENT)
     state = stopped.search
-    before = state.progress(0.0)
+    before = state.make_progress(0.0)
     assert before.open > 2
     first, again = (best_subset(S, resume=stopped, **PATIENT)[1] for _ in range(2))
-    after = state.progress(0.0)
+    after = state.make_progress(0.0)
     assert (after.bound, after.incumbent, after.open) == (before.bound, before.incumbent, before.open)
-    assert stopped.nodes == state.nodes < first.nodes == again.nodes
+    assert stopped.nodes == state.n_nodes < first.nodes == again.nodes
     assert first.optimal
     assert (first.value, first.upper_bound) == (again.value, again.upper_bound)
     assert first.seconds > stopped.seconds
@@ -181,7 +181,7 @@ def test_ctrl_c_before_the_first_support_leaves_the_largest_variables(monkeypatc
     def interrupted(*arguments):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(cascade, "extract", interrupted)
+    monkeypatch.setattr(cascade, "solve_component", interrupted)
     component, certificate = best_subset(PITPROPS, cardinality=3, covariance="precomputed")
     assert component @ PITPROPS @ component == pytest.approx(certificate.value)
     assert certificate.value <= certificate.upper_bound < np.inf

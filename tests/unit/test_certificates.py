@@ -16,11 +16,11 @@ from tests.planted import planted_components
 from gpower import Certificate, GPower, certify, certify_total, sparsity_path
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
-from gpower.certificates.inputs import checked_operator
-from gpower.certificates.row_bound import RowDual, RowProblem, first_rows, minimize_rows
+from gpower.certificates.inputs import prepare_certificate_operator
+from gpower.certificates.row_bound import RowDual, RowProblem, initialize_rows, minimize_row_bound
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression
 from gpower.operators import as_operator
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 
 PITPROPS = load_pitprops().correlation
 
@@ -34,7 +34,7 @@ def deflated(S, z):
     return P @ S @ P
 
 
-@drawn(seed=st.integers(0, 10**6), rule=st.sampled_from(sorted(RULES)))
+@drawn(seed=st.integers(0, 10**6), rule=st.sampled_from(sorted(DEFLATION_RULES)))
 @example(seed=25, rule="schur")
 @settings(max_examples=60)
 def test_no_component_exceeds_its_bound_in_whatever_order_they_are_shown(seed, rule):
@@ -55,7 +55,7 @@ def test_a_fit_proves_its_components_in_the_order_in_which_it_found_them():
 def test_the_order_of_finding_is_kept_with_a_model_and_with_a_path(tmp_path):
     X = np.random.default_rng(25).standard_normal((15, 10))
     model = GPower(6, cardinality=3).fit(X)
-    assert sorted(model.order_found_) != list(model.order_found_)  # a table whose components change places
+    assert sorted(model.extraction_order_) != list(model.extraction_order_)  # a table whose components change places
     model.save(tmp_path / "model.npz")
     path = sparsity_path(X, n_components=6, cardinalities=[2, 3])
     again = sparsity_path(X, n_components=6, cardinalities=[2, 3], resume=path)
@@ -68,7 +68,7 @@ def test_loadings_alone_and_components_found_at_once_are_removed_as_they_stand()
     X = np.random.default_rng(25).standard_normal((15, 10))
     for options in ({"method": "block"}, {"constraint": "orthogonal"}):
         model = GPower(6, cardinality=3, **options).fit(X)
-        model.order_found_ = np.arange(6)[::-1]
+        model.extraction_order_ = np.arange(6)[::-1]
         alone = certify(model.components_, X, max_time=0)
         assert [each.value for each in certify(model, X, max_time=0)] == [each.value for each in alone]
 
@@ -87,8 +87,13 @@ def test_pitprops_is_within_a_thousandth(k):
 def test_the_row_bound_alone_is_near_the_optimum_of_pitprops(k, most):
     best = brute_force(PITPROPS, k)
     problem = RowProblem(PITPROPS / best, k, np.zeros(13, bool))
-    found = minimize_rows(
-        problem, first_rows(problem, 0.1), target=1, clock=Clock(60), smoothings=(0.03, 0.01, 0.003, 0.001), steps=60
+    found = minimize_row_bound(
+        problem,
+        initialize_rows(problem, 0.1),
+        target=1,
+        clock=Clock(60),
+        smoothings=(0.03, 0.01, 0.003, 0.001),
+        steps=60,
     )
     assert 1 <= found.bound <= 1 + most
 
@@ -108,7 +113,7 @@ def test_each_component_is_certified_on_the_matrix_that_it_came_from():
 def test_the_model_s_own_deflation_is_used(rule):
     model = GPower(2, cardinality=4, covariance="precomputed", deflation=rule).fit(PITPROPS)
     operator = as_operator(PITPROPS, covariance=True)[0]
-    left = RULES[rule].remove(operator, model.components_[0]).gram(np.arange(13))
+    left = DEFLATION_RULES[rule].remove(operator, model.components_[0]).gram(np.arange(13))
     certificate = certify(model, PITPROPS)[1]
     assert certificate.value == pytest.approx(model.components_[1] @ left @ model.components_[1])
     assert certificate.upper_bound >= brute_force(left, 4) * (1 - 1e-12)
@@ -151,7 +156,7 @@ def test_data_in_double_precision_are_read_where_they_are(container):
     X = container(gaussian(200, 5000, random_state=0))
     tracemalloc.start()
     try:
-        checked_operator(X, None)
+        prepare_certificate_operator(X, None)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -199,7 +204,7 @@ def test_the_l0_penalty_is_certified_too(seed):
     A = X - X.mean(axis=0)
     S = A.T @ A
     found = certify(model, X)
-    for j in np.argsort(model.order_found_):
+    for j in np.argsort(model.extraction_order_):
         certificate, gamma = found[j], model.gamma_[j]
         best = max(brute_force(S, k) - gamma * k for k in range(1, 11))
         assert certificate.gamma == gamma
@@ -221,7 +226,7 @@ def test_wide_data_are_certified_without_their_covariance(monkeypatch):
     planted = planted_components(40, 300, [6], [15.0], random_state=0)
     model = GPower(1, cardinality=6).fit(planted.X)
     whole = certify(model, planted.X)[0]
-    monkeypatch.setattr(module.candidates, "__defaults__", (60,))
+    monkeypatch.setattr(module.select_candidates, "__defaults__", (60,))
     few = certify(model, planted.X)[0]
     assert whole.optimal
     assert few.value == pytest.approx(whole.value)
@@ -259,13 +264,13 @@ def test_ctrl_c_returns_what_was_proven(monkeypatch, call):
 
 def test_to_stop_a_part_of_a_clock_is_to_stop_the_clock_and_all_its_parts():
     clock = Clock(60.0)
-    first, second = clock.part(30.0), clock.part(30.0)
-    assert not first.expired
+    first, second = clock.make_child(30.0), clock.make_child(30.0)
+    assert not first.is_expired
     with first.interruptible():
         raise KeyboardInterrupt
-    assert clock.expired
-    assert second.expired
-    assert Clock(0.0).part(30.0).expired
+    assert clock.is_expired
+    assert second.is_expired
+    assert Clock(0.0).make_child(30.0).is_expired
 
 
 def test_components_beyond_the_rank_have_nothing_left_to_explain():

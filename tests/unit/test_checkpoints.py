@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from gpower import GPower
 from gpower.estimators.checkpointing import Checkpoint
 from gpower.io.model_file import read_model
-from gpower.io.stores.source import Source, StoreError
+from gpower.io.stores.source import MatrixSource, StoreError
 from gpower.operators import as_operator
-from gpower.validation.prepare import Prepared
+from gpower.validation.prepare import PreparedData
 
 P, N = 60, 400
 rng = np.random.default_rng(0)
@@ -37,7 +37,7 @@ def interrupting(after):
             raise Interrupted("the cable was pulled")
         return X[lo:hi]
 
-    return Source("x", X.shape, X.dtype, read)
+    return MatrixSource("x", X.shape, X.dtype, read)
 
 
 def model(path=None, **changed):
@@ -46,7 +46,7 @@ def model(path=None, **changed):
 
 
 def whole(store=None):
-    return store or Source("x", X.shape, X.dtype, lambda lo, hi: X[lo:hi])
+    return store or MatrixSource("x", X.shape, X.dtype, lambda lo, hi: X[lo:hi])
 
 
 def stopped(path, components=2, **changed):
@@ -78,7 +78,7 @@ def test_a_resumed_fit_is_the_uninterrupted_one_bit_for_bit(tmp_path, components
         "explained_variance_",
         "objective_",
         "gamma_",
-        "optimality_gap_",
+        "stationarity_gap_",
         "n_iter_",
         "converged_",
     ):
@@ -88,7 +88,7 @@ def test_a_resumed_fit_is_the_uninterrupted_one_bit_for_bit(tmp_path, components
 def test_components_found_before_are_not_found_again(tmp_path):
     path = stopped(tmp_path / "fit.npz", 3)
     lines = []
-    counted = Source("x", X.shape, X.dtype, lambda lo, hi: lines.append(hi - lo) or X[lo:hi])
+    counted = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: lines.append(hi - lo) or X[lo:hi])
     resumed = model(path, resume=True).fit(counted)
     read, lines[:] = sum(lines), []
     model().fit(counted)
@@ -166,9 +166,9 @@ def test_other_data_are_refused(tmp_path, other):
 def test_the_same_data_read_in_other_blocks_are_the_same(tmp_path, factor):
     """Sums in another order differ in the last digits, whatever the units of the data."""
     A = factor * X
-    store = Source("x", X.shape, X.dtype, lambda lo, hi: A[lo:hi])
+    store = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: A[lo:hi])
     model(tmp_path / "fit.npz").fit(store)
-    by_columns = Source("x", X.shape, X.dtype, lambda lo, hi: A[:, lo:hi], 1)
+    by_columns = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: A[:, lo:hi], 1)
     for same in (A, np.asfortranarray(A), sp.csr_array(A), by_columns):
         model(tmp_path / "fit.npz", resume=True).fit(same)
 
@@ -190,7 +190,7 @@ class TestFiles:
 import os, signal
 from gpower import GPower
 from gpower.io.model_file import read_model
-from gpower.validation.prepare import Prepared
+from gpower.validation.prepare import PreparedData
 path = {str(path)!r}
 def watch(state):
     if os.path.exists(path) and len(read_model(path)[0]["notes"]) == 2:
@@ -210,7 +210,7 @@ GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, callback=watch).
 import resource, signal, sys
 from gpower import GPower
 from gpower.io.model_file import read_model
-from gpower.validation.prepare import Prepared
+from gpower.validation.prepare import PreparedData
 path = {str(path)!r}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import gpower.estimators.checkpointing as checkpoints
@@ -277,7 +277,9 @@ class TestErrors:
 
 
 def test_fingerprints_of_parameters_do_not_depend_on_their_order():
-    prepared = Prepared(*as_operator(np.eye(3)))
+    prepared = PreparedData(*as_operator(np.eye(3)))
     path = {"checkpoint": "x"}
-    two = [Checkpoint.of(prepared, path | params).fingerprint for params in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
-    assert two[0] == two[1] != Checkpoint.of(prepared, path | {"a": 1, "b": 3}).fingerprint
+    two = [
+        Checkpoint.from_prepared(prepared, path | params).fingerprint for params in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    ]
+    assert two[0] == two[1] != Checkpoint.from_prepared(prepared, path | {"a": 1, "b": 3}).fingerprint

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from gpower import GPower, compare
 from gpower.baselines import SPCA, Thresholding
-from gpower.baselines.base import Baseline, Unit, keep_largest, one_by_one
+from gpower.baselines.base import Baseline, BaselineResult, find_components_sequentially, keep_largest
 from gpower.baselines.comparison import METHODS
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import plot_comparison
@@ -91,11 +91,15 @@ class LargestVariances(Baseline):
 
     power: float = 1.0
 
-    def _extract(self, task):
-        return one_by_one(task, "projection", self._unit)
+    def _find_components(self, task):
+        return find_components_sequentially(task, "projection", self._unit)
 
     def _unit(self, task):
-        return Unit(keep_largest(task.operator.column_norms[:, None] ** self.power, [task.wanted[task.j]]))
+        return BaselineResult(
+            keep_largest(
+                task.operator.column_norms[:, None] ** self.power, [task.target_cardinality[task.component_index]]
+            )
+        )
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0])

@@ -7,10 +7,10 @@ from tests.planted import planted_components
 
 from gpower import GPower, certify, component_test
 from gpower.analysis import permutation
-from gpower.analysis.permutation import Orders, Stage
+from gpower.analysis.permutation import DeflationStage, Permutations
 from gpower.datasets import load_planted_expression
-from gpower.plotting.loadings import matrix_of
-from gpower.solvers.specification import Exact, Recipe
+from gpower.plotting.loadings import prepare_operator
+from gpower.solvers.specification import ExactCardinality, FitSpec
 
 SHAPE = (40, 80)
 NOISE = {
@@ -125,14 +125,14 @@ def by_hand(A, loadings, k, orders):
 
 def test_p_values_are_those_of_the_procedure_written_out(monkeypatch):
     X = np.random.default_rng(100).standard_normal((40, 10))
-    orders, plain = [], Stage.permuted
+    orders, plain = [], DeflationStage.permute_residual
 
     def heard(stage, order):
-        if stage.taken.size:  # the second component's; the first's are the same
+        if stage.score_basis.size:  # the second component's; the first's are the same
             orders.append(order)
         return plain(stage, order)
 
-    monkeypatch.setattr(Stage, "permuted", heard)
+    monkeypatch.setattr(DeflationStage, "permute_residual", heard)
     test = component_test(X, 2, cardinality=3, n_permutations=100, level=0.99)  # none is hopeless: all are made
     loadings = GPower(2, cardinality=3).fit(X).components_
     variance, permuted = by_hand((X - X.mean(axis=0)).T, loadings, 3, orders)
@@ -190,33 +190,37 @@ def test_progress_is_told():
 def test_permuted_tables_are_as_free_as_what_they_stand_for():
     data = planted_components(30, 12, (6,), (3.0,), random_state=0)
     A = (data.X - data.X.mean(axis=0)).T.copy()
-    recipe = Recipe(Exact(levels=(6,)))
-    first = Stage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe)
+    recipe = FitSpec(ExactCardinality(levels=(6,)))
+    first = DeflationStage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe)
     z = GPower(1, cardinality=6).fit(data.X).components_[0]
-    stage = first.after(z, recipe)
-    left = stage.left()
+    stage = first.deflate(z, recipe)
+    left = stage.compute_residual()
     np.testing.assert_allclose(z @ left, 0, atol=1e-12)
     rng = np.random.default_rng(0)
     order = rng.permuted(np.tile(np.arange(30), (12, 1)), axis=1)
-    permuted = stage.permuted(order)
+    permuted = stage.permute_residual(order)
     np.testing.assert_allclose(np.linalg.norm(permuted, axis=1), np.linalg.norm(left, axis=1))
-    np.testing.assert_allclose(permuted @ stage.taken, 0, atol=1e-10)
+    np.testing.assert_allclose(permuted @ stage.score_basis, 0, atol=1e-10)
     assert np.linalg.norm(z @ permuted) < 0.2 * np.linalg.norm(z @ np.take_along_axis(left, order, axis=1))
-    np.testing.assert_array_equal(np.sort(first.permuted(order), axis=1), np.sort(A, axis=1))  # the first: as it was
+    np.testing.assert_array_equal(
+        np.sort(first.permute_residual(order), axis=1), np.sort(A, axis=1)
+    )  # the first: as it was
 
 
 def test_some_variables_of_a_permuted_table_are_those_of_the_whole():
     data = planted_components(30, 12, (6,), (3.0,), random_state=0)
     A = (data.X - data.X.mean(axis=0)).T.copy()
-    recipe = Recipe(Exact(levels=(6,)))
+    recipe = FitSpec(ExactCardinality(levels=(6,)))
     z = GPower(1, cardinality=6).fit(data.X).components_[0]
-    stage = Stage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe).after(z, recipe)
+    stage = DeflationStage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe).deflate(z, recipe)
     rows = np.union1d([0, 7, 11], np.flatnonzero(z))
-    orders = Orders(0, 30, np.arange(12), np.isin(np.arange(12), rows))
-    some = orders.of(rows)
-    np.testing.assert_array_equal(some, orders.all[rows])
-    np.testing.assert_array_equal(np.sort(orders.all, axis=1), np.tile(np.arange(30), (12, 1)))
-    np.testing.assert_allclose(stage.among(rows).permuted(some), stage.permuted(orders.all)[rows])
+    orders = Permutations(0, 30, np.arange(12), np.isin(np.arange(12), rows))
+    some = orders.get_for_variables(rows)
+    np.testing.assert_array_equal(some, orders.all_orders[rows])
+    np.testing.assert_array_equal(np.sort(orders.all_orders, axis=1), np.tile(np.arange(30), (12, 1)))
+    np.testing.assert_allclose(
+        stage.restrict_to_variables(rows).permute_residual(some), stage.permute_residual(orders.all_orders)[rows]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -231,12 +235,14 @@ def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
     options = {"cardinality": 12, "scale": scale, "n_permutations": 60}
     drawn = []
     monkeypatch.setattr(
-        Orders, "_draw", lambda self, some, plain=Orders._draw: (drawn.append(some.size), plain(self, some))
+        Permutations,
+        "_draw_orders",
+        lambda self, some, plain=Permutations._draw_orders: (drawn.append(some.size), plain(self, some)),
     )
     quick = component_test(wide, 4, **options)
     few = sum(drawn)
     drawn.clear()
-    monkeypatch.setattr(permutation, "FAR", np.inf)  # all variables decide, by the same orders
+    monkeypatch.setattr(permutation, "MIN_SCREENING_MARGIN", np.inf)  # all variables decide, by the same orders
     slow = component_test(wide, 4, **options)
     assert few < sum(drawn)  # some tables were decided by a few variables
     np.testing.assert_array_equal(quick.p_values, slow.p_values)
@@ -246,8 +252,8 @@ def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
 
 def test_blocks_of_a_wide_table_share_their_orders(wide):
     blocks = np.arange(1500) // 2
-    orders = Orders(3, 40, blocks, np.arange(750) < 5)
-    np.testing.assert_array_equal(orders.all[::2], orders.all[1::2])
+    orders = Permutations(3, 40, blocks, np.arange(750) < 5)
+    np.testing.assert_array_equal(orders.all_orders[::2], orders.all_orders[1::2])
     twice = np.repeat(np.random.RandomState(1).standard_normal((40, 750)), 2, axis=1)
     assert component_test(twice, 1, cardinality=4, n_permutations=39, blocks=blocks).n_components == 0
     assert component_test(twice, 1, cardinality=4, n_permutations=39).n_components == 1
@@ -325,7 +331,7 @@ def test_components_of_a_table_with_holes_are_counted():
     model = GPower("auto", cardinality=6, missing="impute").fit(X)
     assert model.components_.shape == (3, 150)
     assert len(certify(model, X)) == 3
-    assert matrix_of(model, X).shape == X.shape
+    assert prepare_operator(model, X).shape == X.shape
 
 
 def test_what_auto_does_not_take():
@@ -352,7 +358,7 @@ def test_of_a_large_store_some_samples_are_tested(tmp_path):
         with pytest.warns(UserWarning, match="1000 of its 2500 samples, drawn at random, are held against chance"):
             test = component_test(tmp_path / "x.npy", 3, cardinality=6, n_permutations=39, memory_limit=1_200_000)
         assert test.n_components == count
-        assert test.degrees == 999
+        assert test.degrees_of_freedom == 999
         whole = component_test(X, 3, cardinality=6, n_permutations=39)
         np.testing.assert_allclose(test.pca_variance, whole.pca_variance, rtol=0.15)
     np.save(tmp_path / "x.npy", planted)

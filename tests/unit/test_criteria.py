@@ -6,21 +6,27 @@ import scipy.sparse as sp
 
 from gpower import GPowerCV
 from gpower.datasets import expression_cohort, load_planted_expression
-from gpower.model_selection.criteria import CRITERIA, Judged, _agreement, _stability, decide
-from gpower.model_selection.cross_validation import _folds
-from gpower.model_selection.folds import InMemory, Samples, reliability
+from gpower.model_selection.criteria import (
+    SELECTION_CRITERIA,
+    CriterionScores,
+    _compute_agreement,
+    _compute_support_stability,
+    apply_criteria,
+)
+from gpower.model_selection.cross_validation import _make_folds
+from gpower.model_selection.folds import FoldSamples, SampleFolds, compute_cronbach_alpha
 from gpower.operators.running_moments import RunningMoments
-from gpower.validation.prepare import read
+from gpower.validation.prepare import read_estimator_input
 
 
 def judged(prediction, ordinary=0.5, alpha=None, stability=None, grid=(1, 2, 5, 10)):
     prediction = np.atleast_2d(prediction)
     others = np.ones_like(prediction)
-    return Judged(
+    return CriterionScores(
         grid=np.array(grid),
         n_features=100,
         prediction=prediction,
-        ordinary=np.full(len(prediction), ordinary),
+        pca_prediction=np.full(len(prediction), ordinary),
         agreement=others,
         stability=np.zeros(len(grid)) if stability is None else np.array(stability),
         reliability=others if alpha is None else np.atleast_2d(alpha),
@@ -28,61 +34,67 @@ def judged(prediction, ordinary=0.5, alpha=None, stability=None, grid=(1, 2, 5, 
 
 
 def test_prediction_decides_where_sparse_components_are_as_good_as_ordinary_ones():
-    by, points = decide(judged([0.1, 0.4, 0.52, 0.5], 0.5), "auto", "best")
+    by, points = apply_criteria(judged([0.1, 0.4, 0.52, 0.5], 0.5), "auto", "best")
     assert (by, points["prediction"]) == ("prediction", 2)
-    by, _ = decide(judged([0.1, 0.2, 0.3, 0.45], 0.5), "auto", "best")
+    by, _ = apply_criteria(judged([0.1, 0.2, 0.3, 0.45], 0.5), "auto", "best")
     assert by == "reliability"
-    by, _ = decide(judged([0.1, 0.2, 0.3, 0.6], 0.5, grid=(1, 2, 5, 60)), "auto", "best")
+    by, _ = apply_criteria(judged([0.1, 0.2, 0.3, 0.6], 0.5, grid=(1, 2, 5, 60)), "auto", "best")
     assert by == "reliability"  # the best has most variables
 
 
 def test_the_fewest_variables_from_which_on_scores_stay_reliable():
-    points = decide(judged([0.1, 0.2, 0.3, 0.4], alpha=[0.99, 0.8, 0.93, 0.97]), "auto", "best")[1]
+    points = apply_criteria(judged([0.1, 0.2, 0.3, 0.4], alpha=[0.99, 0.8, 0.93, 0.97]), "auto", "best")[1]
     assert points["reliability"] == 2  # not the first, a pair of copies
-    assert decide(judged([0] * 4, alpha=[0.95] * 4), "auto", "best")[1]["reliability"] == 0
-    assert decide(judged([0] * 4, alpha=[0.1, 0.4, 0.3, 0.2]), "auto", "best")[1]["reliability"] == 1
+    assert apply_criteria(judged([0] * 4, alpha=[0.95] * 4), "auto", "best")[1]["reliability"] == 0
+    assert apply_criteria(judged([0] * 4, alpha=[0.1, 0.4, 0.3, 0.2]), "auto", "best")[1]["reliability"] == 1
 
 
 def test_the_fewest_for_nine_tenths_of_what_ordinary_components_reach():
-    assert decide(judged([0.1, 0.44, 0.45, 0.5], 0.5), "share", "best")[1]["share"] == 2
-    assert decide(judged([0.1, 0.2, 0.3, 0.25], 0.5), "share", "best")[1]["share"] == 2  # none: the best
+    assert apply_criteria(judged([0.1, 0.44, 0.45, 0.5], 0.5), "share", "best")[1]["share"] == 2
+    assert apply_criteria(judged([0.1, 0.2, 0.3, 0.25], 0.5), "share", "best")[1]["share"] == 2  # none: the best
 
 
 def test_variables_that_are_all_chosen_say_nothing_of_stability():
-    assert decide(judged([0.1] * 4, stability=[0.2, 0.7, 0.4, np.nan]), "stability", "best")[1]["stability"] == 1
+    assert (
+        apply_criteria(judged([0.1] * 4, stability=[0.2, 0.7, 0.4, np.nan]), "stability", "best")[1]["stability"] == 1
+    )
 
 
 def test_the_index_of_sparseness():
     found = judged([0.1, 0.2, 0.5, 0.51], 0.8)
     np.testing.assert_allclose(found.sparseness, 0.8 * np.array([0.1 * 0.99, 0.2 * 0.98, 0.5 * 0.95, 0.51 * 0.9]))
-    assert decide(found, "sparseness", "best")[1]["sparseness"] == 2
+    assert apply_criteria(found, "sparseness", "best")[1]["sparseness"] == 2
 
 
 def test_stability_is_one_of_equal_supports_and_zero_by_chance():
     same = sp.csc_array(np.eye(10)[:, :1])
-    assert _stability([same, same, same]) == pytest.approx(1)
+    assert _compute_support_stability([same, same, same]) == pytest.approx(1)
     rng = np.random.default_rng(0)
     drawn = [sp.csc_array((rng.permutation(1000) < 100).astype(float)[:, None]) for _ in range(50)]
-    assert _stability(drawn) == pytest.approx(0, abs=0.02)
-    assert np.isnan(_stability([sp.csc_array(np.ones((4, 1)))] * 3))
+    assert _compute_support_stability(drawn) == pytest.approx(0, abs=0.02)
+    assert np.isnan(_compute_support_stability([sp.csc_array(np.ones((4, 1)))] * 3))
 
 
 def test_agreement_is_the_correlation_with_other_folds():
     rng = np.random.default_rng(0)
     a, b, c = rng.standard_normal((3, 30, 1))
     r = np.abs(np.corrcoef(np.hstack([a, b, c]).T))
-    np.testing.assert_allclose(_agreement(np.cov(np.hstack([a, 5 - 2 * b, c]).T)[None]), (r.sum(axis=1) - 1) / 2)
-    np.testing.assert_allclose(_agreement(np.cov(np.hstack([a, -a]).T)[None]), 1)
+    np.testing.assert_allclose(
+        _compute_agreement(np.cov(np.hstack([a, 5 - 2 * b, c]).T)[None]), (r.sum(axis=1) - 1) / 2
+    )
+    np.testing.assert_allclose(_compute_agreement(np.cov(np.hstack([a, -a]).T)[None]), 1)
 
 
-@pytest.mark.parametrize("known", [Samples, RunningMoments.of])
+@pytest.mark.parametrize("known", [FoldSamples, RunningMoments.from_batch])
 def test_reliability_is_cronbachs_alpha(known):
     X = np.random.default_rng(0).standard_normal((50, 4)) + np.linspace(-3, 3, 50)[:, None]
     S = np.cov(X.T)
     alpha = 4 / 3 * (1 - np.trace(S) / S.sum())
     scale = np.array([1.0, 2.0, 0.5, 4.0])
-    assert reliability(known(X * scale), np.ones((4, 1)), scale) == pytest.approx(alpha)
-    assert reliability(known(X), np.eye(4, 2) + [[0, 0], [1, 0], [0, 0], [0, 0]], np.ones(4)) == 0  # the worst has one
+    assert compute_cronbach_alpha(known(X * scale), np.ones((4, 1)), scale) == pytest.approx(alpha)
+    assert (
+        compute_cronbach_alpha(known(X), np.eye(4, 2) + [[0, 0], [1, 0], [0, 0], [0, 0]], np.ones(4)) == 0
+    )  # the worst has one
 
 
 def test_few_variables_of_a_table_that_is_dense():
@@ -96,7 +108,7 @@ def test_few_variables_of_a_table_that_is_dense():
 
 def test_each_criterion_can_be_asked_for():
     X = load_planted_expression().X
-    for name in CRITERIA:
+    for name in SELECTION_CRITERIA:
         model = GPowerCV(1, cardinalities=[2, 8, 20], cv=3, criterion=name).fit(X)
         assert list(model.chosen_by_) == [name]
         assert model.cardinality_[0] == model.criteria_[name][0]
@@ -136,8 +148,8 @@ def test_what_is_held_out_cannot_change_what_a_fold_learns():
     other = X.copy()
     other[30:] = 100 * np.nan_to_num(other[30:]) + 7
     model = GPowerCV(1, missing="impute", cv=[(np.arange(30), np.arange(30, 60))])
-    (fold,) = _folds(model, read(model, X), None, np.array([4, 8]))
-    found, again = (fold.judged(InMemory(read(model, table))) for table in (X, other))
+    (fold,) = _make_folds(model, read_estimator_input(model, X), None, np.array([4, 8]))
+    found, again = (fold.score_grid(SampleFolds(read_estimator_input(model, table))) for table in (X, other))
     for Z, W in zip(found[-1], again[-1], strict=True):
         np.testing.assert_array_equal(Z.toarray(), W.toarray())
     assert not np.allclose(found[0], again[0])

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpower import GPower, GPowerCV
 from gpower.datasets import load_planted_expression
-from gpower.model_selection.criteria import chosen_point
+from gpower.model_selection.criteria import choose_point
 
 SPLITS = KFold(4, shuffle=True, random_state=7)
 
@@ -84,9 +84,9 @@ def test_the_rule_of_one_standard_error_takes_no_more_variables():
 
 def test_the_chosen_point():
     scores = np.array([[0.1, 0.2, 0.4, 0.5, 0.3], [0.1, 0.6, 0.6, 0.5, 0.3]])  # means 0.1, 0.4, 0.5, 0.5, 0.3
-    assert chosen_point(scores, "best") == 2  # of equals the sparsest
-    assert chosen_point(scores, "one-se") == 1  # 0.5 ± 0.1
-    assert chosen_point(scores[:1], "one-se") == 3  # one fold tells no error
+    assert choose_point(scores, "best") == 2  # of equals the sparsest
+    assert choose_point(scores, "one-se") == 1  # 0.5 ± 0.1
+    assert choose_point(scores[:1], "one-se") == 3  # one fold tells no error
 
 
 # --- what is scored ---

@@ -14,7 +14,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
-from gpower._utils.memory import free_memory
+from gpower._utils.memory import get_free_memory
 from gpower.datasets import TableError, read_table
 from gpower.io.model_file import ModelFileError
 from gpower.io.stores.npy import NpyFile, read_npz
@@ -151,16 +151,16 @@ class TestNumPy:
     @pytest.mark.parametrize("array", [X, np.asfortranarray(X), X[0], np.float32(3.5), X[:0]], ids=str)
     def test_windows_are_the_array(self, tmp_path, array):
         np.save(tmp_path / "x.npy", array)
-        file = NpyFile.of(tmp_path / "x.npy")
+        file = NpyFile.from_path(tmp_path / "x.npy")
         assert (file.shape, file.dtype) == (np.shape(array), np.asarray(array).dtype)
-        if np.ndim(array) == 2 and file.by_column:
+        if np.ndim(array) == 2 and file.is_fortran_order:
             np.testing.assert_array_equal(file[2:5], array[:, 2:5])
         elif np.ndim(array):
             np.testing.assert_array_equal(file[2:5], array[2:5])
 
     def test_an_archive_that_unpacks_beyond_memory(self, tmp_path, monkeypatch):
         np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 100)))
-        monkeypatch.setattr("gpower.io.stores.npy.free_memory", lambda: 10**5)
+        monkeypatch.setattr("gpower.io.stores.npy.get_free_memory", lambda: 10**5)
         with pytest.raises(TableError, match=r"it unpacks to 0\.0008 GB, more than the memory that is free"):
             read_table(tmp_path / "x.npz")
 
@@ -182,11 +182,11 @@ class TestNumPy:
         code = f"""
 import resource
 from gpower.io.stores.open import open_source
-from gpower.io.stores.source import read_block
-from gpower._utils.memory import free_memory
+from gpower.io.stores.source import read_source_block
+from gpower._utils.memory import get_free_memory
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 source = open_source({str(path)!r})
-print(source.shape, read_block(source, 999_990, 1_000_000).shape, free_memory() < 4 << 30)
+print(source.shape, read_source_block(source, 999_990, 1_000_000).shape, get_free_memory() < 4 << 30)
 """
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert told.stdout.strip() == "(1000000, 2000) (10, 2000) True", told.stderr
@@ -194,21 +194,21 @@ print(source.shape, read_block(source, 999_990, 1_000_000).shape, free_memory() 
 
 class TestText:
     def test_a_line_without_an_end(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.io.tables.text_file._LONGEST_LINE", 1000)
+        monkeypatch.setattr("gpower.io.tables.text_file._MAX_LINE_LENGTH", 1000)
         (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1" * 5000))
         with pytest.raises(TableError, match=r"x\.csv\.gz: line 1 has more than 1,000 characters"):
             read_table(tmp_path / "x.csv.gz")
 
     @pytest.mark.parametrize("line", ["\n", "#\n"])
     def test_blank_lines_without_an_end(self, tmp_path, monkeypatch, line):
-        monkeypatch.setattr("gpower.io.tables.text_file.MOST_BLANK", 1000)
-        monkeypatch.setattr("gpower.io.tables.delimited.MOST_BLANK", 1000)
+        monkeypatch.setattr("gpower.io.tables.text_file.MAX_BLANK_LINES", 1000)
+        monkeypatch.setattr("gpower.io.tables.delimited.MAX_BLANK_LINES", 1000)
         (tmp_path / "x.csv").write_text(line * 5000 + "1,2\n3,4\n")
         with pytest.raises(TableError, match=r"1,000 lines are (blank|comments)"):
             read_table(tmp_path / "x.csv")
 
     def test_more_numbers_than_memory(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.io.tables.delimited.free_memory", lambda: 1000)
+        monkeypatch.setattr("gpower.io.tables.delimited.get_free_memory", lambda: 1000)
         (tmp_path / "x.csv").write_text("1,2\n" * 500)
         with pytest.raises(TableError, match=r"does not fit the memory that is free; save it as \.npy"):
             read_table(tmp_path / "x.csv")
@@ -253,7 +253,7 @@ class TestStores:
             file.create_group("var").attrs["_index"] = "names"
             file["var/names"] = [b"TP53", b"BRCA1", b"TP53", b"\xff", b"MYC", b"KRAS"]
         source = open_source(tmp_path / "x.h5ad")
-        assert source.names == ("TP53", "BRCA1", "TP53.1", "\ufffd", "MYC", "KRAS")
+        assert source.feature_names == ("TP53", "BRCA1", "TP53.1", "\ufffd", "MYC", "KRAS")
         assert source.notes[0].startswith("several variables are called TP53")
 
     def test_a_heap_of_text_without_an_end(self, tmp_path):
@@ -264,7 +264,7 @@ class TestStores:
             file["X"] = X
             file.create_group("var").attrs["_index"] = "names"
             file["var/names"] = list("abcdef")
-        assert open_source(path).names == tuple("abcdef")
+        assert open_source(path).feature_names == tuple("abcdef")
         content = bytearray(path.read_bytes())
         place = content.index(b"GCOL") + 16
         while int.from_bytes(content[place : place + 2], "little"):  # over the strings to the gap behind them
@@ -372,14 +372,14 @@ class TestOurOwn:
 def test_memory_that_is_free_is_what_the_process_may_have():
     code = """
 import resource
-from gpower._utils.memory import free_memory
+from gpower._utils.memory import get_free_memory
 import numpy
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), used + (1 << 28)))
-print(free_memory() <= 1 << 28)
+print(get_free_memory() <= 1 << 28)
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
-    assert free_memory() > 0
+    assert get_free_memory() > 0
 
 
 def test_an_archive_is_its_arrays(tmp_path):

@@ -14,7 +14,7 @@ from gpower import GPower
 from gpower.operators import as_operator
 from gpower.penalties.elementary import L0, L1
 from gpower.problem.formulation import Problem
-from gpower.solvers.working_set import Settings, ascend
+from gpower.solvers.working_set import AscentSettings, ascend
 
 KINDS = [
     {"gamma": 0.1},
@@ -58,7 +58,7 @@ def assert_sound(model, X):
         "explained_variance_",
         "explained_variance_ratio_",
         "objective_",
-        "optimality_gap_",
+        "stationarity_gap_",
     ):
         assert np.all(np.isfinite(getattr(model, attribute))), attribute
     norms = np.linalg.norm(model.components_, axis=1)
@@ -116,9 +116,9 @@ def test_gamma_at_its_largest_value_gives_zero_loadings(penalty):
     largest = operator.column_norms.max()
     gamma = np.array([largest if penalty is L1 else largest**2])
     problem = Problem(operator, penalty(gamma * (1 + 1e-12)))
-    start = problem.feasible_set.point(A[:, :1])
-    assert not problem.loadings(ascend(problem, start, Settings()).point).any()
-    assert not problem.penalty.keep(operator.column_norms, problem.mu).any()
+    start = problem.feasible_set.make_point(A[:, :1])
+    assert not problem.compute_loadings(ascend(problem, start, AscentSettings()).point).any()
+    assert not problem.penalty.screen(operator.column_norms, problem.mu).any()
 
 
 def test_more_components_than_rank_are_zero_and_said():

@@ -162,9 +162,9 @@ class TestSelection:
 
 class TestNames:
     def test_case_is_ignored_and_counted(self):
-        universe = Universe.of(["Tp53", "MDM2", "C10orf2"], {"S": ["TP53", "MDM2"], "T": ["C10ORF2"]})
+        universe = Universe.from_genes(["Tp53", "MDM2", "C10orf2"], {"S": ["TP53", "MDM2"], "T": ["C10ORF2"]})
         assert universe.set_sizes.tolist() == [2, 1]
-        assert universe.other_case == ("Tp53", "C10orf2")
+        assert universe.case_mismatches == ("Tp53", "C10orf2")
         assert list(universe.notes()) == [
             "2 genes are written in another case in the gene sets (Tp53, C10orf2); case is ignored."
         ]
@@ -179,7 +179,7 @@ class TestNames:
         assert next(result.universe.notes()).startswith("2 variables measure a gene that an earlier one measures")
 
     def test_a_number_after_a_dot_may_belong_to_the_name(self):
-        assert Universe.of(["NKX2.1", "NKX2.5"], {"S": ["NKX2.1"]}).genes == ("NKX2.1", "NKX2.5")
+        assert Universe.from_genes(["NKX2.1", "NKX2.5"], {"S": ["NKX2.1"]}).genes == ("NKX2.1", "NKX2.5")
 
     def test_variables_without_a_name_are_left_out(self):
         result = enrich(loadings([0, 1, 2], n=5), {"S": ["A"]}, genes=["A", "", "---", "NA", "B"])
@@ -188,21 +188,21 @@ class TestNames:
         assert next(result.universe.notes()) == "3 of the 5 variables have no gene name and are left out."
 
     def test_unmeasured_genes_of_the_sets_are_counted(self):
-        universe = Universe.of(["A", "B"], {"S": ["A", "X"], "T": ["Y", "X"]})
+        universe = Universe.from_genes(["A", "B"], {"S": ["A", "X"], "T": ["Y", "X"]})
         assert (universe.n_set_genes, universe.n_unmeasured) == (3, 2)
         assert universe.set_sizes.tolist() == [1, 0]
 
     def test_names_of_another_kind(self):
         with pytest.raises(ValueError, match=r"None of the 2 measured genes \(7157, 4193\) is in a gene set \(TP53\)"):
-            Universe.of(["7157", "4193"], {"S": ["TP53"]})
+            Universe.from_genes(["7157", "4193"], {"S": ["TP53"]})
 
     def test_a_set_that_is_one_string(self):
         with pytest.raises(ValueError, match="The gene set 'AB' is one string, 'AB'; give a list of gene names"):
-            Universe.of(["A", "B"], {"AB": "AB"})
+            Universe.from_genes(["A", "B"], {"AB": "AB"})
 
     def test_no_sets(self):
         with pytest.raises(ValueError, match=r"There are no gene sets; read some with gpower.datasets.read_gmt"):
-            Universe.of(["A"], {})
+            Universe.from_genes(["A"], {})
 
 
 class TestResult:
@@ -275,7 +275,7 @@ class TestChance:
         assert set(chance.values) == {0.0, 0.5}
 
     def test_draws_have_the_sizes_of_the_components(self):
-        universe = Universe.of(TWENTY, {"S": ["g0"]})
+        universe = Universe.from_genes(TWENTY, {"S": ["g0"]})
         drawn = universe.draw([3, 0, 20], random_state=1)
         assert np.diff(drawn.indptr).tolist() == [3, 0, 20]
         assert sorted(drawn[[2]].indices) == list(range(20))
@@ -343,9 +343,9 @@ def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort():
     ],
 )
 def test_a_numbered_name_is_that_of_its_stem_however_often_numbered(names, genes, gene_of):
-    universe = Universe.of(names, {"S": ["TP53", "X"]})
+    universe = Universe.from_genes(names, {"S": ["TP53", "X"]})
     assert universe.genes == genes
-    assert universe.gene_of.tolist() == gene_of
+    assert universe.gene_indices.tolist() == gene_of
     assert enrich([[1, 0, 1, 0]], {"S": ["TP53", "X"]}, genes=names).universe.genes == genes
 
 

@@ -14,8 +14,8 @@ from gpower.operators import as_operator
 from gpower.operators.explained_variance import adjusted_variance, share_of_pca
 from gpower.penalties.elementary import FixedSupport
 from gpower.problem.formulation import Problem
-from gpower.solvers.refit import Refit, refit
-from gpower.solvers.working_set import Settings, ascend
+from gpower.solvers.refit import RefitSpec, refit_loadings
+from gpower.solvers.working_set import AscentSettings, ascend
 
 # The data have one strong factor, which several components share; that is said, and not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -65,7 +65,7 @@ def test_containers_agree(recipe, shape):
 def test_the_covariance_of_tall_data_and_the_data_agree():
     X = mixed(120, 25)
     reduced, _ = as_operator(X)
-    kept, _ = as_operator(X, reduce=False)
+    kept, _ = as_operator(X, reduce_tall=False)
     assert not reduced.has_samples
     assert kept.has_samples
     T = np.random.default_rng(0).standard_normal((25, 2))
@@ -232,11 +232,11 @@ def test_the_two_refits_are_stationary_for_what_they_say():
     rng = np.random.default_rng(0)
     pattern = rng.random((60, 3)) < 0.2
     base = Problem(operator, FixedSupport(pattern, 2), np.ones(3))
-    end = ascend(base, base.feasible_set.point(rng.standard_normal((30, 3))), Settings(tol=1e-14))
+    end = ascend(base, base.feasible_set.make_point(rng.standard_normal((30, 3))), AscentSettings(tol=1e-14))
     A = X - X.mean(axis=0)
     filled = {}
     for how, power in (("norms", 1), ("variance", 2)):
-        Z = filled[how] = refit(base, end.point, Refit((power,)))
+        Z = filled[how] = refit_loadings(base, end.point, RefitSpec((power,)))
         assert np.array_equal(Z != 0, pattern)
         U, _, Vt = np.linalg.svd((A @ Z) * np.linalg.norm(A @ Z, axis=0) ** (power - 1), full_matrices=False)
         step = np.where(pattern, A.T @ (U @ Vt), 0)

@@ -68,9 +68,9 @@ def test_fitted_attributes_have_the_documented_shapes_and_values():
     assert model.cardinality_.tolist() == [5, 4]
     assert np.isnan(model.gamma_).all()
     np.testing.assert_allclose(model.objective_[0], np.sum((A @ Z[:, 0]) ** 2))
-    for name in ("objective_", "optimality_gap_", "n_iter_", "converged_"):
+    for name in ("objective_", "stationarity_gap_", "n_iter_", "converged_"):
         assert getattr(model, name).shape == (2,)
-    assert np.all(model.optimality_gap_ >= 0)
+    assert np.all(model.stationarity_gap_ >= 0)
     assert model.converged_.all()
     assert model.n_passes_ > 2
     np.testing.assert_allclose(model.mean_, X.mean(axis=0))
@@ -349,7 +349,7 @@ def test_a_penalty_found_for_a_cardinality_is_solved_to_the_end_by_rounds(penalt
         direct = GPower(1, penalty=penalty, cardinality=k, solver="direct").fit(X)
         assert model.gamma_ == pytest.approx(direct.gamma_, rel=1e-3)
         assert model.objective_ == pytest.approx(direct.objective_, rel=1e-3)
-    assert model.optimality_gap_ <= 1e-5 * model.objective_
+    assert model.stationarity_gap_ <= 1e-5 * model.objective_
 
 
 @pytest.mark.parametrize("seed", range(5))

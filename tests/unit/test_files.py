@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from gpower._utils.files import FileError, check_writable, reading, replaced, written
-from gpower._utils.text import LONGEST, listed, printable, quoted
+from gpower._utils.files import (
+    FileError,
+    check_writable,
+    convert_read_errors,
+    write_file_atomically,
+    write_files_atomically,
+)
+from gpower._utils.text import MAX_MESSAGE_LENGTH, format_names, make_printable, quote
 
 
 def half_written(path, failure):
@@ -23,7 +29,7 @@ def half_written(path, failure):
 class TestWriting:
     def test_files_appear_together(self, tmp_path):
         (tmp_path / "a.csv").write_text("old")
-        with written(tmp_path) as place:
+        with write_files_atomically(tmp_path) as place:
             (place / "a.csv").write_text("new")
             (place / "b.csv").write_text("new")
             assert (tmp_path / "a.csv").read_text() == "old"
@@ -33,14 +39,17 @@ class TestWriting:
     @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
     def test_or_not_at_all(self, tmp_path, failure):
         (tmp_path / "a.csv").write_text("old")
-        with pytest.raises(failure), written(tmp_path) as place:
+        with pytest.raises(failure), write_files_atomically(tmp_path) as place:
             half_written(place / "a.csv", failure())
         assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
         assert (tmp_path / "a.csv").read_text() == "old"
 
     def test_a_full_disk_names_the_file(self, tmp_path):
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        with pytest.raises(OSError, match=r"No space left on device: '.*b\.csv'$") as told, written(tmp_path) as place:
+        with (
+            pytest.raises(OSError, match=r"No space left on device: '.*b\.csv'$") as told,
+            write_files_atomically(tmp_path) as place,
+        ):
             half_written(place / "b.csv", full)
         assert told.value.filename == str(tmp_path / "b.csv")
         assert list(tmp_path.iterdir()) == []
@@ -50,7 +59,7 @@ class TestWriting:
         (tmp_path / "secret").chmod(0o600)
         before = os.umask(0o027)
         try:
-            with written(tmp_path) as place:
+            with write_files_atomically(tmp_path) as place:
                 (place / "secret").touch()
                 (place / "new").touch()
         finally:
@@ -61,7 +70,7 @@ class TestWriting:
         (tmp_path / "real").mkdir()
         (tmp_path / "real" / "a").write_text("old")
         (tmp_path / "a").symlink_to(tmp_path / "real" / "a")
-        with replaced(tmp_path / "a") as place:
+        with write_file_atomically(tmp_path / "a") as place:
             place.write_text("new")
         assert (tmp_path / "a").is_symlink()
         assert (tmp_path / "real" / "a").read_text() == "new"
@@ -73,12 +82,12 @@ class TestWriting:
             for path in (tmp_path / name / "half.csv", tmp_path / name):
                 os.utime(path, (time.time() - age,) * 2)
         os.utime(tmp_path / ".gpower-busy" / "half.csv")  # somebody writes still
-        with written(tmp_path) as place:
+        with write_files_atomically(tmp_path) as place:
             (place / "whole.csv").write_text("1")
         assert sorted(path.name for path in tmp_path.iterdir()) == [".gpower-busy", ".gpower-new", "whole.csv"]
 
     def test_a_device_is_written_directly(self):
-        with replaced(Path(os.devnull)) as place:
+        with write_file_atomically(Path(os.devnull)) as place:
             assert str(place) == os.devnull
 
     def test_a_folder_without_room_for_files(self):
@@ -92,25 +101,25 @@ class TestReading:
     @pytest.mark.parametrize("error", [KeyError("shape"), RecursionError("deep"), MemoryError("9 TB"), OSError("disk")])
     def test_whatever_is_raised_becomes_a_sentence(self, error):
         told = pytest.raises(FileError, match=r"^x\.npz: damaged \(.*(shape|deep|9 TB|disk)")
-        with told, reading(lambda what: FileError(f"x.npz: damaged ({what}).")):
+        with told, convert_read_errors(lambda what: FileError(f"x.npz: damaged ({what}).")):
             raise error
 
     @pytest.mark.parametrize("error", [FileError("told already"), ImportError("pip install"), KeyboardInterrupt()])
     def test_but_for_what_is_one_already(self, error):
-        with pytest.raises(type(error)) as found, reading(lambda what: FileError("dressed up")):
+        with pytest.raises(type(error)) as found, convert_read_errors(lambda what: FileError("dressed up")):
             raise error
         assert found.value is error
 
 
 class TestNames:
     def test_controls_are_spelled_out(self):
-        assert printable("a\x1b[2J\x07\u202eb\n") == r"a\x1b[2J\x07\u202eb\n"
-        assert printable("漢字 é Ω") == "漢字 é Ω"
+        assert make_printable("a\x1b[2J\x07\u202eb\n") == r"a\x1b[2J\x07\u202eb\n"
+        assert make_printable("漢字 é Ω") == "漢字 é Ω"
 
     def test_long_texts_keep_both_ends(self):
-        told = printable("x" * 100_000 + "end")
-        assert len(told) < LONGEST + 10
+        told = make_printable("x" * 100_000 + "end")
+        assert len(told) < MAX_MESSAGE_LENGTH + 10
         assert told.endswith("end")
-        assert len(quoted("9" * 100_000)) < 80
-        assert len(str(FileError("y" * 100_000))) < LONGEST + 10
-        assert len(listed(["z" * 10_000] * 10)) < 400
+        assert len(quote("9" * 100_000)) < 80
+        assert len(str(FileError("y" * 100_000))) < MAX_MESSAGE_LENGTH + 10
+        assert len(format_names(["z" * 10_000] * 10)) < 400

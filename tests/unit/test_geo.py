@@ -5,9 +5,9 @@ import gzip
 import numpy as np
 import pytest
 
-from gpower.cli.hints import as_flag, hints
+from gpower.cli.hints import find_table_hints, format_flag
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes, read_table
-from gpower.io.tables.errors import MissingCell
+from gpower.io.tables.errors import MissingCellError
 from gpower.io.tables.table import TableFile
 
 SERIES = """!Series_title\t"Made-up tumours"
@@ -76,7 +76,7 @@ class TestGeo:
         path = write("s.txt", SERIES.replace("\t7\t8\t9", "\t1024\t0.5\t4096"))
         series = read_table(path)
         np.testing.assert_array_equal(series.X[:, 0], [10, 0, 12])
-        assert list(hints(TableFile(path), series)) == [
+        assert list(find_table_hints(TableFile(path), series)) == [
             "the values are intensities; their logarithms to base 2 were taken"
         ]
 
@@ -91,9 +91,9 @@ class TestGeo:
 
     def test_complete(self, write):
         path, platform = write("s.txt", SERIES), write("GPL0.annot", ANNOTATION)
-        with pytest.raises(MissingCell, match=r"line 12, column 'GSM2' is empty where a number belongs"):
+        with pytest.raises(MissingCellError, match=r"line 12, column 'GSM2' is empty where a number belongs"):
             read_table(path, complete=True)
-        with pytest.raises(MissingCell, match="row 2, column 'MDM2' holds nan where a number belongs; fill it in"):
+        with pytest.raises(MissingCellError, match="row 2, column 'MDM2' holds nan where a number belongs; fill it in"):
             read_table(path, complete=True, platform=platform)
         # One of two probes is enough for a gene.
         whole = read_table(write("s.txt", SERIES.replace("null", "5")), complete=True, platform=platform)
@@ -103,7 +103,7 @@ class TestGeo:
     def test_options_that_mean_nothing_to_it(self, write, option):
         with pytest.raises(TableError, match="has no meaning for a series matrix of GEO; leave it out") as caught:
             read_table(write("s.txt", SERIES), **option)
-        assert f"--{next(iter(option)).replace('_', '-')}" in caught.value.spelled(as_flag)
+        assert f"--{next(iter(option)).replace('_', '-')}" in caught.value.format_message(format_flag)
 
     def test_free_text_in_another_encoding(self, write):
         assert read_table(write("s.txt", SERIES.replace("A,B", "Journée"))).X.shape == (3, 4)

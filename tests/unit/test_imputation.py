@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from gpower import GPower
-from gpower.validation.imputation import fill_from, impute
+from gpower.validation.imputation import impute, impute_from_loadings
 
 
 def low_rank(seed, p=30, n=10, rank=2, noise=0.0):
@@ -42,7 +42,7 @@ def test_the_misfit_of_the_observed_entries_never_rises(seed, p, n, share, rank,
     before = X.copy()
     filled = impute(X, rank, center=center, scale=scale)
     rounding = 1e2 * np.finfo(dtype).eps * np.sum(np.where(holes, 0, X / (X[~holes].std() if scale else 1)) ** 2)
-    assert np.all(np.diff(filled.misfit) <= rounding)
+    assert np.all(np.diff(filled.misfit_history) <= rounding)
     np.testing.assert_array_equal(X, before)
     np.testing.assert_array_equal(filled.X[~holes], X[~holes])
     assert np.all(np.isfinite(filled.X))
@@ -56,8 +56,8 @@ def test_the_last_misfit_is_that_of_the_best_model_of_the_filled_table():
     A = filled.X - filled.X.mean(axis=0)
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     left = A - (U[:, :2] * s[:2]) @ Vt[:2]
-    np.testing.assert_allclose(filled.misfit[-1], np.sum(left[~holes] ** 2), rtol=1e-3)
-    assert np.sum(left[holes] ** 2) < 1e-3 * filled.misfit[-1]
+    np.testing.assert_allclose(filled.misfit_history[-1], np.sum(left[~holes] ** 2), rtol=1e-3)
+    assert np.sum(left[holes] ** 2) < 1e-3 * filled.misfit_history[-1]
 
 
 def test_a_filling_that_still_changes_says_so():
@@ -80,7 +80,7 @@ def test_a_filling_of_many_holes_ends_at_its_fixed_point():
     A = filled.X - filled.X.mean(axis=0)
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     left = (A - (U[:, :4] * s[:4]) @ Vt[:4])[holes]
-    assert np.sum(left**2) < 1e-3 * filled.misfit[-1]
+    assert np.sum(left**2) < 1e-3 * filled.misfit_history[-1]
 
 
 @pytest.mark.parametrize("scale", [False, True])
@@ -167,13 +167,15 @@ def test_new_samples_are_filled_by_the_loadings_nearest_to_what_was_observed():
 def test_samples_on_the_components_are_known_from_a_part_of_them():
     Z = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
     X = np.array([[3.0, np.nan, 2.0], [np.nan, -4.0, np.nan]]) + 1
-    np.testing.assert_allclose(fill_from(X, Z, np.ones(3), np.ones(3)) - 1, [[3, 4, 2], [-3, -4, 0]], atol=1e-12)
+    np.testing.assert_allclose(
+        impute_from_loadings(X, Z, np.ones(3), np.ones(3)) - 1, [[3, 4, 2], [-3, -4, 0]], atol=1e-12
+    )
 
 
 def test_the_score_of_data_with_holes():
     X, _ = with_holes(low_rank(0, 40, 8, 1, 0.1), 0.1)
     model = GPower(1, cardinality=8, missing="impute").fit(X)
-    filled = fill_from(X, model.components_.T, model.mean_, model.scale_)
+    filled = impute_from_loadings(X, model.components_.T, model.mean_, model.scale_)
     assert model.score(X) == pytest.approx(GPower(1, cardinality=8).fit(impute(X, 1).X).score(filled))
     assert 0.9 < model.score(X) < 1
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tests.contracts.device_double import DeviceArray
 from tests.known import GROUPS, scatter, supports, table, used, variance
 
-from gpower import GPower, GPowerCV, GPowerWarning, SparsityPath, sparsity_path, stability
+from gpower import GPower, GPowerCV, GPowerWarning, SparsityPath, sparsity_path, stability_selection
 
 NAMES = [f"gene{j}" for j in range(12)]
 TALES = {
@@ -303,7 +303,7 @@ class TestNothingKnown:
             plain, same = (sparsity_path(X, n_components=2, **grid, **more) for more in ({}, told))
             np.testing.assert_array_equal(same.loadings.toarray(), plain.loadings.toarray())
         options = {"cardinality": 3, "n_components": 2, "n_subsamples": 4}
-        plain, same = (stability(X, **options, **more) for more in ({}, told))
+        plain, same = (stability_selection(X, **options, **more) for more in ({}, told))
         np.testing.assert_array_equal(same.frequency, plain.frequency)
         if told.get("include"):
             return  # cross-validation takes one list for all components
@@ -519,15 +519,15 @@ class TestAround:
         assert set(model.cv_results_["param_cardinality"]) == set(range(1, 9))
 
     def test_stability_speaks_of_groups(self):
-        chosen = stability(table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
+        chosen = stability_selection(table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
         for g in range(6):
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
 
     def test_stability_of_variables_by_name(self):
         pandas = pytest.importorskip("pandas")
         X, options = table(4), {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
-        named = stability(pandas.DataFrame(X, columns=NAMES), include=["gene7"], exclude=["gene2"], **options)
-        by_column = stability(X, include=[7], exclude=[2], **options)
+        named = stability_selection(pandas.DataFrame(X, columns=NAMES), include=["gene7"], exclude=["gene2"], **options)
+        by_column = stability_selection(X, include=[7], exclude=[2], **options)
         np.testing.assert_array_equal(named.frequency, by_column.frequency)
         assert named.frequency[0, 7] == 1
         assert named.frequency[0, 2] == 0

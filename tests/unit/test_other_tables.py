@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpower.cli.hints import hints
+from gpower.cli.hints import find_table_hints
 from gpower.datasets import TableError, read_table
 from gpower.io.tables.table import TableFile
 
@@ -69,7 +69,7 @@ class TestStreams:
         writer.join()
 
     def test_a_stream_without_an_end(self, monkeypatch):
-        monkeypatch.setattr("gpower.io.tables.streams.free_memory", lambda: 1 << 21)
+        monkeypatch.setattr("gpower.io.tables.streams.get_free_memory", lambda: 1 << 21)
         with pytest.raises(TableError, match=r"/dev/zero: more comes through it than the memory that is free"):
             read_table("/dev/zero")
 
@@ -211,7 +211,7 @@ class TestHints:
     X = np.random.default_rng(0).standard_normal((8, 6))
 
     def told(self, table, **options):
-        return list(hints(TableFile(Path("t.csv")), table, **options))
+        return list(find_table_hints(TableFile(Path("t.csv")), table, **options))
 
     def test_one_variable_with_all_of_the_variance(self, write):
         A = self.X * [1, 1, 1000, 1, 1, 1]
@@ -251,11 +251,11 @@ class TestLarge:
     @pytest.fixture(autouse=True)
     def _all_are_large(self, monkeypatch):
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr("gpower.io.tables.arrow_csv.LARGE", 1)
+        monkeypatch.setattr("gpower.io.tables.arrow_csv.MIN_ARROW_BYTES", 1)
 
     def both(self, path, monkeypatch, **options):
         """The table read by Arrow, and by the reader that is used where there is no Arrow."""
-        monkeypatch.setattr("gpower.io.tables.delimited._numbers", None)  # nothing is left to it
+        monkeypatch.setattr("gpower.io.tables.delimited._parse_all_rows", None)  # nothing is left to it
         quick = read_table(path, **options)
         monkeypatch.undo()
         slow = read_table(path, **options)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpower import GPower, GPowerCV, certify, component_test, html_report, sparsity_path, stability
+from gpower import GPower, GPowerCV, certify, component_test, html_report, sparsity_path, stability_selection
 from gpower.analysis.enrichment import enrich
 from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
@@ -23,16 +23,16 @@ for package in ("bokeh", "jinja2", "matplotlib", "openpyxl"):
 
 from gpower.report import content as contents_module  # noqa: E402
 from gpower.report import samples as samples_module  # noqa: E402
-from gpower.report.content import collected  # noqa: E402
-from gpower.report.results import Results  # noqa: E402
-from gpower.report.words import citations, methods, options, summary  # noqa: E402
+from gpower.report.content import collect_content  # noqa: E402
+from gpower.report.results import ReportResults  # noqa: E402
+from gpower.report.words import describe_methods, format_changed_params, list_citations, summarize_content  # noqa: E402
 
 DATA = load_planted_expression()
 MODEL = GPower(3, cardinality=(8, 6, 5)).fit(DATA.X)
 
 
 def collect(model=MODEL, X=DATA.X, *results, **given):
-    return collected(model, X, results=Results.of(results), **given)
+    return collect_content(model, X, results=ReportResults.from_iterable(results), **given)
 
 
 def written(tmp_path, model=MODEL, X=DATA.X, **given):
@@ -44,22 +44,24 @@ class TestCollected:
         found = collect(feature_names=DATA.feature_names)
         for component, loadings in zip(found.components, MODEL.loadings(DATA.feature_names), strict=True):
             assert {v.name: v.loading for v in component.variables} == loadings
-            assert all(DATA.feature_names[v.at] == v.name for v in component.variables)
-        assert [c.share for c in found.components] == MODEL.explained_variance_ratio_.tolist()
-        assert found.components[-1].total == pytest.approx(MODEL.explained_variance_ratio_.sum())
+            assert all(DATA.feature_names[v.index] == v.name for v in component.variables)
+        assert [c.explained_share for c in found.components] == MODEL.explained_variance_ratio_.tolist()
+        assert found.components[-1].cumulative_share == pytest.approx(MODEL.explained_variance_ratio_.sum())
 
     def test_ordinary_components_are_those_of_a_singular_value_decomposition(self):
         A = DATA.X - DATA.X.mean(axis=0)
         squares = np.linalg.svd(A, compute_uv=False) ** 2
-        np.testing.assert_allclose(collect().ordinary, squares[:3] / squares.sum(), rtol=1e-8)
+        np.testing.assert_allclose(collect().pca_shares, squares[:3] / squares.sum(), rtol=1e-8)
 
     def test_proofs_of_the_fit_or_of_later(self):
         proven = GPower(3, cardinality=(8, 6, 5), certify=True).fit(DATA.X)
-        assert [c.ratio for c in collect(proven).components] == proven.optimality_ratio_.tolist()
+        assert [c.optimality_ratio for c in collect(proven).components] == proven.optimality_ratio_.tolist()
         later = certify(MODEL, DATA.X)
         for given in ([later], later):  # as `certify` returns them, or one by one
-            assert [c.ratio for c in collect(MODEL, DATA.X, *given).components] == [proof.ratio for proof in later]
-        assert {c.ratio for c in collect().components} == {None}
+            assert [c.optimality_ratio for c in collect(MODEL, DATA.X, *given).components] == [
+                proof.ratio for proof in later
+            ]
+        assert {c.optimality_ratio for c in collect().components} == {None}
 
     @pytest.mark.parametrize("kind", ["sparse", "frame", "pipeline", "search", "single"])
     def test_whatever_holds_the_data_or_the_model(self, kind):
@@ -77,7 +79,7 @@ class TestCollected:
             X = X.astype(np.float32)
         found, scores = collect(model.fit(X), X), np.asarray(model.transform(X))
         np.testing.assert_allclose(found.samples.scores, scores, rtol=1e-5, atol=1e-5)
-        assert found.samples.names[0] == (DATA.sample_names[0] if kind == "frame" else "s0")
+        assert found.samples.sample_names[0] == (DATA.sample_names[0] if kind == "frame" else "s0")
         assert found.components[0].variables[0].name.startswith("x" if kind != "frame" else "GROWTH")
 
     def test_gaps_are_left_out_of_means_and_shown_as_gaps(self):
@@ -86,37 +88,37 @@ class TestCollected:
         model = GPower(2, cardinality=4, missing="impute").fit(X)
         found = collect(model, X)
         for variable in found.components[0].variables:
-            assert variable.mean == pytest.approx(np.nanmean(X[:, variable.at]))
+            assert variable.mean == pytest.approx(np.nanmean(X[:, variable.index]))
         assert np.isfinite(found.samples.scores).all()
-        shown = X[:, found.samples.variables].astype(np.float32)
-        np.testing.assert_array_equal(found.samples.values, shown)
+        shown = X[:, found.samples.variable_indices].astype(np.float32)
+        np.testing.assert_array_equal(found.samples.variable_values, shown)
 
     def test_a_covariance_has_no_samples(self):
         pitprops = load_pitprops()
         model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
         found = collect(model, pitprops.correlation, feature_names=pitprops.feature_names)
         assert found.samples is None
-        assert {v.spread for c in found.components for v in c.variables} == {1.0}
+        assert {v.standard_deviation for c in found.components for v in c.variables} == {1.0}
         with pytest.raises(ValueError, match="metadata tell of samples; the model is of a covariance"):
             collect(model, pitprops.correlation, metadata={"a": [1] * 13})
 
     def test_of_very_many_samples_some_are_shown(self, monkeypatch):
-        monkeypatch.setattr(samples_module, "MOST_SAMPLES", 20)
+        monkeypatch.setattr(samples_module, "MAX_REPORT_SAMPLES", 20)
         shown = collect().samples
-        assert len(shown.names) == 20 < shown.n_all == 60
-        np.testing.assert_array_equal(shown.scores, MODEL.transform(DATA.X)[shown.rows])
+        assert len(shown.sample_names) == 20 < shown.n_samples == 60
+        np.testing.assert_array_equal(shown.scores, MODEL.transform(DATA.X)[shown.row_indices])
         assert shown.limits[1] == MODEL.squared_residual_limit(DATA.X, 0.95)  # that of all samples
 
     def test_of_very_many_loadings_the_largest_are_listed(self, monkeypatch):
-        monkeypatch.setattr(contents_module, "MOST_LOADINGS", 5)
+        monkeypatch.setattr(contents_module, "MAX_LISTED_LOADINGS", 5)
         found = collect()
         sizes = sorted((abs(x) for named in MODEL.loadings() for x in named.values()), reverse=True)
-        assert sorted((abs(v.loading) for _, v in found.listed), reverse=True) == sizes[:5]
+        assert sorted((abs(v.loading) for _, v in found.listed_loadings), reverse=True) == sizes[:5]
         assert found.n_loadings == 19
 
     def test_values_are_limited_in_number(self, monkeypatch):
-        monkeypatch.setattr(samples_module, "MOST_VALUES", 130)
-        assert collect().samples.values.shape == (60, 2)
+        monkeypatch.setattr(samples_module, "MAX_EMBEDDED_VALUES", 130)
+        assert collect().samples.variable_values.shape == (60, 2)
 
     def test_warnings_of_the_fit_are_kept_even_in_a_file(self, tmp_path):
         with pytest.warns(UserWarning, match="did not|before it converged"):
@@ -147,13 +149,13 @@ class TestCollected:
 class TestRefused:
     def test_results_of_another_kind(self):
         with pytest.raises(TypeError, match="results: a page shows no ndarray; give what sparsity_path, stability"):
-            Results.of([np.eye(2)])
+            ReportResults.from_iterable([np.eye(2)])
 
     def test_results_of_another_model(self):
         path = sparsity_path(DATA.X, cardinalities=[3])
         with pytest.raises(ValueError, match="the SparsityPath is of 1 components, but the model has 3"):
             collect(MODEL, DATA.X, path)
-        again = stability(DATA.X[:, :40], n_components=3, cardinality=2, n_subsamples=2)
+        again = stability_selection(DATA.X[:, :40], n_components=3, cardinality=2, n_subsamples=2)
         with pytest.raises(ValueError, match="one is of 40 variables, but the model has 150"):
             collect(MODEL, DATA.X, again)
 
@@ -179,44 +181,44 @@ class TestRefused:
 
 class TestWords:
     def test_three_sentences(self):
-        first, second, third = summary(collect())
+        first, second, third = summarize_content(collect())
         assert first == (
             "A table of 60 samples × 150 variables was reduced to 3 sparse components of 8, 6 and 5 variables; "
             "variables were centred."
         )
         assert second.startswith("They use 19 variables and explain 43.7 % of the variance")
         assert third == "How far that is from the best possible with so few variables was not computed (certify)."
-        _, second, _ = summary(collect(GPower(1, cardinality=3).fit(DATA.X)))
+        _, second, _ = summarize_content(collect(GPower(1, cardinality=3).fit(DATA.X)))
         assert second.startswith("It uses 3 variables and explains ")
 
     def test_what_is_proven(self):
         model = GPower(2, cardinality=4, certify=True).fit(DATA.X)
         model.optimality_ratio_, model.total_optimality_ratio_ = np.array([1.0, 0.98769]), 0.5
-        *_, third = summary(collect(model))
+        *_, third = summarize_content(collect(model))
         assert third == ("Each is proven to reach at least 98.76 % of the best possible with as many variables.")
         assert "sum to at least 50 % of those that the best components of each size would" in " ".join(
-            methods(collect(model))
+            describe_methods(collect(model))
         )
         model.optimality_ratio_, model.constraint = np.ones(2), "disjoint"
-        *_, third = summary(collect(model))
+        *_, third = summarize_content(collect(model))
         assert third == (
             "Each is proven to be the best possible with as many variables, and all of them together at least 50 % of "
             "the best with no variable in common."
         )
-        assert "of each size" not in " ".join(methods(collect(model)))
+        assert "of each size" not in " ".join(describe_methods(collect(model)))
 
     def test_methods_tell_what_was_done_and_cite_it(self):
         plain = collect()
         test = component_test(DATA.X, 3, cardinality=6, n_permutations=40)
-        again = stability(DATA.X, n_components=3, cardinality=(8, 6, 5), n_subsamples=3)
+        again = stability_selection(DATA.X, n_components=3, cardinality=(8, 6, 5), n_subsamples=3)
         sets = enrich(MODEL, DATA.gene_sets, genes=DATA.feature_names)
         full = collect(MODEL, DATA.X, test, again, sets)
-        assert len(citations(plain)) == 4
-        assert len(citations(full)) == 7
-        words = " ".join(methods(full))
+        assert len(list_citations(plain)) == 4
+        assert len(list_citations(full)) == 7
+        words = " ".join(describe_methods(full))
         for said in ("generalized power method (Journée", "3 random parts", "up to 40 tables", "hypergeometric", "T²"):
             assert said in words
-        assert "random parts" not in " ".join(methods(plain))
+        assert "random parts" not in " ".join(describe_methods(plain))
 
     @pytest.mark.parametrize(
         ("params", "said"),
@@ -233,8 +235,8 @@ class TestWords:
     @pytest.mark.filterwarnings("ignore:.*nearly all of the variance is that of other components")
     def test_the_search_is_told(self, params, said):
         found = collect(GPower(2, **params).fit(DATA.X))
-        assert said in " ".join(methods(found))
-        assert all(f"{name}={value!r}" in options(found) for name, value in params.items())
+        assert said in " ".join(describe_methods(found))
+        assert all(f"{name}={value!r}" in format_changed_params(found) for name, value in params.items())
 
     @pytest.mark.parametrize(
         ("params", "said"),
@@ -258,11 +260,11 @@ class TestWords:
     @pytest.mark.filterwarnings("ignore:.*nearly all of the variance is that of other components")
     def test_what_was_asked_for_is_told_twice(self, params, said):
         found = collect(GPower(2, **params).fit(DATA.X))
-        first, *_ = summary(found)
+        first, *_ = summarize_content(found)
         assert said in first
         if "constraint" not in params:
-            assert said.lower() in " ".join(methods(found)).lower()
-        assert len(options(found)) < 600
+            assert said.lower() in " ".join(describe_methods(found)).lower()
+        assert len(format_changed_params(found)) < 600
 
     def test_what_was_filled_in_is_counted(self):
         X = DATA.X.copy()
@@ -270,26 +272,31 @@ class TestWords:
         found = collect(GPower(2, cardinality=4, missing="impute").fit(X), X)
         holes = int(np.isnan(X).sum())
         said = f"{holes:,} of 9,000 values (1.4 %) were missing and were filled by a model of means and 2 ordinary"
-        assert said in summary(found)[0]
-        assert said in " ".join(methods(found))
+        assert said in summarize_content(found)[0]
+        assert said in " ".join(describe_methods(found))
         assert collect().n_missing == 0
 
     def test_how_numbers_were_chosen(self):
         chosen = collect(GPower("auto", cardinality=5, random_state=0).fit(DATA.X))
-        assert "number of components was chosen by a test against permuted tables" in summary(chosen)[0]
+        assert "number of components was chosen by a test against permuted tables" in summarize_content(chosen)[0]
         searched = collect(GPowerCV(2, cardinalities=[3, 6], cv=3, criterion="prediction").fit(DATA.X))
-        assert "number of variables was chosen by cross-validation in 3 folds (prediction)" in summary(searched)[0]
+        assert (
+            "number of variables was chosen by cross-validation in 3 folds (prediction)"
+            in summarize_content(searched)[0]
+        )
         piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))
-        assert "the table went through StandardScaler first" in summary(piped)[0]
+        assert "the table went through StandardScaler first" in summarize_content(piped)[0]
 
     def test_another_method_is_not_called_ours(self):
         found = collect(Greedy(1, cardinality=4).fit(DATA.X))
-        assert next(methods(found)).startswith("Sparse principal components were computed with Greedy of gpower")
-        assert not any("Journée" in line for line in [*methods(found), *citations(found)])
+        assert next(describe_methods(found)).startswith(
+            "Sparse principal components were computed with Greedy of gpower"
+        )
+        assert not any("Journée" in line for line in [*describe_methods(found), *list_citations(found)])
 
     def test_paths_of_this_machine_are_not_told(self, tmp_path):
         model = GPower(2, cardinality=3, checkpoint=str(tmp_path / "secret"), verbose=1).fit(DATA.X)
-        assert "secret" not in options(collect(model))
+        assert "secret" not in format_changed_params(collect(model))
 
     def test_a_model_of_other_samples_says_so(self):
         half = GPower(2, cardinality=4).fit(DATA.X[:30])

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpower import GPower
-from gpower.io.stores.source import Source
-from gpower.operators.running_moments import MOST_FEATURES, RunningMoments
+from gpower.io.stores.source import MatrixSource
+from gpower.operators.running_moments import MAX_STREAM_FEATURES, RunningMoments
 
 P, N = 200, 40
 rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_a_drift_between_batches_is_variance():
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_batch_may_be_a_store(axis):
     read = (lambda lo, hi: X[lo:hi]) if axis == 0 else (lambda lo, hi: X[:, lo:hi])
-    model = GPower(2, cardinality=6, memory_limit=20_000).partial_fit(Source("x", X.shape, X.dtype, read, axis))
+    model = GPower(2, cardinality=6, memory_limit=20_000).partial_fit(MatrixSource("x", X.shape, X.dtype, read, axis))
     assert_same(model, GPower(2, cardinality=6).fit(X))
 
 
@@ -142,13 +142,13 @@ def test_moments_do_not_depend_on_the_cut(cut, seed):
     generator = np.random.default_rng(seed)
     A = generator.standard_normal((12, 3)) * 10.0 ** generator.integers(-3, 4, 3) + generator.integers(-5, 5, 3)
     w = generator.uniform(0.1, 2, 12)
-    both = RunningMoments.of(A[:cut], w[:cut]).merged(RunningMoments.of(A[cut:], w[cut:]))
+    both = RunningMoments.from_batch(A[:cut], w[:cut]).merge(RunningMoments.from_batch(A[cut:], w[cut:]))
     mean = w @ A / w.sum()
     scatter = (A - mean).T @ (w[:, None] * (A - mean))
     size = np.sqrt(np.outer(np.diagonal(scatter), np.diagonal(scatter)))
     np.testing.assert_allclose(both.mean, mean, rtol=1e-12, atol=1e-12)
     assert np.all(np.abs(both.scatter - scatter) <= 1e-11 * size)
-    assert both.weight == pytest.approx(w.sum())
+    assert both.total_weight == pytest.approx(w.sum())
 
 
 class TestErrors:
@@ -161,9 +161,9 @@ class TestErrors:
 
     def test_too_many_variables(self):
         with pytest.raises(
-            ValueError, match=rf"n_features={MOST_FEATURES + 1} are more than {MOST_FEATURES}; fit a file"
+            ValueError, match=rf"n_features={MAX_STREAM_FEATURES + 1} are more than {MAX_STREAM_FEATURES}; fit a file"
         ):
-            GPower(1).partial_fit(np.zeros((2, MOST_FEATURES + 1)))
+            GPower(1).partial_fit(np.zeros((2, MAX_STREAM_FEATURES + 1)))
 
     def test_another_number_of_variables(self):
         with pytest.raises(ValueError, match="X has 10 features, but GPower is expecting 40"):

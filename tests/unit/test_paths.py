@@ -166,7 +166,7 @@ def test_at_is_the_model_that_a_fit_of_the_same_support_gives(case):
         np.testing.assert_allclose(
             getattr(model, name), getattr(alone, name), rtol=0.5 if name in rough else 1e-5, atol=1e-6, equal_nan=True
         )
-    for name in ("objective_", "optimality_gap_", "n_iter_", "converged_"):
+    for name in ("objective_", "stationarity_gap_", "n_iter_", "converged_"):
         assert getattr(model, name).shape == getattr(alone, name).shape
     assert model.n_iter_ >= 1
     np.testing.assert_allclose(model.transform(X), alone.transform(X), atol=1e-5)

@@ -11,11 +11,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from gpower import GPower, GPowerCV, certify, compare, sparsity_path, stability
+from gpower import GPower, GPowerCV, certify, compare, sparsity_path, stability_selection
 from gpower.baselines import Greedy
 from gpower.datasets import expression_cohort, load_pitprops
 from gpower.plotting import plot_cv, plot_loadings, plot_scores, plot_support
-from gpower.validation.pipelines import Held
+from gpower.validation.pipelines import UnwrappedModel
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 8)) * np.arange(1, 9)
@@ -63,7 +63,7 @@ def test_pictures_have_the_names(pipeline):
     assert {text.get_text() for panel in plot_loadings(pipeline) for text in panel.get_yticklabels()} == used
     points = plot_scores(pipeline, FRAME).collections[0].get_offsets()
     np.testing.assert_allclose(points, (table - table.mean(axis=0)) @ inner(pipeline).components_.T, atol=1e-9)
-    assert set(Held.of(pipeline).model.loadings_frame().index) == used
+    assert set(UnwrappedModel.unwrap(pipeline).model.loadings_frame().index) == used
 
 
 def test_the_steps_of_the_pipeline_are_left_as_they_were(pipeline):
@@ -75,12 +75,12 @@ def test_the_steps_of_the_pipeline_are_left_as_they_were(pipeline):
 def test_stability_fits_all_steps_to_every_part():
     model = make_pipeline(StandardScaler(), GPower(2, cardinality=3))
     X = np.delete(FRAME.to_numpy(), 5, axis=1)
-    chosen = stability(pd.DataFrame(X, columns=KEPT), model, n_subsamples=6)
-    direct = stability(X, GPower(2, cardinality=3, scale=True), n_subsamples=6)
+    chosen = stability_selection(pd.DataFrame(X, columns=KEPT), model, n_subsamples=6)
+    direct = stability_selection(X, GPower(2, cardinality=3, scale=True), n_subsamples=6)
     np.testing.assert_allclose(chosen.frequency, direct.frequency)
     assert chosen.feature_names.tolist() == KEPT
     by_name = make_pipeline(make_column_transformer((StandardScaler(), KEPT)), GPower(2, cardinality=3))
-    np.testing.assert_allclose(stability(FRAME, by_name, n_subsamples=6).frequency, direct.frequency)
+    np.testing.assert_allclose(stability_selection(FRAME, by_name, n_subsamples=6).frequency, direct.frequency)
 
 
 def test_a_search_in_a_pipeline_is_drawn():
@@ -90,13 +90,13 @@ def test_a_search_in_a_pipeline_is_drawn():
 
 def test_a_pipeline_of_one_step_fitted_without_names_has_none():
     model = make_pipeline(GPower(1, cardinality=2)).fit(X)
-    assert not hasattr(Held.of(model).model, "feature_names_in_")
-    assert set(Held.of(model).model.loadings_frame().index) < {f"x{j}" for j in range(8)}
+    assert not hasattr(UnwrappedModel.unwrap(model).model, "feature_names_in_")
+    assert set(UnwrappedModel.unwrap(model).model.loadings_frame().index) < {f"x{j}" for j in range(8)}
 
 
 def test_steps_without_names_leave_numbers():
     model = make_pipeline(FunctionTransformer(np.abs), GPower(1, cardinality=2)).fit(X)
-    assert Held.of(model).model.feature_names_in_.tolist() == [f"x{j}" for j in range(8)]
+    assert UnwrappedModel.unwrap(model).model.feature_names_in_.tolist() == [f"x{j}" for j in range(8)]
 
 
 def test_what_holds_no_model_gets_a_sentence():
@@ -127,7 +127,7 @@ def test_loadings_as_a_frame(model):
 
 def test_results_read_well():
     model = GPower(1, cardinality=2).fit(X)
-    chosen = stability(X, model, n_subsamples=4)
+    chosen = stability_selection(X, model, n_subsamples=4)
     said = [
         (certify(model, X)[0], r"<Certificate: 2 variables: .* found, at most .* possible"),
         (chosen, r"<Stability: \d of 8 variables selected in 1 component\(s\), each in 80% of 4 subsamples or more>"),

@@ -9,7 +9,7 @@ import pytest
 from gpower import GPower
 from gpower._utils.warnings import GPowerWarning
 from gpower.datasets import load_pitprops, load_planted_expression
-from gpower.plotting import plot_loadings, plot_support, prepare_picture, save_picture
+from gpower.plotting import plot_loadings, plot_support, prepare_figure_path, save_figure
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -167,42 +167,44 @@ def test_says_which_extra_is_missing(model, monkeypatch):
 @pytest.mark.parametrize("draw", [plot_loadings, plot_support])
 def test_any_picture_is_saved_and_closed(model, tmp_path, suffix, start, draw):
     path = tmp_path / "new" / f"picture{suffix}"
-    save_picture(draw(model, NAMES), path)
+    save_figure(draw(model, NAMES), path)
     assert path.read_bytes().startswith(start)
     assert plt.get_fignums() == []
 
 
 def test_a_picture_of_an_unknown_kind_is_not_saved(model, tmp_path):
     with pytest.raises(ValueError, match=r"p\.gif: a picture ends in \.png, \.pdf or \.svg\."):
-        save_picture(plot_loadings(model), tmp_path / "p.gif")
+        save_figure(plot_loadings(model), tmp_path / "p.gif")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_files_that_are_no_picture(tmp_path):
     with pytest.raises(ValueError, match=r"p\.txt: a picture ends in \.png, \.pdf or \.svg\."):
-        prepare_picture(tmp_path / "p.txt")
+        prepare_figure_path(tmp_path / "p.txt")
     (tmp_path / "p.png").mkdir()
     with pytest.raises(ValueError, match="this is a folder"):
-        prepare_picture(tmp_path / "p.png")
+        prepare_figure_path(tmp_path / "p.png")
 
 
 def test_a_picture_goes_into_a_file_named_by_a_string(tmp_path):
     model = GPower(1, cardinality=3, covariance="precomputed").fit(load_pitprops().correlation)
-    save_picture(plot_loadings(model), str(tmp_path / "a" / "picture.png"))
+    save_figure(plot_loadings(model), str(tmp_path / "a" / "picture.png"))
     assert (tmp_path / "a" / "picture.png").stat().st_size > 0
 
 
 def test_far_scripts_are_drawn_in_a_font_that_is_installed(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.plotting.save.FURTHER_FONTS", ("Nowhere Sans", "DejaVu Serif"))  # as if that had them
+    monkeypatch.setattr(
+        "gpower.plotting.save.EAST_ASIAN_FONTS", ("Nowhere Sans", "DejaVu Serif")
+    )  # as if that had them
     panel = plot_loadings(model, ["基因", "b", "c", "d"])[0]
     with pytest.warns(UserWarning, match="Glyph"):  # it has not, and matplotlib says so
-        save_picture(panel, tmp_path / "p.png")
+        save_figure(panel, tmp_path / "p.png")
     families = {label.get_text(): label.get_fontfamily() for label in panel.get_yticklabels()}
     assert families["基因"][-1] == "DejaVu Serif"
     assert "DejaVu Serif" not in families["d"]
 
 
 def test_where_no_font_has_a_script_a_sentence_says_so(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.plotting.save.FURTHER_FONTS", ("Nowhere Sans",))
+    monkeypatch.setattr("gpower.plotting.save.EAST_ASIAN_FONTS", ("Nowhere Sans",))
     with pytest.warns(GPowerWarning, match="'基因'; a picture shows boxes. Install one, such as Nowhere Sans"):
-        save_picture(plot_loadings(model, ["基因", "b", "c", "d"]), tmp_path / "p.png")
+        save_figure(plot_loadings(model, ["基因", "b", "c", "d"]), tmp_path / "p.png")

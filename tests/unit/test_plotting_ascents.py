@@ -75,7 +75,7 @@ def test_the_trace_of_a_fit():
     panels = plot_convergence(recorded)
     assert panels.shape == (2, 2)
     np.testing.assert_array_equal(drawn(panels[0, 0])[1:, 1], seen)
-    assert recorded.gaps[-1] == model.optimality_gap_[0]
+    assert recorded.gaps[-1] == model.stationarity_gap_[0]
     assert recorded.values.size == model.n_iter_[0] + 1
     assert recorded.values[0] <= recorded.values[1]
     assert np.isnan([recorded.gaps[0], recorded.passes[0], recorded.seconds[0]]).all()

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression
-from gpower.model_selection import GPowerCV, sparsity_path, stability
+from gpower.model_selection import GPowerCV, sparsity_path, stability_selection
 from gpower.plotting import plot_cardinality, plot_cv, plot_path_loadings, plot_stability, plot_tradeoff
-from gpower.plotting.paths import _spread
+from gpower.plotting.paths import _space_labels_apart
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -205,7 +205,7 @@ def test_a_component_that_is_not_there(path):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_names_never_overlap_nor_change_their_order(places):
     places = np.array(places)
-    moved = _spread(places, 0.05)
+    moved = _space_labels_apart(places, 0.05)
     order = np.argsort(places, kind="stable")
     apart = min(0.05, 1 / max(places.size - 1, 1))
     assert np.all(np.diff(moved[order]) >= apart - 1e-9)
@@ -304,7 +304,7 @@ def test_frequencies_are_sorted_and_the_selected_told_apart():
 
 
 def test_stability_of_the_planted_modules(planted):
-    again = stability(planted.X, n_components=1, cardinality=8, n_subsamples=5)
+    again = stability_selection(planted.X, n_components=1, cardinality=8, n_subsamples=5)
     (axes,) = plot_stability(again, planted.feature_names, max_variables=4)
     assert {label.get_text() for label in axes.get_yticklabels()} <= set(planted.modules["GROWTH"])
     assert [text.get_text() for text in axes.texts] == ["the 4 largest of 8"]
@@ -312,5 +312,5 @@ def test_stability_of_the_planted_modules(planted):
 
 def test_the_objects_own_plots_are_these(path, planted):
     assert path.plot().get_ylabel() == plot_tradeoff(path).get_ylabel()
-    again = stability(planted.X, n_components=1, cardinality=8, n_subsamples=2)
+    again = stability_selection(planted.X, n_components=1, cardinality=8, n_subsamples=2)
     assert len(again.plot()[0].patches) == len(plot_stability(again)[0].patches) > 0

@@ -22,7 +22,7 @@ from gpower.plotting import (
     plot_scree,
     plot_support,
 )
-from gpower.plotting.canvas import entitle
+from gpower.plotting.canvas import set_left_title
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -190,7 +190,7 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
 
 def test_a_title_stands_above_a_remark(model, wine):
     axes = plot_scores(model, wine.X, labels=wine.classes, ellipse=0.95)
-    entitle(axes, LONG)
+    set_left_title(axes, LONG)
     assert illegible(axes) == []
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpower.solvers.local_search import swap_polish, swap_slack, variance_at_least
+from gpower.solvers.local_search import lower_bound_variance, swap_search, swap_test
 
 
 def largest(S, idx):
@@ -28,7 +28,7 @@ def test_the_slack_is_negative_exactly_where_an_exchange_helps(A, data):
     k = data.draw(st.integers(1, n - 1))
     support = np.array(data.draw(st.permutations(range(n)))[:k])
     outside = np.setdiff1d(np.arange(n), support)
-    value, _, slack = swap_slack(S, support, outside)
+    value, _, slack = swap_test(S, support, outside)
     assert value == pytest.approx(largest(S, support), abs=1e-12)
     for i in range(k):
         for column, j in enumerate(outside):
@@ -43,7 +43,7 @@ def test_no_exchange_improves_a_polished_support(seed, k):
     A = np.random.default_rng(seed).standard_normal((15, 20))
     S = A.T @ A
     start = np.arange(k)
-    polished = swap_polish(S, start)
+    polished = swap_search(S, start)
     assert polished.size == np.unique(polished).size == k
     assert largest(S, polished) >= largest(S, start)
     for i in range(k):
@@ -56,29 +56,29 @@ def test_an_exchange_is_never_promised_more_than_it_gives(seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((30, 60)) + 0.5 * rng.standard_normal((30, 1))
     S, support = A.T @ A, rng.permutation(60)[:20]
-    value, u, _ = swap_slack(S, support, np.setdiff1d(np.arange(60), support))
+    value, u, _ = swap_test(S, support, np.setdiff1d(np.arange(60), support))
     assert value == pytest.approx(u @ S[np.ix_(support, support)] @ u)
-    assert variance_at_least(S, support, u) == pytest.approx(value)
+    assert lower_bound_variance(S, support, u) == pytest.approx(value)
     for i, j in zip(range(20), np.setdiff1d(np.arange(60), support), strict=False):
         new = support.copy()
         new[i] = j
         exact = largest(S, new)
-        assert 0.9 * exact < variance_at_least(S, new, u) <= exact * (1 + 1e-12)
+        assert 0.9 * exact < lower_bound_variance(S, new, u) <= exact * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_rounding_left_below_zero_is_not_exchanged(seed):
     A = np.random.default_rng(seed).standard_normal((9, 6))
     start = np.array([0, 1])
-    np.testing.assert_array_equal(swap_polish(-A.T @ A, start), start)
+    np.testing.assert_array_equal(swap_search(-A.T @ A, start), start)
 
 
 def test_a_support_without_variance_promises_nothing():
     S = np.diag([0.0, 0.0, 2.0])
-    assert variance_at_least(S, np.array([0, 1]), np.array([1.0, 0.0])) == 0
-    assert swap_polish(S, np.array([0, 1])).tolist()[1] == 2
+    assert lower_bound_variance(S, np.array([0, 1]), np.array([1.0, 0.0])) == 0
+    assert swap_search(S, np.array([0, 1])).tolist()[1] == 2
 
 
 def test_all_variables_leave_nothing_to_exchange():
     S = np.diag([3.0, 2.0, 1.0])
-    assert swap_polish(S, np.array([2, 0, 1])).tolist() == [0, 1, 2]
+    assert swap_search(S, np.array([2, 0, 1])).tolist() == [0, 1, 2]

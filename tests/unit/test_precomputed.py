@@ -5,7 +5,7 @@ import pytest
 
 from gpower import GPower, certify, sparsity_path
 from gpower.baselines import Greedy
-from gpower.validation.covariance import Rounding, check_covariance
+from gpower.validation.covariance import EntryRounding, check_covariance
 
 
 def singular(n=30, rank=10, seed=0, largest=1.0):
@@ -30,7 +30,7 @@ ROUNDED = {
 @pytest.mark.parametrize(("n", "rank"), [(5, 4), (30, 10), (120, 5)])
 def test_what_rounding_has_bent_is_lifted(words, how, seed, n, rank):
     S = how(singular(n, rank, seed))
-    assert Rounding.of(S).words == words
+    assert EntryRounding.from_matrix(S).description == words
     lifted, notes = check_covariance(S)
     w = np.linalg.eigvalsh(S)
     assert np.linalg.eigvalsh(lifted)[0] >= -1e-12 * w[-1]

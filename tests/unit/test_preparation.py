@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import gpower.validation.prepare
-from gpower import GPower, GPowerCV, GPowerWarning, best_subset, certify, compare, sparsity_path, stability
+from gpower import GPower, GPowerCV, GPowerWarning, best_subset, certify, compare, sparsity_path, stability_selection
 from gpower.baselines import Thresholding
 
 X = np.random.default_rng(0).standard_normal((30, 8))
@@ -63,7 +63,7 @@ def test_a_certificate_in_single_precision_is_made_in_double():
 
 
 def test_others_enter_through_the_same_room(prepared):
-    stability(X, n_components=1, cardinality=2, n_subsamples=3)
+    stability_selection(X, n_components=1, cardinality=2, n_subsamples=3)
     assert prepared["as_operator"] == 4  # all samples, and three parts
     prepared.update(as_operator=0)
     GPowerCV(1, cardinalities=[2, 4], cv=3).fit(X)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gpower._utils.backends
-from gpower import GPower, best_subset, certify, sparsity_path, stability
+from gpower import GPower, best_subset, certify, sparsity_path, stability_selection
 from gpower._utils.backends import to_device
 from gpower.analysis.enrichment import enrich
 from gpower.baselines import Greedy
@@ -53,14 +53,14 @@ def test_nothing_to_explain_is_nothing_to_certify(constant, covariance, told):
     ],
 )
 def test_a_matrix_market_file_of_another_make(content, told, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.io.tables.matrix_market._AT_ONCE", 64)  # bytes that a line may have
+    monkeypatch.setattr("gpower.io.tables.matrix_market._CHUNK_BYTES", 64)  # bytes that a line may have
     (tmp_path / "x.mtx").write_text(content)
     with pytest.raises(TableError, match=f"x.mtx.*{told}"):
         read_table(tmp_path / "x.mtx")
 
 
 def test_cupy_without_a_gpu(monkeypatch):
-    monkeypatch.setattr(gpower._utils.backends, "_cupy", lambda: SimpleNamespace(is_available=lambda: False))
+    monkeypatch.setattr(gpower._utils.backends, "_import_cupy", lambda: SimpleNamespace(is_available=lambda: False))
     with pytest.raises(ValueError, match="CuPy finds no GPU on this machine; leave device at cpu"):
         to_device(X, "cuda")
 
@@ -104,8 +104,9 @@ def test_a_table_is_no_model_either(tmp_path):
 
 
 def test_the_data_of_stability_come_first():
-    with pytest.raises(TypeError, match=r"^model is of type ndarray; the data come first: stability\(X, model\)\.$"):
-        stability(GPower(2, cardinality=2).fit(X), X)
+    told = r"^model is of type ndarray; the data come first: stability_selection\(X, model\)\.$"
+    with pytest.raises(TypeError, match=told):
+        stability_selection(GPower(2, cardinality=2).fit(X), X)
 
 
 def test_complex_numbers_are_refused_without_showing_all_of_them():

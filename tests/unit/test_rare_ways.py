@@ -10,7 +10,7 @@ from scipy import sparse
 from gpower import GPower, GPowerWarning
 from gpower.datasets import TableError, read_metadata, read_table
 from gpower.operators import as_operator
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 6))
@@ -35,7 +35,7 @@ def test_what_a_verbose_fit_says(caplog):
 
 def test_moments_do_not_depend_on_the_number_of_threads(monkeypatch):
     before = {order: GPower(1, cardinality=3, scale=True).fit(np.asarray(X, order=order)) for order in "CF"}
-    monkeypatch.setattr("gpower.operators.storage.dense.THREADED", 1)
+    monkeypatch.setattr("gpower.operators.storage.dense.MIN_THREADED_SUM_ENTRIES", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     for order, model in before.items():
         again = GPower(1, cardinality=3, scale=True).fit(np.asarray(X, order=order))
@@ -100,11 +100,11 @@ def test_leading_components_by_products_alone(kind, monkeypatch):
     data = {"sparse": sparse.csr_array(A), "covariance": A.T @ A}.get(kind, A)
     operator, _ = as_operator(data, center=False, covariance=kind == "covariance")
     values, V = np.linalg.eigh(A.T @ A)
-    monkeypatch.setattr("gpower.operators.leading_pca.DENSE_ORDER", 8)
-    Z, found = leading_components(operator, 2)
+    monkeypatch.setattr("gpower.operators.leading_pca.MAX_DENSE_EIGEN_ORDER", 8)
+    Z, found = compute_leading_components(operator, 2)
     np.testing.assert_allclose(found, values[[-1, -2]], rtol=1e-9)
     np.testing.assert_allclose(np.abs(Z.T @ V[:, [-1, -2]]), np.eye(2), atol=1e-6)
-    monkeypatch.setattr("gpower.operators.leading_pca.LEAST_LANCZOS", 8)
-    z, largest = leading_components(operator, 1, start=V[:, -1] + 0.01)
+    monkeypatch.setattr("gpower.operators.leading_pca.MIN_LANCZOS_ORDER", 8)
+    z, largest = compute_leading_components(operator, 1, start=V[:, -1] + 0.01)
     np.testing.assert_allclose(largest, values[-1:], rtol=1e-9)
     assert abs(z[:, 0] @ V[:, -1]) == pytest.approx(1)

@@ -39,7 +39,7 @@ def test_adjusted_variance_with_dependent_scores(seed):
     order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
     expected = np.empty(5)
     expected[order] = gram_schmidt_variances(Y[:, order])
-    np.testing.assert_allclose(Scores.of_data(Y, np.eye(5)).adjusted(), expected, atol=1e-9)
+    np.testing.assert_allclose(Scores.from_data(Y, np.eye(5)).compute_adjusted_variances(), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 53])
@@ -211,7 +211,7 @@ def test_what_a_component_adds_to_one_it_nearly_repeats_keeps_its_digits():
     X -= X.mean(axis=0)
     Z = np.array([[1.0, 0.8, 0.6], [0, 0.6, 0], [0, 0, 0.8]])
     expected = np.diagonal(np.linalg.qr(X @ Z, mode="r")) ** 2
-    np.testing.assert_allclose(Scores.of_data(X, Z).adjusted(), expected, rtol=1e-6)
+    np.testing.assert_allclose(Scores.from_data(X, Z).compute_adjusted_variances(), expected, rtol=1e-6)
 
 
 def test_repeated_components_add_nothing_in_single_precision():
@@ -219,7 +219,9 @@ def test_repeated_components_add_nothing_in_single_precision():
     Z = np.zeros((6, 3))
     Z[:2, 0], Z[:2, 1], Z[:3, 2] = (0.6, 0.8), (0.6, 0.8), (0.6, 0.8, 1e-9)
     for reduce in (True, False):
-        adjusted = Scores.of(as_operator(X, reduce=reduce)[0], Z).adjusted(in_order=True)
+        adjusted = Scores.from_loadings(as_operator(X, reduce_tall=reduce)[0], Z).compute_adjusted_variances(
+            keep_order=True
+        )
         assert adjusted[0] > 0
         assert np.all(adjusted[1:] == 0)
 

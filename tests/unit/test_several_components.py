@@ -11,8 +11,8 @@ import pytest
 from gpower import GPower, GPowerCV, best_subset, certify_total, compare
 from gpower.baselines import MSPCA, Thresholding
 from gpower.certificates.certificate import Clock
-from gpower.certificates.disjoint import Packing
-from gpower.certificates.joint import certify_together
+from gpower.certificates.disjoint import DisjointSearch
+from gpower.certificates.joint import certify_joint_variance
 from gpower.datasets import load_pitprops
 from gpower.operators import as_operator
 
@@ -90,14 +90,14 @@ def test_enumerated_disjoint_sets_are_reached_and_proven(m, k, best):
     assert proof.value == pytest.approx(best, abs=1e-5)
     assert components.shape == (m, 13)
     operator, _ = as_operator(PITPROPS, covariance=True)
-    looser = certify_together(operator, components.T, cardinality=k, constraint="orthogonal")
+    looser = certify_joint_variance(operator, components.T, cardinality=k, constraint="orthogonal")
     assert best <= looser.upper_bound <= 1.1 * best
 
 
 def test_a_search_out_of_time_proves_what_it_has_seen():
-    search = Packing((4, 4), 0.0)
+    search = DisjointSearch((4, 4), 0.0)
     search.run(PITPROPS, Clock(0.0))
-    assert search.proven == np.inf
+    assert search.upper_bound == np.inf
     _, proof = best_subset(PITPROPS, cardinality=(4, 4), constraint="disjoint", covariance="precomputed", max_time=0.0)
     assert proof.value <= 5.25516 + 1e-5 <= proof.upper_bound + 2e-5
 
@@ -110,13 +110,13 @@ def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
         for second in combinations(sorted(set(range(7)) - set(first)), 3)
         for third in combinations(sorted(set(range(7)) - set(first) - set(second)), 2)
     )
-    search = Packing((2, 2, 3), 0.0)
+    search = DisjointSearch((2, 2, 3), 0.0)
     search.run(S, Clock(60.0))
-    assert search.value == pytest.approx(best)
-    assert search.proven == pytest.approx(best)
+    assert search.incumbent_value == pytest.approx(best)
+    assert search.upper_bound == pytest.approx(best)
 
     poor = np.eye(7)[:, :3]  # as if no component had been found but single variables
-    monkeypatch.setattr("gpower.certificates.joint.extract_components", lambda *how: SimpleNamespace(Z=poor))
+    monkeypatch.setattr("gpower.certificates.joint.solve_all_components", lambda *how: SimpleNamespace(Z=poor))
     components, proof = best_subset(S, cardinality=(2, 3, 2), constraint="disjoint", covariance="precomputed")
     assert np.count_nonzero(components, axis=1).tolist() == [2, 3, 2]
     assert np.trace(components @ S @ components.T) == pytest.approx(best)

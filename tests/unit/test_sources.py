@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
-from gpower.io.stores.cache import cached
-from gpower.io.stores.open import is_store, open_source, some_columns_of
-from gpower.io.stores.source import Source, StoreError, read_block
+from gpower.io.stores.cache import cache_store
+from gpower.io.stores.open import open_source, select_source_columns, should_read_in_blocks
+from gpower.io.stores.source import MatrixSource, StoreError, read_source_block
 from gpower.operators.storage.disk import StreamedMatrix
 
 P, N = 1000, 60
@@ -164,7 +164,7 @@ def test_the_matrix_of_a_backed_object_is_read_in_blocks(tmp_path, form):
     anndata = pytest.importorskip("anndata")
     backed = anndata.read_h5ad(STORES[f"h5ad, {form}"](tmp_path, COUNTS), backed="r")
     source = open_source(backed.X)
-    assert (source.sparse, source.axis) == (form != "dense", int(form == "CSC"))
+    assert (source.is_sparse, source.axis) == (form != "dense", int(form == "CSC"))
     found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(backed.X)
     np.testing.assert_allclose(found.components_, GPower(2, cardinality=8).fit(COUNTS).components_, atol=1e-8)
     backed.file.close()
@@ -233,7 +233,7 @@ class TestKeys:
         adata = anndata.AnnData(X.copy(), layers={"counts": sp.csr_matrix(COUNTS)})
         adata.write_h5ad(tmp_path / "x.h5ad")
         source = open_source(tmp_path / "x.h5ad", "layers/counts")
-        np.testing.assert_array_equal(source.read(0, P).toarray(), COUNTS)
+        np.testing.assert_array_equal(source.read_slice(0, P).toarray(), COUNTS)
 
 
 class TestSomeColumns:
@@ -241,18 +241,18 @@ class TestSomeColumns:
     def test_they_are_those_of_the_matrix(self, tmp_path, name):
         A = COUNTS if name in SPARSE else X
         idx = np.array([0, 3, 4, 12, 30, 59])
-        part = some_columns_of(open_source(STORES[name](tmp_path, A)), idx)
+        part = select_source_columns(open_source(STORES[name](tmp_path, A)), idx)
         np.testing.assert_array_equal(StreamedMatrix(part, 4000).times(np.eye(6)), A[:, idx])
 
     def test_the_columns_left_out_are_counted_while_rows_are_read(self):
-        rows = Source("rows", (100, 1000), np.dtype(float), None)
-        assert some_columns_of(rows, np.arange(10)).bytes_per_line == rows.bytes_per_line
+        rows = MatrixSource("rows", (100, 1000), np.dtype(float), None)
+        assert select_source_columns(rows, np.arange(10)).bytes_per_line == rows.bytes_per_line
 
     def test_a_chunk_of_columns_is_read_once(self):
         calls = []
-        stored = Source("x", X.shape, X.dtype, lambda lo, hi: calls.append(lo) or X[:, lo:hi], 1, grain=20)
-        part = some_columns_of(stored, np.arange(0, 60, 2))
-        np.testing.assert_array_equal(part.read(0, 30), X[:, ::2])
+        stored = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: calls.append(lo) or X[:, lo:hi], 1, chunk_length=20)
+        part = select_source_columns(stored, np.arange(0, 60, 2))
+        np.testing.assert_array_equal(part.read_slice(0, 30), X[:, ::2])
         assert calls == [0, 20, 40]
 
 
@@ -289,7 +289,7 @@ class TestBroken:
         source = open_source(path)
         os.truncate(path, 5000)
         with pytest.raises(StoreError, match=r"x\.npy, rows 100 to 119: they could not be read"):
-            read_block(source, 100, 120)
+            read_source_block(source, 100, 120)
 
     def test_an_npy_of_text(self, tmp_path):
         refused(npy(tmp_path / "x.npy", np.array([["a", "b"]])), "its values are of type <U1, not numbers")
@@ -402,11 +402,16 @@ class TestBroken:
 
 def test_what_is_a_store(tmp_path, monkeypatch):
     small = npy(tmp_path / "x.npy", X)
-    assert [is_store(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [True, True, True, False]
-    assert not is_store(small)
-    assert is_store(small, "1MB")
-    monkeypatch.setattr("gpower._utils.memory.free_memory", lambda: 4 * small.stat().st_size - 8)
-    assert is_store(small)
+    assert [should_read_in_blocks(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert not should_read_in_blocks(small)
+    assert should_read_in_blocks(small, "1MB")
+    monkeypatch.setattr("gpower._utils.memory.get_free_memory", lambda: 4 * small.stat().st_size - 8)
+    assert should_read_in_blocks(small)
 
 
 def test_what_is_on_no_disk_is_no_source():
@@ -423,50 +428,55 @@ class TestCache:
     def test_it_holds_the_matrix(self, tmp_path, name, dtype):
         A = np.round(COUNTS if name in SPARSE else X * 10).astype(dtype)
         store = open_source(STORES[name](tmp_path, A))
-        kept = cached(store, tmp_path / "cache")
-        assert kept.decoded or kept.sparse
-        assert (kept.axis, kept.shape, kept.sparse, kept.names) == (store.axis, store.shape, store.sparse, store.names)
+        kept = cache_store(store, tmp_path / "cache")
+        assert kept.is_decoded or kept.is_sparse
+        assert (kept.axis, kept.shape, kept.is_sparse, kept.feature_names) == (
+            store.axis,
+            store.shape,
+            store.is_sparse,
+            store.feature_names,
+        )
         np.testing.assert_array_equal(whole(StreamedMatrix(kept, LIMIT)), A)
 
     def reading(self, A=X):
         """A store that counts its reads."""
         calls = []
-        return Source("x", A.shape, A.dtype, lambda lo, hi: calls.append((lo, hi)) or A[lo:hi]), calls
+        return MatrixSource("x", A.shape, A.dtype, lambda lo, hi: calls.append((lo, hi)) or A[lo:hi]), calls
 
     def test_a_store_is_decoded_once(self, tmp_path):
         store, calls = self.reading()
-        first = cached(store, tmp_path)
+        first = cache_store(store, tmp_path)
         assert (0, P) in calls
         calls.clear()
-        again = cached(store, tmp_path)
+        again = cache_store(store, tmp_path)
         assert set(calls) == {(0, 16), (P - 16, P)}  # the numbers of the fingerprint
-        np.testing.assert_array_equal(again.read(0, P), first.read(0, P))
+        np.testing.assert_array_equal(again.read_slice(0, P), first.read_slice(0, P))
         calls.clear()
         GPower(1, cardinality=5, memory_limit=LIMIT).fit(again)
         assert not calls
 
     def test_a_store_that_changed_is_decoded_again(self, tmp_path):
         path = zarr_array(tmp_path / "x.zarr", X, (100, N), 3)
-        before = cached(path, tmp_path / "cache")
+        before = cache_store(path, tmp_path / "cache")
         shutil.rmtree(path)
         zarr_array(path, X + np.eye(P, N), (100, N), 3)
-        after = cached(path, tmp_path / "cache")
-        np.testing.assert_array_equal(before.read(0, P), X)
-        np.testing.assert_array_equal(after.read(0, P), X + np.eye(P, N))
+        after = cache_store(path, tmp_path / "cache")
+        np.testing.assert_array_equal(before.read_slice(0, P), X)
+        np.testing.assert_array_equal(after.read_slice(0, P), X + np.eye(P, N))
 
     def test_two_arrays_of_a_file_are_kept_apart(self, tmp_path):
         path = hdf5(tmp_path / "x.h5", a=(X, {"chunks": (5, 5)}), b=(X[:, ::-1], {"chunks": (5, 5)}))
         for key, A in (("a", X), ("b", X[:, ::-1])):
-            np.testing.assert_array_equal(cached(path, tmp_path / "cache", key).read(0, P), A)
+            np.testing.assert_array_equal(cache_store(path, tmp_path / "cache", key).read_slice(0, P), A)
 
     def test_plain_numbers_are_left_where_they_are(self, tmp_path):
         path = npy(tmp_path / "x.npy", X)
-        cached(path, tmp_path / "cache")
+        cache_store(path, tmp_path / "cache")
         assert not (tmp_path / "cache").exists()
 
     def test_what_is_in_memory_is_refused(self, tmp_path):
         with pytest.raises(StoreError, match="A ndarray is no store on disk"):
-            cached(X, tmp_path)
+            cache_store(X, tmp_path)
 
     def test_a_reader_that_fails_leaves_nothing_behind(self, tmp_path):
         def read(lo, hi):
@@ -475,7 +485,7 @@ class TestCache:
             return X[lo:hi]
 
         with pytest.raises(StoreError, match="bad sector"):
-            cached(Source("x", X.shape, X.dtype, read), tmp_path)
+            cache_store(MatrixSource("x", X.shape, X.dtype, read), tmp_path)
         assert list(tmp_path.iterdir()) == []
 
     def test_too_small_a_disk_is_said_before_the_work(self, tmp_path, monkeypatch):
@@ -483,7 +493,7 @@ class TestCache:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
         store, calls = self.reading()
         with pytest.raises(StoreError, match=r"takes 0\.00048 GB as plain numbers, and only 1e-06 GB are free"):
-            cached(store, tmp_path)
+            cache_store(store, tmp_path)
         assert (0, P) not in calls
 
     def test_a_disk_that_fills_up_leaves_nothing_behind(self, tmp_path):
@@ -491,13 +501,13 @@ class TestCache:
         code = f"""
 import resource, signal, sys
 import numpy as np
-from gpower.io.stores.cache import cached
-from gpower.io.stores.source import Source
+from gpower.io.stores.cache import cache_store
+from gpower.io.stores.source import MatrixSource
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, {resource.RLIM_INFINITY}))
 X = np.ones(({P}, {N}))
 try:
-    cached(Source("x", X.shape, X.dtype, lambda lo, hi: X[lo:hi]), {str(tmp_path)!r})
+    cache_store(MatrixSource("x", X.shape, X.dtype, lambda lo, hi: X[lo:hi]), {str(tmp_path)!r})
 except OSError as error:
     sys.exit(7 if error.errno else 8)
 """

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower import GPower, stability
+from gpower import GPower, stability_selection
 from gpower.datasets import load_planted_expression
-from gpower.model_selection.stability_runs import _signs
+from gpower.model_selection.stability_runs import _compute_matched_signs
 
 DATA = load_planted_expression()
 
@@ -22,7 +22,7 @@ def groups(seed=0, p=80, n=20):
 
 def test_frequencies_and_signs_are_those_of_the_fits_of_the_parts():
     X, rng = groups(), np.random.RandomState(5)
-    found = stability(X, n_components=1, cardinality=5, n_subsamples=12, fraction=0.4, random_state=5)
+    found = stability_selection(X, n_components=1, cardinality=5, n_subsamples=12, fraction=0.4, random_state=5)
     reference = GPower(1, cardinality=5).fit(X).components_[0]
     rows = []
     for _ in range(12):
@@ -38,7 +38,7 @@ def test_frequencies_and_signs_are_those_of_the_fits_of_the_parts():
 
 
 def test_planted_variables_are_selected_with_their_signs():
-    found = stability(groups(), n_components=2, cardinality=[4, 3], n_subsamples=20)
+    found = stability_selection(groups(), n_components=2, cardinality=[4, 3], n_subsamples=20)
     assert np.flatnonzero(found.selected[0]).tolist() == [0, 1, 2, 3]
     assert np.flatnonzero(found.selected[1]).tolist() == [10, 11, 12]
     np.testing.assert_array_equal(found.sign[found.selected], np.sign(found.model.components_[found.selected]))
@@ -50,9 +50,9 @@ def test_components_are_matched_whatever_their_order_and_sign(order, flips):
     X = groups()
     model = GPower(2, cardinality=[4, 3])
     reference = model.fit(X).components_
-    plain = _signs(model, X, reference)
+    plain = _compute_matched_signs(model, X, reference)
     np.testing.assert_array_equal(plain, np.sign(reference))
-    moved = _signs(model, X, reference[order] * np.array(flips)[:, None])
+    moved = _compute_matched_signs(model, X, reference[order] * np.array(flips)[:, None])
     np.testing.assert_array_equal(moved, plain[order] * np.array(flips)[:, None])
 
 
@@ -62,13 +62,13 @@ def test_equally_strong_components_that_change_places_keep_their_frequencies():
     X = 0.3 * rng.standard_normal((60, 12))
     X[:, :3] += 2 * rng.standard_normal((60, 1))
     X[:, 6:9] += 2 * rng.standard_normal((60, 1))
-    found = stability(X, n_components=2, cardinality=3, n_subsamples=30)
+    found = stability_selection(X, n_components=2, cardinality=3, n_subsamples=30)
     assert sorted(tuple(np.flatnonzero(row)) for row in found.selected) == [(0, 1, 2), (6, 7, 8)]
     assert np.all(found.frequency[found.selected] == 1)
 
 
 def test_the_bound_of_meinshausen_and_buehlmann():
-    found = stability(groups(), n_components=2, cardinality=[6, 2], n_subsamples=10, threshold=0.7)
+    found = stability_selection(groups(), n_components=2, cardinality=[6, 2], n_subsamples=10, threshold=0.7)
     q = found.frequency.sum(axis=1)
     np.testing.assert_allclose(q, [6, 2])
     np.testing.assert_allclose(found.expected_false_selections, q**2 / (0.4 * 20))
@@ -80,7 +80,9 @@ def test_the_bound_holds_in_noise():
     counts, bounds = [], []
     for seed in range(8):
         X = np.random.default_rng(seed).standard_normal((30, 40))
-        found = stability(X, n_components=1, cardinality=5, n_init=1, polish=False, n_subsamples=20, threshold=0.6)
+        found = stability_selection(
+            X, n_components=1, cardinality=5, n_init=1, polish=False, n_subsamples=20, threshold=0.6
+        )
         counts.append(found.selected.sum())
         bounds.append(found.expected_false_selections[0])
     assert np.mean(counts) <= np.mean(bounds)
@@ -88,9 +90,9 @@ def test_the_bound_holds_in_noise():
 
 def test_results_repeat_and_a_model_may_be_given():
     X, options = groups(), {"n_subsamples": 6, "fraction": 0.2}
-    first = stability(X, GPower(1, cardinality=6), **options)
-    second = stability(X, n_components=1, cardinality=6, n_jobs=2, **options)
-    other = stability(X, GPower(1, cardinality=6), random_state=3, **options)
+    first = stability_selection(X, GPower(1, cardinality=6), **options)
+    second = stability_selection(X, n_components=1, cardinality=6, n_jobs=2, **options)
+    other = stability_selection(X, GPower(1, cardinality=6), random_state=3, **options)
     np.testing.assert_array_equal(first.frequency, second.frequency)
     np.testing.assert_array_equal(first.sign, second.sign)
     assert np.any(first.frequency != other.frequency)
@@ -98,14 +100,16 @@ def test_results_repeat_and_a_model_may_be_given():
 
 def test_sparse_data_give_the_same_answer():
     X = np.where(np.random.default_rng(0).random((80, 20)) < 0.3, 0, groups())
-    dense, sparse = (stability(given, n_components=1, cardinality=4, n_subsamples=5) for given in (X, sp.csr_array(X)))
+    dense, sparse = (
+        stability_selection(given, n_components=1, cardinality=4, n_subsamples=5) for given in (X, sp.csr_array(X))
+    )
     np.testing.assert_array_equal(dense.frequency, sparse.frequency)
 
 
 def test_the_frame_lists_what_was_ever_chosen():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(DATA.X, columns=DATA.feature_names)
-    found = stability(frame, n_components=2, cardinality=[8, 6], n_subsamples=5, n_init=4)
+    found = stability_selection(frame, n_components=2, cardinality=[8, 6], n_subsamples=5, n_init=4)
     table = found.to_frame()
     assert table.columns.tolist() == ["component", "variable", "frequency", "sign", "loading", "selected"]
     assert len(table) == np.count_nonzero(found.frequency)
@@ -117,7 +121,7 @@ def test_the_frame_lists_what_was_ever_chosen():
             assert row.frequency == found.frequency[j, i]
             assert row.loading == found.model.components_[j, i]
             assert row.selected == found.selected[j, i]
-    unnamed = stability(DATA.X, n_components=1, cardinality=8, n_subsamples=2, n_init=1).to_frame()
+    unnamed = stability_selection(DATA.X, n_components=1, cardinality=8, n_subsamples=2, n_init=1).to_frame()
     assert unnamed["variable"].dtype.kind == "i"
 
 
@@ -125,13 +129,13 @@ def test_a_part_with_a_constant_column_is_no_reason_to_warn():
     X = groups()
     X[:, 19] = 0.0
     X[0, 19] = 50.0  # constant wherever sample 0 is left out
-    found = stability(X, n_components=1, cardinality=4, n_subsamples=8)
+    found = stability_selection(X, n_components=1, cardinality=4, n_subsamples=8)
     assert found.frequency[0, 19] <= 1
 
 
 def test_plot_draws_the_frequencies():
     plt = pytest.importorskip("matplotlib.pyplot")
-    found = stability(groups(), n_components=1, cardinality=4, n_subsamples=3)
+    found = stability_selection(groups(), n_components=1, cardinality=4, n_subsamples=3)
     assert len(found.plot()) == 1
     plt.close("all")
 
@@ -152,4 +156,4 @@ def test_plot_draws_the_frequencies():
 )
 def test_what_cannot_be(options, message):
     with pytest.raises(ValueError, match=message):
-        stability(groups(), **options)
+        stability_selection(groups(), **options)

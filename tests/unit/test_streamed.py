@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower, sparsity_path
-from gpower.io.stores.source import Source, StoreError
+from gpower.io.stores.source import MatrixSource, StoreError
 from gpower.operators import as_operator
 from gpower.operators.storage.disk import StreamedMatrix
 
@@ -35,7 +35,7 @@ def source(A, axis=0, **facts):
     """A as a store that gives rows or columns."""
     read = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
     facts.setdefault("nnz", A.nnz if sp.issparse(A) else 0)
-    return Source("table", A.shape, A.dtype, read, axis, sparse=sp.issparse(A), **facts)
+    return MatrixSource("table", A.shape, A.dtype, read, axis, is_sparse=sp.issparse(A), **facts)
 
 
 def counting(A, axis=0):
@@ -44,9 +44,9 @@ def counting(A, axis=0):
 
     def read(lo, hi):
         lines.append(hi - lo)
-        return inner.read(lo, hi)
+        return inner.read_slice(lo, hi)
 
-    return Source("table", A.shape, A.dtype, read, axis), lines
+    return MatrixSource("table", A.shape, A.dtype, read, axis), lines
 
 
 ATTRIBUTES = ("components_", "explained_variance_", "explained_variance_ratio_", "objective_", "mean_", "scale_")
@@ -122,7 +122,7 @@ def test_float32_stays_float32_and_sums_in_float64(axis):
 def test_sums_over_many_blocks_of_float32_lose_nothing():
     """2²⁰ rows in blocks of 256: a sum in float32 would stop growing at 2²⁴ of the value's own digits."""
     p = 1 << 20
-    rows = Source("ones", (p, 2), np.dtype(np.float32), lambda lo, hi: np.full((hi - lo, 2), 0.1, np.float32))
+    rows = MatrixSource("ones", (p, 2), np.dtype(np.float32), lambda lo, hi: np.full((hi - lo, 2), 0.1, np.float32))
     matrix = StreamedMatrix(rows, 1 << 13)
     assert matrix.n_blocks == p // 256
     found = matrix.transposed_times(np.ones((p, 1), np.float32)).ravel()
@@ -153,8 +153,8 @@ def test_offsets_beyond_the_digits_of_the_type_are_subtracted_in_blocks(form, dt
     A = np.where(np.random.default_rng(4).random((40, 30)) < 0.2, 1.0, 0.0)
     A[:, 3] = (1e9 if dtype == np.float64 else 1e5) + np.arange(40)
     stored = sp.csr_array(A.astype(dtype)).asformat(form)
-    operator, _ = as_operator(StreamedMatrix(source(stored, int(form == "csc")), 2000), reduce=False)
-    shifted = operator.X.block(slice(0, 5))
+    operator, _ = as_operator(StreamedMatrix(source(stored, int(form == "csc")), 2000), reduce_tall=False)
+    shifted = operator.X.load_block(slice(0, 5))
     assert shifted.is_sparse
     wanted = A - A.mean(axis=0)
     Y = np.random.default_rng(5).standard_normal((40, 2)).astype(dtype)
@@ -190,7 +190,7 @@ class TestMemory:
                 rows[i - lo] = base[i * 7919 % (2 * n) :][:n]
             return rows
 
-        return Source("generated", (p, n), np.dtype(dtype), read)
+        return MatrixSource("generated", (p, n), np.dtype(dtype), read)
 
     @pytest.mark.parametrize(("dtype", "n"), [(np.float32, 6000), (np.float64, 3000)])
     def test_a_fit_takes_no_more_than_granted(self, dtype, n):
@@ -203,24 +203,24 @@ class TestMemory:
         finally:
             tracemalloc.stop()
         assert peak <= 1.25 * self.LIMIT  # vectors as long as a sample come on top
-        assert 4000 * n * stored.works_in.itemsize > 5 * self.LIMIT
+        assert 4000 * n * stored.working_dtype.itemsize > 5 * self.LIMIT
 
     def test_blocks_shrink_with_the_memory(self):
-        sizes = [StreamedMatrix(source(X), limit).edges[1] for limit in (60_000, LITTLE, 10**9)]
+        sizes = [StreamedMatrix(source(X), limit).block_edges[1] for limit in (60_000, LITTLE, 10**9)]
         assert sizes == [1, 6, P]
 
     def test_small_numbers_are_counted_as_what_they_are_worked_with(self):
-        bytes_of = [Source("x", (9, 100), np.dtype(t), None).bytes_per_line for t in ("i1", "f2", "f4", "i8")]
+        bytes_of = [MatrixSource("x", (9, 100), np.dtype(t), None).bytes_per_line for t in ("i1", "f2", "f4", "i8")]
         assert bytes_of == [800, 800, 400, 800]
 
     def test_blocks_are_multiples_of_what_the_store_keeps_together(self):
-        edges = StreamedMatrix(source(X, grain=7), 16 * N * 4 * 9).edges
+        edges = StreamedMatrix(source(X, chunk_length=7), 16 * N * 4 * 9).block_edges
         assert set(np.diff(edges)[:-1] % 7) == {0}
         assert edges[-1] == P
 
     def test_a_large_block_is_no_faster_so_there_is_none(self):
-        wide = Source("wide", (10_000, 100_000), np.dtype(np.float64), None)
-        assert StreamedMatrix(wide, 10**12).edges[1] * 800_000 <= 24 << 20
+        wide = MatrixSource("wide", (10_000, 100_000), np.dtype(np.float64), None)
+        assert StreamedMatrix(wide, 10**12).block_edges[1] * 800_000 <= 24 << 20
 
 
 def test_the_next_block_is_read_while_this_one_is_in_use():
@@ -230,8 +230,8 @@ def test_the_next_block_is_read_while_this_one_is_in_use():
         begun[lo].set()
         return X[lo:hi]
 
-    matrix = StreamedMatrix(Source("rows", (4, N), X.dtype, read), 1)
-    seen = matrix.pieces(lambda block, i: i == 3 or begun[i + 1].wait(20), [(i,) for i in range(4)])
+    matrix = StreamedMatrix(MatrixSource("rows", (4, N), X.dtype, read), 1)
+    seen = matrix.map_blocks(lambda block, i: i == 3 or begun[i + 1].wait(20), [(i,) for i in range(4)])
     assert seen == [True] * 4
 
 
@@ -257,7 +257,9 @@ def test_only_the_columns_asked_for_are_read_from_a_store_kept_by_column():
 
 def test_columns_kept_together_are_read_once():
     calls = []
-    chunked = Source("x", X.shape, X.dtype, lambda lo, hi: calls.append((lo, hi)) or X[:, lo:hi], 1, grain=100)
+    chunked = MatrixSource(
+        "x", X.shape, X.dtype, lambda lo, hi: calls.append((lo, hi)) or X[:, lo:hi], 1, chunk_length=100
+    )
     idx = np.array([350, 20, 301, 1699, 7])
     np.testing.assert_array_equal(StreamedMatrix(chunked, LIMIT).columns(idx), X[:, idx])
     assert sorted(calls) == [(0, 100), (300, 400), (1600, 1700)]
@@ -295,7 +297,7 @@ class TestErrors:
         A = X.copy()
         A[17 * 6 + 2, 41] = np.nan  # in block 17
         matrix = StreamedMatrix(source(A), LITTLE)
-        assert matrix.edges[17] == 17 * 6
+        assert matrix.block_edges[17] == 17 * 6
         with pytest.raises(ValueError, match=r"NaN or infinity \(inf\), first in row 104 .*column 41\. Drop"):
             GPower(1, memory_limit=LITTLE).fit(source(A))
         with pytest.raises(ValueError, match="row 104"):
@@ -315,18 +317,18 @@ class TestErrors:
                 raise OSError("bad sector")
             return X[lo:hi]
 
-        stored = Source("disk", X.shape, X.dtype, read)
+        stored = MatrixSource("disk", X.shape, X.dtype, read)
         with pytest.raises(StoreError, match=r"disk, rows 60 to 65: they could not be read \(bad sector\)"):
             GPower(1, memory_limit=LITTLE).fit(stored)
 
     def test_a_block_of_another_shape_is_refused(self):
-        stored = Source("short", X.shape, X.dtype, lambda lo, hi: X[lo : hi - 1])
+        stored = MatrixSource("short", X.shape, X.dtype, lambda lo, hi: X[lo : hi - 1])
         with pytest.raises(StoreError, match=r"rows 0 to 31: the store gave an array of shape \(31, 1700\) instead"):
             GPower(1, memory_limit=LITTLE).fit(stored)
 
     def test_text_in_a_block_is_refused(self):
         words = np.array([["a", "b"]] * 40, object)
-        stored = Source("words", (40, 2), np.dtype(float), lambda lo, hi: words[lo:hi])
+        stored = MatrixSource("words", (40, 2), np.dtype(float), lambda lo, hi: words[lo:hi])
         with pytest.raises(StoreError, match="rows 0 to 39: values of type object are not numbers"):
             GPower(1).fit(stored)
 
@@ -335,7 +337,7 @@ class TestErrors:
             raise MemoryError("no room")
 
         with pytest.raises(MemoryError, match="no room"):
-            GPower(1).fit(Source("x", X.shape, X.dtype, read))
+            GPower(1).fit(MatrixSource("x", X.shape, X.dtype, read))
 
     @pytest.mark.parametrize("size", ["", "-1", "2XB", "nan", 0])
     def test_a_limit_that_is_no_size(self, size):

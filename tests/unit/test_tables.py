@@ -9,9 +9,9 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from gpower import GPower
-from gpower.cli.hints import hints
+from gpower.cli.hints import find_table_hints
 from gpower.datasets import Table, TableError, read_table
-from gpower.io.tables.errors import MissingCell
+from gpower.io.tables.errors import MissingCellError
 from gpower.io.tables.table import TableFile
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
@@ -133,7 +133,7 @@ class TestText:
         path = write("t.csv", "a,b\n1,inf\n2,3\n")
         with pytest.raises(TableError, match="holds 'inf'") as caught:
             read_table(path, complete=True)
-        assert not isinstance(caught.value, MissingCell)
+        assert not isinstance(caught.value, MissingCellError)
 
     def test_a_repeated_heading_is_dropped_by_the_name_it_is_shown_under(self, write):
         path = write("t.csv", "age,height,age,score\n1,2,3,4\n2,1,4,9\n")
@@ -546,14 +546,14 @@ class TestLabelled:
     def test_a_frame_that_shares_the_numbers(self):
         pytest.importorskip("pandas")
         X = NUMBERS.copy()
-        frame = Table(X, FEATURES).labelled()
+        frame = Table(X, FEATURES).to_frame_or_array()
         assert tuple(frame.columns) == FEATURES
         assert np.shares_memory(frame.to_numpy(), X)
 
     def test_nothing_to_label(self):
         S = sparse.csr_array(NUMBERS)
-        assert Table(NUMBERS).labelled() is NUMBERS
-        assert Table(S, FEATURES).labelled() is S
+        assert Table(NUMBERS).to_frame_or_array() is NUMBERS
+        assert Table(S, FEATURES).to_frame_or_array() is S
 
 
 class TestHints:
@@ -562,7 +562,7 @@ class TestHints:
     X = np.random.RandomState(0).standard_normal((8, 4))
 
     def said(self, path, covariance=False, **reading):
-        return list(hints(TableFile(path, **reading), read_table(path, **reading), covariance=covariance))
+        return list(find_table_hints(TableFile(path, **reading), read_table(path, **reading), covariance=covariance))
 
     def test_names_of_several_variables_are_pointed_out(self, write):
         path = write("t.csv", "gene,BRCA1,TP53,BRCA1,TP53,BRCA1\na,1.5,2,3,4,5\nb,6,7,8,9,0.5\n")
@@ -651,5 +651,5 @@ def test_a_second_column_of_identifiers_is_pointed_out(tmp_path):
     path.write_text("Gene,Entrez,p1,p2\n" + genes)
     for transpose in (False, True):
         table = read_table(path, transpose=transpose)
-        (hint,) = hints(TableFile(path, transpose=transpose), table)
+        (hint,) = find_table_hints(TableFile(path, transpose=transpose), table)
         assert hint == "column 'Entrez' looks like numbers of the rows, no measurement; if so, add --drop Entrez"

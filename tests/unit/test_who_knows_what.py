@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tests.contracts.device_double import DeviceArray
 from tests.known import GROUPS, scatter, table, used
 
-from gpower import GPower, GPowerCV, best_subset, certify, compare, component_test, sparsity_path, stability
+from gpower import GPower, GPowerCV, best_subset, certify, compare, component_test, sparsity_path, stability_selection
 from gpower.baselines import Greedy
 from gpower.penalties.elementary import Cardinality
 
@@ -71,7 +71,7 @@ def searches(told, tmp_path):
 
 
 def resampled(told, tmp_path):
-    stability(X, n_components=1, n_subsamples=3, **told)
+    stability_selection(X, n_components=1, n_subsamples=3, **told)
     component_test(X, 1, n_permutations=39, **told)
 
 

@@ -21,32 +21,32 @@ Array = NDArray[Any]
 Seed = int | np.random.RandomState | None
 
 
-def is_device(x: object) -> bool:
+def is_device_array(x: object) -> bool:
     """Whether x is an array on a device: one that answers NumPy's functions without being NumPy's."""
     return not isinstance(x, np.ndarray) and hasattr(x, "__array_function__") and hasattr(x, "get")
 
 
-def package_of(x: object) -> str:
+def get_package_name(x: object) -> str:
     """The package that the class of x is from, which need not be imported to know it."""
     return type(x).__module__.partition(".")[0]
 
 
 def to_host(x: Any) -> Array:
     """A small array as NumPy's own."""
-    return np.asarray(x.get()) if is_device(x) else np.asarray(x)
+    return np.asarray(x.get()) if is_device_array(x) else np.asarray(x)
 
 
-def beside(x: Array, values: Array) -> Array:
+def asarray_like(x: Array, values: Array) -> Array:
     """A small array where x is."""
     return values if isinstance(x, np.ndarray) or not isinstance(values, np.ndarray) else np.asarray(values, like=x)
 
 
-def rows_of(x: Array, idx: Array) -> Array:
+def take_rows(x: Array, idx: Array) -> Array:
     """x[idx], for indices on the host."""
-    return x[beside(x, idx)]
+    return x[asarray_like(x, idx)]
 
 
-def largest(values: Array) -> float:
+def max_or_zero(values: Array) -> float:
     """The largest of non-negative values; zero where there are none."""
     return float(values.max()) if values.size else 0.0
 
@@ -67,16 +67,16 @@ class Normalizer:
     """
 
     multiplier: Array
-    free: Array
-    ill_conditioned: bool = False
+    free_directions: Array
+    is_ill_conditioned: bool = False
 
     def apply(self, Y: Array) -> Array:
         """Y M, for Y of shape (anything, m)."""
-        multiplier = beside(Y, self.multiplier)
+        multiplier = asarray_like(Y, self.multiplier)
         return Y * multiplier if multiplier.ndim == 1 else Y @ multiplier
 
 
-def reciprocal(values: Array) -> Array:
+def safe_reciprocal(values: Array) -> Array:
     """1/values where values > 0, and 0 elsewhere."""
     if not isinstance(values, np.ndarray):
         return np.where(values > 0, 1 / np.where(values > 0, values, 1), 0)
@@ -85,13 +85,13 @@ def reciprocal(values: Array) -> Array:
     return out
 
 
-def column_normalizer(squared_norms: Array) -> Normalizer:
+def make_column_normalizer(squared_norms: Array) -> Normalizer:
     """The M that scales each column of Y to unit norm, from the squared norms, (m,)."""
-    multiplier = reciprocal(np.sqrt(np.maximum(squared_norms, 0)))
+    multiplier = safe_reciprocal(np.sqrt(np.maximum(squared_norms, 0)))
     return Normalizer(multiplier, np.eye(multiplier.size, dtype=multiplier.dtype)[:, multiplier == 0])
 
 
-def polar_normalizer(gram: Array) -> Normalizer:
+def make_polar_normalizer(gram: Array) -> Normalizer:
     """The M for which Y M is the polar factor of Y, from the m × m Gram matrix YᵀY alone.
 
     Y = Ŷ D with unit columns Ŷ, whose Gram matrix V w Vᵀ is well scaled even where one unit is nearly
@@ -99,13 +99,13 @@ def polar_normalizer(gram: Array) -> Normalizer:
     [JNRS10, proposition on linear maximisation over the Stiefel manifold].
     """
     if gram.size == 1:
-        return _unit_normalizer(gram)
+        return _make_unit_normalizer(gram)
     w, V = np.linalg.eigh(gram)
     if w[0] > 1e-3 * w[-1]:  # the common case: Y (YᵀY)^{-1/2}
         return Normalizer((V / np.sqrt(w)) @ V.T, V[:, :0])
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0))  # (m,)
     norms = np.where(norms > 64 * np.finfo(norms.dtype).eps * norms.max(), norms, 0)  # what is less is rounding
-    inverse = reciprocal(norms)
+    inverse = safe_reciprocal(norms)
     w, V = np.linalg.eigh(inverse[:, None] * gram * inverse)
     kept = w > 1e3 * np.finfo(w.dtype).eps * max(w[-1], 1.0)
     faint = (norms > 0) & (norms < 1e-6 * norms.max())  # units that cancellation has left little of
@@ -117,7 +117,7 @@ def polar_normalizer(gram: Array) -> Normalizer:
     return Normalizer(M, Wt[rank:].T, ill_conditioned)
 
 
-def _unit_normalizer(gram: Array) -> Normalizer:
+def _make_unit_normalizer(gram: Array) -> Normalizer:
     """One unit: division by its norm. The inner loops live here, hence no array arithmetic."""
     square = float(gram[0, 0])
     if square > 0:
@@ -137,7 +137,7 @@ def column_sums(X: Array) -> Array:
     return np.add.reduce(X, axis=0) if isinstance(X, np.ndarray) else to_host(X.sum(axis=0))
 
 
-def polar(Y: Array) -> Array:
+def polar_factor(Y: Array) -> Array:
     """Orthonormal factor U of Y = U P, the maximiser of ⟨Y, X⟩ over matrices with orthonormal columns.
 
     Where Y is rank deficient the missing directions are taken from the first coordinates.
@@ -145,7 +145,7 @@ def polar(Y: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> polar(np.array([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
+    >>> polar_factor(np.array([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
     array([[1., 0.],
            [0., 1.],
            [0., 0.]])
@@ -173,31 +173,31 @@ def orient(Z: Array) -> Array:
     return np.where(largest < 0, -Z, Z) + 0.0
 
 
-def embedded(Z: Array, idx: Array, n: int, like: Array | None = None) -> Array:
+def embed_rows(Z: Array, idx: Array, n_rows: int, like: Array | None = None) -> Array:
     """An array of n rows with Z at rows `idx` and zero elsewhere; where `like` is, if that is given."""
     like = Z if like is None else like
-    whole = np.zeros_like(like, dtype=Z.dtype, shape=(n, Z.shape[1]))
-    whole[beside(like, idx)] = beside(like, Z)
+    whole = np.zeros_like(like, dtype=Z.dtype, shape=(n_rows, Z.shape[1]))
+    whole[asarray_like(like, idx)] = asarray_like(like, Z)
     return whole
 
 
-def padded(Z: Array, m: int) -> Array:
+def pad_columns(Z: Array, n_columns: int) -> Array:
     """The first m columns of Z, zeros where it has fewer."""
-    return np.pad(Z[:, :m], ((0, 0), (0, max(m - Z.shape[1], 0))))
+    return np.pad(Z[:, :n_columns], ((0, 0), (0, max(n_columns - Z.shape[1], 0))))
 
 
-def first_largest(values: Array) -> int:
+def stable_argmax(values: Array) -> int:
     """Index of the largest value; among values that are equal but for rounding the first one."""
     rounding = min(1e4 * float(np.finfo(values.dtype).eps), 1e-5)
     most = np.max(values)
     return int(np.argmax(values >= most - rounding * np.abs(most)))
 
 
-def unit_columns(Z: Array) -> Array:
+def normalize_columns(Z: Array) -> Array:
     """Z with non-zero columns scaled to unit norm; zero columns stay zero, and no zero is negative."""
-    return Z * beside(Z, reciprocal(np.sqrt(column_sums(Z * Z)))) + 0.0
+    return Z * asarray_like(Z, safe_reciprocal(np.sqrt(column_sums(Z * Z)))) + 0.0
 
 
-def soft(c: Array, level: float) -> Array:
+def apply_soft_threshold(c: Array, level: float) -> Array:
     """Soft thresholding, sign(c)(|c| − level)₊."""
     return np.sign(c) * np.maximum(np.abs(c) - level, 0)

@@ -13,40 +13,40 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpower._utils.arrays import Array, beside, is_device, package_of, to_host
+from gpower._utils.arrays import Array, asarray_like, get_package_name, is_device_array, to_host
 
 #: An array of whatever library, or something that is none.
-Foreign: TypeAlias = Any
-Back = Callable[[Array], Foreign]
+ForeignArray: TypeAlias = Any
+ArrayConverter = Callable[[Array], ForeignArray]
 
 
-def is_foreign(X: Foreign) -> bool:
+def is_foreign_array(X: ForeignArray) -> bool:
     """Whether X is a dense array of another library than NumPy: PyTorch, CuPy, or any that speaks DLPack."""
-    return is_device(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
+    return is_device_array(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
 
 
-def as_native(X: Foreign) -> Foreign:
+def as_native(X: ForeignArray) -> ForeignArray:
     """The same numbers, in the same memory, as a NumPy array or as one of CuPy on its device."""
-    if not is_foreign(X) or is_device(X):
+    if not is_foreign_array(X) or is_device_array(X):
         return X
-    if package_of(X) == "torch":
+    if get_package_name(X) == "torch":
         X = X.detach()
-        return _cupy().from_dlpack(X) if X.is_cuda else X.numpy()
+        return _import_cupy().from_dlpack(X) if X.is_cuda else X.numpy()
     return np.from_dlpack(X)
 
 
-def back_to(X: Foreign) -> Back:
+def make_converter_to(X: ForeignArray) -> ArrayConverter:
     """What turns a NumPy or CuPy array into one of the kind of X."""
-    if package_of(X) == "torch":
+    if get_package_name(X) == "torch":
         torch = import_module("torch")
-        return lambda array: torch.from_dlpack(array) if is_device(array) else torch.from_numpy(np.asarray(array))
-    if hasattr(X, "__array_namespace__") and is_foreign(X) and not is_device(X):
+        return lambda array: torch.from_dlpack(array) if is_device_array(array) else torch.from_numpy(np.asarray(array))
+    if hasattr(X, "__array_namespace__") and is_foreign_array(X) and not is_device_array(X):
         namespace = X.__array_namespace__()
         return lambda array: namespace.asarray(array)
-    return (lambda array: beside(X, array)) if is_device(X) else (lambda array: array)
+    return (lambda array: asarray_like(X, array)) if is_device_array(X) else (lambda array: array)
 
 
-def to_device(X: Foreign, device: str) -> Array:
+def to_device(X: ForeignArray, device: str) -> Array:
     """An array on a device: "cpu" leaves it where it is, "cuda" takes it to the GPU."""
     if device == "cpu":
         return X
@@ -54,23 +54,23 @@ def to_device(X: Foreign, device: str) -> Array:
         raise ValueError(f"device={device!r} is not known; use cpu or cuda.")
     if not isinstance(X, np.ndarray):
         raise ValueError("Only a dense table in memory goes to a GPU; this one is sparse or in blocks.")
-    cupy = _cupy()
+    cupy = _import_cupy()
     if not cupy.is_available():
         raise ValueError("CuPy finds no GPU on this machine; leave device at cpu.")
     return cupy.asarray(X)
 
 
-def on_host(X: Foreign) -> Array:
+def to_numpy(X: ForeignArray) -> Array:
     """A copy of the numbers on the host, whatever the kind of array; not for the data matrix."""
     return to_host(as_native(X))
 
 
-def beside_all(X: Foreign, *arrays: Foreign) -> Foreign:
+def asarrays_like(X: ForeignArray, *arrays: ForeignArray) -> ForeignArray:
     """The arrays where X is: on its device, or on the host."""
-    return tuple(beside(X, array) if is_device(X) else on_host(array) for array in arrays)
+    return tuple(asarray_like(X, array) if is_device_array(X) else to_numpy(array) for array in arrays)
 
 
-def _cupy() -> ModuleType:
+def _import_cupy() -> ModuleType:
     try:
         return import_module("cupy")
     except ImportError:

@@ -10,26 +10,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gpower._utils.text import printable
+from gpower._utils.text import make_printable
 
 #: What folders are called in which files are written, and seconds without a change after which nobody writes there.
-_PREFIX, _ABANDONED = ".gpower-", 3600.0
+_TEMP_FOLDER_PREFIX, _ABANDONED_AFTER_SECONDS = ".gpower-", 3600.0
 
 
 class FileError(ValueError):
     """A file that is not what it should be, in one sentence that names it and is fit to print."""
 
-    def __init__(self, sentence: str) -> None:
-        super().__init__(printable(sentence))
+    def __init__(self, message: str) -> None:
+        super().__init__(make_printable(message))
 
 
-def first_line(error: BaseException) -> str:
+def format_error_line(error: BaseException) -> str:
     """What an exception says, on one line and without a full stop; its kind where that is no plain complaint.
 
     Examples
     --------
-    >>> from gpower._utils.files import first_line
-    >>> first_line(ValueError("no numbers.")), first_line(KeyError("shape"))
+    >>> from gpower._utils.files import format_error_line
+    >>> format_error_line(ValueError("no numbers.")), format_error_line(KeyError("shape"))
     ('no numbers', "KeyError: 'shape'")
     """
     text = next(iter(str(error).strip().splitlines()), "").rstrip(".")
@@ -38,7 +38,7 @@ def first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def reading(complain: Callable[[str], FileError], *passing: type[Exception]) -> Iterator[None]:
+def convert_read_errors(make_error: Callable[[str], FileError], *passthrough: type[Exception]) -> Iterator[None]:
     """Whatever goes wrong inside becomes the error that `complain` makes of it; ours, missing packages and some pass.
 
     A damaged file makes its reader raise anything: a `KeyError` of a header, a `RuntimeError` of a decoder, a
@@ -46,8 +46,8 @@ def reading(complain: Callable[[str], FileError], *passing: type[Exception]) -> 
 
     Examples
     --------
-    >>> from gpower._utils.files import FileError, reading
-    >>> with reading(lambda what: FileError(f"table.x: it is damaged ({what}).")):
+    >>> from gpower._utils.files import FileError, convert_read_errors
+    >>> with convert_read_errors(lambda what: FileError(f"table.x: it is damaged ({what}).")):
     ...     {}["shape"]
     Traceback (most recent call last):
     ...
@@ -56,9 +56,9 @@ def reading(complain: Callable[[str], FileError], *passing: type[Exception]) -> 
     try:
         yield
     except Exception as error:
-        if isinstance(error, (FileError, ImportError, *passing)):
+        if isinstance(error, (FileError, ImportError, *passthrough)):
             raise
-        raise complain(first_line(error)) from error
+        raise make_error(format_error_line(error)) from error
 
 
 def check_writable(folder: Path) -> None:
@@ -70,7 +70,7 @@ def check_writable(folder: Path) -> None:
 
 
 @contextmanager
-def written(folder: Path) -> Iterator[Path]:
+def write_files_atomically(folder: Path) -> Iterator[Path]:
     """A place to write files; those of `folder` with their names are replaced together once all are whole, or none is.
 
     Permissions are those of the file replaced, or what the umask leaves. An error names the file it is about.
@@ -78,20 +78,20 @@ def written(folder: Path) -> Iterator[Path]:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from gpower._utils.files import written
+    >>> from gpower._utils.files import write_files_atomically
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with written(pathlib.Path(folder)) as place:
+    ...     with write_files_atomically(pathlib.Path(folder)) as place:
     ...         _ = (place / "a.txt").write_text("whole")
     ...     [path.name for path in pathlib.Path(folder).iterdir()]
     ['a.txt']
     """
-    place = Path(tempfile.mkdtemp(dir=folder, prefix=_PREFIX))
-    _sweep(place)
+    place = Path(tempfile.mkdtemp(dir=folder, prefix=_TEMP_FOLDER_PREFIX))
+    _remove_abandoned_folders(place)
     try:
         yield place
         files = sorted(place.iterdir())
         for file in files:
-            _settle(file, folder / file.name)
+            _sync_file_to_disk(file, folder / file.name)
         for file in files:
             os.replace(file, (folder / file.name).resolve())
     except OSError as error:
@@ -104,17 +104,17 @@ def written(folder: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _sweep(place: Path) -> None:
+def _remove_abandoned_folders(temp_folder: Path) -> None:
     """Remove what an earlier process of the same user was writing beside a place when it was killed."""
-    for left in place.parent.glob(f"{_PREFIX}*"):
+    for left in temp_folder.parent.glob(f"{_TEMP_FOLDER_PREFIX}*"):
         with suppress(OSError):  # another process may sweep too
             stats = [path.lstat() for path in (left, *left.iterdir())]
-            old = max(each.st_mtime for each in stats) < time.time() - _ABANDONED
-            if old and stats[0].st_uid == place.stat().st_uid and not left.is_symlink():
+            old = max(each.st_mtime for each in stats) < time.time() - _ABANDONED_AFTER_SECONDS
+            if old and stats[0].st_uid == temp_folder.stat().st_uid and not left.is_symlink():
                 shutil.rmtree(left)
 
 
-def _settle(file: Path, target: Path) -> None:
+def _sync_file_to_disk(file: Path, target: Path) -> None:
     """Bring a file to the disk, with the permissions of the one that it will replace."""
     with file.open("r+b") as handle:
         os.fsync(handle.fileno())
@@ -123,16 +123,16 @@ def _settle(file: Path, target: Path) -> None:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Path]:
+def write_file_atomically(path: Path) -> Iterator[Path]:
     """A place to write one file, which takes the name `path` once it is whole; a pipe or device is written directly.
 
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from gpower._utils.files import replaced
+    >>> from gpower._utils.files import write_file_atomically
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "a.txt")
-    ...     with replaced(path) as place:
+    ...     with write_file_atomically(path) as place:
     ...         _ = place.write_text("whole")
     ...     path.read_text()
     'whole'
@@ -140,5 +140,5 @@ def replaced(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    with written(path.parent) as place:
+    with write_files_atomically(path.parent) as place:
         yield place / path.name

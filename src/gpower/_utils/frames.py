@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from gpower._utils.optional import extra
+from gpower._utils.optional import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 Frame: TypeAlias = "pd.DataFrame"
 
 
-def frame(columns: Mapping[str, object], index: Sequence[str] | None = None) -> Frame:
+def make_frame(columns: Mapping[str, object], index: Sequence[str] | None = None) -> Frame:
     """A DataFrame of named columns, its rows named if names are given, or what to install.
 
     Examples
     --------
-    >>> frame({"variable": ["a", "b"], "loading": [0.6, 0.8]}).shape
+    >>> make_frame({"variable": ["a", "b"], "loading": [0.6, 0.8]}).shape
     (2, 2)
     """
-    return extra("pandas", "io", "Results as a frame need").DataFrame(dict(columns), index)
+    return import_optional("pandas", "io", "Results as a frame need").DataFrame(dict(columns), index)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import sys
 
 #: Share of the free memory that a fit may take when nothing is said.
-MEMORY_SHARE = 0.25
+DEFAULT_MEMORY_SHARE = 0.25
 
 
-def granted_memory() -> float:
+def get_default_memory_limit() -> float:
     """Bytes that a fit may take when nothing is said."""
-    return MEMORY_SHARE * free_memory()
+    return DEFAULT_MEMORY_SHARE * get_free_memory()
 
 
-def free_memory() -> int:
+def get_free_memory() -> int:
     """Bytes of memory that are free and granted to the process, as the system says; a gigabyte where it does not."""
     try:
         with open("/proc/meminfo") as lines:
             fields = dict(line.split(":", 1) for line in lines)
-        return min(int(fields["MemAvailable"].split()[0]) * 1024, _addresses_left())
+        return min(int(fields["MemAvailable"].split()[0]) * 1024, _get_free_address_space())
     except (OSError, KeyError, ValueError, ImportError):
         return 1 << 30
 
 
-def _addresses_left() -> int:
+def _get_free_address_space() -> int:
     """Bytes of address space that the process may still take (ulimit -v)."""
     import resource
 

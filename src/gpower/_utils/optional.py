@@ -7,7 +7,7 @@ from importlib import import_module, metadata
 from types import ModuleType
 
 
-def extra(module: str, name: str, need: str, packages: str = "") -> ModuleType:
+def import_optional(module: str, extra_name: str, message_start: str, packages: str = "") -> ModuleType:
     """A module of an optional package, or what to install.
 
     Parameters
@@ -23,7 +23,7 @@ def extra(module: str, name: str, need: str, packages: str = "") -> ModuleType:
 
     Examples
     --------
-    >>> extra("no_such_package.of_ours", "io", "Reading this needs")
+    >>> import_optional("no_such_package.of_ours", "io", "Reading this needs")
     Traceback (most recent call last):
     ...
     ImportError: Reading this needs no_such_package: pip install "gpower[io]".
@@ -32,7 +32,7 @@ def extra(module: str, name: str, need: str, packages: str = "") -> ModuleType:
         return import_module(module)
     except ImportError:
         packages = packages or module.partition(".")[0]
-        raise ImportError(f'{need} {packages}: pip install "gpower[{name}]".') from None
+        raise ImportError(f'{message_start} {packages}: pip install "gpower[{extra_name}]".') from None
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class Requirement:
     """A package that this one is installed with, as its metadata say: the extra that brings it, "" for all of us."""
 
     package: str
-    least: str
+    min_version: str
     extra: str = ""
 
     @property
-    def found(self) -> str:
+    def installed_version(self) -> str:
         """The version that is installed, "" where there is none.
 
         Examples
         --------
-        >>> Requirement("no-such-package", "1.0").found
+        >>> Requirement("no-such-package", "1.0").installed_version
         ''
         """
         try:
@@ -58,11 +58,11 @@ class Requirement:
             return ""
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         """Whether it is there, and new enough."""
-        return _numbers(self.found) >= _numbers(self.least)
+        return _parse_version(self.installed_version) >= _parse_version(self.min_version)
 
-    def fault(self) -> str:
+    def find_import_error(self) -> str:
         """Why it would not load, "" if it does."""
         try:
             import_module({"scikit-learn": "sklearn"}.get(self.package, self.package))
@@ -71,12 +71,12 @@ class Requirement:
         return ""
 
 
-def requirements() -> Iterator[Requirement]:
+def read_requirements() -> Iterator[Requirement]:
     """What the installed metadata ask for, the core first.
 
     Examples
     --------
-    >>> [requirement.package for requirement in requirements() if not requirement.extra]
+    >>> [requirement.package for requirement in read_requirements() if not requirement.extra]
     ['numpy', 'scikit-learn', 'scipy']
     """
     for line in metadata.requires("gpower") or []:
@@ -85,5 +85,5 @@ def requirements() -> Iterator[Requirement]:
             yield Requirement(part[1], part[2], part[3] or "")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))

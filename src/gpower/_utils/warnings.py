@@ -15,9 +15,12 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 #: Code that stands between a person and a fit: ours, and that of packages that call it.
-_BETWEEN = tuple(f"{Path(str(each)).parent}{os.sep}" for each in (__file__, sklearn.__file__, joblib.__file__))
+_INTERNAL_PATH_PREFIXES = tuple(
+    f"{folder}{os.sep}"
+    for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent, Path(joblib.__file__).parent)
+)
 #: Where scikit-learn fits to parts of the samples, in a search or a cross-validation.
-_PARTS = str(Path("sklearn", "model_selection", "_validation.py"))
+_CROSS_VALIDATION_PATH = str(Path("sklearn", "model_selection", "_validation.py"))
 
 
 class GPowerWarning(UserWarning):
@@ -31,37 +34,37 @@ class GPowerWarning(UserWarning):
     """
 
 
-class NotConverged(GPowerWarning, ConvergenceWarning):
+class NotConvergedWarning(GPowerWarning, ConvergenceWarning):
     """A computation that stopped early, or a component that found nothing."""
 
 
-class Doubt(GPowerWarning):
+class InputFormatWarning(GPowerWarning):
     """The data look like something other than they were read as."""
 
 
-Caution = tuple[str, type[Warning]]
-_LISTENERS: ContextVar[tuple[list[str], ...]] = ContextVar("listeners", default=())
+WarningSpec = tuple[str, type[Warning]]
+_WARNING_LISTENERS: ContextVar[tuple[list[str], ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
+def capture_warnings() -> Iterator[list[str]]:
     """What is warned of inside, a sentence each, whether it is shown or not.
 
     Examples
     --------
     >>> import warnings
-    >>> with warnings.catch_warnings(), heard() as said:
+    >>> with warnings.catch_warnings(), capture_warnings() as said:
     ...     warnings.simplefilter("ignore")
     ...     warn("Three columns are missing.")
     >>> said
     ['Three columns are missing.']
     """
     said: list[str] = []
-    before = _LISTENERS.set((*_LISTENERS.get(), said))
+    before = _WARNING_LISTENERS.set((*_WARNING_LISTENERS.get(), said))
     try:
         yield said
     finally:
-        _LISTENERS.reset(before)
+        _WARNING_LISTENERS.reset(before)
 
 
 def warn(message: str, category: type[Warning] = GPowerWarning) -> None:
@@ -77,16 +80,16 @@ def warn(message: str, category: type[Warning] = GPowerWarning) -> None:
     Three columns are missing.
     """
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
-        if frame.f_code.co_filename.endswith(_PARTS):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INTERNAL_PATH_PREFIXES):
+        if frame.f_code.co_filename.endswith(_CROSS_VALIDATION_PATH):
             return
         level, frame = level + 1, frame.f_back
-    for said in _LISTENERS.get():
+    for said in _WARNING_LISTENERS.get():
         said.append(message)
     warnings.warn(message, category, stacklevel=level + 1)
 
 
-def tell(messages: Iterable[Caution]) -> None:
+def warn_all(messages: Iterable[WarningSpec]) -> None:
     """Warn of one thing after the other."""
     for message, category in messages:
         warn(message, category)

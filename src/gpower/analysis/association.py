@@ -20,18 +20,20 @@ from scipy import stats
 from gpower._utils.arrays import Array
 
 #: Words that stand for nothing known.
-MISSING = frozenset(("", "?", "na", "n/a", "nan", "none", "null", "<na>", "missing", "unknown", "not available"))
+MISSING_VALUE_WORDS = frozenset(
+    ("", "?", "na", "n/a", "nan", "none", "null", "<na>", "missing", "unknown", "not available")
+)
 #: Whole numbers of at most so many different values are groups; so are scores for the table of counts.
-FEW = 6
+MAX_CATEGORIES = 6
 #: Samples that a test needs, and those that make a group.
-LEAST, LEAST_GROUP = 4, 2
+MIN_TEST_SAMPLES, MIN_GROUP_SAMPLES = 4, 2
 
 #: Columns by name: a mapping, or a frame of pandas.
 Metadata: TypeAlias = Mapping[str, Iterable[object]]
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class MetadataColumn:
     """A column of metadata.
 
     Attributes
@@ -43,45 +45,47 @@ class Column:
     """
 
     values: Array
-    known: NDArray[np.bool_]
+    is_known: NDArray[np.bool_]
 
     @property
-    def is_measured(self) -> bool:
+    def is_continuous(self) -> bool:
         """Whether its values are numbers to be ranked."""
         return self.values.dtype.kind == "f"
 
     @property
     def groups(self) -> dict[str, NDArray[np.intp]]:
         """The samples of each group, in the order in which the groups come; numbers in their own."""
-        words = list(dict.fromkeys(self.values[self.known].tolist()))
+        words = list(dict.fromkeys(self.values[self.is_known].tolist()))
         with suppress(ValueError):
             words.sort(key=float)
-        return {str(word): np.flatnonzero(self.known & (self.values == word)) for word in words}
+        return {str(word): np.flatnonzero(self.is_known & (self.values == word)) for word in words}
 
 
-def column_of(values: Iterable[object]) -> Column:
+def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
     """Values of any kind as a column: what they are is told by themselves.
 
     Examples
     --------
-    >>> column_of(["1.5", "2.25", "NA", "7"]).is_measured, column_of([0, 1, 1, 0]).is_measured
-    (True, False)
-    >>> column_of(["a", None, "b", "a"]).groups
+    >>> parse_metadata_column(["1.5", "2.25", "NA", "7"]).is_continuous
+    True
+    >>> parse_metadata_column([0, 1, 1, 0]).is_continuous
+    False
+    >>> parse_metadata_column(["a", None, "b", "a"]).groups
     {'a': array([0, 3]), 'b': array([2])}
     """
     words = ["" if value is None else str(value).strip() for value in values]
-    known = np.array([word.lower() not in MISSING for word in words], bool)
+    known = np.array([word.lower() not in MISSING_VALUE_WORDS for word in words], bool)
     try:
         numbers = np.array([float(word) if there else np.nan for word, there in zip(words, known, strict=True)])
     except ValueError:
-        return Column(np.array(words, dtype=object), known)
+        return MetadataColumn(np.array(words, dtype=object), known)
     known = known & np.isfinite(numbers)
     distinct = np.unique(numbers[known])
-    counted = distinct.size <= 2 or (distinct.size <= FEW and np.all(distinct == distinct.round()))
-    return Column(np.array(words, dtype=object), known) if counted else Column(numbers, known)
+    counted = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
+    return MetadataColumn(np.array(words, dtype=object), known) if counted else MetadataColumn(numbers, known)
 
 
-def in_order_of(X: object, metadata: Metadata, names: Sequence[str] | None = None) -> Metadata:
+def align_metadata(X: object, metadata: Metadata, names: Sequence[str] | None = None) -> Metadata:
     """Metadata in the order of the samples: the rows of a frame by its index, where that and the data name samples.
 
     `names` are those of the samples, by default a frame's index. Rows that are only numbered stay as they are.
@@ -90,11 +94,11 @@ def in_order_of(X: object, metadata: Metadata, names: Sequence[str] | None = Non
     --------
     >>> import pandas as pd
     >>> X, ages = pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]), pd.DataFrame({"age": [50, 40]}, index=["b", "a"])
-    >>> in_order_of(X, ages)["age"].tolist()
+    >>> align_metadata(X, ages)["age"].tolist()
     [40, 50]
     """
-    names = names_of_rows(X) if names is None else list(map(str, names))
-    told = names_of_rows(metadata)
+    names = get_row_names(X) if names is None else list(map(str, names))
+    told = get_row_names(metadata)
     if names is None or told is None or told == names:
         return metadata
     place = {name: i for i, name in enumerate(told)}
@@ -109,7 +113,7 @@ def in_order_of(X: object, metadata: Metadata, names: Sequence[str] | None = Non
     return metadata.iloc[[place[name] for name in names]]  # type: ignore[attr-defined]
 
 
-def names_of_rows(frame: object) -> list[str] | None:
+def get_row_names(frame: object) -> list[str] | None:
     """The names in the index of a frame; None where it has none, or but numbers from 0."""
     index = getattr(frame, "index", None)
     if index is None or callable(index) or not isinstance(index, Iterable):
@@ -118,9 +122,9 @@ def names_of_rows(frame: object) -> list[str] | None:
     return None if names == [str(i) for i in range(len(names))] else names
 
 
-def columns_of(metadata: Metadata, n_samples: int) -> dict[str, Column]:
+def parse_metadata(metadata: Metadata, n_samples: int) -> dict[str, MetadataColumn]:
     """The columns of metadata by name, if each has a value for every sample."""
-    columns = {str(name): column_of(values) for name, values in metadata.items()}
+    columns = {str(name): parse_metadata_column(values) for name, values in metadata.items()}
     for name, column in columns.items():
         if column.values.size != n_samples:
             raise ValueError(f"metadata: {name!r} has {column.values.size} values, but there are {n_samples} samples.")
@@ -186,46 +190,46 @@ def associate(scores: Array, metadata: Metadata) -> Association:
     (('Spearman', 'Kruskal–Wallis'), array([[1.  , 0.14]]))
     """
     scores = np.asarray(scores, float)
-    columns = columns_of(metadata, len(scores))
-    cells = [[_held_against(scores[:, j], column) for column in columns.values()] for j in range(scores.shape[1])]
+    columns = parse_metadata(metadata, len(scores))
+    cells = [[_test_association(scores[:, j], column) for column in columns.values()] for j in range(scores.shape[1])]
     strength, p_values, tested = (np.array([[cell[i] for cell in row] for row in cells], float) for i in range(3))
     adjusted, made = np.full(p_values.shape, np.nan), np.isfinite(p_values)
     if made.any():
         adjusted[made] = stats.false_discovery_control(p_values[made], method="bh")
     sign = np.where(tested == 0, np.sign(strength), 0.0)
-    tests = tuple(TESTS[int(column.max(initial=0))] for column in np.nan_to_num(tested).T)
+    tests = tuple(TEST_NAMES[int(column.max(initial=0))] for column in np.nan_to_num(tested).T)
     return Association(tuple(columns), tests, np.abs(strength), sign, p_values, adjusted)
 
 
-TESTS = ("Spearman", "Kruskal–Wallis", "χ²")
+TEST_NAMES = ("Spearman", "Kruskal–Wallis", "χ²")
 
 
-def _held_against(score: Array, column: Column) -> tuple[float, float, int]:
+def _test_association(score: Array, column: MetadataColumn) -> tuple[float, float, int]:
     """Strength of the association, signed where it has a direction; its p-value; and which of the tests it is."""
-    if column.is_measured:
-        return (*_ranked(score[column.known], column.values[column.known]), 0)
-    groups = [score[members] for members in column.groups.values() if members.size >= LEAST_GROUP]
+    if column.is_continuous:
+        return (*_test_spearman(score[column.is_known], column.values[column.is_known]), 0)
+    groups = [score[members] for members in column.groups.values() if members.size >= MIN_GROUP_SAMPLES]
     together = np.concatenate(groups) if groups else np.zeros(0)
-    few = 1 < np.unique(together).size <= FEW
-    if len(groups) < 2 or together.size < LEAST or np.ptp(together) == 0:
+    few = 1 < np.unique(together).size <= MAX_CATEGORIES
+    if len(groups) < 2 or together.size < MIN_TEST_SAMPLES or np.ptp(together) == 0:
         return np.nan, np.nan, 1 + few
-    return (*_counted(groups, together), 2) if few else (*_between(groups), 1)
+    return (*_test_chi2(groups, together), 2) if few else (*_test_kruskal(groups), 1)
 
 
-def _ranked(score: Array, values: Array) -> tuple[float, float]:
-    if score.size < LEAST or np.ptp(score) == 0 or np.ptp(values) == 0:
+def _test_spearman(score: Array, values: Array) -> tuple[float, float]:
+    if score.size < MIN_TEST_SAMPLES or np.ptp(score) == 0 or np.ptp(values) == 0:
         return np.nan, np.nan
     found = stats.spearmanr(score, values)
     return float(found.statistic), float(found.pvalue)
 
 
-def _between(groups: Sequence[Array]) -> tuple[float, float]:
+def _test_kruskal(groups: Sequence[Array]) -> tuple[float, float]:
     statistic, p_value = stats.kruskal(*groups)
     return float(np.sqrt(min(statistic / (sum(map(len, groups)) - 1), 1.0))), float(p_value)
 
 
-def _counted(groups: Sequence[Array], together: Array) -> tuple[float, float]:
-    levels = np.unique(together)
+def _test_chi2(groups: Sequence[Array], pooled_scores: Array) -> tuple[float, float]:
+    levels = np.unique(pooled_scores)
     counts = np.array([[np.count_nonzero(group == level) for level in levels] for group in groups])
     found = stats.chi2_contingency(counts, correction=False)
     return float(np.sqrt(found.statistic / (counts.sum() * (min(counts.shape) - 1)))), float(found.pvalue)

@@ -30,38 +30,38 @@ from gpower.feasible_sets import Point
 from gpower.operators import as_operator
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
-from gpower.operators.leading_pca import leading_components
-from gpower.solvers.component import extract
-from gpower.solvers.initialization import Ground, Promising, Start
-from gpower.solvers.multi_component import extract_components
-from gpower.solvers.specification import Recipe
-from gpower.validation.prepare import Input
+from gpower.operators.leading_pca import compute_leading_components
+from gpower.solvers.component import solve_component
+from gpower.solvers.initialization import ColumnStarts, Start, StartContext
+from gpower.solvers.multi_component import solve_all_components
+from gpower.solvers.specification import FitSpec
+from gpower.validation.prepare import EstimatorInput
 
 #: Permuted tables between two looks at what is hopeless by now, and those of a wide table before the longest variables
 #: decide. Horn's line is the mean of the first batch.
-BATCH, LEARNT = 20, 5
+PERMUTATIONS_PER_BATCH, N_CALIBRATION_PERMUTATIONS = 20, 5
 #: How many variables are the longest: so many, or so many times the cardinality. A permuted table is far below the
 #: table if at least this share of its variance lies between them.
-LONGEST, TIMES, FAR = 300, 6, 0.25
+MIN_LONGEST_VARIABLES, LONGEST_PER_CARDINALITY, MIN_SCREENING_MARGIN = 300, 6, 0.25
 #: Precision of a small fit, and its most steps.
-TOL, STEPS = 1e-3, 60
+QUICK_FIT_TOLERANCE, MAX_QUICK_FIT_STEPS = 1e-3, 60
 #: What the p-values of all components but the first are multiplied by. Their test is not exact: what was taken out was
 #: chosen by the data. Of 25 tables with three planted components, 2 had a fourth without it, at 5 %.
-CAUTION = 2
+LATER_P_VALUE_FACTOR = 2
 #: Variances that differ by less, relatively, tie.
-TIE = 1e-5
+VARIANCE_TIE_TOLERANCE = 1e-5
 
 #: What ``n_components="auto"`` stands for: the most components, permuted tables, and the level.
-MOST, PERMUTATIONS, LEVEL = 20, 200, 0.05
+MAX_AUTO_COMPONENTS, N_AUTO_PERMUTATIONS, AUTO_SIGNIFICANCE_LEVEL = 20, 200, 0.05
 #: Parameters that may have an entry per component.
-LISTED = ("cardinality", "gamma", "l1_bound", "mu")
+PER_COMPONENT_PARAMS = ("cardinality", "gamma", "l1_bound", "mu")
 
 #: Called with the steps done and their total.
-Progress = Callable[[int, int], object]
+PermutationProgress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
-class Chance:
+class NullDistribution:
     """What is found in a table and in permuted ones, in the units of ‖A z‖².
 
     Attributes
@@ -80,39 +80,43 @@ class Chance:
         What is worth knowing of the table: values that were filled, columns that do not vary.
     """
 
-    variance: Array
-    permuted: Array
-    ordinary: Array
-    horn: Array
-    total: float
+    observed_variance: Array
+    permuted_variance: Array
+    pca_variance: Array
+    horn_mean: Array
+    total_variance: float
     loadings: Array
     notes: tuple[str, ...] = ()
 
     @property
     def n_tested(self) -> int:
         """Components that were held against permuted tables."""
-        return int(np.count_nonzero(~np.isnan(self.permuted).all(axis=0)))
+        return int(np.count_nonzero(~np.isnan(self.permuted_variance).all(axis=0)))
 
     @property
     def p_values(self) -> Array:
         """Of each component and all before it: never falling; one for those behind a hopeless one."""
-        made = np.count_nonzero(~np.isnan(self.permuted), axis=0)
-        own = _caution(made.size) * (1 + _reached(self.permuted, self.variance)) / (1 + made)
+        made = np.count_nonzero(~np.isnan(self.permuted_variance), axis=0)
+        own = (
+            _get_p_value_factors(made.size)
+            * (1 + _count_reaching(self.permuted_variance, self.observed_variance))
+            / (1 + made)
+        )
         return np.maximum.accumulate(np.where(made > 0, np.minimum(own, 1.0), 1.0))
 
 
-def _caution(count: int) -> Array:
+def _get_p_value_factors(count: int) -> Array:
     """One for the first component, more for the others."""
-    return np.where(np.arange(count) > 0, CAUTION, 1)
+    return np.where(np.arange(count) > 0, LATER_P_VALUE_FACTOR, 1)
 
 
-def _reached(permuted: Array, variance: Array) -> Array:
+def _count_reaching(permuted: Array, variance: Array) -> Array:
     """How many permuted tables reach the variance of the table, per component."""
-    return np.count_nonzero(permuted >= (1 - TIE) * variance, axis=0)
+    return np.count_nonzero(permuted >= (1 - VARIANCE_TIE_TOLERANCE) * variance, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class DeflationStage:
     """What is left of a table once some components are taken out.
 
     Attributes
@@ -128,85 +132,91 @@ class Stage:
     """
 
     table: Array
-    taken: Array
-    bound: Array
-    recipe: Recipe
+    score_basis: Array
+    loading_basis: Array
+    fit_spec: FitSpec
 
     @cached_property
-    def shares(self) -> Array:
+    def score_projections(self) -> Array:
         """What every variable has of the scores taken out, (n_features, j)."""
-        return self.table @ self.taken
+        return self.table @ self.score_basis
 
     @cached_property
-    def norms(self) -> Array:
+    def residual_norms(self) -> Array:
         """Of the variables, (n_features, 1)."""
-        return np.linalg.norm(self.left(), axis=1, keepdims=True)
+        return np.linalg.norm(self.compute_residual(), axis=1, keepdims=True)
 
-    def left(self) -> Array:
+    def compute_residual(self) -> Array:
         """What is left, (n_features, n_samples); made anew, since of many stages it would not fit into memory."""
-        return self.table - self.shares @ self.taken.T if self.taken.size else self.table
+        return self.table - self.score_projections @ self.score_basis.T if self.score_basis.size else self.table
 
-    def after(self, z: Array, recipe: Recipe) -> Stage:
+    def deflate(self, z: Array, fit_spec: FitSpec) -> DeflationStage:
         """The next stage, less the scores of the loadings z."""
         y = z[z != 0] @ self.table[z != 0]
         for _ in range(2):  # once more for what rounding leaves
-            y = y - self.taken @ (self.taken.T @ y)
+            y = y - self.score_basis @ (self.score_basis.T @ y)
         length = np.linalg.norm(y)
         if not length > 0:
-            return replace(self, recipe=recipe)
-        bound = np.linalg.qr(np.column_stack([self.bound, z]))[0]
-        taken = np.column_stack([self.taken, y / length])
-        return Stage(self.table, taken.astype(self.table.dtype), bound.astype(self.table.dtype), recipe)
+            return replace(self, fit_spec=fit_spec)
+        bound = np.linalg.qr(np.column_stack([self.loading_basis, z]))[0]
+        taken = np.column_stack([self.score_basis, y / length])
+        return DeflationStage(self.table, taken.astype(self.table.dtype), bound.astype(self.table.dtype), fit_spec)
 
-    def longest(self) -> Array | None:
+    def find_longest_variables(self) -> Array | None:
         """The longest variables, and those of earlier components, in order; None where that spares little."""
-        n, wish = self.table.shape[0], self.recipe.wish
-        most = max(LONGEST, TIMES * max(self.recipe.levels, default=0))
-        if 2 * most >= n or wish.sees_all or wish.family.admissible is not None:
+        n, wish = self.table.shape[0], self.fit_spec.sparsity
+        most = max(MIN_LONGEST_VARIABLES, LONGEST_PER_CARDINALITY * max(self.fit_spec.cardinalities, default=0))
+        if 2 * most >= n or wish.needs_all_columns or wish.penalty_family.support_rules is not None:
             return None
-        kept = np.argsort(-self.norms[:, 0], kind="stable")[:most]
-        return np.union1d(kept, np.flatnonzero(self.bound.any(axis=1)))
+        kept = np.argsort(-self.residual_norms[:, 0], kind="stable")[:most]
+        return np.union1d(kept, np.flatnonzero(self.loading_basis.any(axis=1)))
 
-    def among(self, rows: Array) -> Stage:
+    def restrict_to_variables(self, variables: Array) -> DeflationStage:
         """The same of some variables, those of earlier components among them."""
-        return Stage(self.table[rows], self.taken, self.bound[rows], self.recipe.among(rows))
+        return DeflationStage(
+            self.table[variables], self.score_basis, self.loading_basis[variables], self.fit_spec.restrict(variables)
+        )
 
-    def permuted(self, order: Array) -> Array:
+    def permute_residual(self, order: Array) -> Array:
         """The same, every variable's samples in another order, as free as it is: of the same norms, less the same."""
         n, p = self.table.shape
-        A = np.take(self.left(), order + p * np.arange(n)[:, None])  # places in the flattened array
-        if self.taken.size:
-            rows = np.flatnonzero(self.bound.any(axis=1))
-            W = self.bound[rows]
+        A = np.take(self.compute_residual(), order + p * np.arange(n)[:, None])  # places in the flattened array
+        if self.score_basis.size:
+            rows = np.flatnonzero(self.loading_basis.any(axis=1))
+            W = self.loading_basis[rows]
             A[rows] -= W @ (W.T @ A[rows])
-            A -= (A @ self.taken) @ self.taken.T
+            A -= (A @ self.score_basis) @ self.score_basis.T
             now = np.linalg.norm(A, axis=1, keepdims=True)
-            A *= self.norms / np.where(now > 0, now, np.inf)
+            A *= self.residual_norms / np.where(now > 0, now, np.inf)
         return A
 
-    def variance(self, A: Array) -> float:
+    def compute_variance(self, A: Array) -> float:
         """What a small fit finds in such a table."""
-        operator = as_matrix(A, self.recipe)
+        operator = build_table_operator(A, self.fit_spec)
         if not operator.column_norms.any():
             return 0.0
-        found = extract(operator, self.recipe, np.random.RandomState(0))
-        return float(Scores.of(operator, found.Z).variances[0])
+        found = solve_component(operator, self.fit_spec, np.random.RandomState(0))
+        return float(Scores.from_loadings(operator, found.Z).variances[0])
 
 
 @dataclass(frozen=True, eq=False)
-class Crowded(Start):
+class TwoColumnStart(Start):
     """The longest column, and that along which most of the matrix lies: which correlates with many, or much.
 
     The longest alone may have nothing to do with the components, of standardised columns least of all.
     """
 
-    def points(self, ground: Ground) -> list[Point]:
+    def choose_points(self, context: StartContext) -> list[Point]:
         """Both."""
-        along = np.sqrt(_along(ground.problem.operator, ground.norms)).astype(ground.norms.dtype)
-        return [point for norms in (ground.norms, along) for point in Promising(1).points(replace(ground, norms=norms))]
+        along = np.sqrt(_compute_column_alignments(context.problem.operator, context.norms)).astype(context.norms.dtype)
+        return [
+            point
+            for norms in (context.norms, along)
+            for point in ColumnStarts(1).choose_points(replace(context, norms=norms))
+        ]
 
 
-def _along(operator: Operator, norms: Array) -> Array:
+def _compute_column_alignments(operator: Operator, norms: Array) -> Array:
     """‖Aᵀx‖² for x = a/‖a‖ of every column a, (n,)."""
     p, n = operator.shape
     columns = np.arange(n)
@@ -218,7 +228,7 @@ def _along(operator: Operator, norms: Array) -> Array:
     return np.maximum(squares, 0) / np.where(norms > 0, norms, np.inf) ** 2
 
 
-class Orders:
+class Permutations:
     """The orders of all samples in one permuted table, (n_features, n_samples), drawn as they are needed.
 
     Parameters
@@ -231,28 +241,32 @@ class Orders:
         Blocks whose orders are drawn first.
     """
 
-    def __init__(self, seed: int, n_samples: int, blocks: Array, first: Array) -> None:
-        self._rng, self._blocks, self._later = np.random.default_rng(seed), blocks, np.flatnonzero(~first)
-        self._orders = np.empty((first.size, n_samples), np.intp)
-        self._draw(np.flatnonzero(first))
+    def __init__(self, seed: int, n_samples: int, blocks: Array, is_drawn_first: Array) -> None:
+        self._rng, self._block_indices, self._deferred_blocks = (
+            np.random.default_rng(seed),
+            blocks,
+            np.flatnonzero(~is_drawn_first),
+        )
+        self._orders_by_block = np.empty((is_drawn_first.size, n_samples), np.intp)
+        self._draw_orders(np.flatnonzero(is_drawn_first))
 
-    def _draw(self, some: Array) -> None:
-        fresh = np.tile(np.arange(self._orders.shape[1]), (some.size, 1))
-        self._orders[some] = self._rng.permuted(fresh, axis=1)
+    def _draw_orders(self, blocks: Array) -> None:
+        fresh = np.tile(np.arange(self._orders_by_block.shape[1]), (blocks.size, 1))
+        self._orders_by_block[blocks] = self._rng.permuted(fresh, axis=1)
 
-    def of(self, rows: Array) -> Array:
+    def get_for_variables(self, variables: Array) -> Array:
         """Of variables whose blocks come first."""
-        return self._orders[self._blocks[rows]]
+        return self._orders_by_block[self._block_indices[variables]]
 
     @cached_property
-    def all(self) -> Array:
+    def all_orders(self) -> Array:
         """Of all variables."""
-        self._draw(self._later)
-        return self._orders[self._blocks]
+        self._draw_orders(self._deferred_blocks)
+        return self._orders_by_block[self._block_indices]
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class NullComparison:
     """Holds permuted tables against the table at one stage, by its longest variables where they are far apart.
 
     Attributes
@@ -266,58 +280,65 @@ class Judge:
         Of the variances of all variables and of the longest, in permuted tables where both are known.
     """
 
-    stage: Stage
-    variance: float
-    rows: Array | None
-    ratios: Array = field(default_factory=lambda: np.zeros(0))
+    stage: DeflationStage
+    observed_variance: float
+    longest_variables: Array | None
+    screening_ratios: Array = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, stage: Stage) -> Judge:
+    def from_stage(cls, stage: DeflationStage) -> NullComparison:
         """Who has seen nothing yet."""
-        return cls(stage, stage.variance(stage.left()), stage.longest())
+        return cls(stage, stage.compute_variance(stage.compute_residual()), stage.find_longest_variables())
 
     @cached_property
-    def _short(self) -> Stage:
+    def _longest_stage(self) -> DeflationStage:
         """The stage of the longest variables, with one start."""
-        stage = self.stage.among(np.zeros(0, np.intp) if self.rows is None else self.rows)
-        return replace(stage, recipe=replace(stage.recipe, start=None))
+        stage = self.stage.restrict_to_variables(
+            np.zeros(0, np.intp) if self.longest_variables is None else self.longest_variables
+        )
+        return replace(stage, fit_spec=replace(stage.fit_spec, start=None))
 
-    def found(self, orders: Orders) -> tuple[float, float]:
+    def compute_permuted_variance(self, permutations: Permutations) -> tuple[float, float]:
         """Variance in a permuted table, and its ratio to that of the longest; NaN where only one is known."""
-        if self.rows is None:
-            return self.stage.variance(self.stage.permuted(orders.all)), np.nan
-        short = self._short.variance(self._short.permuted(orders.of(self.rows)))
-        if self.ratios.size and (1 + FAR) * self._most * short < self.variance:
-            return float(np.mean(self.ratios)) * short, np.nan
-        value = self.stage.variance(self.stage.permuted(orders.all))
+        if self.longest_variables is None:
+            return self.stage.compute_variance(self.stage.permute_residual(permutations.all_orders)), np.nan
+        short = self._longest_stage.compute_variance(
+            self._longest_stage.permute_residual(permutations.get_for_variables(self.longest_variables))
+        )
+        if (
+            self.screening_ratios.size
+            and (1 + MIN_SCREENING_MARGIN) * self._max_expected_ratio * short < self.observed_variance
+        ):
+            return float(np.mean(self.screening_ratios)) * short, np.nan
+        value = self.stage.compute_variance(self.stage.permute_residual(permutations.all_orders))
         return value, value / short if short > 0 else np.nan
 
     @property
-    def _most(self) -> float:
+    def _max_expected_ratio(self) -> float:
         """More than the ratio will be: as far beyond the largest as that is from the smallest."""
-        return float(2 * self.ratios.max() - self.ratios.min())
+        return float(2 * self.screening_ratios.max() - self.screening_ratios.min())
 
-    def learnt(self, ratios: Array) -> Judge:
+    def add_ratios(self, ratios: Array) -> NullComparison:
         """Who has seen some more."""
-        return replace(self, ratios=np.concatenate([self.ratios, ratios[~np.isnan(ratios)]]))
+        return replace(self, screening_ratios=np.concatenate([self.screening_ratios, ratios[~np.isnan(ratios)]]))
 
 
-def as_matrix(A: Array, recipe: Recipe) -> Operator:
+def build_table_operator(A: Array, fit_spec: FitSpec) -> Operator:
     """Variables × samples, centred and scaled, as an operator; tall tables by their covariance."""
-    return as_operator(A.T, center=False, reduce=not recipe.needs_samples)[0]
+    return as_operator(A.T, center=False, reduce_tall=not fit_spec.needs_samples)[0]
 
 
-def against_chance(
-    table: Input,
-    recipe: Recipe,
+def permutation_test(
+    table: EstimatorInput,
+    fit_spec: FitSpec,
     rng: np.random.RandomState,
     *,
     n_permutations: int,
     level: float,
     blocks: Array | None = None,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
-) -> Chance:
+    progress: PermutationProgress | None = None,
+) -> NullDistribution:
     """Hold the components that a recipe finds in a table against chance.
 
     Parameters
@@ -335,104 +356,125 @@ def against_chance(
     n_jobs : int, optional
     progress : callable, optional
     """
-    prepared = table.prepared(None, [recipe])
-    loadings = to_host(extract_components(prepared.operator, recipe, rng).Z)
+    prepared = table.prepare(None, [fit_spec])
+    loadings = to_host(solve_all_components(prepared.operator, fit_spec, rng).Z)
     mean, scale = prepared.moments.mean, prepared.moments.scale
-    unit = float(prepared.moments.norms.max()) or 1.0  # single precision does for a comparison, at half the time
+    unit = float(prepared.moments.column_norms.max()) or 1.0  # single precision does for a comparison, at half the time
     A = np.ascontiguousarray(((table.X - mean) / scale / unit).T.astype(np.float32))
-    judges = [Judge.of(stage) for stage in _stages(A, loadings, recipe)]
-    variance = np.array([judge.variance for judge in judges])
-    permuted, horn = _permuted(judges, blocks, rng.randint(2**31 - 1, size=n_permutations), level, n_jobs, progress)
-    ordinary, total = leading_components(prepared.operator, len(judges))[1], prepared.operator.total_variance
-    return Chance(unit**2 * variance, unit**2 * permuted, ordinary, unit**2 * horn, total, loadings, prepared.notes)
+    judges = [NullComparison.from_stage(stage) for stage in _build_deflation_stages(A, loadings, fit_spec)]
+    variance = np.array([judge.observed_variance for judge in judges])
+    permuted, horn = _run_permutations(
+        judges, blocks, rng.randint(2**31 - 1, size=n_permutations), level, n_jobs, progress
+    )
+    ordinary, total = compute_leading_components(prepared.operator, len(judges))[1], prepared.operator.total_variance
+    return NullDistribution(
+        unit**2 * variance, unit**2 * permuted, ordinary, unit**2 * horn, total, loadings, prepared.notes
+    )
 
 
-def _permuted(
-    judges: Sequence[Judge],
+def _run_permutations(
+    comparisons: Sequence[NullComparison],
     blocks: Array | None,
     seeds: Array,
     level: float,
     n_jobs: int | None,
-    progress: Progress | None,
+    progress: PermutationProgress | None,
 ) -> tuple[Array, Array]:
     """What is found in permuted tables, one per seed, at the stages that are not hopeless; Horn's line."""
-    variance, alive, lines = np.array([judge.variance for judge in judges]), len(judges), []
+    variance, alive, lines = np.array([judge.observed_variance for judge in comparisons]), len(comparisons), []
     permuted = np.full((seeds.size, alive), np.nan)
-    allowed = np.floor(level * (seeds.size + 1) / _caution(alive)) - 1  # permuted tables that may reach it
-    numbers = np.arange(judges[0].stage.table.shape[0]) if blocks is None else blocks
+    allowed = np.floor(level * (seeds.size + 1) / _get_p_value_factors(alive)) - 1  # permuted tables that may reach it
+    numbers = np.arange(comparisons[0].stage.table.shape[0]) if blocks is None else blocks
     first = np.zeros(int(numbers.max()) + 1, bool)
-    for rows in (judge.rows for judge in judges if judge.rows is not None):
+    for rows in (judge.longest_variables for judge in comparisons if judge.longest_variables is not None):
         first[numbers[rows]] = True
-    ends = np.arange(LEARNT if first.any() else BATCH, seeds.size + BATCH, BATCH)
+    ends = np.arange(
+        N_CALIBRATION_PERMUTATIONS if first.any() else PERMUTATIONS_PER_BATCH,
+        seeds.size + PERMUTATIONS_PER_BATCH,
+        PERMUTATIONS_PER_BATCH,
+    )
     for start, end in zip([0, *ends], ends, strict=False):
-        ordinary = 0 if start else len(judges)
-        jobs = (delayed(_one)(judges[:alive], numbers, first, int(seed), ordinary) for seed in seeds[start:end])
+        ordinary = 0 if start else len(comparisons)
+        jobs = (
+            delayed(_run_one_permutation)(comparisons[:alive], numbers, first, int(seed), ordinary)
+            for seed in seeds[start:end]
+        )
         values, ratios, horn = map(np.array, zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True))
         permuted[start:end, :alive] = values
-        judges = [judge.learnt(ratios[:, j]) for j, judge in enumerate(judges[:alive])]
+        comparisons = [judge.add_ratios(ratios[:, j]) for j, judge in enumerate(comparisons[:alive])]
         lines.append(horn)
         if progress is not None:
             progress(start + len(values), seeds.size)
-        hopeless = np.flatnonzero(_reached(permuted, variance)[:alive] > allowed[:alive])
+        hopeless = np.flatnonzero(_count_reaching(permuted, variance)[:alive] > allowed[:alive])
         alive = int(hopeless[0]) if hopeless.size else alive
         if alive == 0:
             break
     return permuted, np.mean(lines[0], axis=0)
 
 
-def counted(table: Input, rng: np.random.RandomState) -> tuple[dict[str, Any], Array]:
+def choose_n_components(table: EstimatorInput, rng: np.random.RandomState) -> tuple[dict[str, Any], Array]:
     """The parameters with the number of components that are more than chance, and the p-values of all looked at.
 
     At most `MOST`, or as many as a list of cardinalities or penalties has. One is kept where none is more than chance.
     """
     params = table.params
-    lists = {name: list(params[name]) for name in LISTED if isinstance(params[name], Iterable)}
-    most = min([len(values) for values in lists.values()] or [MOST, *table.shape])
-    table = table.for_permuting()
-    asked = table.recipes({"n_components": most, "method": "deflation", "mu": None, "constraint": None})[0]
-    p_values = against_chance(table, asked, rng, n_permutations=PERMUTATIONS, level=LEVEL).p_values
-    count = max(1, int(np.count_nonzero(p_values <= LEVEL)))
+    lists = {name: list(params[name]) for name in PER_COMPONENT_PARAMS if isinstance(params[name], Iterable)}
+    most = min([len(values) for values in lists.values()] or [MAX_AUTO_COMPONENTS, *table.shape])
+    table = table.prepare_for_permutation()
+    asked = table.build_fit_specs({"n_components": most, "method": "deflation", "mu": None, "constraint": None})[0]
+    p_values = permutation_test(
+        table, asked, rng, n_permutations=N_AUTO_PERMUTATIONS, level=AUTO_SIGNIFICANCE_LEVEL
+    ).p_values
+    count = max(1, int(np.count_nonzero(p_values <= AUTO_SIGNIFICANCE_LEVEL)))
     return {"n_components": count} | {name: values[:count] for name, values in lists.items()}, p_values
 
 
-def how_counted(p_values: Array) -> str:
+def describe_selection(p_values: Array) -> str:
     """A sentence about the number of components that ``n_components="auto"`` stands for.
 
     Examples
     --------
-    >>> print(how_counted(np.array([0.005, 0.38])).partition(", by")[0])
+    >>> print(describe_selection(np.array([0.005, 0.38])).partition(", by")[0])
     1 of up to 2 components explain more than chance at the level 0.05 (p = 0.005; of the next 0.38)
     """
-    passed = [f"{p:.2g}" for p in p_values if p <= LEVEL]
+    passed = [f"{p:.2g}" for p in p_values if p <= AUTO_SIGNIFICANCE_LEVEL]
     following = "".join(f"of the next {p:.2g}" for p in p_values[len(passed) :][:1])
     told = "; ".join(filter(None, ("p = " + ", ".join(passed) if passed else "", following)))
     return (
-        f"{len(passed)} of up to {p_values.size} components explain more than chance at the level {LEVEL:g} ({told}), "
-        f"by {PERMUTATIONS} permuted tables."
+        f"{len(passed)} of up to {p_values.size} components explain more than chance at the level "
+        f"{AUTO_SIGNIFICANCE_LEVEL:g} ({told}), by {N_AUTO_PERMUTATIONS} permuted tables."
     )
 
 
-def _stages(A: Array, loadings: Array, recipe: Recipe) -> list[Stage]:
+def _build_deflation_stages(A: Array, loadings: Array, fit_spec: FitSpec) -> list[DeflationStage]:
     """The table, and what each component leaves of it to the next."""
-    quick = replace(recipe.settings, tol=max(recipe.settings.tol, TOL), max_iter=STEPS, callback=None)
+    quick = replace(
+        fit_spec.settings,
+        tol=max(fit_spec.settings.tol, QUICK_FIT_TOLERANCE),
+        max_iter=MAX_QUICK_FIT_STEPS,
+        callback=None,
+    )
     small = [
-        replace(recipe.unit(j), n_init=1, start=Crowded(), polish=False, settings=quick) for j in range(len(recipe.mu))
+        replace(fit_spec.select_unit(j), n_init=1, start=TwoColumnStart(), local_search=False, settings=quick)
+        for j in range(len(fit_spec.mu))
     ]
     n, p = A.shape
-    stages = [Stage(A, np.zeros((p, 0), A.dtype), np.zeros((n, 0), A.dtype), small[0])]
+    stages = [DeflationStage(A, np.zeros((p, 0), A.dtype), np.zeros((n, 0), A.dtype), small[0])]
     for j in range(1, len(small)):
-        stages.append(stages[-1].after(loadings[:, j - 1], small[j]))
+        stages.append(stages[-1].deflate(loadings[:, j - 1], small[j]))
     return stages
 
 
-def _one(
-    judges: Sequence[Judge], blocks: Array, first: Array, seed: int, ordinary: int
+def _run_one_permutation(
+    comparisons: Sequence[NullComparison], blocks: Array, is_drawn_first: Array, seed: int, n_pca_components: int
 ) -> tuple[list[float], list[float], Array]:
     """What is found in a permuted table, at every stage by the same orders; ratios; some of its ordinary components."""
-    stage = judges[0].stage
-    orders = Orders(seed, stage.table.shape[1], blocks, first)
-    values, ratios = zip(*(judge.found(orders) for judge in judges), strict=True)
+    stage = comparisons[0].stage
+    orders = Permutations(seed, stage.table.shape[1], blocks, is_drawn_first)
+    values, ratios = zip(*(judge.compute_permuted_variance(orders) for judge in comparisons), strict=True)
     line = np.zeros(0)
-    if ordinary:
-        line = leading_components(as_matrix(stage.permuted(orders.all), stage.recipe), ordinary)[1]
+    if n_pca_components:
+        line = compute_leading_components(
+            build_table_operator(stage.permute_residual(orders.all_orders), stage.fit_spec), n_pca_components
+        )[1]
     return list(values), list(ratios), line

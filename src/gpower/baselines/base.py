@@ -14,29 +14,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array, orient
-from gpower._utils.warnings import GPowerWarning, tell
-from gpower.estimators.base import SparsePCAEstimator, fit_of
-from gpower.estimators.diagnostics import notices
+from gpower._utils.warnings import GPowerWarning, warn_all
+from gpower.estimators.base import SparsePCAEstimator, summarize_fit
+from gpower.estimators.diagnostics import fit_warnings
 from gpower.estimators.gpower import GPower
 from gpower.operators import Operator
 from gpower.penalties.elementary import Cardinality, FixedSupport
-from gpower.problem.deflation import RULES
+from gpower.problem.deflation import DEFLATION_RULES
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
-from gpower.solvers.component import Extraction
-from gpower.solvers.refit import refit
-from gpower.solvers.specification import Recipe
-from gpower.validation.params import Counts, one_of, random_source, recipe_from
-from gpower.validation.prepare import Prepared, read
+from gpower.solvers.component import ComponentResult
+from gpower.solvers.refit import refit_loadings
+from gpower.solvers.specification import FitSpec
+from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
+from gpower.validation.prepare import PreparedData, read_estimator_input
 
 #: Tall data of up to this many variables are replaced by their covariance.
-COVARIANCE_UP_TO = 2000
+MAX_COVARIANCE_FEATURES = 2000
 #: Words that a baseline shares with GPower but that mean something else there.
-OWN_WORDS = ("refit", "n_init")
+REDEFINED_PARAMS = ("refit", "n_init")
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
+class BaselineResult:
     """One component, or all of them at once: loadings (n_features, m), steps made, and what else is worth keeping.
 
     `gap` is worked out when asked for, as it takes a product; `kept` are further fitted attributes by name, each with
@@ -48,50 +48,61 @@ class Unit:
     converged: bool = True
     gamma: float = np.nan
     objective: float = np.nan
-    gap: Callable[[], float] = lambda: np.nan
-    kept: Mapping[str, Array] = field(default_factory=dict)
+    compute_gap: Callable[[], float] = lambda: np.nan
+    extra_attributes: Mapping[str, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, end: AscentResult, Z: Array, **more: Any) -> Unit:
+    def from_ascent(cls, ascent_result: AscentResult, Z: Array, **fields: Any) -> BaselineResult:
         """The loadings Z at the end of an ascent."""
-        return cls(Z, end.n_iter, end.converged, objective=end.value, gap=lambda: end.gap, **more)
+        return cls(
+            Z,
+            ascent_result.n_iter,
+            ascent_result.converged,
+            objective=ascent_result.value,
+            compute_gap=lambda: ascent_result.gap,
+            **fields,
+        )
 
-    def size(self) -> int:
+    def count_nonzero(self) -> int:
         """Number of non-zero loadings."""
         return int(np.count_nonzero(self.Z))
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class ComponentTask:
     """What `fit` hands to a method."""
 
     operator: Operator  # the matrix A; for one component at a time less the earlier ones
-    degrees: float  # AᵀA over this is the covariance
-    recipe: Recipe  # the parameters that the method shares with `GPower`, checked
+    degrees_of_freedom: float  # AᵀA over this is the covariance
+    fit_spec: FitSpec  # the parameters that the method shares with `GPower`, checked
     rng: np.random.RandomState
-    earlier: Array  # components found before this one, (n_features, j)
+    earlier_loadings: Array  # components found before this one, (n_features, j)
 
     @property
-    def wanted(self) -> list[int] | None:
+    def target_cardinality(self) -> list[int] | None:
         """Number of variables of each component, where the user gave it."""
-        wish = self.recipe.wish
-        return [int(k) for k in wish.levels] if wish.counts else None
+        wish = self.fit_spec.sparsity
+        return [int(k) for k in wish.levels] if wish.has_cardinality_levels else None
 
     @property
-    def m(self) -> int:
+    def n_components(self) -> int:
         """Number of components."""
-        return len(self.recipe.mu)
+        return len(self.fit_spec.mu)
 
     @property
-    def j(self) -> int:
+    def component_index(self) -> int:
         """Which component comes next."""
-        return self.earlier.shape[1]
+        return self.earlier_loadings.shape[1]
 
-    def after(self, unit: Unit, rule: str) -> Task:
+    def advance(self, result: BaselineResult, deflation_rule: str) -> ComponentTask:
         """The task of the next component, this one being removed."""
-        operator = RULES[rule].remove(self.operator, unit.Z[:, 0]) if self.j + 1 < self.m else self.operator
-        return replace(self, operator=operator, earlier=np.hstack([self.earlier, unit.Z]))
+        operator = (
+            DEFLATION_RULES[deflation_rule].remove(self.operator, result.Z[:, 0])
+            if self.component_index + 1 < self.n_components
+            else self.operator
+        )
+        return replace(self, operator=operator, earlier_loadings=np.hstack([self.earlier_loadings, result.Z]))
 
 
 @dataclass(eq=False, repr=False)
@@ -103,17 +114,17 @@ class Baseline(SparsePCAEstimator, ABC):
 
     n_components: int = 2
     _: KW_ONLY
-    cardinality: Counts = None
+    cardinality: IntPerComponent = None
     covariance: str | None = None
     center: bool = True
     scale: bool = False
     refit: bool = False
 
-    _sparsity_word: ClassVar[str | None] = None  # of a method that has one, it excludes a cardinality
+    _sparsity_param: ClassVar[str | None] = None  # of a method that has one, it excludes a cardinality
     #: Whether adjusted variances take the components in their own order, not by decreasing variance.
-    _in_order: ClassVar[bool] = False
+    _keeps_component_order: ClassVar[bool] = False
     #: Whether the covariance may not stand in for tall data.
-    _needs_samples: ClassVar[bool] = False
+    _requires_samples: ClassVar[bool] = False
 
     def fit(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the components of X.
@@ -133,97 +144,110 @@ class Baseline(SparsePCAEstimator, ABC):
         -------
         self
         """
-        table = read(self, X)
-        recipe = self.recipe(table.shape)
-        self._check(table.shape)
-        reduce = table.shape[1] <= COVARIANCE_UP_TO and not self._needs_samples
-        prepared = table.prepared(sample_weight, [recipe], reduce=reduce)
-        units = self._extract(self._task(prepared))
-        found = _joined(units)
-        Z = refitted(prepared.operator, found.Z) if self.refit else found.Z
-        fit = fit_of(prepared, replace(found, Z=orient(Z)), in_order=self._in_order)
-        self.__dict__.update(fit.attributes | _kept(units))
-        tell([*notices(self, prepared.varies, fit.own_variance), *((note, GPowerWarning) for note in found.notes)])
+        table = read_estimator_input(self, X)
+        recipe = self.build_fit_spec(table.shape)
+        self._check_own_params(table.shape)
+        reduce = table.shape[1] <= MAX_COVARIANCE_FEATURES and not self._requires_samples
+        prepared = table.prepare(sample_weight, [recipe], reduce=reduce)
+        units = self._find_components(self._create_task(prepared))
+        found = _join_results(units)
+        Z = refit_baseline_loadings(prepared.operator, found.Z) if self.refit else found.Z
+        fit = summarize_fit(prepared, replace(found, Z=orient(Z)), adjust_in_order=self._keeps_component_order)
+        self.__dict__.update(fit.attributes | _collect_extra_attributes(units))
+        warn_all(
+            [
+                *fit_warnings(self, prepared.has_variance, fit.unadjusted_variance),
+                *((note, GPowerWarning) for note in found.notes),
+            ]
+        )
         return self
 
-    def recipe(self, shape: tuple[int, int]) -> Recipe:
+    def build_fit_spec(self, shape: tuple[int, int]) -> FitSpec:
         """The parameters shared with `GPower`, checked as it checks them."""
         theirs = GPower().get_params()
-        shared = {k: v for k, v in self.get_params().items() if k in theirs and k not in OWN_WORDS}
-        one_of(self.refit, "refit", (True, False))
-        if self._sparsity_word is not None:
-            self._exclude_cardinality(self._sparsity_word)
-        recipe = recipe_from(theirs | shared, shape)
-        if recipe.wish.counts and any(level < 1 for level in recipe.wish.levels):
+        shared = {k: v for k, v in self.get_params().items() if k in theirs and k not in REDEFINED_PARAMS}
+        check_option(self.refit, "refit", (True, False))
+        if self._sparsity_param is not None:
+            self._check_single_sparsity_param(self._sparsity_param)
+        recipe = build_fit_spec(theirs | shared, shape)
+        if recipe.sparsity.has_cardinality_levels and any(level < 1 for level in recipe.sparsity.levels):
             raise ValueError(
                 f"cardinality={self.cardinality!r}: this method takes a whole number of variables, for all components "
                 "or one each; GPower takes a share of the variance."
             )
         return recipe
 
-    def _exclude_cardinality(self, word: str) -> None:
+    def _check_single_sparsity_param(self, param_name: str) -> None:
         """Refuse a cardinality beside another parameter that fixes the sparsity."""
-        if self.cardinality is not None and self.get_params()[word] is not None:
+        if self.cardinality is not None and self.get_params()[param_name] is not None:
             raise ValueError(
-                f"cardinality and {word} are set together, but each of them fixes the sparsity; "
+                f"cardinality and {param_name} are set together, but each of them fixes the sparsity; "
                 "keep one and leave the other None."
             )
 
-    def _task(self, prepared: Prepared) -> Task:
+    def _create_task(self, prepared: PreparedData) -> ComponentTask:
         """What there is to do, before the first component."""
-        rng, none = random_source(self.get_params().get("random_state")), np.zeros((prepared.operator.shape[1], 0))
-        return Task(prepared.operator, prepared.moments.degrees, prepared.recipe, rng, none)
+        rng, none = make_random_state(self.get_params().get("random_state")), np.zeros((prepared.operator.shape[1], 0))
+        return ComponentTask(prepared.operator, prepared.moments.degrees_of_freedom, prepared.fit_spec, rng, none)
 
-    def _check(self, shape: tuple[int, int]) -> None:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
         """Refuse parameters of the method's own."""
 
     @abstractmethod
-    def _extract(self, task: Task) -> list[Unit]:
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         """The components, one unit each, or a single unit with all of them."""
 
 
-def one_by_one(task: Task, rule: str, find: Callable[[Task], Unit], **nothing: Array) -> list[Unit]:
+def find_components_sequentially(
+    task: ComponentTask,
+    deflation_rule: str,
+    find_component: Callable[[ComponentTask], BaselineResult],
+    **empty_attributes: Array,
+) -> list[BaselineResult]:
     """Component after component, each from the matrix less the earlier ones; `nothing` is kept of those without any."""
-    units: list[Unit] = []
-    none = Unit(np.zeros((task.operator.shape[1], 1), task.operator.dtype), kept=nothing)
-    while len(units) < task.m:
-        units.append(find(task) if task.operator.column_norms.any() else none)
-        task = task.after(units[-1], rule)
+    units: list[BaselineResult] = []
+    none = BaselineResult(np.zeros((task.operator.shape[1], 1), task.operator.dtype), extra_attributes=empty_attributes)
+    while len(units) < task.n_components:
+        units.append(find_component(task) if task.operator.column_norms.any() else none)
+        task = task.advance(units[-1], deflation_rule)
     return units
 
 
-def refitted(operator: Operator, Z: Array) -> Array:
+def refit_baseline_loadings(operator: Operator, Z: Array) -> Array:
     """The loadings of the most variance on the pattern of Z: the paper's post-processing."""
     pattern = Z != 0
     problem = Problem(operator, FixedSupport(pattern), np.ones(Z.shape[1], operator.dtype))
-    point = problem.feasible_set.point(operator.combine(Z.astype(operator.dtype)))
-    return refit(problem, point, pattern=pattern)
+    point = problem.feasible_set.make_point(operator.combine(Z.astype(operator.dtype)))
+    return refit_loadings(problem, point, pattern=pattern)
 
 
-def keep_largest(Z: Array, wanted: Sequence[int]) -> Array:
+def keep_largest(Z: Array, cardinality: Sequence[int]) -> Array:
     """Unit columns with the kⱼ largest |loadings| of Z, the others zero."""
-    return Cardinality(np.array(wanted)).loadings(Z)
+    return Cardinality(np.array(cardinality)).loadings(Z)
 
 
-def _joined(units: list[Unit]) -> Extraction:
+def _join_results(results: list[BaselineResult]) -> ComponentResult:
     """All units as the extraction that the estimators report."""
-    return Extraction(
-        Z=np.hstack([unit.Z for unit in units]),
-        gamma=np.repeat([unit.gamma for unit in units], [unit.Z.shape[1] for unit in units]),
-        objective=np.array([unit.objective for unit in units]),
-        gap=np.array([unit.gap() for unit in units]),
-        n_iter=np.array([max(unit.n_iter, 1) for unit in units]),
-        converged=np.array([unit.converged for unit in units]),
-        notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
+    return ComponentResult(
+        Z=np.hstack([unit.Z for unit in results]),
+        gamma=np.repeat([unit.gamma for unit in results], [unit.Z.shape[1] for unit in results]),
+        objective=np.array([unit.objective for unit in results]),
+        gap=np.array([unit.compute_gap() for unit in results]),
+        n_iter=np.array([max(unit.n_iter, 1) for unit in results]),
+        converged=np.array([unit.converged for unit in results]),
+        notes=tuple(dict.fromkeys(note for unit in results for note in unit.notes)),
     )
 
 
-def _kept(units: list[Unit]) -> dict[str, Array]:
+def _collect_extra_attributes(results: list[BaselineResult]) -> dict[str, Array]:
     """The attributes of the method's own, one entry per component."""
-    return {name: _stacked([unit.kept[name] for unit in units]) for name in units[0].kept}
+    return {
+        name: _stack_padded_rows([unit.extra_attributes[name] for unit in results])
+        for name in results[0].extra_attributes
+    }
 
 
-def _stacked(rows: list[Array]) -> Array:
+def _stack_padded_rows(rows: list[Array]) -> Array:
     """Rows of all units below each other; shorter ones end in NaN, or in −1 where they hold whole numbers."""
     if rows[0].ndim == 1:
         return np.concatenate(rows)

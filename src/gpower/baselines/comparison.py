@@ -11,24 +11,24 @@ import numpy as np
 
 from gpower import baselines
 from gpower._utils.arrays import Array, Seed
-from gpower._utils.frames import Frame, frame
-from gpower._utils.warnings import Doubt
+from gpower._utils.frames import Frame, make_frame
+from gpower._utils.warnings import InputFormatWarning
 from gpower.baselines.base import Baseline
-from gpower.estimators.base import Named
+from gpower.estimators.base import NamedValues
 from gpower.estimators.gpower import GPower
 from gpower.operators import Operator
 from gpower.operators.explained_variance import Scores
 from gpower.plotting import plot_comparison
-from gpower.plotting.style import GivenAxes, Panel
+from gpower.plotting.style import AxesLike, Panel
 from gpower.solvers.joint.constraints import CONSTRAINTS
-from gpower.validation.params import Counts, one_of
-from gpower.validation.prepare import read
+from gpower.validation.params import IntPerComponent, check_option
+from gpower.validation.prepare import read_estimator_input
 
-__all__ = ["METHODS", "Comparison", "Entry", "compare"]
+__all__ = ["METHODS", "Comparison", "ComparisonEntry", "compare"]
 
-Method = GPower | Baseline
+ComparedModel = GPower | Baseline
 #: What each name of `compare` fits; all take `n_components` and `cardinality`.
-METHODS: dict[str, tuple[type[Method], Named]] = {
+METHODS: dict[str, tuple[type[ComparedModel], NamedValues]] = {
     "gpower-l0": (GPower, {}),
     "gpower-l1": (GPower, {"penalty": "l1"}),
     "gpower-block-l0": (GPower, {"method": "block"}),
@@ -47,9 +47,9 @@ METHODS: dict[str, tuple[type[Method], Named]] = {
     "scikit-learn": (baselines.ScikitLearnSparsePCA, {}),
 }
 #: Those that keep a constraint.
-KEEPING = ("gpower-l0", "gpower-block-l0", "mspca")
+CONSTRAINT_KEEPING_METHODS = ("gpower-l0", "gpower-block-l0", "mspca")
 #: How far two components of a model are from each constraint, (m, m).
-VIOLATIONS: dict[str, Callable[[Method], Array]] = {
+CONSTRAINT_VIOLATIONS: dict[str, Callable[[ComparedModel], Array]] = {
     "orthogonal": lambda model: np.abs(model.loading_correlation_),
     "uncorrelated": lambda model: np.abs(model.score_correlation_),
     "disjoint": lambda model: model.overlap_,
@@ -57,7 +57,7 @@ VIOLATIONS: dict[str, Callable[[Method], Array]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class ComparisonEntry:
     """One method of a comparison.
 
     Attributes
@@ -102,9 +102,9 @@ class Entry:
     seconds: float = np.nan
     passes: float = np.nan
     note: str = ""
-    model: Method | None = None
+    model: ComparedModel | None = None
 
-    def record(self) -> Named:
+    def to_record(self) -> NamedValues:
         """The figures by name, as a row of a table."""
         figures = {field.name: vars(self)[field.name] for field in fields(self) if field.name != "model"}
         return figures | {"cardinality": "-".join(map(str, self.cardinality))}
@@ -132,19 +132,19 @@ class Comparison:
     "scikit-learn's SparsePCA needs the samples; it takes no precomputed covariance."
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ComparisonEntry, ...]
 
     def __repr__(self) -> str:
         shares = (f"{entry.method} {100 * entry.adjusted_variance:.1f} %" for entry in self.entries if entry.model)
         return f"<Comparison: {', '.join(shares)} of the variance>"
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[ComparisonEntry]:
         return iter(self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __getitem__(self, method: str) -> Entry:
+    def __getitem__(self, method: str) -> ComparisonEntry:
         for entry in self.entries:
             if entry.method == method:
                 return entry
@@ -153,14 +153,14 @@ class Comparison:
 
     def to_frame(self) -> Frame:
         """The figures as a pandas frame, one row per method."""
-        return frame(self.columns()).set_index("method")
+        return make_frame(self.columns()).set_index("method")
 
     def columns(self) -> dict[str, list[object]]:
         """The columns of `to_frame`, without pandas."""
-        records = [entry.record() for entry in self.entries]
+        records = [entry.to_record() for entry in self.entries]
         return {name: [record[name] for record in records] for name in records[0]}
 
-    def plot(self, axes: GivenAxes = None) -> Panel:
+    def plot(self, axes: AxesLike = None) -> Panel:
         """Draw the comparison; see `gpower.plotting.plot_comparison`."""
         return plot_comparison(self, axes)
 
@@ -169,7 +169,7 @@ def compare(
     X: object,
     *,
     n_components: int = 2,
-    cardinality: Counts,
+    cardinality: IntPerComponent,
     methods: Sequence[str] | None = None,
     constraint: str | None = None,
     refit: bool = False,
@@ -217,39 +217,39 @@ def compare(
     >>> table["gpower-l0"].cardinality
     (8, 6, 5)
     """
-    names = _names(methods)
-    reading: Named = {"covariance": covariance, "center": center, "scale": scale}
+    names = _resolve_method_names(methods)
+    reading: NamedValues = {"covariance": covariance, "center": center, "scale": scale}
     asked = baselines.Thresholding(n_components, cardinality=cardinality, **reading)
-    one_of(constraint, "constraint", (None, *CONSTRAINTS))
-    table = read(asked, X)
-    asked.recipe(table.shape)  # refuse once, not in every row
-    pca = _fitted("pca", baselines.Thresholding(n_components, cardinality=table.shape[1], **reading), X)
+    check_option(constraint, "constraint", (None, *CONSTRAINTS))
+    table = read_estimator_input(asked, X)
+    asked.build_fit_spec(table.shape)  # refuse once, not in every row
+    pca = _fit_method("pca", baselines.Thresholding(n_components, cardinality=table.shape[1], **reading), X)
     if pca.model is None:
         raise ValueError(pca.note)
-    operator = table.prepared(reduce=False).operator
-    entries = [_measured(pca, operator, None, constraint)]
+    operator = table.prepare(reduce=False).operator
+    entries = [_measure_entry(pca, operator, None, constraint)]
     for name in names:
         if callback is not None:
             callback(name)
         kind, own = METHODS[name]
-        further: Named = {} if kind is GPower else {"refit": refit}  # which means something else there
+        further: NamedValues = {} if kind is GPower else {"refit": refit}  # which means something else there
         if "random_state" in kind().get_params():
             further["random_state"] = random_state
-        if constraint is not None and name in KEEPING:
+        if constraint is not None and name in CONSTRAINT_KEEPING_METHODS:
             further["constraint"] = constraint
         model = kind(n_components, cardinality=cardinality, **own, **reading, **further)
-        entries.append(_measured(_fitted(name, model, X), operator, entries[0].adjusted_variance, constraint))
+        entries.append(_measure_entry(_fit_method(name, model, X), operator, entries[0].adjusted_variance, constraint))
     return Comparison(tuple(entries))
 
 
-def _names(methods: Sequence[str] | None) -> list[str]:
+def _resolve_method_names(methods: Sequence[str] | None) -> list[str]:
     """The methods asked for, all of them by default."""
     if isinstance(methods, str):
         raise ValueError(f"methods={methods!r} is one string; give a list of names, such as [{methods!r}].")
-    return list(METHODS) if methods is None else [one_of(name, "methods", tuple(METHODS)) for name in methods]
+    return list(METHODS) if methods is None else [check_option(name, "methods", tuple(METHODS)) for name in methods]
 
 
-def _fitted(name: str, model: Method, X: object) -> Entry:
+def _fit_method(name: str, model: ComparedModel, X: object) -> ComparisonEntry:
     """A method fitted; what it warns of, or why it refuses, becomes a note."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -257,30 +257,32 @@ def _fitted(name: str, model: Method, X: object) -> Entry:
         try:
             model.fit(X)
         except ValueError as error:
-            return Entry(name, note=" ".join(str(error).split()))
+            return ComparisonEntry(name, note=" ".join(str(error).split()))
         seconds = time.perf_counter() - start
-    told = (" ".join(str(each.message).split()) for each in caught if not issubclass(each.category, Doubt))
+    told = (" ".join(str(each.message).split()) for each in caught if not issubclass(each.category, InputFormatWarning))
     note = " ".join(dict.fromkeys(told))  # doubts about the data were told once, before
-    return Entry(name, seconds=seconds, note=note, model=model)
+    return ComparisonEntry(name, seconds=seconds, note=note, model=model)
 
 
-def _measured(entry: Entry, operator: Operator, pca: float | None, constraint: str | None) -> Entry:
+def _measure_entry(
+    entry: ComparisonEntry, operator: Operator, pca_variance: float | None, constraint: str | None
+) -> ComparisonEntry:
     """The entry with its variances and violation, all by the same definition; `pca` None for PCA itself."""
     model, total = entry.model, operator.total_variance
     if model is None:
         return entry
-    scores = Scores.of(operator, model.components_.T)
-    adjusted = _share(float(scores.adjusted().sum()), total)
+    scores = Scores.from_loadings(operator, model.components_.T)
+    adjusted = _divide_or_zero(float(scores.compute_adjusted_variances().sum()), total)
     return replace(
         entry,
-        variance=_share(float(scores.variances.sum()), total),
+        variance=_divide_or_zero(float(scores.variances.sum()), total),
         adjusted_variance=adjusted,
-        share_of_pca=_share(adjusted, adjusted if pca is None else pca),
-        violation=np.nan if constraint is None else float(np.triu(VIOLATIONS[constraint](model), 1).sum()),
+        share_of_pca=_divide_or_zero(adjusted, adjusted if pca_variance is None else pca_variance),
+        violation=np.nan if constraint is None else float(np.triu(CONSTRAINT_VIOLATIONS[constraint](model), 1).sum()),
         cardinality=tuple(int(k) for k in model.cardinality_),
         passes=np.nan if isinstance(model, baselines.ScikitLearnSparsePCA) else float(model.n_passes_),
     )
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0
+def _divide_or_zero(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else 0.0

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
-from gpower.baselines.semidefinite import relax
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, find_components_sequentially, keep_largest
+from gpower.baselines.semidefinite import solve_relaxation
 
 #: Most variables: every step is an eigendecomposition of all of them.
-UP_TO = 500
+MAX_FEATURES = 500
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -63,22 +63,22 @@ class DSPCA(Baseline):
     tol: float = 1e-4
     max_iter: int = 2000
 
-    def _check(self, shape: tuple[int, int]) -> None:
-        if shape[1] > UP_TO:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
+        if shape[1] > MAX_FEATURES:
             raise ValueError(
                 f"n_features={shape[1]}: DSPCA factorises a matrix of variables × variables in every step; it takes up "
-                f"to {UP_TO}. Select variables first, or use another method."
+                f"to {MAX_FEATURES}. Select variables first, or use another method."
             )
 
-    def _extract(self, task: Task) -> list[Unit]:
-        return one_by_one(task, self.deflation, self._unit, upper_bound_=np.zeros(1))
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
+        return find_components_sequentially(task, self.deflation, self._find_component, upper_bound_=np.zeros(1))
 
-    def _unit(self, task: Task) -> Unit:
+    def _find_component(self, task: ComponentTask) -> BaselineResult:
         operator, n = task.operator, task.operator.shape[1]
-        k = task.wanted[task.j] if task.wanted else max(1, -(-n // 5))
+        k = task.target_cardinality[task.component_index] if task.target_cardinality else max(1, -(-n // 5))
         S = operator.gram(np.arange(n)).astype(np.float64)
-        found = relax(S, k, tol=task.recipe.settings.tol, max_iter=task.recipe.settings.max_iter)
+        found = solve_relaxation(S, k, tol=task.fit_spec.settings.tol, max_iter=task.fit_spec.settings.max_iter)
         _, V = np.linalg.eigh(found.X)
         Z = keep_largest(np.where(operator.column_norms[:, None] > 0, V[:, -1:], 0), [k]).astype(operator.dtype)
-        kept = {"upper_bound_": np.array([found.upper / task.degrees])}
-        return Unit(Z, found.n_iter, found.converged, objective=found.value, kept=kept)
+        kept = {"upper_bound_": np.array([found.upper_bound / task.degrees_of_freedom])}
+        return BaselineResult(Z, found.n_iter, found.converged, objective=found.value, extra_attributes=kept)

@@ -15,108 +15,110 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
 from gpower._utils.arrays import Array
-from gpower.baselines.levels import bisected
+from gpower.baselines.levels import bisect_penalty_level
 
 #: Excess of a slope over its level, relative to the largest of c, that counts as rounding.
-SOLVED = 1e-9
+OPTIMALITY_TOLERANCE = 1e-9
 #: Coefficients below this times the largest are what rounding leaves of a zero, and would block a step.
-ROUNDING = 1e-12
+ZERO_TOLERANCE = 1e-12
 
 
-def elastic_net(gram: Array, c: Array, l1: float) -> Array:
+def solve_elastic_net(gram: Array, c: Array, l1: float) -> Array:
     """The minimiser of βᵀGβ − 2βᵀc + l1‖β‖₁.
 
     Examples
     --------
     >>> import numpy as np
-    >>> elastic_net(np.eye(2), np.array([2.0, 0.5]), 2.0)
+    >>> solve_elastic_net(np.eye(2), np.array([2.0, 0.5]), 2.0)
     array([1., 0.])
 
     Equal variables share their weight.
 
-    >>> elastic_net(np.ones((2, 2)) + np.eye(2), np.ones(2), 0.5).round(12)
+    >>> solve_elastic_net(np.ones((2, 2)) + np.eye(2), np.ones(2), 0.5).round(12)
     array([0.25, 0.25])
     """
     if l1 >= 2 * np.max(np.abs(c)):
         return np.zeros_like(c)
-    G, d, largest, unit = _scaled(gram, c)
+    G, d, largest, unit = _scale_regression(gram, c)
     level = l1 / 2 / largest
-    return unit * _finished(G, d, level, _lars(G, d, alpha_min=level)[1][:, -1])
+    return unit * _run_feature_sign_search(G, d, level, _compute_lars_path(G, d, alpha_min=level)[1][:, -1])
 
 
-def elastic_net_of_size(gram: Array, c: Array, k: int) -> tuple[Array, float]:
+def solve_elastic_net_of_size(gram: Array, c: Array, k: int) -> tuple[Array, float]:
     """The same at the smallest l1 with k non-zeros, or a few more where variables enter together; and that l1."""
-    G, d, largest, unit = _scaled(gram, c)
+    G, d, largest, unit = _scale_regression(gram, c)
     for steps in (k, 2 * k + 8, 16 * k + 64):  # a variable that leaves costs a step
-        levels, path = _lars(G, d, max_iter=steps)
+        levels, path = _compute_lars_path(G, d, max_iter=steps)
         large_enough = np.count_nonzero(path, axis=0) >= k
         if large_enough.any():
             break
     at = int(np.argmax(large_enough)) if large_enough.any() else -1
     beta, level = path[:, at], float(levels[at])
-    if _excess(d - G @ beta, level, np.sign(beta)).max() > SOLVED:
-        beta, level = _of_size(G, d, k, beta)
+    if _compute_optimality_excess(d - G @ beta, level, np.sign(beta)).max() > OPTIMALITY_TOLERANCE:
+        beta, level = _bisect_elastic_net(G, d, k, beta)
     return unit * beta, 2 * largest * level
 
 
-def _scaled(gram: Array, c: Array) -> tuple[Array, Array, float, float]:
+def _scale_regression(gram: Array, c: Array) -> tuple[Array, Array, float, float]:
     """The problem with entries of order one, the largest of c, and the unit of the coefficients."""
     size, largest = float(np.max(np.diagonal(gram))), float(np.max(np.abs(c)))
     return gram / size, c / largest, largest, largest / size
 
 
-def _lars(gram: Array, c: Array, **stop: Any) -> tuple[Array, Array]:
+def _compute_lars_path(gram: Array, c: Array, **stop_options: Any) -> tuple[Array, Array]:
     """Weights and coefficients along the path; it ends early where variables coincide, which is told elsewhere."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        alphas, _, path = lars_path_gram(c, gram, n_samples=1, method="lasso", **stop)
-    return alphas, _without_rounding(path)
+        alphas, _, path = lars_path_gram(c, gram, n_samples=1, method="lasso", **stop_options)
+    return alphas, _zero_rounding_errors(path)
 
 
-def _without_rounding(beta: Array) -> Array:
+def _zero_rounding_errors(beta: Array) -> Array:
     """A copy with zeros where rounding left something, column by column."""
-    return np.where(np.abs(beta) <= ROUNDING * np.max(np.abs(beta), axis=0), 0.0, beta)
+    return np.where(np.abs(beta) <= ZERO_TOLERANCE * np.max(np.abs(beta), axis=0), 0.0, beta)
 
 
-def _of_size(G: Array, c: Array, k: int, start: Array) -> tuple[Array, float]:
+def _bisect_elastic_net(G: Array, c: Array, k: int, start: Array) -> tuple[Array, float]:
     """Coefficients of the wanted size and their level by bisection, where variables tie."""
 
     def solve(level: float) -> tuple[Array, float]:
-        return _finished(G, c, level, start), level
+        return _run_feature_sign_search(G, c, level, start), level
 
     def size(found: tuple[Array, float]) -> int:
         return int(np.count_nonzero(found[0]))
 
-    dense = float(_lars(G, c, max_iter=16 * k + 64)[0][-1])
-    found = bisected(solve, size, 1.0, dense, k, densest=True)
-    return found if size(found) <= k else bisected(solve, size, 1.0, dense, size(found), densest=True)
+    dense = float(_compute_lars_path(G, c, max_iter=16 * k + 64)[0][-1])
+    found = bisect_penalty_level(solve, size, 1.0, dense, k, prefer_densest=True)
+    return (
+        found if size(found) <= k else bisect_penalty_level(solve, size, 1.0, dense, size(found), prefer_densest=True)
+    )
 
 
-def _excess(slope: Array, level: float, signs: Array) -> Array:
+def _compute_optimality_excess(slope: Array, level: float, signs: Array) -> Array:
     """How far each variable is from its optimality condition, for slopes c − Gβ."""
     return np.where(signs != 0, np.abs(slope - level * signs), np.abs(slope) - level)
 
 
-def _finished(G: Array, c: Array, level: float, beta: Array) -> Array:
+def _run_feature_sign_search(G: Array, c: Array, level: float, beta: Array) -> Array:
     """The minimiser of βᵀGβ/2 − βᵀc + level‖β‖₁ by feature-sign search from `beta`; the objective only falls."""
-    beta = _without_rounding(beta)
+    beta = _zero_rounding_errors(beta)
     for _ in range(4 * c.size):
         signs, slope = np.sign(beta), c - G @ beta
-        excess = _excess(slope, level, signs)
-        if excess.max() <= SOLVED:
+        excess = _compute_optimality_excess(slope, level, signs)
+        if excess.max() <= OPTIMALITY_TOLERANCE:
             break
-        if not np.any(excess[signs != 0] > SOLVED):  # the best of its pattern: one more variable
+        if not np.any(excess[signs != 0] > OPTIMALITY_TOLERANCE):  # the best of its pattern: one more variable
             enters = int(np.argmax(excess))
             signs[enters] = np.sign(slope[enters])
         active = np.flatnonzero(signs)
-        moved = _toward_pattern(G[np.ix_(active, active)], c[active], level, beta[active], signs[active])
+        moved = _search_toward_sign_minimizer(G[np.ix_(active, active)], c[active], level, beta[active], signs[active])
         if moved is None:
             break
-        beta[active] = _without_rounding(moved)
+        beta[active] = _zero_rounding_errors(moved)
     return beta
 
 
-def _toward_pattern(G: Array, c: Array, level: float, beta: Array, signs: Array) -> Array | None:
+def _search_toward_sign_minimizer(G: Array, c: Array, level: float, beta: Array, signs: Array) -> Array | None:
     """The best point between `beta` and the minimiser of its signs among those where a sign changes; None if none."""
     try:
         step = np.linalg.solve(G, c - level * signs) - beta

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._utils.arrays import Array, first_largest
-from gpower.baselines.base import Baseline, Task, Unit, one_by_one
+from gpower._utils.arrays import Array, stable_argmax
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, find_components_sequentially
 from gpower.operators import Operator
-from gpower.solvers.refit import fill_unit
-from gpower.validation.params import Levels, one_of
+from gpower.solvers.refit import refit_unit
+from gpower.validation.params import FloatPerComponent, check_option
 
 #: Most variables of a backward pass, which factorises a matrix of all that are left at every step.
-BACKWARD_UP_TO = 1000
+MAX_BACKWARD_FEATURES = 1000
 #: Newton steps, and halvings of an interval, that reach full precision.
-NEWTON_STEPS, HALVINGS = 60, 60
+MAX_NEWTON_STEPS, N_INTERVAL_HALVINGS = 60, 60
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -78,71 +78,83 @@ class Greedy(Baseline):
     ([0, 1, 8, 9], [1.0, 1.954, 2.475, 2.937])
     """
 
-    gamma: Levels = None
+    gamma: FloatPerComponent = None
     search: str = "full"
     backward: bool = False
     deflation: str = "projection"
 
-    _sparsity_word = "gamma"
+    _sparsity_param = "gamma"
 
-    def _check(self, shape: tuple[int, int]) -> None:
-        one_of(self.search, "search", ("full", "approximate"))
-        if one_of(self.backward, "backward", (True, False)) and shape[1] > BACKWARD_UP_TO:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
+        check_option(self.search, "search", ("full", "approximate"))
+        if check_option(self.backward, "backward", (True, False)) and shape[1] > MAX_BACKWARD_FEATURES:
             raise ValueError(
                 f"backward=True removes variables from the full set, which takes too long for n_features={shape[1]}; "
-                f"use it with up to {BACKWARD_UP_TO}, or backward=False."
+                f"use it with up to {MAX_BACKWARD_FEATURES}, or backward=False."
             )
 
-    def _extract(self, task: Task) -> list[Unit]:
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         empty = np.zeros((1, 0))
-        return one_by_one(task, self.deflation, self._unit, order_=empty.astype(int), path_variance_=empty)
+        return find_components_sequentially(
+            task, self.deflation, self._find_component, order_=empty.astype(int), path_variance_=empty
+        )
 
-    def _unit(self, task: Task) -> Unit:
-        operator, norms, j = task.operator, task.operator.column_norms, task.j
-        gamma = np.nan if task.wanted else float(task.recipe.wish.levels[j]) * float(norms.max()) ** 2
-        most = task.wanted[j] if task.wanted else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
-        order, variances = forward(operator, min(most, int(np.count_nonzero(norms))), full=self.search == "full")
+    def _find_component(self, task: ComponentTask) -> BaselineResult:
+        operator, norms, j = task.operator, task.operator.column_norms, task.component_index
+        gamma = np.nan if task.target_cardinality else float(task.fit_spec.sparsity.levels[j]) * float(norms.max()) ** 2
+        most = (
+            task.target_cardinality[j]
+            if task.target_cardinality
+            else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
+        )
+        order, variances = select_forward(
+            operator, min(most, int(np.count_nonzero(norms))), is_full_search=self.search == "full"
+        )
         supports = [order[:k] for k in range(1, order.size + 1)]
         if self.backward:
-            others, values = backward(operator, len(supports))
+            others, values = select_backward(operator, len(supports))
             supports = [b if y > x else a for a, b, x, y in zip(supports, others, variances, values, strict=True)]
             variances = np.maximum(variances, values)
-        k = len(supports) if task.wanted else int(np.argmax(variances - gamma * np.arange(1, len(supports) + 1))) + 1
-        z, value = fill_unit(operator, np.sort(supports[k - 1]))
-        kept = {"order_": order[None], "path_variance_": variances[None] / task.degrees}
-        objective = value if task.wanted else value - gamma * k
-        return Unit(z[:, None], len(supports), True, gamma, objective, kept=kept)
+        k = (
+            len(supports)
+            if task.target_cardinality
+            else int(np.argmax(variances - gamma * np.arange(1, len(supports) + 1))) + 1
+        )
+        z, value = refit_unit(operator, np.sort(supports[k - 1]))
+        kept = {"order_": order[None], "path_variance_": variances[None] / task.degrees_of_freedom}
+        objective = value if task.target_cardinality else value - gamma * k
+        return BaselineResult(z[:, None], len(supports), True, gamma, objective, extra_attributes=kept)
 
 
-def forward(operator: Operator, most: int, *, full: bool) -> tuple[Array, Array]:
+def select_forward(operator: Operator, max_cardinality: int, *, is_full_search: bool) -> tuple[Array, Array]:
     """Variables added one at a time, from the one of the largest variance on, and the variances of the sets so far.
 
     One pass per step. `full` compares the largest eigenvalues of all enlarged sets; otherwise the variable most
     correlated with the current component comes next, (aᵢᵀx)² being a lower bound of what it adds.
     """
     squares = operator.column_norms.astype(np.float64) ** 2
-    order, variances = [first_largest(squares)], [float(squares.max())]
-    S = np.zeros((most, squares.size))  # rows of AᵀA of the chosen variables
-    S[0] = _row(operator, order[0])
-    while len(order) < most:
+    order, variances = [stable_argmax(squares)], [float(squares.max())]
+    S = np.zeros((max_cardinality, squares.size))  # rows of AᵀA of the chosen variables
+    S[0] = _compute_gram_row(operator, order[0])
+    while len(order) < max_cardinality:
         k = len(order)
         w, U = np.linalg.eigh(S[:k, order])
         C = U.T @ S[:k]  # (k, n): correlations of every variable with the eigenvectors' scores
-        values = bordered_eigenvalues(w, C**2, squares) if full else C[-1] ** 2
+        values = compute_bordered_eigenvalues(w, C**2, squares) if is_full_search else C[-1] ** 2
         values[order] = -np.inf
         values[squares == 0] = -np.inf
-        order.append(first_largest(values))
-        S[k] = _row(operator, order[-1])
+        order.append(stable_argmax(values))
+        S[k] = _compute_gram_row(operator, order[-1])
         variances.append(float(np.linalg.eigvalsh(S[: k + 1, order])[-1]))
     return np.array(order), np.array(variances)
 
 
-def _row(operator: Operator, i: int) -> Array:
+def _compute_gram_row(operator: Operator, i: int) -> Array:
     """Row i of AᵀA."""
     return operator.correlate(operator.columns(np.array([i])))[:, 0].astype(np.float64)
 
 
-def bordered_eigenvalues(w: Array, squares: Array, d: Array) -> Array:
+def compute_bordered_eigenvalues(w: Array, border_squares: Array, corners: Array) -> Array:
     """Largest eigenvalues of diag(w) bordered by vectors c and corners d, for many c at once.
 
     Each is the root above max(w) of λ − d − Σᵢ cᵢ²/(λ − wᵢ), an increasing concave function: Newton's method from
@@ -153,16 +165,16 @@ def bordered_eigenvalues(w: Array, squares: Array, d: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> bordered_eigenvalues(np.array([1.0]), np.array([[4.0, 0.0]]), np.array([1.0, 3.0]))
+    >>> compute_bordered_eigenvalues(np.array([1.0]), np.array([[4.0, 0.0]]), np.array([1.0, 3.0]))
     array([3., 3.])
     """
-    least = 1e-14 * max(float(w[-1]), float(d.max()), np.finfo(float).tiny)
-    value = 0.5 * (w[-1] + d + np.sqrt((w[-1] - d) ** 2 + 4 * squares[-1]))
+    least = 1e-14 * max(float(w[-1]), float(corners.max()), np.finfo(float).tiny)
+    value = 0.5 * (w[-1] + corners + np.sqrt((w[-1] - corners) ** 2 + 4 * border_squares[-1]))
     value = np.maximum(value, w[-1] + least)  # off the pole, where no candidate differs by more than rounding
-    for _ in range(NEWTON_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         inverse = 1 / (value - w[:, None])  # (k, n)
-        parts = squares * inverse
-        excess = value - d - parts.sum(axis=0)
+        parts = border_squares * inverse
+        excess = value - corners - parts.sum(axis=0)
         step = np.maximum(-excess / (1 + np.sum(parts * inverse, axis=0)), 0)
         value = value + step
         if np.all(step <= 1e-15 * value):
@@ -170,21 +182,21 @@ def bordered_eigenvalues(w: Array, squares: Array, d: Array) -> Array:
     return np.asarray(value)
 
 
-def backward(operator: Operator, most: int) -> tuple[list[Array], Array]:
+def select_backward(operator: Operator, max_cardinality: int) -> tuple[list[Array], Array]:
     """Remove variables one at a time from all of them; the sets of 1, …, `most` variables and their variances."""
     active = np.flatnonzero(operator.column_norms)
     S = operator.gram(np.arange(operator.shape[1])).astype(np.float64)
     supports, variances = [], []
     while active.size:
         w, U = np.linalg.eigh(S[np.ix_(active, active)])
-        if active.size <= most:
+        if active.size <= max_cardinality:
             supports.append(active)
             variances.append(float(w[-1]))
-        active = np.delete(active, int(np.argmax(shrunk_eigenvalues(w, U))))
+        active = np.delete(active, int(np.argmax(compute_shrunk_eigenvalues(w, U))))
     return supports[::-1], np.array(variances[::-1])
 
 
-def shrunk_eigenvalues(w: Array, U: Array) -> Array:
+def compute_shrunk_eigenvalues(w: Array, U: Array) -> Array:
     """Largest eigenvalues of U diag(w) Uᵀ less its row and column i, for every i.
 
     Each is the root of Σⱼ uᵢⱼ²/(wⱼ − λ), which grows with λ, between the two largest of w (ascending).
@@ -192,14 +204,14 @@ def shrunk_eigenvalues(w: Array, U: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> shrunk_eigenvalues(np.array([1.0, 2.0]), np.eye(2)).round(12)
+    >>> compute_shrunk_eigenvalues(np.array([1.0, 2.0]), np.eye(2)).round(12)
     array([2., 1.])
     """
     if w.size == 1:
         return np.zeros(1)
     squares = U**2  # (n, n), row i of variable i
     low, high = np.full(w.size, w[-2]), np.full(w.size, w[-1])
-    for _ in range(HALVINGS):
+    for _ in range(N_INTERVAL_HALVINGS):
         middle = 0.5 * (low + high)
         distance = w - middle[:, None]
         distance[distance == 0] = np.finfo(float).tiny

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import TypeVar
 
 #: Bisections before the nearest number has to do.
-MOST = 24
+MAX_BISECTIONS = 24
 
 T = TypeVar("T")
 
 
-def bisected(
+def bisect_penalty_level(
     solve: Callable[[float], T],
-    size: Callable[[T], int],
-    sparse: float,
-    dense: float,
-    wanted: int,
-    most: int = MOST,
-    densest: bool = False,
+    count_variables: Callable[[T], int],
+    sparse_level: float,
+    dense_level: float,
+    target_size: int,
+    max_bisections: int = MAX_BISECTIONS,
+    prefer_densest: bool = False,
 ) -> T:
     """The solution with `wanted` variables at a level between one that is too sparse and one that is too dense.
 
@@ -29,23 +29,23 @@ def bisected(
 
     Examples
     --------
-    >>> bisected(lambda level: int(10 * level), lambda count: count, 0.0, 1.0, 7)
+    >>> bisect_penalty_level(lambda level: int(10 * level), lambda count: count, 0.0, 1.0, 7)
     7
     """
-    best = solve(dense)
-    if size(best) == wanted:
+    best = solve(dense_level)
+    if count_variables(best) == target_size:
         return best
-    for _ in range(most):
-        middle = 0.5 * (sparse + dense)
+    for _ in range(max_bisections):
+        middle = 0.5 * (sparse_level + dense_level)
         found = solve(middle)
-        count = size(found)
-        if _miss(count, wanted) <= _miss(size(best), wanted):
+        count = count_variables(found)
+        if _rank_size_mismatch(count, target_size) <= _rank_size_mismatch(count_variables(best), target_size):
             best = found
-        if count == wanted and not densest:
+        if count == target_size and not prefer_densest:
             break
-        sparse, dense = (middle, dense) if count <= wanted else (sparse, middle)
+        sparse_level, dense_level = (middle, dense_level) if count <= target_size else (sparse_level, middle)
     return best
 
 
-def _miss(size: int, wanted: int) -> tuple[bool, int]:
-    return size < wanted, abs(size - wanted)
+def _rank_size_mismatch(size: int, target_size: int) -> tuple[bool, int]:
+    return size < target_size, abs(size - target_size)

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._utils.arrays import Array, Seed, unit_columns
-from gpower.baselines.base import Baseline, Task, Unit
+from gpower._utils.arrays import Array, Seed, normalize_columns
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask
 from gpower.operators import Operator
-from gpower.operators.explained_variance import cosines
+from gpower.operators.explained_variance import cosine_matrix
 from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
 
 #: Steps of a truncated power iteration, the change of its value that ends it, and random starts beside the present one.
-POWER_STEPS, AT_REST, STARTS = 50, 1e-9, 10
+MAX_POWER_STEPS, POWER_VALUE_TOLERANCE, N_RANDOM_STARTS = 50, 1e-9, 10
 #: Growth of the price: these shares of the violation in the first part of the rounds, of value/violation after it.
-SLOW_PART, FAST_PART, SLOW, FAST = 0.15, 0.75, 0.01, 0.05
+VIOLATION_PHASE_END, FAST_GROWTH_START, SLOW_GROWTH_SHARE, FAST_GROWTH_SHARE = 0.15, 0.75, 0.01, 0.05
 #: The change of the objective at which feasible components are final.
-SETTLED = 1e-8
+OBJECTIVE_TOLERANCE = 1e-8
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -69,85 +69,87 @@ class MSPCA(Baseline):
     tol: float = 1e-4
     random_state: Seed = None
 
-    _explains_short = True
+    _explains_shortfall = True
 
-    def _check(self, shape: tuple[int, int]) -> None:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
         if self.constraint not in ("orthogonal", "uncorrelated"):
             raise ValueError(
                 f"constraint={self.constraint!r}: this method knows orthogonal and uncorrelated components only."
             )
 
-    def _extract(self, task: Task) -> list[Unit]:
-        rounds = _Rounds(task.operator, task.wanted or [], CONSTRAINTS[self.constraint], task.rng)
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
+        rounds = _AlternatingComponents(
+            task.operator, task.target_cardinality or [], CONSTRAINTS[self.constraint], task.rng
+        )
         best, value, found, last, count = rounds.Z, -np.inf, False, 0.0, 0
         for count in range(1, self.max_iter + 1):
-            rounds.turn()
-            now, violation = rounds.value(), rounds.violation()
+            rounds.update_components()
+            now, violation = rounds.compute_variance(), rounds.compute_violation()
             if violation <= self.tol and now > value:
                 best, value, found = rounds.Z.copy(), now, True
-            if found and abs(now - last) <= SETTLED * now:
+            if found and abs(now - last) <= OBJECTIVE_TOLERANCE * now:
                 break
             last = now
-            rounds.grow(now, max(violation, 1e-7), count / self.max_iter)
-        return [Unit(best if found else rounds.Z, count, found, objective=rounds.value())]
+            rounds.increase_penalty(now, max(violation, 1e-7), count / self.max_iter)
+        return [BaselineResult(best if found else rounds.Z, count, found, objective=rounds.compute_variance())]
 
 
-class _Rounds:
+class _AlternatingComponents:
     """The components of one run, and the price that they pay."""
 
     def __init__(
-        self, operator: Operator, wanted: list[int], constraint: Constraint, rng: np.random.RandomState
+        self, operator: Operator, cardinality: list[int], constraint: Constraint, rng: np.random.RandomState
     ) -> None:
-        self.operator, self.wanted, self.constraint, self.rng = operator, wanted, constraint, rng
-        self.Z = np.zeros((operator.shape[1], len(wanted)), operator.dtype)
-        self.S = np.zeros(0) if operator.has_samples else operator.gram(np.arange(operator.shape[1]))
-        self.price, self.weights = 0.0, np.zeros(len(wanted))
+        self.operator, self.cardinality, self.constraint, self.rng = operator, cardinality, constraint, rng
+        self.Z = np.zeros((operator.shape[1], len(cardinality)), operator.dtype)
+        self.gram = np.zeros(0) if operator.has_samples else operator.gram(np.arange(operator.shape[1]))
+        self.penalty, self.pair_weights = 0.0, np.zeros(len(cardinality))
 
-    def product(self, Z: Array) -> Array:
+    def multiply_gram(self, Z: Array) -> Array:
         """ΣZ."""
         if not self.operator.has_samples:
-            return self.S @ Z
+            return self.gram @ Z
         return self.operator.correlate(self.operator.combine(Z))
 
-    def value(self) -> float:
+    def compute_variance(self) -> float:
         """Σ zⱼᵀΣzⱼ."""
-        return float(np.sum(self.Z * self.product(self.Z)))
+        return float(np.sum(self.Z * self.multiply_gram(self.Z)))
 
-    def violation(self) -> float:
+    def compute_violation(self) -> float:
         """Σ over pairs of |cosines| of loadings or scores."""
-        other = self.product(self.Z) if self.constraint.word == "uncorrelated" else self.Z
-        return float(np.abs(np.triu(cosines(self.Z.T @ other), 1)).sum())
+        other = self.multiply_gram(self.Z) if self.constraint.name == "uncorrelated" else self.Z
+        return float(np.abs(np.triu(cosine_matrix(self.Z.T @ other), 1)).sum())
 
-    def grow(self, value: float, violation: float, progress: float) -> None:
+    def increase_penalty(self, value: float, violation: float, progress: float) -> None:
         """The price of the next round."""
-        step = SLOW if progress < FAST_PART else FAST
-        self.price += step * (violation if progress < SLOW_PART else value / violation)
+        step = SLOW_GROWTH_SHARE if progress < FAST_GROWTH_START else FAST_GROWTH_SHARE
+        self.penalty += step * (violation if progress < VIOLATION_PHASE_END else value / violation)
 
-    def turn(self) -> None:
+    def update_components(self) -> None:
         """Every component once."""
         first = not self.Z.any()
-        for j, k in enumerate(self.wanted):
+        for j, k in enumerate(self.cardinality):
             others = np.delete(self.Z, j, axis=1)
-            V = self.product(others) if self.constraint.word == "uncorrelated" else others
-            V = V * np.sqrt(self.price * np.delete(self.weights, j))
-            chance = self.rng.standard_normal((len(self.Z), STARTS)).astype(V.dtype)
-            Z, values = self._power(chance if first else np.hstack([self.Z[:, j : j + 1], chance]), V, k)
+            V = self.multiply_gram(others) if self.constraint.name == "uncorrelated" else others
+            V = V * np.sqrt(self.penalty * np.delete(self.pair_weights, j))
+            chance = self.rng.standard_normal((len(self.Z), N_RANDOM_STARTS)).astype(V.dtype)
+            Z, values = self._run_power_iterations(chance if first else np.hstack([self.Z[:, j : j + 1], chance]), V, k)
             best = int(np.argmax(values))
             self.Z[:, j] = Z[:, best]
             if first:
-                self.weights[j] = values[best]
+                self.pair_weights[j] = values[best]
 
-    def _power(self, Z: Array, V: Array, k: int) -> tuple[Array, Array]:
+    def _run_power_iterations(self, Z: Array, V: Array, cardinality: int) -> tuple[Array, Array]:
         """Truncated power iterations of Σ − VVᵀ, shifted to be positive semidefinite, and the values at their ends."""
         shift, last = float(np.linalg.eigvalsh(V.T @ V)[-1]) if V.shape[1] else 0.0, np.full(Z.shape[1], -np.inf)
-        Z = unit_columns(Z)
-        for _ in range(POWER_STEPS):
-            Y = self.product(Z) - V @ (V.T @ Z)
+        Z = normalize_columns(Z)
+        for _ in range(MAX_POWER_STEPS):
+            Y = self.multiply_gram(Z) - V @ (V.T @ Z)
             values = np.sum(Z * Y, axis=0)
-            if np.all(values <= last + AT_REST * np.abs(values)):
+            if np.all(values <= last + POWER_VALUE_TOLERANCE * np.abs(values)):
                 break
             Y = Y + shift * Z
-            small = np.argpartition(np.abs(Y), -k, axis=0)[:-k]
+            small = np.argpartition(np.abs(Y), -cardinality, axis=0)[:-cardinality]
             np.put_along_axis(Y, small, 0.0, axis=0)
-            last, Z = values, unit_columns(Y)
+            last, Z = values, normalize_columns(Y)
         return Z, last

@@ -7,20 +7,20 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from gpower._utils.arrays import Array, Seed, polar, unit_columns
-from gpower.baselines.base import Baseline, Task, Unit
-from gpower.baselines.thresholding import check_threshold, truncated
+from gpower._utils.arrays import Array, Seed, normalize_columns, polar_factor
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask
+from gpower.baselines.thresholding import check_threshold, truncate_loadings
 from gpower.feasible_sets import Stiefel
 from gpower.operators.explained_variance import Scores
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.ascent import AscentResult, maximize
-from gpower.solvers.refit import AtRest
-from gpower.validation.params import one_of, whole
+from gpower.solvers.refit import StallCallback
+from gpower.validation.params import check_int, check_option
 
 #: Power of the eigenvalue that the squared length of a loading vector gets before rotation.
-LENGTHS = {"unit": 0.0, "variance": 1.0, "whitened": -1.0}
-#: Weight of the subtracted term of `Orthomax`.
-CRITERIA = {"varimax": 1.0, "quartimax": 0.0}
+LENGTH_EXPONENTS = {"unit": 0.0, "variance": 1.0, "whitened": -1.0}
+#: Weight of the subtracted term of `OrthomaxObjective`.
+CRITERION_WEIGHTS = {"varimax": 1.0, "quartimax": 0.0}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -83,42 +83,57 @@ class RotatedPCA(Baseline):
     max_iter: int = 5000
     random_state: Seed = None
 
-    _sparsity_word = "threshold"
+    _sparsity_param = "threshold"
 
-    def _check(self, shape: tuple[int, int]) -> None:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
         check_threshold(self.threshold)
-        one_of(self.criterion, "criterion", tuple(CRITERIA))
-        one_of(self.normalization, "normalization", tuple(LENGTHS))
-        whole(self.n_init, "n_init", 1)
+        check_option(self.criterion, "criterion", tuple(CRITERION_WEIGHTS))
+        check_option(self.normalization, "normalization", tuple(LENGTH_EXPONENTS))
+        check_int(self.n_init, "n_init", 1)
 
-    def _extract(self, task: Task) -> list[Unit]:
-        V, variances = leading_components(task.operator, task.m)
-        R, rank = np.eye(task.m), int(np.count_nonzero(variances))  # beyond the rank there is nothing to rotate
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
+        V, variances = compute_leading_components(task.operator, task.n_components)
+        R, rank = (
+            np.eye(task.n_components),
+            int(np.count_nonzero(variances)),
+        )  # beyond the rank there is nothing to rotate
         if rank == 0:
-            return [Unit(V, kept={"rotation_": R})]
-        L = V[:, :rank] * (variances[:rank] / variances[0]) ** (LENGTHS[self.normalization] / 2)
-        best = self._rotation(L.astype(np.float64), task)
-        Z = unit_columns(L @ best.point).astype(V.dtype)
-        order = np.argsort(-Scores.of(task.operator, Z).variances, kind="stable")
+            return [BaselineResult(V, extra_attributes={"rotation_": R})]
+        L = V[:, :rank] * (variances[:rank] / variances[0]) ** (LENGTH_EXPONENTS[self.normalization] / 2)
+        best = self._find_rotation(L.astype(np.float64), task)
+        Z = normalize_columns(L @ best.point).astype(V.dtype)
+        order = np.argsort(-Scores.from_loadings(task.operator, Z).variances, kind="stable")
         R[:rank, :rank] = best.point[:, order]
-        Z = np.pad(Z[:, order], ((0, 0), (0, task.m - rank)))
-        return [Unit.of(best, truncated(Z, task.wanted, self.threshold or 0.0), kept={"rotation_": R})]
+        Z = np.pad(Z[:, order], ((0, 0), (0, task.n_components - rank)))
+        return [
+            BaselineResult.from_ascent(
+                best,
+                truncate_loadings(Z, task.target_cardinality, self.threshold or 0.0),
+                extra_attributes={"rotation_": R},
+            )
+        ]
 
-    def _rotation(self, L: Array, task: Task) -> AscentResult:
+    def _find_rotation(self, L: Array, task: ComponentTask) -> AscentResult:
         """The best end of an ascent from no rotation and from random ones."""
-        objective, m, settings = Orthomax(L, CRITERIA[self.criterion]), L.shape[1], task.recipe.settings
-        starts = [np.eye(m)] + [polar(task.rng.standard_normal((m, m))) for _ in range(self.n_init - 1 if m > 1 else 0)]
+        objective, m, settings = (
+            OrthomaxObjective(L, CRITERION_WEIGHTS[self.criterion]),
+            L.shape[1],
+            task.fit_spec.settings,
+        )
+        starts = [np.eye(m)] + [
+            polar_factor(task.rng.standard_normal((m, m))) for _ in range(self.n_init - 1 if m > 1 else 0)
+        ]
         ascend = partial(maximize, objective, Stiefel(), max_iter=settings.max_iter)
         ends = [ascend(R, tol=settings.tol, acceleration=True) for R in starts]
         best = max(ends, key=lambda end: end.value)
         # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
-        rested = ascend(best.point, tol=-1.0, callback=AtRest(objective.loadings, 0.0))
-        value = best.value - objective.omega / 2 * m
-        return replace(best, last=replace(rested.last, n_iter=best.n_iter, value=value))
+        rested = ascend(best.point, tol=-1.0, callback=StallCallback(objective.rotate_loadings, 0.0))
+        value = best.value - objective.convexity_shift / 2 * m
+        return replace(best, last_state=replace(rested.last_state, n_iter=best.n_iter, value=value))
 
 
 @dataclass(frozen=True, eq=False)
-class Orthomax:
+class OrthomaxObjective:
     """Σᵢⱼ ℓᵢⱼ⁴ − (weight/n) Σⱼ (Σᵢ ℓᵢⱼ²)² of ℓ = L R, as a function of the rotation R.
 
     Varimax for weight 1, quartimax for 0. Convex on the unit balls once (ω/2)‖R‖², constant on rotations, is added,
@@ -129,19 +144,19 @@ class Orthomax:
     weight: float
 
     @cached_property
-    def omega(self) -> float:
+    def convexity_shift(self) -> float:
         """Strong convexity that makes up for the subtracted term."""
         return 12 * self.weight / self.L.shape[0] * float(np.linalg.norm(self.L, 2)) ** 4
 
-    def loadings(self, R: Array) -> Array:
+    def rotate_loadings(self, R: Array) -> Array:
         """L R."""
         return np.asarray(self.L @ R)
 
     def value_and_gradient(self, R: Array) -> tuple[float, Array]:
         """The criterion and its gradient, with the convexifying term."""
         n = self.L.shape[0]
-        rotated = self.loadings(R)
+        rotated = self.rotate_loadings(R)
         squares = rotated**2
         sums = squares.sum(axis=0)
-        value = float(np.sum(squares**2) - self.weight / n * np.sum(sums**2) + self.omega / 2 * np.sum(R**2))
-        return value, 4 * self.L.T @ (rotated * (squares - self.weight / n * sums)) + self.omega * R
+        value = float(np.sum(squares**2) - self.weight / n * np.sum(sums**2) + self.convexity_shift / 2 * np.sum(R**2))
+        return value, 4 * self.L.T @ (rotated * (squares - self.weight / n * sums)) + self.convexity_shift * R

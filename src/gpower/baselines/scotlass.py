@@ -7,28 +7,28 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import linprog
 
-from gpower._utils.arrays import Array, Seed, soft, unit_columns
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
-from gpower.baselines.levels import bisected
+from gpower._utils.arrays import Array, Seed, apply_soft_threshold, normalize_columns
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, find_components_sequentially, keep_largest
+from gpower.baselines.levels import bisect_penalty_level
 from gpower.feasible_sets import Point
 from gpower.operators import Operator
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import L1Ball
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import unit_starts
+from gpower.solvers.initialization import make_unit_starts
 from gpower.solvers.working_set import ascend
-from gpower.validation.params import Levels, number, per_unit, whole
+from gpower.validation.params import FloatPerComponent, check_float, check_int, expand_per_component
 
 #: Newton steps of the dual, how often one is shortened, the residual at which it is solved, and one that is none.
-NEWTON_STEPS, HALVINGS, SOLVED, UNSOLVED = 300, 20, 1e-10, 1e-8
+MAX_NEWTON_STEPS, MAX_STEP_REDUCTIONS, DUAL_TOLERANCE, MAX_DUAL_RESIDUAL = 300, 20, 1e-10, 1e-8
 #: Most linear programs where that fails, and how they are solved.
-PLANES, EXACTLY = 300, {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+MAX_LINEAR_PROGRAMS, LINPROG_OPTIONS = 300, {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 #: Excess over the bound that is rounding.
-EXCESS = 1e-6
+BOUND_TOLERANCE = 1e-6
 #: Bounds tried for a wanted number of variables.
-BISECTIONS = 12
+MAX_BOUND_BISECTIONS = 12
 #: Share of the dual value below which the thresholded vector counts as zero.
-VANISHED = 1e-6
+ZERO_VECTOR_SHARE = 1e-6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -84,56 +84,76 @@ class SCoTLASS(Baseline):
     0.0
     """
 
-    t: Levels = None
+    t: FloatPerComponent = None
     n_init: int = 4
     tol: float = 1e-6
     max_iter: int = 1000
     random_state: Seed = None
 
-    def _check(self, shape: tuple[int, int]) -> None:
-        self._exclude_cardinality("t")
-        whole(self.n_init, "n_init", 1)
-        for bound in [] if self.t is None else per_unit(self.t, "t", self.n_components):
-            number(bound, "t", 1.0)
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
+        self._check_single_sparsity_param("t")
+        check_int(self.n_init, "n_init", 1)
+        for bound in [] if self.t is None else expand_per_component(self.t, "t", self.n_components):
+            check_float(bound, "t", 1.0)
 
-    def _extract(self, task: Task) -> list[Unit]:
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         bounds = self.t if self.t is not None else max(1.0, 0.5 * float(np.sqrt(task.operator.shape[1])))
-        t = per_unit(bounds, "t", task.m)
+        t = expand_per_component(bounds, "t", task.n_components)
         none = np.array([np.nan])
-        return one_by_one(task, "orthogonalized", lambda rest: self._unit(task, rest, float(t[rest.j])), t_=none)
+        return find_components_sequentially(
+            task,
+            "orthogonalized",
+            lambda rest: self._find_component(task, rest, float(t[rest.component_index])),
+            t_=none,
+        )
 
-    def _unit(self, task: Task, rest: Task, t: float) -> Unit:
+    def _find_component(self, task: ComponentTask, deflated_task: ComponentTask, t: float) -> BaselineResult:
         """The next component; `rest` has the matrix outside the span of the earlier ones, where starts come from."""
-        starts = self._starts(task, rest.operator)
-        first, earlier = starts[0], rest.earlier
+        starts = self._generate_starts(task, deflated_task.operator)
+        first, earlier = starts[0], deflated_task.earlier_loadings
 
-        def solve(s: float) -> Unit:
+        def solve(s: float) -> BaselineResult:
             problem = Problem(task.operator, OrthogonalL1Ball(s, earlier), np.ones(1, task.operator.dtype))
-            ends = [ascend(problem, start, task.recipe.settings) for start in starts]
-            units = [Unit.of(end, problem.loadings(end.point), kept={"t_": np.sqrt([s])}) for end in ends]
-            inside = [j for j, unit in enumerate(units) if np.sum(np.abs(unit.Z)) <= np.sqrt(s) * (1 + EXCESS)]
+            ends = [ascend(problem, start, task.fit_spec.settings) for start in starts]
+            units = [
+                BaselineResult.from_ascent(
+                    end, problem.compute_loadings(end.point), extra_attributes={"t_": np.sqrt([s])}
+                )
+                for end in ends
+            ]
+            inside = [j for j, unit in enumerate(units) if np.sum(np.abs(unit.Z)) <= np.sqrt(s) * (1 + BOUND_TOLERANCE)]
             best = max(inside or range(len(ends)), key=lambda j: ends[j].value)
             starts[:] = [ends[best].point, first]  # for the next bound
             return units[best]
 
-        if task.wanted is None:
+        if task.target_cardinality is None:
             unit = solve(t**2)
-            return _within(replace(unit, Z=orthogonalized(unit.Z, earlier)), t, rest.j)
-        k = task.wanted[rest.j]
-        unit = bisected(solve, Unit.size, 1.0, float(k), k, most=BISECTIONS, densest=True)
-        Z = orthogonalized(unit.Z, earlier) if unit.size() == k else keep_largest(unit.Z, [k])
+            return _note_exceeded_bound(
+                replace(unit, Z=orthogonalize_to_earlier(unit.Z, earlier)), t, deflated_task.component_index
+            )
+        k = task.target_cardinality[deflated_task.component_index]
+        unit = bisect_penalty_level(
+            solve,
+            BaselineResult.count_nonzero,
+            1.0,
+            float(k),
+            k,
+            max_bisections=MAX_BOUND_BISECTIONS,
+            prefer_densest=True,
+        )
+        Z = orthogonalize_to_earlier(unit.Z, earlier) if unit.count_nonzero() == k else keep_largest(unit.Z, [k])
         lengthened = np.sum(np.abs(Z), dtype=np.float64)  # a little, by making it orthogonal
-        return replace(unit, Z=Z, kept={"t_": np.maximum(unit.kept["t_"], lengthened)})
+        return replace(unit, Z=Z, extra_attributes={"t_": np.maximum(unit.extra_attributes["t_"], lengthened)})
 
-    def _starts(self, task: Task, rest: Operator) -> list[Point]:
+    def _generate_starts(self, task: ComponentTask, deflated_operator: Operator) -> list[Point]:
         """The first principal component of what is left, and its most promising columns."""
-        problem = Problem(task.operator, L1Ball(1.0), np.ones(1, rest.dtype))
-        first, _ = leading_components(rest, 1)
-        starts = [problem.feasible_set.point(task.operator.combine(first.astype(rest.dtype)))]
+        problem = Problem(task.operator, L1Ball(1.0), np.ones(1, deflated_operator.dtype))
+        first, _ = compute_leading_components(deflated_operator, 1)
+        starts = [problem.feasible_set.make_point(task.operator.combine(first.astype(deflated_operator.dtype)))]
         if self.n_init > 1:
-            norms = np.where(rest.column_norms > 0, rest.column_norms, 0)
-            columns = unit_starts(problem, norms, min(self.n_init - 1, int(np.count_nonzero(norms))), task.rng)
-            starts += [columns.column(j) for j in range(columns.C.shape[1])]
+            norms = np.where(deflated_operator.column_norms > 0, deflated_operator.column_norms, 0)
+            columns = make_unit_starts(problem, norms, min(self.n_init - 1, int(np.count_nonzero(norms))), task.rng)
+            starts += [columns.select_unit(j) for j in range(columns.C.shape[1])]
         return starts
 
 
@@ -159,9 +179,9 @@ class OrthogonalL1Ball(L1Ball):
         """The same for the variables `idx` alone, the others being zero."""
         return OrthogonalL1Ball(self.s, self.basis[idx])
 
-    def _maximizer(self, c: Array) -> Array:
+    def _maximize_unit(self, c: Array) -> Array:
         if self.basis.shape[1] == 0:
-            return super()._maximizer(c)
+            return super()._maximize_unit(c)
         B, c64 = self.basis.astype(np.float64), c.astype(np.float64)
         nu = np.linalg.lstsq(B, c64, rcond=None)[0]
         d = c64 - B @ nu
@@ -170,25 +190,25 @@ class OrthogonalL1Ball(L1Ball):
             return np.zeros_like(c)
         if np.sum(np.abs(d)) <= np.sqrt(self.s) * length:
             return np.asarray(d / length, c.dtype)
-        z = super()._maximizer(d)
+        z = super()._maximize_unit(d)
         level = np.min(np.abs(d), where=z != 0, initial=np.inf)  # at or above the threshold that z was taken at
-        u, residual = self._dual_minimum(c64, B, np.append(0.9 * level, nu))
-        if residual > UNSOLVED:
-            return np.asarray(self._by_planes(c64, B, nu), c.dtype)
-        z = soft(c64 - B @ u[1:], u[0])
+        u, residual = self._minimize_dual(c64, B, np.append(0.9 * level, nu))
+        if residual > MAX_DUAL_RESIDUAL:
+            return np.asarray(self._maximize_by_column_generation(c64, B, nu), c.dtype)
+        z = apply_soft_threshold(c64 - B @ u[1:], u[0])
         return np.asarray(z / np.linalg.norm(z), c.dtype)
 
-    def _dual_minimum(self, c: Array, B: Array, u: Array) -> tuple[Array, float]:
+    def _minimize_dual(self, c: Array, B: Array, u: Array) -> tuple[Array, float]:
         """(λ, ν) of the least dual value by damped Newton steps, and the largest entry of the gradient there."""
-        value, gradient, hessian = self._dual(c, B, u)
-        for _ in range(NEWTON_STEPS):
-            if np.max(np.abs(gradient)) <= SOLVED:
+        value, gradient, hessian = self._evaluate_dual(c, B, u)
+        for _ in range(MAX_NEWTON_STEPS):
+            if np.max(np.abs(gradient)) <= DUAL_TOLERANCE:
                 break
             step = -np.linalg.solve(hessian, gradient)
-            for _ in range(HALVINGS):
+            for _ in range(MAX_STEP_REDUCTIONS):
                 tried = u + step
                 tried[0] = max(tried[0], 0.0)
-                new = self._dual(c, B, tried)
+                new = self._evaluate_dual(c, B, tried)
                 if new[0] <= value + 1e-4 * float((tried - u) @ gradient):
                     break
                 step = step / 4
@@ -196,12 +216,14 @@ class OrthogonalL1Ball(L1Ball):
                 break
             gain = value - new[0]
             u, (value, gradient, hessian) = tried, new
-            vanished = value - np.sqrt(self.s) * u[0] <= VANISHED * value  # no vector of unit length attains it
+            vanished = (
+                value - np.sqrt(self.s) * u[0] <= ZERO_VECTOR_SHARE * value
+            )  # no vector of unit length attains it
             if gain <= 1e-15 * value or vanished:
                 break
         return u, float(np.max(np.abs(gradient)))
 
-    def _by_planes(self, c: Array, B: Array, nu: Array) -> Array:
+    def _maximize_by_column_generation(self, c: Array, B: Array, nu: Array) -> Array:
         """The maximiser as a mixture of those of the two balls alone, for the prices ν of a linear program.
 
         For where Newton's method does not get to an end: the dual has kinks, and the answer may be shorter than one.
@@ -209,21 +231,21 @@ class OrthogonalL1Ball(L1Ball):
         """
         around = np.linalg.norm(c) * np.hstack([np.zeros((nu.size, 1)), np.eye(nu.size), -np.eye(nu.size)])
         Z = np.column_stack(
-            [super(OrthogonalL1Ball, self)._maximizer(c - B @ each) for each in (nu[:, None] + around).T]
+            [super(OrthogonalL1Ball, self)._maximize_unit(c - B @ each) for each in (nu[:, None] + around).T]
         )
-        for _ in range(PLANES):
+        for _ in range(MAX_LINEAR_PROGRAMS):
             ones, none = np.ones((1, Z.shape[1])), np.zeros(nu.size)
-            found = linprog(-(c @ Z), ones, [1.0], B.T @ Z, none, options=EXACTLY)
+            found = linprog(-(c @ Z), ones, [1.0], B.T @ Z, none, options=LINPROG_OPTIONS)
             nu, price = -found.eqlin.marginals, -float(found.ineqlin.marginals[0])
-            z = super()._maximizer(c - B @ nu)
-            if float((c - B @ nu) @ z) - price <= SOLVED * abs(price):
+            z = super()._maximize_unit(c - B @ nu)
+            if float((c - B @ nu) @ z) - price <= DUAL_TOLERANCE * abs(price):
                 break
             Z = np.column_stack([Z, z])
         return np.asarray(Z[:, : found.x.size] @ found.x)
 
-    def _dual(self, c: Array, B: Array, u: Array) -> tuple[float, Array, Array]:
+    def _evaluate_dual(self, c: Array, B: Array, u: Array) -> tuple[float, Array, Array]:
         """The dual function at (λ, ν), its gradient, and its second derivatives, damped far from the minimum."""
-        t = soft(c - B @ u[1:], u[0])
+        t = apply_soft_threshold(c - B @ u[1:], u[0])
         length = float(np.linalg.norm(t))
         bound = float(np.sqrt(self.s))
         if length == 0:  # λ beyond all entries: only its price is left
@@ -240,24 +262,24 @@ class OrthogonalL1Ball(L1Ball):
         return length + bound * float(u[0]), gradient, (squares - np.outer(slopes, slopes) + damping) / length
 
 
-def _within(unit: Unit, t: float, j: int) -> Unit:
+def _note_exceeded_bound(result: BaselineResult, t: float, j: int) -> BaselineResult:
     """The unit; where no vector of unit length was found within the bound, with the bound that it keeps and a note."""
-    total = float(np.sum(np.abs(unit.Z), dtype=np.float64))
-    if total <= t * (1 + EXCESS):
-        return unit
+    total = float(np.sum(np.abs(result.Z), dtype=np.float64))
+    if total <= t * (1 + BOUND_TOLERANCE):
+        return result
     note = (
         f"components_[{j}]: no loadings of unit length were found that are orthogonal to the earlier ones and whose "
         f"absolute values sum to at most t={t:g}; shorter ones were lengthened to a sum of {total:.4g}. Raise t."
     )
-    return replace(unit, kept={"t_": np.array([total])}, notes=(*unit.notes, note))
+    return replace(result, extra_attributes={"t_": np.array([total])}, notes=(*result.notes, note))
 
 
-def orthogonalized(Z: Array, earlier: Array) -> Array:
+def orthogonalize_to_earlier(Z: Array, earlier: Array) -> Array:
     """Z made orthogonal to the earlier loadings to rounding, without new variables; as it is where that is far off."""
     used = np.flatnonzero(Z[:, 0])
     if used.size == 0 or earlier.shape[1] == 0:
         return Z
     near = Z.astype(np.float64)
     near[used] -= earlier[used] @ np.linalg.lstsq(earlier[used], near[used], rcond=1e-10)[0]
-    near = unit_columns(near)
+    near = normalize_columns(near)
     return near.astype(Z.dtype) if float(near[:, 0] @ Z[:, 0]) > 1 - 1e-3 else Z

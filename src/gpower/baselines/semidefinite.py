@@ -18,29 +18,29 @@ import scipy.linalg as sla
 from gpower._utils.arrays import Array
 
 #: Steps between two evaluations of the bound, and between two looks at the step size.
-CHECK, BALANCE = 10, 20
+BOUND_CHECK_INTERVAL, STEP_SIZE_CHECK_INTERVAL = 10, 20
 #: Ratio of the residuals at which the step size is changed, and by how much.
-UNEVEN, CHANGE = 5.0, 2.0
+MAX_RESIDUAL_RATIO, STEP_SIZE_FACTOR = 5.0, 2.0
 #: Distance from the ℓ1 ball, in units of the tolerance, at which X counts as feasible.
-FEASIBLE = 10.0
+FEASIBILITY_FACTOR = 10.0
 #: Over-relaxation: how far beyond X a round goes on from Y.
-RELAXED = 1.6
+OVER_RELAXATION = 1.6
 #: Eigenpairs of a projection computed at first; more where these do not suffice.
-FEW = 8
+MIN_EIGENPAIRS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxation:
+class RelaxationResult:
     """Where the method stopped, and whether value and bound met within the tolerance."""
 
     X: Array  # (n, n), positive semidefinite of trace one; near a matrix with Σ|Xᵢⱼ| ≤ k
     value: float  # ⟨S, X⟩
-    upper: float  # no component of k variables has a larger variance
+    upper_bound: float  # no component of k variables has a larger variance
     n_iter: int
     converged: bool
 
 
-def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relaxation:
+def solve_relaxation(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> RelaxationResult:
     """The relaxation for a symmetric S (n, n) and k variables, by at most `max_iter` eigendecompositions.
 
     It stops once bound and value differ by no more than `tol`, relatively, and X is within ten times as much of the
@@ -49,37 +49,37 @@ def relax(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> Relax
     Examples
     --------
     >>> import numpy as np
-    >>> found = relax(np.diag([3.0, 1.0]) + 1.0, 1)
-    >>> 4.0 <= found.upper < 4.01
+    >>> found = solve_relaxation(np.diag([3.0, 1.0]) + 1.0, 1)
+    >>> 4.0 <= found.upper_bound < 4.01
     True
     """
     scale = float(np.max(np.abs(S)))
     if scale == 0:
-        return Relaxation(np.eye(S.shape[0]) / S.shape[0], 0.0, 0.0, 0, True)
+        return RelaxationResult(np.eye(S.shape[0]) / S.shape[0], 0.0, 0.0, 0, True)
     S, zero = S / scale, np.zeros_like(S)
-    state = _State(zero, zero, zero, step=float(k))  # entries of X are of the order of 1/k
-    upper = dual_bound(S, zero, k)
+    state = _ADMMState(zero, zero, zero, step_size=float(k))  # entries of X are of the order of 1/k
+    upper = compute_dual_bound(S, zero, k)
     converged = False
     for n_iter in range(1, max_iter + 1):
-        state = _step(S, k, state)
-        if n_iter % BALANCE == 0:
-            state = _balanced(state)
-        if n_iter % CHECK == 0:
-            upper = min(upper, dual_bound(S, state.step * state.U, k))
-            nearly_feasible = state.primal <= FEASIBLE * tol * float(np.linalg.norm(state.X))
+        state = _run_admm_step(S, k, state)
+        if n_iter % STEP_SIZE_CHECK_INTERVAL == 0:
+            state = _balance_step_size(state)
+        if n_iter % BOUND_CHECK_INTERVAL == 0:
+            upper = min(upper, compute_dual_bound(S, state.step_size * state.U, k))
+            nearly_feasible = state.primal_residual <= FEASIBILITY_FACTOR * tol * float(np.linalg.norm(state.X))
             converged = abs(upper - float(np.sum(S * state.X))) <= tol * upper and nearly_feasible
         if converged:
             break
-    return Relaxation(state.X, float(np.sum(S * state.X)) * scale, upper * scale, n_iter, converged)
+    return RelaxationResult(state.X, float(np.sum(S * state.X)) * scale, upper * scale, n_iter, converged)
 
 
-def dual_bound(S: Array, W: Array, k: int) -> float:
+def compute_dual_bound(S: Array, W: Array, k: int) -> float:
     """λmax(S − W) + k max|W|, plus what rounding may have taken from the eigenvalue.
 
     Examples
     --------
     >>> import numpy as np
-    >>> dual_bound(np.eye(2), np.zeros((2, 2)), 1) >= 1
+    >>> compute_dual_bound(np.eye(2), np.zeros((2, 2)), 1) >= 1
     True
     """
     M = S - 0.5 * (W + W.T)
@@ -90,37 +90,40 @@ def dual_bound(S: Array, W: Array, k: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class _ADMMState:
     """X in the spectraplex, Y in the ℓ1 ball, U the scaled multiplier of X = Y; `step` its scale; its residuals."""
 
     X: Array
     Y: Array
     U: Array
-    step: float
-    rank: int = FEW
-    primal: float = 0.0
-    dual: float = 0.0
+    step_size: float
+    rank: int = MIN_EIGENPAIRS
+    primal_residual: float = 0.0
+    dual_residual: float = 0.0
 
 
-def _step(S: Array, k: int, state: _State) -> _State:
+def _run_admm_step(S: Array, k: int, state: _ADMMState) -> _ADMMState:
     """One round: X, then Y, then the multiplier."""
-    X, rank = spectraplex_projection(state.Y - state.U + S / state.step, state.rank)
-    ahead = RELAXED * X + (1 - RELAXED) * state.Y
-    Y = l1_projection(ahead + state.U, float(k))
+    X, rank = project_spectraplex(state.Y - state.U + S / state.step_size, state.rank)
+    ahead = OVER_RELAXATION * X + (1 - OVER_RELAXATION) * state.Y
+    Y = project_l1_ball(ahead + state.U, float(k))
     U = state.U + ahead - Y
     primal = float(np.linalg.norm(X - Y))
-    dual = state.step * float(np.linalg.norm(Y - state.Y))
-    return _State(X, Y, U, state.step, rank, primal, dual)
+    dual = state.step_size * float(np.linalg.norm(Y - state.Y))
+    return _ADMMState(X, Y, U, state.step_size, rank, primal, dual)
 
 
-def _balanced(state: _State) -> _State:
+def _balance_step_size(state: _ADMMState) -> _ADMMState:
     """A step size that keeps both residuals of the same order."""
-    grow, shrink = state.primal > UNEVEN * state.dual, state.dual > UNEVEN * state.primal
-    factor = CHANGE if grow else 1 / CHANGE if shrink else 1.0
-    return replace(state, U=state.U / factor, step=state.step * factor)
+    grow, shrink = (
+        state.primal_residual > MAX_RESIDUAL_RATIO * state.dual_residual,
+        state.dual_residual > MAX_RESIDUAL_RATIO * state.primal_residual,
+    )
+    factor = STEP_SIZE_FACTOR if grow else 1 / STEP_SIZE_FACTOR if shrink else 1.0
+    return replace(state, U=state.U / factor, step_size=state.step_size * factor)
 
 
-def spectraplex_projection(M: Array, rank: int = FEW) -> tuple[Array, int]:
+def project_spectraplex(M: Array, rank: int = MIN_EIGENPAIRS) -> tuple[Array, int]:
     """The nearest positive semidefinite matrix of trace one, and its rank plus some: a guess for the next call.
 
     Only the leading eigenpairs matter: those of `rank` are computed, more where all of them turn out positive.
@@ -128,7 +131,7 @@ def spectraplex_projection(M: Array, rank: int = FEW) -> tuple[Array, int]:
     Examples
     --------
     >>> import numpy as np
-    >>> spectraplex_projection(np.diag([3.0, 1.0]))[0]
+    >>> project_spectraplex(np.diag([3.0, 1.0]))[0]
     array([[1., 0.],
            [0., 0.]])
     """
@@ -136,22 +139,22 @@ def spectraplex_projection(M: Array, rank: int = FEW) -> tuple[Array, int]:
     while True:
         rank = n if rank > n // 8 else rank  # all of them take less time than many
         w, V = np.linalg.eigh(M) if rank == n else sla.eigh(M, subset_by_index=[n - rank, n - 1], driver="evr")
-        weights = simplex_projection(w)
+        weights = project_simplex(w)
         positive = int(np.count_nonzero(weights))
         if positive < rank or rank == n:
             break
         rank *= 2
     V = V[:, rank - positive :] * np.sqrt(weights[rank - positive :])
-    return np.asarray(V @ V.T), positive + FEW
+    return np.asarray(V @ V.T), positive + MIN_EIGENPAIRS
 
 
-def simplex_projection(v: Array) -> Array:
+def project_simplex(v: Array) -> Array:
     """The nearest non-negative vector of sum one.
 
     Examples
     --------
     >>> import numpy as np
-    >>> simplex_projection(np.array([0.5, 1.0]))
+    >>> project_simplex(np.array([0.5, 1.0]))
     array([0.25, 0.75])
     """
     ordered = np.sort(v)[::-1]
@@ -160,17 +163,17 @@ def simplex_projection(v: Array) -> Array:
     return np.maximum(v - level, 0)
 
 
-def l1_projection(M: Array, radius: float) -> Array:
+def project_l1_ball(M: Array, radius: float) -> Array:
     """The nearest matrix with Σ|Mᵢⱼ| ≤ radius: entries shrunk by a common amount.
 
     Examples
     --------
     >>> import numpy as np
-    >>> l1_projection(np.array([[2.0, -1.0]]), 1.0)
+    >>> project_l1_ball(np.array([[2.0, -1.0]]), 1.0)
     array([[ 1., -0.]])
     """
     size = np.abs(M)
     if size.sum() <= radius:
         return M
-    shrunk = radius * simplex_projection(size.ravel() / radius).reshape(M.shape)
+    shrunk = radius * project_simplex(size.ravel() / radius).reshape(M.shape)
     return np.copysign(shrunk, M)

@@ -10,18 +10,18 @@ import numpy as np
 from sklearn.decomposition import SparsePCA
 from sklearn.exceptions import ConvergenceWarning
 
-from gpower._utils.arrays import Array, Seed, unit_columns
-from gpower.baselines.base import Baseline, Task, Unit
-from gpower.baselines.levels import bisected
+from gpower._utils.arrays import Array, Seed, normalize_columns
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask
+from gpower.baselines.levels import bisect_penalty_level
 from gpower.operators.base import Operator
-from gpower.validation.params import number
+from gpower.validation.params import check_float
 
-ONE_ALPHA = (
+SINGLE_ALPHA_NOTE = (
     "scikit-learn's SparsePCA has one penalty for all components: their total number of variables is calibrated, "
     "not the number of each."
 )
 #: Smallest penalty tried, relative to the largest useful one.
-SMALLEST = 1e-6
+MIN_ALPHA_RATIO = 1e-6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -75,56 +75,71 @@ class ScikitLearnSparsePCA(Baseline):
     max_iter: int = 1000
     random_state: Seed = None
 
-    _sparsity_word = "alpha"
-    _needs_samples = True
-    _explains_short = True
+    _sparsity_param = "alpha"
+    _requires_samples = True
+    _explains_shortfall = True
 
-    def _check(self, shape: tuple[int, int]) -> None:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
         if self.alpha is not None:
-            number(self.alpha, "alpha", 0.0)
+            check_float(self.alpha, "alpha", 0.0)
         if self.covariance is not None:
             raise ValueError("scikit-learn's SparsePCA needs the samples; it takes no precomputed covariance.")
 
-    def _extract(self, task: Task) -> list[Unit]:
-        A = _samples(task.operator, centred=bool(self.center))
-        if task.wanted is None:
-            unit = self._solve(A, task, 1.0 if self.alpha is None else float(self.alpha))
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
+        A = _get_dense_samples(task.operator, centred=bool(self.center))
+        if task.target_cardinality is None:
+            unit = self._fit_at_alpha(A, task, 1.0 if self.alpha is None else float(self.alpha))
         else:
-            total = sum(task.wanted)
+            total = sum(task.target_cardinality)
             largest = float(task.operator.column_norms.max())
-            unit = bisected(lambda alpha: self._solve(A, task, alpha), Unit.size, largest, SMALLEST * largest, total)
-            unit = replace(unit, Z=_largest_of_all(unit.Z, total))
-        uneven = task.wanted is not None and np.any(np.count_nonzero(unit.Z, axis=0) != task.wanted)
-        return [replace(unit, Z=unit.Z.astype(task.operator.dtype), notes=(ONE_ALPHA,) if uneven else ())]
+            unit = bisect_penalty_level(
+                lambda alpha: self._fit_at_alpha(A, task, alpha),
+                BaselineResult.count_nonzero,
+                largest,
+                MIN_ALPHA_RATIO * largest,
+                total,
+            )
+            unit = replace(unit, Z=_keep_largest_overall(unit.Z, total))
+        uneven = task.target_cardinality is not None and np.any(
+            np.count_nonzero(unit.Z, axis=0) != task.target_cardinality
+        )
+        return [replace(unit, Z=unit.Z.astype(task.operator.dtype), notes=(SINGLE_ALPHA_NOTE,) if uneven else ())]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
 
-    def _solve(self, A: Array, task: Task, alpha: float) -> Unit:
+    def _fit_at_alpha(self, A: Array, task: ComponentTask, alpha: float) -> BaselineResult:
         """scikit-learn's answer at one penalty."""
         model = SparsePCA(
-            task.m, alpha=alpha, method="cd", tol=self.tol, max_iter=self.max_iter, random_state=self.random_state or 0
+            task.n_components,
+            alpha=alpha,
+            method="cd",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=self.random_state or 0,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # of single regressions
             model.fit(A)
-        Z, n_iter = unit_columns(model.components_.T), int(model.n_iter_)
-        return Unit(Z, n_iter, n_iter < self.max_iter, kept={"alpha_": np.full(task.m, alpha)})
+        Z, n_iter = normalize_columns(model.components_.T), int(model.n_iter_)
+        return BaselineResult(
+            Z, n_iter, n_iter < self.max_iter, extra_attributes={"alpha_": np.full(task.n_components, alpha)}
+        )
 
 
-def _samples(operator: Operator, centred: bool) -> Array:
+def _get_dense_samples(operator: Operator, centred: bool) -> Array:
     """A, dense; rows whose mean is not zero twice, with either sign, so that scikit-learn finds nothing to centre."""
     if operator.is_sparse:
         raise ValueError("scikit-learn's SparsePCA takes no sparse matrix of samples.")
     A = operator.columns(np.arange(operator.shape[1]))
-    return A if centred and operator.sample_radius is None else np.vstack([A, -A]) / np.sqrt(2)
+    return A if centred and operator.sqrt_sample_weight is None else np.vstack([A, -A]) / np.sqrt(2)
 
 
-def _largest_of_all(Z: Array, total: int) -> Array:
+def _keep_largest_overall(Z: Array, total: int) -> Array:
     """Z with at most `total` non-zeros, the largest of all columns together; unit columns."""
     if np.count_nonzero(Z) <= total:
         return Z
     least = np.sort(np.abs(Z), axis=None)[-total]
-    return unit_columns(np.where(np.abs(Z) >= least, Z, 0))
+    return normalize_columns(np.where(np.abs(Z) >= least, Z, 0))

@@ -8,18 +8,18 @@ from numbers import Real
 
 import numpy as np
 
-from gpower._utils.arrays import Array, polar, soft, unit_columns
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest
-from gpower.baselines.elastic_net import elastic_net, elastic_net_of_size
+from gpower._utils.arrays import Array, apply_soft_threshold, normalize_columns, polar_factor
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, keep_largest
+from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
 from gpower.operators import Operator
-from gpower.operators.leading_pca import leading_components
-from gpower.validation.checks import is_a
-from gpower.validation.params import Levels, number, per_unit
+from gpower.operators.leading_pca import compute_leading_components
+from gpower.validation.checks import is_number
+from gpower.validation.params import FloatPerComponent, check_float, expand_per_component
 
 #: Most variables of a finite ridge, which forms the covariance of all of them.
-GRAM_UP_TO = 5000
+MAX_GRAM_FEATURES = 5000
 #: Default weight, as a share of the one at which the first regression selects nothing.
-DEFAULT_SHARE = 0.1
+DEFAULT_L1_SHARE = 0.1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -77,76 +77,88 @@ class SPCA(Baseline):
     [28.0, 14.0, 13.3, 7.4, 6.8, 6.2]
     """
 
-    l1: Levels = None
+    l1: FloatPerComponent = None
     ridge: float = 1e-6
     tol: float = 1e-3
     max_iter: int = 1000
 
-    _sparsity_word = "l1"
-    _in_order = True
-    _explains_short = True
+    _sparsity_param = "l1"
+    _keeps_component_order = True
+    _explains_shortfall = True
 
-    def _check(self, shape: tuple[int, int]) -> None:
-        for weight in [] if self.l1 is None else per_unit(self.l1, "l1", self.n_components):
-            number(weight, "l1", 0.0)
-        if not is_a(self.ridge, Real) or not self.ridge > 0:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
+        for weight in [] if self.l1 is None else expand_per_component(self.l1, "l1", self.n_components):
+            check_float(weight, "l1", 0.0)
+        if not is_number(self.ridge, Real) or not self.ridge > 0:
             raise ValueError(f"ridge={self.ridge!r}: a positive number is needed, or numpy.inf for soft thresholding.")
-        if np.isfinite(self.ridge) and shape[1] > GRAM_UP_TO:
+        if np.isfinite(self.ridge) and shape[1] > MAX_GRAM_FEATURES:
             raise ValueError(
                 f"ridge={self.ridge:g} forms the covariance of all n_features={shape[1]} variables, too many; "
-                f"with more than {GRAM_UP_TO} use ridge=numpy.inf, which is made for that."
+                f"with more than {MAX_GRAM_FEATURES} use ridge=numpy.inf, which is made for that."
             )
 
-    def _extract(self, task: Task) -> list[Unit]:
-        axes = leading_components(task.operator, task.m)[0].astype(np.float64)
-        times_covariance, gram = self._covariance(task)
-        weights = self._weights(times_covariance(axes))
-        wanted: Sequence[int | None] = task.wanted or [None] * task.m
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
+        axes = compute_leading_components(task.operator, task.n_components)[0].astype(np.float64)
+        times_covariance, gram = self._build_covariance_product(task)
+        weights = self._compute_l1_weights(times_covariance(axes))
+        wanted: Sequence[int | None] = task.target_cardinality or [None] * task.n_components
         Z, converged, n_iter = np.zeros_like(axes), False, 0
         while not converged and n_iter < self.max_iter:
             n_iter += 1
             targets = times_covariance(axes).T
-            solved = [_regression(gram, *one) for one in zip(targets, weights, wanted, strict=True)]
+            solved = [_solve_regression(gram, *one) for one in zip(targets, weights, wanted, strict=True)]
             coefficients = np.column_stack([beta for beta, _ in solved])
-            before, Z = Z, unit_columns(coefficients)
-            axes = polar(times_covariance(coefficients)) if coefficients.any() else axes
+            before, Z = Z, normalize_columns(coefficients)
+            axes = polar_factor(times_covariance(coefficients)) if coefficients.any() else axes
             converged = bool(np.max(np.abs(Z - before)) <= self.tol)
-        if task.wanted is not None and np.any(np.count_nonzero(Z, axis=0) > task.wanted):
-            Z = keep_largest(Z, task.wanted)  # variables that enter a regression together
+        if task.target_cardinality is not None and np.any(np.count_nonzero(Z, axis=0) > task.target_cardinality):
+            Z = keep_largest(Z, task.target_cardinality)  # variables that enter a regression together
         kept = {"l1_": np.array([weight for _, weight in solved])}
-        return [Unit(Z.astype(task.operator.dtype), n_iter, converged, kept=kept, notes=tuple(_short(Z, wanted)))]
+        return [
+            BaselineResult(
+                Z.astype(task.operator.dtype),
+                n_iter,
+                converged,
+                extra_attributes=kept,
+                notes=tuple(_explain_shortfalls(Z, wanted)),
+            )
+        ]
 
-    def _covariance(self, task: Task) -> tuple[Callable[[Array], Array], Array | None]:
+    def _build_covariance_product(self, task: ComponentTask) -> tuple[Callable[[Array], Array], Array | None]:
         """The product with Σ, and Σ + ridge·I, which are formed for a finite ridge only."""
         operator = task.operator
         if not np.isfinite(self.ridge):
-            return lambda B: _covariances(operator, B) / task.degrees, None
-        S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees
+            return lambda B: _multiply_gram(operator, B) / task.degrees_of_freedom, None
+        S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees_of_freedom
         return lambda B: np.asarray(S @ B), S + self.ridge * np.eye(S.shape[0])
 
-    def _weights(self, targets: Array) -> Array:
+    def _compute_l1_weights(self, targets: Array) -> Array:
         """ℓ1 weights, one per component; the default is a share of the one that selects nothing of Σα."""
         if self.l1 is None:
-            return DEFAULT_SHARE * 2 * np.max(np.abs(targets), axis=0)
-        return np.array(per_unit(self.l1, "l1", targets.shape[1]), float)
+            return DEFAULT_L1_SHARE * 2 * np.max(np.abs(targets), axis=0)
+        return np.array(expand_per_component(self.l1, "l1", targets.shape[1]), float)
 
 
-def _regression(gram: Array | None, c: Array, weight: float, wanted: int | None) -> tuple[Array, float]:
+def _solve_regression(gram: Array | None, c: Array, weight: float, cardinality: int | None) -> tuple[Array, float]:
     """The coefficients of a component and their ℓ1 weight, from c = Σα; without a Gram matrix by thresholding."""
     if not c.any():
         return np.zeros_like(c), 0.0
     if gram is None:
-        level = weight / 2 if wanted is None else _next_largest(np.abs(c), wanted)
-        return soft(c, level), 2 * level
-    return (elastic_net(gram, c, weight), weight) if wanted is None else elastic_net_of_size(gram, c, wanted)
+        level = weight / 2 if cardinality is None else _find_soft_threshold(np.abs(c), cardinality)
+        return apply_soft_threshold(c, level), 2 * level
+    return (
+        (solve_elastic_net(gram, c, weight), weight)
+        if cardinality is None
+        else solve_elastic_net_of_size(gram, c, cardinality)
+    )
 
 
-def _covariances(operator: Operator, B: Array) -> Array:
+def _multiply_gram(operator: Operator, B: Array) -> Array:
     """AᵀA B, never forming AᵀA."""
     return operator.correlate(operator.combine(B.astype(operator.dtype))).astype(np.float64)
 
 
-def _next_largest(values: Array, k: int) -> float:
+def _find_soft_threshold(values: Array, k: int) -> float:
     """The (k + 1)-th largest value, which soft thresholding must reach to leave k; zero if there is none."""
     if k >= values.size:
         return 0.0
@@ -154,9 +166,9 @@ def _next_largest(values: Array, k: int) -> float:
     return largest if largest < values.max() else float(np.nextafter(largest, 0))
 
 
-def _short(Z: Array, wanted: Sequence[int | None]) -> Iterator[str]:
+def _explain_shortfalls(Z: Array, cardinality: Sequence[int | None]) -> Iterator[str]:
     """Why a component has fewer variables than asked for, where one has."""
-    for j, (count, k) in enumerate(zip(np.count_nonzero(Z, axis=0), wanted, strict=True)):
+    for j, (count, k) in enumerate(zip(np.count_nonzero(Z, axis=0), cardinality, strict=True)):
         if k is not None and 0 < count < k:
             yield (
                 f"components_[{j}]: the path of its regression ended at {count} variables, not {k}; with "

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest, one_by_one
-from gpower.baselines.levels import bisected
-from gpower.operators.leading_pca import leading_components
-from gpower.solvers.calibration import at_gamma
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, find_components_sequentially, keep_largest
+from gpower.baselines.levels import bisect_penalty_level
+from gpower.operators.leading_pca import compute_leading_components
+from gpower.solvers.calibration import set_problem_gamma
 from gpower.solvers.working_set import ascend
-from gpower.validation.params import Levels
+from gpower.validation.params import FloatPerComponent
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -66,35 +66,35 @@ class RankOneSVD(Baseline):
     """
 
     penalty: str = "l1"
-    gamma: Levels = None
+    gamma: FloatPerComponent = None
     deflation: str = "projection"
     tol: float = 1e-4
     max_iter: int = 1000
 
-    _sparsity_word = "gamma"
+    _sparsity_param = "gamma"
 
-    def _extract(self, task: Task) -> list[Unit]:
-        return one_by_one(task, self.deflation, self._unit)
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
+        return find_components_sequentially(task, self.deflation, self._find_component)
 
-    def _unit(self, task: Task) -> Unit:
+    def _find_component(self, task: ComponentTask) -> BaselineResult:
         """An ascent from the first principal component; gamma calibrated where a cardinality is wanted of ℓ1."""
         operator, norms = task.operator, task.operator.column_norms
-        wish = task.recipe.wish.unit(task.j)
-        problem, gamma = wish.problem(operator, norms, np.ones(1)), wish.gamma(norms, np.ones(1))
-        first, _ = leading_components(operator, 1)
-        start = problem.feasible_set.point(operator.combine(first.astype(operator.dtype)))
+        wish = task.fit_spec.sparsity.select_unit(task.component_index)
+        problem, gamma = wish.make_problem(operator, norms, np.ones(1)), wish.compute_gamma(norms, np.ones(1))
+        first, _ = compute_leading_components(operator, 1)
+        start = problem.feasible_set.make_point(operator.combine(first.astype(operator.dtype)))
 
-        def solve(gamma: float) -> Unit:
-            level = at_gamma(problem, np.array([gamma])) if np.isfinite(gamma) else problem
-            end = ascend(level, start, task.recipe.settings)
-            return Unit.of(end, level.loadings(end.point), gamma=gamma)
+        def solve(gamma: float) -> BaselineResult:
+            level = set_problem_gamma(problem, np.array([gamma])) if np.isfinite(gamma) else problem
+            end = ascend(level, start, task.fit_spec.settings)
+            return BaselineResult.from_ascent(end, level.compute_loadings(end.point), gamma=gamma)
 
         largest = float(problem.penalty.gamma_max(norms, np.ones(1))[0])
-        if not (wish.counts and np.isfinite(largest)):
+        if not (wish.has_cardinality_levels and np.isfinite(largest)):
             return solve(float(gamma[0]))
         k = int(wish.levels[0])
-        unit = bisected(solve, Unit.size, largest, 0.0, k, densest=True)
-        if unit.size() == k:
+        unit = bisect_penalty_level(solve, BaselineResult.count_nonzero, largest, 0.0, k, prefer_densest=True)
+        if unit.count_nonzero() == k:
             return unit
-        note = f"No gamma gives exactly {k} variables; of {unit.size()} the largest loadings were kept."
+        note = f"No gamma gives exactly {k} variables; of {unit.count_nonzero()} the largest loadings were kept."
         return replace(unit, Z=keep_largest(unit.Z, [k]), notes=(note,))

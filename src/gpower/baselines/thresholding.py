@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._utils.arrays import Array, unit_columns
-from gpower.baselines.base import Baseline, Task, Unit, keep_largest
-from gpower.operators.leading_pca import leading_components
-from gpower.validation.params import number
+from gpower._utils.arrays import Array, normalize_columns
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, keep_largest
+from gpower.operators.leading_pca import compute_leading_components
+from gpower.validation.params import check_float
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -55,26 +55,26 @@ class Thresholding(Baseline):
 
     threshold: float | None = None
 
-    _sparsity_word = "threshold"
+    _sparsity_param = "threshold"
 
-    def _check(self, shape: tuple[int, int]) -> None:
+    def _check_own_params(self, shape: tuple[int, int]) -> None:
         check_threshold(self.threshold)
 
-    def _extract(self, task: Task) -> list[Unit]:
-        Z, _ = leading_components(task.operator, task.m)
+    def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
+        Z, _ = compute_leading_components(task.operator, task.n_components)
         level = 1 / np.sqrt(Z.shape[0]) if self.threshold is None else self.threshold
-        return [Unit(truncated(Z, task.wanted, level))]
+        return [BaselineResult(truncate_loadings(Z, task.target_cardinality, level))]
 
 
 def check_threshold(threshold: float | None) -> None:
     """Refuse a level that no loading, or only a lone one, reaches."""
-    if threshold is not None and number(threshold, "threshold", 0.0) >= 1:
+    if threshold is not None and check_float(threshold, "threshold", 0.0) >= 1:
         raise ValueError(f"threshold={threshold!r}: unit loadings lie below 1; take a level in [0, 1).")
 
 
-def truncated(Z: Array, wanted: Sequence[int] | None, level: float) -> Array:
+def truncate_loadings(Z: Array, cardinality: Sequence[int] | None, level: float) -> Array:
     """Unit columns of Z, each cut to its wanted number of largest loadings, or to those that reach the level."""
-    if wanted is not None:
-        return keep_largest(Z, wanted)
+    if cardinality is not None:
+        return keep_largest(Z, cardinality)
     rounding = 1 - 1e3 * np.finfo(Z.dtype).eps
-    return unit_columns(np.where(np.abs(Z) >= level * rounding, Z, 0))
+    return normalize_columns(np.where(np.abs(Z) >= level * rounding, Z, 0))

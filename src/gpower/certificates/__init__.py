@@ -1,8 +1,8 @@
 """How far from the best possible: bounds, certificates, and exact search; the guide "Certificates" has the proofs."""
 
-from gpower.certificates.api import certifiable, certify, certify_components
+from gpower.certificates.api import certificate_args, certify, certify_components
 from gpower.certificates.certificate import Bound, Certificate
-from gpower.certificates.joint import certify_together, certify_total
+from gpower.certificates.joint import certify_joint_variance, certify_total
 from gpower.certificates.subset_search import Progress, best_subset
 
 __all__ = [
@@ -10,9 +10,9 @@ __all__ = [
     "Certificate",
     "Progress",
     "best_subset",
-    "certifiable",
+    "certificate_args",
     "certify",
     "certify_components",
-    "certify_together",
+    "certify_joint_variance",
     "certify_total",
 ]

@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from gpower._utils.arrays import Array, unit_columns
-from gpower.certificates.bounds import eigenvalue_profile, gershgorin_profile, penalized, trace_profile
-from gpower.certificates.candidates import covering_eigenvalue, whole_eigenvalue
-from gpower.certificates.cascade import Standing, cheap_bounds, columns, row_bound
+from gpower._utils.arrays import Array, normalize_columns
+from gpower.certificates.bounds import bound_with_penalty, eigenvalue_profile, gershgorin_profile, trace_profile
+from gpower.certificates.candidates import covering_eigenvalue, largest_full_eigenvalue
+from gpower.certificates.cascade import BoundState, add_cheap_bounds, add_row_bound, gather_columns_and_scores
 from gpower.certificates.certificate import Certificate, Clock
-from gpower.certificates.inputs import checked_components, checked_operator, loadings_of
-from gpower.certificates.row_bound import RowProblem, first_rows, minimize_rows
+from gpower.certificates.inputs import check_components, get_loadings, prepare_certificate_operator
+from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
 from gpower.operators.base import Operator
-from gpower.problem.deflation import RULES
-from gpower.validation.params import number, one_of, per_unit
-from gpower.validation.pipelines import Held
-from gpower.validation.variable_rules import WORDS
+from gpower.problem.deflation import DEFLATION_RULES
+from gpower.validation.params import check_float, check_option, expand_per_component
+from gpower.validation.pipelines import UnwrappedModel
+from gpower.validation.variable_rules import VARIABLE_RULE_NAMES
 
 #: Smoothings and steps of the row bound on the penalised objective.
-SMOOTHINGS, STEPS = (0.03, 0.01, 0.003, 0.001), 40
+PENALIZED_SMOOTHINGS, PENALIZED_STEPS = (0.03, 0.01, 0.003, 0.001), 40
 #: Above this number of variables the row bound is left out, and below this γ, relative to the best bound, there is
 #: nothing to gain by it: the penalty is rounding.
-MOST_PENALIZED, NEGLIGIBLE = 600, 1e-9
+MAX_PENALIZED_VARIABLES, MIN_RELATIVE_GAMMA = 600, 1e-9
 
 
 def certify(
@@ -76,42 +76,48 @@ def certify(
     >>> round(certificate.value, 4), certificate.optimal
     (3.9962, True)
     """
-    tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
-    held = Held.of(model)
-    model, X = held.model, held.seen(X)
-    loadings, asked = loadings_of(model), certifiable(model)
-    operator = checked_operator(X, **reading_of(model, covariance), sample_weight=sample_weight)
-    Z = checked_components(loadings, operator.shape[1])
-    asked["deflation"] = one_of(asked["deflation"] if deflation is None else deflation, "deflation", tuple(RULES))
+    tol, max_time = check_float(tol, "tol", 0.0), check_float(max_time, "max_time", 0.0)
+    held = UnwrappedModel.unwrap(model)
+    model, X = held.model, held.apply_earlier_steps(X)
+    loadings, asked = get_loadings(model), certificate_args(model)
+    operator = prepare_certificate_operator(
+        X, **infer_preprocessing_args(model, covariance), sample_weight=sample_weight
+    )
+    Z = check_components(loadings, operator.shape[1])
+    asked["deflation"] = check_option(
+        asked["deflation"] if deflation is None else deflation, "deflation", tuple(DEFLATION_RULES)
+    )
     return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
 
 
-def said(model: object, *names: str) -> list[Any]:
+def params_or_none(model: object, *names: str) -> list[Any]:
     """Parameters or attributes of a model, None for what it has not; of loadings alone all are."""
     return [getattr(model, name, None) for name in names]
 
 
-def certifiable(model: object) -> dict[str, Any]:
+def certificate_args(model: object) -> dict[str, Any]:
     """What `certify_components` needs to know of a model besides its loadings."""
-    variance, deflation, cardinality, l1_bound = said(model, "variance", "deflation", "cardinality", "l1_bound")
+    variance, deflation, cardinality, l1_bound = params_or_none(
+        model, "variance", "deflation", "cardinality", "l1_bound"
+    )
     if variance == "l1":
         raise ValueError(
             'The model was fitted with variance="l1", which maximises ‖Az‖₁; the bounds are on ‖Az‖₂². '
             "Pass model.components_ to certify that variance instead."
         )
-    penalty, method, gamma = said(model, "penalty", "method", "gamma_")
-    constraint, order = said(model, "constraint", "order_found_")
+    penalty, method, gamma = params_or_none(model, "penalty", "method", "gamma_")
+    constraint, order = params_or_none(model, "constraint", "extraction_order_")
     if method == "block" or constraint is not None:  # found at once
         order = None
-    restricted = any(each is not None for each in said(model, "budget", *WORDS))
+    restricted = any(each is not None for each in params_or_none(model, "budget", *VARIABLE_RULE_NAMES))
     if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None or restricted:
         gamma = None
     return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur", "order": order}
 
 
-def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
+def infer_preprocessing_args(model: object, covariance: str | None) -> dict[str, Any]:
     """How the data of a model were read, and filled; from its means and scales where it does not say."""
-    given, center, mean, scale, spread = said(model, "covariance", "center", "mean_", "scale", "scale_")
+    given, center, mean, scale, spread = params_or_none(model, "covariance", "center", "mean_", "scale", "scale_")
     if covariance is None and given == "precomputed":
         covariance = "precomputed"
     if center is None:
@@ -119,7 +125,7 @@ def reading_of(model: object, covariance: str | None) -> dict[str, Any]:
     if scale is None:
         scale = spread is not None and np.any(np.asarray(spread) != 1)
     how = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
-    missing, found = said(model, "missing", "components_")
+    missing, found = params_or_none(model, "missing", "components_")
     return how | ({"missing": missing, "n_components": len(found)} if missing == "impute" else {})
 
 
@@ -168,58 +174,60 @@ def certify_components(
     0.5
     """
     m, clock = Z.shape[1], Clock(np.inf)
-    cards, gammas = per_unit(cardinality, "cardinality", m), per_unit(gamma, "gamma", m)
-    units, found = unit_columns(Z).T, dict[int, Certificate]()
+    cards, gammas = expand_per_component(cardinality, "cardinality", m), expand_per_component(gamma, "gamma", m)
+    units, found = normalize_columns(Z).T, dict[int, Certificate]()
     for j in np.argsort(np.arange(m) if order is None else order[:m]).tolist():
-        inner, k = clock.part(max_time), max(int(cards[j] or 0), int(np.count_nonzero(units[j])), 1)
-        found[j] = _certified(Standing.of(operator, units[j], k, tol), gammas[j], inner)
+        inner, k = clock.make_child(max_time), max(int(cards[j] or 0), int(np.count_nonzero(units[j])), 1)
+        found[j] = _certify_component(BoundState.from_loadings(operator, units[j], k, tol), gammas[j], inner)
         if len(found) < m:
-            operator = RULES[deflation].remove(operator, Z[:, j])
+            operator = DEFLATION_RULES[deflation].remove(operator, Z[:, j])
     return [found[j] for j in range(m)]
 
 
-def _certified(standing: Standing, gamma: float | None, clock: Clock) -> Certificate:
+def _certify_component(state: BoundState, gamma: float | None, clock: Clock) -> Certificate:
     """The certificate of a component of which nothing is proven yet."""
-    *_, standing = cheap_bounds(standing, clock)
-    standing = row_bound(standing, clock)
+    *_, state = add_cheap_bounds(state, clock)
+    state = add_row_bound(state, clock)
     if gamma is None or not np.isfinite(gamma):
-        return standing.certificate(clock.elapsed)
-    objective = standing.value - float(gamma) * standing.support.size
-    bound = max(penalized_bound(standing, float(gamma), clock), objective)
-    return replace(standing.certificate(clock.elapsed), gamma=gamma, objective=objective, objective_bound=bound)
+        return state.to_certificate(clock.elapsed_seconds)
+    objective = state.value - float(gamma) * state.support.size
+    bound = max(penalized_bound(state, float(gamma), clock), objective)
+    return replace(state.to_certificate(clock.elapsed_seconds), gamma=gamma, objective=objective, objective_bound=bound)
 
 
-def penalized_bound(standing: Standing, gamma: float, clock: Clock) -> float:
+def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
     """An upper bound on the ℓ0-penalised objective max_z zᵀΣz − γ‖z‖₀, the problem of a model fitted with ``gamma``.
 
     A variable of variance at most γ, which is absolute here, is in no solution (safe elimination: it would add at most
     its variance and cost γ), so only the others are looked at. The least of three bounds: a profile of `bounds` less
     γj, the largest over j; λmax(Σ Yᵢ) of `wide` at ρ = γ; λmax of `rows` with the price held at γ.
     """
-    view = standing.view
+    view = state.candidates
     if view.floor > gamma:  # variables that count are not all at hand
-        variances = standing.variances
+        variances = state.variances
         trace = trace_profile(variances[variances > gamma], variances.size)
-        return min(penalized(trace, gamma), max(whole_eigenvalue(standing.operator) - gamma, 0.0))
+        return min(bound_with_penalty(trace, gamma), max(largest_full_eigenvalue(state.operator) - gamma, 0.0))
     used = np.flatnonzero(np.diagonal(view.S) > gamma)
     if not used.size:
         return 0.0
     S, n = view.S[np.ix_(used, used)], used.size
     profiles = (trace_profile(np.diagonal(S), n), gershgorin_profile(S, n), eigenvalue_profile(S, n))
-    best = penalized(np.minimum.reduce(profiles), gamma) - view.shift
+    best = bound_with_penalty(np.minimum.reduce(profiles), gamma) - view.shift
     with clock.interruptible():
-        found = columns(standing, gamma)
+        found = gather_columns_and_scores(state, gamma)
         if found is not None:
             best = min(best, covering_eigenvalue(*found, gamma))
-        if n <= MOST_PENALIZED and gamma > NEGLIGIBLE * best and not clock.expired:
-            best = min(best, _row_bound(S, gamma, best, clock) - view.shift)
+        if n <= MAX_PENALIZED_VARIABLES and gamma > MIN_RELATIVE_GAMMA * best and not clock.is_expired:
+            best = min(best, _penalized_row_bound(S, gamma, best, clock) - view.shift)
     return max(best, 0.0)
 
 
-def _row_bound(S: Array, gamma: float, best: float, clock: Clock) -> float:
+def _penalized_row_bound(S: Array, gamma: float, known_bound: float, clock: Clock) -> float:
     """Rows at the price γ, in the scale of the best bound known."""
-    n, scale = S.shape[0], best + gamma
-    problem = RowProblem(S / scale, n, np.zeros(n, bool), price=gamma / scale)
-    rows = first_rows(problem, gamma / scale)
-    found = minimize_rows(problem, rows, target=0.0, clock=clock, smoothings=SMOOTHINGS, steps=STEPS)
+    n, scale = S.shape[0], known_bound + gamma
+    problem = RowProblem(S / scale, n, np.zeros(n, bool), fixed_price=gamma / scale)
+    rows = initialize_rows(problem, gamma / scale)
+    found = minimize_row_bound(
+        problem, rows, target=0.0, clock=clock, smoothings=PENALIZED_SMOOTHINGS, steps=PENALIZED_STEPS
+    )
     return found.bound * scale

@@ -26,20 +26,20 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.sparse.csgraph import connected_components
 
-from gpower._utils.arrays import Array, soft
+from gpower._utils.arrays import Array, apply_soft_threshold
 
 EPS = float(np.finfo(np.float64).eps)
 #: Blocks of a sparse matrix up to this order go to LAPACK, larger ones to Collatz–Wielandt.
-DENSE_BLOCK = 800
+MAX_DENSE_BLOCK_SIZE = 800
 #: Products spent on a good vector for the Collatz–Wielandt bound.
-PERRON_STEPS = 40
+N_PERRON_STEPS = 40
 #: Shifts tried, relative to the largest entry, until a matrix is positive definite.
-SHIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 2e-4)
+RELATIVE_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 2e-4)
 #: Values of a parameter tried before the best is refined.
-GRID = 12
+N_THRESHOLD_GRID_POINTS = 12
 
 
-def rounding(w: Array) -> float:
+def eigenvalue_rounding_error(w: Array) -> float:
     """What the eigenvalues w of LAPACK, and sums that made the matrix, may be off by: 8 n ε max|w|."""
     return 8 * w.size * EPS * float(np.max(np.abs(w), initial=0))
 
@@ -57,7 +57,7 @@ def largest_eigenvalue(M: Array) -> float:
     if M.shape[0] == 0:
         return 0.0
     w = np.linalg.eigvalsh(M)
-    return float(w[-1]) + rounding(w)
+    return float(w[-1]) + eigenvalue_rounding_error(w)
 
 
 def semidefinite_shift(S: Array, entry_noise: float = 0.0) -> float:
@@ -70,7 +70,7 @@ def semidefinite_shift(S: Array, entry_noise: float = 0.0) -> float:
     if largest == 0:
         return 0.0
     noise = max(8 * n * EPS * max(float(np.trace(S)), largest), n * entry_noise)
-    for share in SHIFTS:
+    for share in RELATIVE_SHIFTS:
         shift = share * n * largest + noise
         try:
             np.linalg.cholesky(S + shift * np.eye(n))
@@ -93,7 +93,7 @@ def perron_bound(M: sp.csr_array) -> float:
     N = abs(M)
     d = np.ones(N.shape[0])
     best = np.inf
-    for _ in range(PERRON_STEPS):
+    for _ in range(N_PERRON_STEPS):
         product = N @ d
         best = min(best, float(np.max(product / d)))
         d = product + 1e-3 * float(np.max(product)) * d  # stays positive, and a block of period two converges
@@ -111,18 +111,18 @@ def largest_sparse_eigenvalue(M: sp.csr_array) -> float:
     for block in np.flatnonzero(sizes > 1):
         members = np.flatnonzero(label == block)
         part = sp.csr_array(M[members][:, members])
-        small = members.size <= DENSE_BLOCK
+        small = members.size <= MAX_DENSE_BLOCK_SIZE
         best = max(best, largest_eigenvalue(part.toarray()) if small else perron_bound(part))
     return best
 
 
-def with_floor(profile: Array, k: int, floor: float) -> float:
+def bound_with_floor(profile: Array, k: int, floor: float) -> float:
     """(F): the largest U_j + (k − j)·floor over j ≤ k, for a profile U_0, …, U_k."""
     j = np.arange(min(k, profile.size - 1) + 1)
     return float(np.max(profile[j] + (k - j) * floor))
 
 
-def penalized(profile: Array, gamma: float) -> float:
+def bound_with_penalty(profile: Array, gamma: float) -> float:
     """A bound on max_z zᵀΣz − γ‖z‖₀ from a profile over all cardinalities."""
     return float(np.max(profile - gamma * np.arange(profile.size)))
 
@@ -183,16 +183,16 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     def value(t: float) -> float:
         used = np.flatnonzero(d > t)
         part = S if used.size == d.size else S[np.ix_(used, used)]
-        return largest_eigenvalue(soft(part, t)) + k * max(t, floor)
+        return largest_eigenvalue(apply_soft_threshold(part, t)) + k * max(t, floor)
 
-    return least(value, np.linspace(0, min(float(np.max(d, initial=0)), upper / k), GRID))
+    return minimize_on_grid(value, np.linspace(0, min(float(np.max(d, initial=0)), upper / k), N_THRESHOLD_GRID_POINTS))
 
 
-def least(value: Callable[[float], float], grid: Array) -> tuple[float, float]:
+def minimize_on_grid(function: Callable[[float], float], grid: Array) -> tuple[float, float]:
     """The least value over a grid, refined around its best point, and where."""
-    values = [value(float(t)) for t in grid]
+    values = [function(float(t)) for t in grid]
     a = int(np.argmin(values))
     low, high = sorted((float(grid[max(a - 1, 0)]), float(grid[min(a + 1, grid.size - 1)])))
     with np.errstate(all="ignore"):  # infinite values are fine
-        found = minimize_scalar(value, bounds=(low, high), method="bounded", options={"xatol": 2e-3 * (high - low)})
+        found = minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": 2e-3 * (high - low)})
     return min((values[a], float(grid[a])), (float(found.fun), float(found.x)))

@@ -28,75 +28,85 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, reciprocal, soft
-from gpower.certificates.bounds import EPS, largest_eigenvalue, largest_sparse_eigenvalue, least, semidefinite_shift
+from gpower._utils.arrays import Array, apply_soft_threshold, safe_reciprocal
+from gpower.certificates.bounds import (
+    EPS,
+    largest_eigenvalue,
+    largest_sparse_eigenvalue,
+    minimize_on_grid,
+    semidefinite_shift,
+)
 from gpower.certificates.certificate import Clock
 from gpower.operators.base import Operator
 
 #: Most variables whose covariance is formed, and most of them in the row bound where others may be left out.
-MOST, MOST_ROWS = 1500, 400
+MAX_CANDIDATE_VARIABLES, MAX_ROW_CANDIDATES = 1500, 400
 #: Values of ρ tried: shares of the way from the (k+1)-th to the k-th largest c².
-SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
+RHO_GRID_SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
 #: A c² nearer to ρ than this share of ‖aᵢ‖² makes Yᵢ too uncertain.
-NEAR = 1e-7
+MIN_RELATIVE_DISTANCE = 1e-7
 #: Entries of Σ that are kept, columns treated at once, and columns that tell how large the entries are.
-ENTRIES, BLOCK, SAMPLE = 12_000_000, 256, 128
+MAX_COVARIANCE_ENTRIES, COLUMN_BLOCK_SIZE, N_PROBED_COLUMNS = 12_000_000, 256, 128
 #: Samples for which a p × p matrix is formed.
-MOST_SAMPLES = 3000
+MAX_GRAM_SAMPLES = 3000
 #: Thresholds tried, down to this share of the largest that can help.
-THRESHOLDS, LOWEST = 6, 0.4
+N_WIDE_THRESHOLDS, MIN_THRESHOLD_SHARE = 6, 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class CandidateCovariance:
     """Σ over some variables; (F) of `bounds` says what may be concluded from them alone."""
 
-    idx: Array  # (m,): the variables, increasing
+    variables: Array  # (m,): the variables, increasing
     S: Array  # (m, m): Σ of these plus shift·I, symmetric
     floor: float  # no other variable has a larger variance, shift included; zero if there are none
     shift: float  # what made Σ positive semidefinite: rounding; values of S are larger than those of Σ by this much
 
-    def value(self, z: Array) -> float:
+    def compute_variance(self, z: Array) -> float:
         """zᵀΣz of unit loadings over all variables, zero outside these; zero where all that is left is rounding."""
-        z = z[self.idx]
+        z = z[self.variables]
         rounding = 8 * EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
         value = float(z @ self.S @ z) - self.shift
         return value if value > rounding else 0.0
 
-    def narrow(self, most: int, support: Array) -> Candidates:
+    def narrow(self, max_variables: int, support: Array) -> CandidateCovariance:
         """The same for at most `most` variables of largest variance, those of `support` among them."""
-        if self.idx.size <= most:
+        if self.variables.size <= max_variables:
             return self
-        kept, floor = _largest(np.diagonal(self.S), np.searchsorted(self.idx, support), most)
-        return Candidates(self.idx[kept], self.S[np.ix_(kept, kept)], max(floor, self.floor), self.shift)
+        kept, floor = _select_largest_variances(
+            np.diagonal(self.S), np.searchsorted(self.variables, support), max_variables
+        )
+        return CandidateCovariance(self.variables[kept], self.S[np.ix_(kept, kept)], max(floor, self.floor), self.shift)
 
 
-def candidates(operator: Operator, support: Array, most: int = MOST) -> Candidates:
+def select_candidates(
+    operator: Operator, support: Array, max_variables: int = MAX_CANDIDATE_VARIABLES
+) -> CandidateCovariance:
     """Σ over the `most` variables of largest variance, those of `support` among them."""
     p, n = operator.shape
-    if not operator.has_samples or n <= most:
-        return _shifted(operator, np.arange(n), 0.0).narrow(most, support)
+    if not operator.has_samples or n <= max_variables:
+        return _build_candidates(operator, np.arange(n), 0.0).narrow(max_variables, support)
     rounded_up = operator.column_norms**2 * (1 + 64 * p * EPS)
-    return _shifted(operator, *_largest(rounded_up, support, most))
+    return _build_candidates(operator, *_select_largest_variances(rounded_up, support, max_variables))
 
 
-def _shifted(operator: Operator, idx: Array, floor: float) -> Candidates:
+def _build_candidates(operator: Operator, idx: Array, floor: float) -> CandidateCovariance:
     """Σ[idx, idx] made positive semidefinite; no floor where nothing is left out."""
-    S = _covariance(operator, idx)
-    shift = semidefinite_shift(S, operator.noise**2)
+    S = _compute_covariance(operator, idx)
+    shift = semidefinite_shift(S, operator.norm_tolerance**2)
     floor = floor + shift if idx.size < operator.shape[1] else 0.0
-    return Candidates(idx, S + shift * np.eye(idx.size), floor, shift)
+    return CandidateCovariance(idx, S + shift * np.eye(idx.size), floor, shift)
 
 
-def _largest(squares: Array, support: Array, most: int) -> tuple[Array, float]:
+def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> tuple[Array, float]:
     """Indices of the largest entries and of the support, and the largest entry left out."""
-    order = np.argsort(-squares, kind="stable")
-    idx = np.union1d(order[: max(most - support.size, 0)], support).astype(np.intp)
-    rest = np.delete(squares, idx)
+    order = np.argsort(-variances, kind="stable")
+    idx = np.union1d(order[: max(max_variables - support.size, 0)], support).astype(np.intp)
+    rest = np.delete(variances, idx)
     return idx, float(np.max(rest, initial=0.0))
 
 
-def _covariance(operator: Operator, idx: Array) -> Array:
+def _compute_covariance(operator: Operator, idx: Array) -> Array:
     """Σ[idx, idx], symmetric; of dense columns from the columns, as a deflation leaves them."""
     A = operator.columns(idx) if operator.has_samples and not operator.is_sparse else None
     S = operator.gram(idx) if A is None else A.T @ A
@@ -120,13 +130,13 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     A, squares = A[:, used], squares[used]
     c = A.T @ x
     distance = c * c - rho
-    if np.any(np.abs(distance) < NEAR * squares):
+    if np.any(np.abs(distance) < MIN_RELATIVE_DISTANCE * squares):
         return np.inf
     active = distance > 0
     P = A - np.outer(x, c)
     V = np.where(active, A * c - rho * x[:, None], P)
     lengths = np.sum(P * P, axis=0)
-    weights = np.where(active, 1 / distance, -rho * (squares - rho) / distance * reciprocal(lengths))
+    weights = np.where(active, 1 / distance, -rho * (squares - rho) / distance * safe_reciprocal(lengths))
     size = weights * np.sum(V * V, axis=0)  # traces of the Yᵢ
     noise = 16 * (sum(A.shape)) * EPS * float(size @ (1 + squares / np.abs(distance)))
     return largest_eigenvalue((V * weights) @ V.T) + noise
@@ -138,30 +148,32 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
     low, high = (float(squares[k]) if k < squares.size else 0.0), float(squares[min(k, squares.size) - 1])
     if not high > low:
         return np.inf
-    return least(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, low + (high - low) * SHARES)[0]
+    return minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, low + (high - low) * RHO_GRID_SHARES)[
+        0
+    ]
 
 
-def whole_eigenvalue(operator: Operator) -> float:
+def largest_full_eigenvalue(operator: Operator) -> float:
     """λmax(Σ) of all variables, as that of A Aᵀ where there are samples; infinite for too large a matrix."""
-    gram = _small_gram(operator)
+    gram = _compute_small_gram(operator)
     return np.inf if gram is None else largest_eigenvalue(gram)
 
 
-def whole_spectrum(operator: Operator) -> Array | None:
+def compute_full_spectrum(operator: Operator) -> Array | None:
     """The eigenvalues of Σ of all variables, increasing, without some zeros; None for too large a matrix."""
-    gram = _small_gram(operator)
+    gram = _compute_small_gram(operator)
     return None if gram is None else np.linalg.eigvalsh(gram)
 
 
-def _small_gram(operator: Operator) -> Array | None:
+def _compute_small_gram(operator: Operator) -> Array | None:
     """A Aᵀ where there are samples, else Σ; None for too large a matrix."""
-    if operator.shape[0] > MOST_SAMPLES:
+    if operator.shape[0] > MAX_GRAM_SAMPLES:
         return None
     gram = operator.sample_gram if operator.has_samples else operator.gram
     return gram(np.arange(operator.shape[1]))
 
 
-def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) -> float:
+def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, clock: Clock) -> float:
     """The soft-threshold bound over all variables, min_t λmax(soft_t(Σ)) + kt, with few entries of Σ above t.
 
     Thresholds are tried from upper/k, where kt alone is no better than what is known, down to a share of it above
@@ -171,45 +183,45 @@ def wide_soft_threshold(operator: Operator, k: int, upper: float, clock: Clock) 
     """
     squares = operator.column_norms**2
     epsilon = 8 * operator.shape[0] * EPS * float(np.max(squares, initial=0))
-    high = upper / k
-    low = max(_lowest_threshold(operator, squares), LOWEST * high)
+    high = known_bound / k
+    low = max(_estimate_lowest_threshold(operator, squares), MIN_THRESHOLD_SHARE * high)
     if not low < high:
         return np.inf
     kept = np.flatnonzero(squares > low)
     if not kept.size:
         return k * (low + epsilon)
-    Sigma = _large_entries(operator, kept, low, clock)
+    Sigma = _collect_large_entries(operator, kept, low, clock)
     if Sigma is None:
         return np.inf
 
     def value(t: float) -> float:
         part = Sigma.copy()
-        part.data = soft(part.data, t)
+        part.data = apply_soft_threshold(part.data, t)
         members = np.flatnonzero(squares[kept] > t)
         part = sp.csr_array(part[members][:, members]) if members.size < kept.size else part
         part.eliminate_zeros()
-        return np.inf if clock.expired else largest_sparse_eigenvalue(part) + k * (t + epsilon)
+        return np.inf if clock.is_expired else largest_sparse_eigenvalue(part) + k * (t + epsilon)
 
-    return least(value, np.linspace(high, low, THRESHOLDS))[0]
+    return minimize_on_grid(value, np.linspace(high, low, N_WIDE_THRESHOLDS))[0]
 
 
-def _lowest_threshold(operator: Operator, squares: Array) -> float:
+def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
     """The size that about ENTRIES entries of Σ exceed, from some columns at random."""
     n = squares.size
-    idx = np.sort(np.random.RandomState(0).choice(n, min(SAMPLE, n), replace=False))
+    idx = np.sort(np.random.RandomState(0).choice(n, min(N_PROBED_COLUMNS, n), replace=False))
     sizes = np.abs(operator.correlate(operator.columns(idx)))
-    return float(np.quantile(sizes, max(0.0, 1 - ENTRIES / n**2)))
+    return float(np.quantile(sizes, max(0.0, 1 - MAX_COVARIANCE_ENTRIES / n**2)))
 
 
-def _large_entries(operator: Operator, kept: Array, threshold: float, clock: Clock) -> sp.csr_array | None:
+def _collect_large_entries(operator: Operator, kept: Array, threshold: float, clock: Clock) -> sp.csr_array | None:
     """Σ over some variables without the entries up to a threshold; None if they are too many or the clock expires."""
     parts, total = [], 0
-    for i in range(0, kept.size, BLOCK):
-        rows = operator.correlate(operator.columns(kept[i : i + BLOCK]))[kept].T
+    for i in range(0, kept.size, COLUMN_BLOCK_SIZE):
+        rows = operator.correlate(operator.columns(kept[i : i + COLUMN_BLOCK_SIZE]))[kept].T
         rows[np.abs(rows) <= threshold] = 0.0
         parts.append(sp.csr_array(rows))
         total += parts[-1].nnz
-        if clock.expired or total > 3 * ENTRIES:
+        if clock.is_expired or total > 3 * MAX_COVARIANCE_ENTRIES:
             return None
     S = sp.csr_array(sp.vstack(parts, format="csr"))
     return sp.csr_array((S + S.T) / 2)

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING
 
-from gpower._utils.text import counted
+from gpower._utils.text import format_count
 
 if TYPE_CHECKING:
     from gpower.certificates.subset_search import SubsetState
 
 #: A gap that is rounding.
-ROUNDING = 1e-12
+MAX_ROUNDING_GAP = 1e-12
 #: Seconds between two questions to the user's callback inside a long step.
-PATIENCE = 0.25
+CALLBACK_INTERVAL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Certificate:
         Nodes of the search tree.
     gamma, objective, objective_bound : float or None
         For a component of the ℓ0 penalty γ: zᵀΣz − γ‖z‖₀, and a bound on it over all z.
-    counted : {"variables", "groups"}
+    cardinality_unit : {"variables", "groups"}
         What `cardinality` counts.
     search : SubsetState or None
         Where `best_subset` stopped; pass the certificate as its `resume` to go on.
@@ -102,7 +102,7 @@ class Certificate:
     gamma: float | None = None
     objective: float | None = None
     objective_bound: float | None = None
-    counted: str = "variables"
+    cardinality_unit: str = "variables"
     search: SubsetState | None = field(default=None, repr=False)
 
     @property
@@ -118,7 +118,7 @@ class Certificate:
     @property
     def optimal(self) -> bool:
         """Whether the gap is at most `tol`, or rounding."""
-        return self.gap <= max(self.tol, ROUNDING)
+        return self.gap <= max(self.tol, MAX_ROUNDING_GAP)
 
     @property
     def objective_gap(self) -> float | None:
@@ -132,8 +132,8 @@ class Certificate:
 
     def __str__(self) -> str:
         word = "within the tolerance" if self.optimal else "not within the tolerance"
-        gap = 0.0 if self.gap <= ROUNDING else self.gap
-        size = counted(self.cardinality, self.counted.removesuffix("s"))
+        gap = 0.0 if self.gap <= MAX_ROUNDING_GAP else self.gap
+        size = format_count(self.cardinality, self.cardinality_unit.removesuffix("s"))
         return (
             f"{size}: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
             f"(gap {100 * gap:.3g}%, {word}); {self.method}, {self.seconds:.1f} s"
@@ -153,37 +153,37 @@ class Clock:
 
     Examples
     --------
-    >>> Clock(0.0).expired, Clock(60.0).expired
+    >>> Clock(0.0).is_expired, Clock(60.0).is_expired
     (True, False)
     """
 
-    limit: float
-    ask: Callable[[], object] | None = None  # the user's word, asked now and then; a true answer stops
-    stopped: Event = field(default_factory=Event)  # one for a clock and all its parts
-    begin: float = field(default_factory=time.perf_counter)
-    asked: float = field(default_factory=time.perf_counter)
+    max_seconds: float
+    callback: Callable[[], object] | None = None  # the user's word, asked now and then; a true answer stops
+    stop_event: Event = field(default_factory=Event)  # one for a clock and all its parts
+    start_time: float = field(default_factory=time.perf_counter)
+    last_callback_time: float = field(default_factory=time.perf_counter)
 
     @property
-    def elapsed(self) -> float:
+    def elapsed_seconds(self) -> float:
         """Seconds so far."""
-        return time.perf_counter() - self.begin
+        return time.perf_counter() - self.start_time
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         """Whether to stop now."""
-        if time.perf_counter() - self.asked > PATIENCE:
-            self.report()
-        return self.stopped.is_set() or self.elapsed >= self.limit
+        if time.perf_counter() - self.last_callback_time > CALLBACK_INTERVAL_SECONDS:
+            self.poll_callback()
+        return self.stop_event.is_set() or self.elapsed_seconds >= self.max_seconds
 
-    def report(self) -> None:
+    def poll_callback(self) -> None:
         """Ask the user now."""
-        self.asked = time.perf_counter()
-        if self.ask is not None and self.ask():
-            self.stopped.set()
+        self.last_callback_time = time.perf_counter()
+        if self.callback is not None and self.callback():
+            self.stop_event.set()
 
-    def part(self, limit: float) -> Clock:
+    def make_child(self, max_seconds: float) -> Clock:
         """A clock that asks nobody and expires after `limit` seconds, or with this one; to stop one is to stop both."""
-        return Clock(min(limit, self.limit - self.elapsed), stopped=self.stopped)
+        return Clock(min(max_seconds, self.max_seconds - self.elapsed_seconds), stop_event=self.stop_event)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -191,4 +191,4 @@ class Clock:
         try:
             yield
         except KeyboardInterrupt:
-            self.stopped.set()
+            self.stop_event.set()

@@ -21,94 +21,104 @@ from gpower.certificates.bounds import EPS
 from gpower.certificates.certificate import Clock
 
 #: Supports that are listed at most for one k, and variables that fit into a mask.
-LISTED, MOST_VARIABLES = 500_000, 63
+MAX_LISTED_SUPPORTS, MAX_MASK_VARIABLES = 500_000, 63
 #: Supports whose eigenvalues are computed at once.
-BATCH = 4096
+LISTING_BATCH_SIZE = 4096
 
 
-def is_small(n: int, sizes: Sequence[int]) -> bool:
+def can_list_supports(n_variables: int, cardinalities: Sequence[int]) -> bool:
     """Whether all supports of these sizes can be listed."""
-    return n <= MOST_VARIABLES and all(comb(n, k) <= LISTED for k in set(sizes))
+    return n_variables <= MAX_MASK_VARIABLES and all(
+        comb(n_variables, k) <= MAX_LISTED_SUPPORTS for k in set(cardinalities)
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class SupportList:
     """Supports of one size by decreasing value, each a mask of bits."""
 
     values: Array
     masks: Array  # of uint64
 
     @property
-    def best(self) -> float:
+    def best_value(self) -> float:
         """The largest value; −∞ of none."""
         return float(self.values[0]) if self.values.size else -np.inf
 
-    def beside(self, mask: np.uint64, after: int = 0) -> Pool:
+    def without_variables(self, mask: np.uint64, start: int = 0) -> SupportList:
         """Those without a variable of a mask, from a place in the list on."""
-        kept = (self.masks[after:] & mask) == 0
-        return Pool(self.values[after:][kept], self.masks[after:][kept])
+        kept = (self.masks[start:] & mask) == 0
+        return SupportList(self.values[start:][kept], self.masks[start:][kept])
 
 
-def listed(S: Array, k: int, clock: Clock) -> Pool | None:
+def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
     """All supports of k variables; None if the clock expires."""
     n = S.shape[0]
     values, masks, subsets = [], [], combinations(range(n), k)
-    while part := list(islice(subsets, BATCH)):
-        if clock.expired:
+    while part := list(islice(subsets, LISTING_BATCH_SIZE)):
+        if clock.is_expired:
             return None
         sets = np.array(part, np.intp)
         values.append(np.linalg.eigvalsh(S[sets[:, :, None], sets[:, None, :]])[:, -1])
         masks.append(np.bitwise_or.reduce(np.left_shift(np.uint64(1), sets.astype(np.uint64)), axis=1))
     order = np.argsort(-np.concatenate(values), kind="stable")
-    return Pool(np.concatenate(values)[order], np.concatenate(masks)[order])
+    return SupportList(np.concatenate(values)[order], np.concatenate(masks)[order])
 
 
 @dataclass(eq=False)
-class Packing:
+class DisjointSearch:
     """The search: the best set so far, and what is proven."""
 
-    sizes: Sequence[int]  # one k per component, equal ones side by side
-    value: float  # of the best set
-    chosen: list[np.uint64] = field(default_factory=list)  # its masks; none if it is the one known before
-    nodes: int = 0
-    left: float = np.inf  # no set that is not yet looked at has a larger value
+    cardinalities: Sequence[int]  # one k per component, equal ones side by side
+    incumbent_value: float  # of the best set
+    incumbent_masks: list[np.uint64] = field(default_factory=list)  # its masks; none if it is the one known before
+    n_nodes: int = 0
+    open_bound: float = np.inf  # no set that is not yet looked at has a larger value
 
     @property
-    def proven(self) -> float:
+    def upper_bound(self) -> float:
         """An upper bound on every set, LAPACK's rounding included."""
-        return max(self.value, self.left) * (1 + 8 * max(self.sizes) * EPS)
+        return max(self.incumbent_value, self.open_bound) * (1 + 8 * max(self.cardinalities) * EPS)
 
     def run(self, S: Array, clock: Clock) -> None:
         """Search until all is settled or the clock expires."""
         with clock.interruptible():
-            pools = {k: listed(S, k, clock) for k in set(self.sizes)}
+            pools = {k: list_supports(S, k, clock) for k in set(self.cardinalities)}
             full = {k: pool for k, pool in pools.items() if pool is not None}
             if len(full) == len(pools):
                 self._descend([], 0.0, full, clock)
 
-    def _descend(self, chosen: list[np.uint64], value: float, pools: dict[int, Pool], clock: Clock) -> None:
+    def _descend(
+        self, chosen: list[np.uint64], value: float, support_lists: dict[int, SupportList], clock: Clock
+    ) -> None:
         """Every way to go on from what is chosen."""
-        if len(chosen) == len(self.sizes):
-            if value > self.value:
-                self.value, self.chosen = value, chosen
+        if len(chosen) == len(self.cardinalities):
+            if value > self.incumbent_value:
+                self.incumbent_value, self.incumbent_masks = value, chosen
             return
-        k, rest = self.sizes[len(chosen)], self.sizes[len(chosen) + 1 :]
-        others = sum(pools[size].best for size in rest if size != k)
+        k, rest = self.cardinalities[len(chosen)], self.cardinalities[len(chosen) + 1 :]
+        others = sum(support_lists[size].best_value for size in rest if size != k)
         alike = sum(size == k for size in rest)
-        for place, (own, mask) in enumerate(zip(pools[k].values.tolist(), pools[k].masks, strict=True)):
-            if clock.expired:  # what is below the last place is not settled
+        for place, (own, mask) in enumerate(zip(support_lists[k].values.tolist(), support_lists[k].masks, strict=True)):
+            if clock.is_expired:  # what is below the last place is not settled
                 return
             most = value + own * (1 + alike) + others
             if not chosen:
-                self.left = most
-            if most <= self.value * (1 + 1e-12):
+                self.open_bound = most
+            if most <= self.incumbent_value * (1 + 1e-12):
                 break
-            self.nodes += 1
-            left = {size: pool.beside(mask, place + 1 if size == k else 0) for size, pool in pools.items()}
+            self.n_nodes += 1
+            left = {
+                size: pool.without_variables(mask, place + 1 if size == k else 0)
+                for size, pool in support_lists.items()
+            }
             self._descend([*chosen, mask], value + own, left, clock)
-        if not chosen and not clock.expired:
-            self.left = min(self.left, self.value)
+        if not chosen and not clock.is_expired:
+            self.open_bound = min(self.open_bound, self.incumbent_value)
 
-    def supports(self) -> list[Array]:
+    def decode_supports(self) -> list[Array]:
         """The variables of each component of the best set."""
-        return [np.array([i for i in range(MOST_VARIABLES) if int(mask) >> i & 1], np.intp) for mask in self.chosen]
+        return [
+            np.array([i for i in range(MAX_MASK_VARIABLES) if int(mask) >> i & 1], np.intp)
+            for mask in self.incumbent_masks
+        ]

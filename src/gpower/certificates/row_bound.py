@@ -48,29 +48,29 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from gpower._utils.arrays import Array
-from gpower.certificates.bounds import rounding
+from gpower.certificates.bounds import eigenvalue_rounding_error
 from gpower.certificates.certificate import Clock
 
 #: Corrections that L-BFGS keeps.
-MEMORY = 10
+N_LBFGS_CORRECTIONS = 10
 #: Shares below this of the smoothed eigenvectors are left out of a gradient.
-NEGLIGIBLE = 1e-12
+MIN_EIGENVECTOR_SHARE = 1e-12
 #: Halvings of an interval that reach full precision.
-HALVINGS = 60
+N_BISECTION_STEPS = 60
 #: Relative size below which a sign is doubtful in screening, and how far θ stays below what is allowed.
-DOUBT, SLACK = 1e-8, 1e-9
+SIGN_TOLERANCE, THETA_MARGIN = 1e-8, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DualRows:
     """A point of the dual."""
 
     R: Array  # (n, n)
     prices: Array  # (n,): b for every free variable, its own for each fixed one
 
-    def restrict(self, kept: Array) -> Rows:
+    def restrict(self, kept: Array) -> DualRows:
         """The same over some of the variables."""
-        return Rows(self.R[np.ix_(kept, kept)], self.prices[kept])
+        return DualRows(self.R[np.ix_(kept, kept)], self.prices[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,25 +81,27 @@ class RowProblem:
     k: int
     fixed: Array  # (n,) of bool
     floor: float = 0.0  # largest variance of a variable that was left out of S; nothing may be fixed then
-    price: float | None = None  # γ of the penalised problem, which pays it itself; k is n then, and nothing is fixed
-    units: int = 1  # orthogonal components of at most k variables each; nothing is fixed or left out of several
-    charged: int | None = None  # variables of all of them together
+    fixed_price: float | None = (
+        None  # γ of the penalised problem, which pays it itself; k is n then, and nothing is fixed
+    )
+    n_components: int = 1  # orthogonal components of at most k variables each; nothing is fixed or left out of several
+    total_cardinality: int | None = None  # variables of all of them together
 
     @property
-    def slots(self) -> int:
+    def n_open_slots(self) -> int:
         """Variables that are still to be chosen."""
         return self.k - int(np.count_nonzero(self.fixed))
 
-    def cost(self, prices: Array) -> float:
+    def compute_support_cost(self, prices: Array) -> float:
         """What a support pays."""
-        if self.price is not None:
+        if self.fixed_price is not None:
             return 0.0
         free = prices[~self.fixed]
-        if self.charged is not None:
-            return self.charged * float(np.max(free))
-        return float(np.sum(prices[self.fixed])) + self.slots * max(float(np.max(free, initial=0)), self.floor)
+        if self.total_cardinality is not None:
+            return self.total_cardinality * float(np.max(free))
+        return float(np.sum(prices[self.fixed])) + self.n_open_slots * max(float(np.max(free, initial=0)), self.floor)
 
-    def counted(self, R: Array) -> Array:
+    def zero_uncounted(self, R: Array) -> Array:
         """R with zeros where ρᵢ does not count an entry: it does i, the fixed ones, and the largest others."""
         left_out = R.shape[0] - self.k
         if left_out <= 0:
@@ -111,32 +113,32 @@ class RowProblem:
         np.put_along_axis(counted, np.argpartition(sizes, left_out, axis=1)[:, :left_out], 0.0, axis=1)
         return counted
 
-    def charges(self, rows: Rows) -> Array:
+    def compute_charges(self, rows: DualRows) -> Array:
         """ρ²/b, (n,)."""
-        return np.sum(self.counted(rows.R) ** 2, axis=1) / rows.prices
+        return np.sum(self.zero_uncounted(rows.R) ** 2, axis=1) / rows.prices
 
-    def matrix(self, rows: Rows) -> Array:
+    def build_matrix(self, rows: DualRows) -> Array:
         """Σ + R + Rᵀ + diag(ρ²/b)."""
-        return self.S + rows.R + rows.R.T + np.diag(self.charges(rows))
+        return self.S + rows.R + rows.R.T + np.diag(self.compute_charges(rows))
 
-    def bound(self, w: Array, prices: Array) -> float:
+    def compute_bound(self, w: Array, prices: Array) -> float:
         """(R), or (K) of several units, from the eigenvalues w of its matrix, with LAPACK's rounding added."""
-        largest = float(np.sum(w[-self.units :])) + self.units * rounding(w)
-        return max(largest + self.cost(prices), self.k * self.floor)
+        largest = float(np.sum(w[-self.n_components :])) + self.n_components * eigenvalue_rounding_error(w)
+        return max(largest + self.compute_support_cost(prices), self.k * self.floor)
 
-    def outside(self, rows: Rows, bound: float) -> float:
+    def bound_omitted_supports(self, rows: DualRows, bound: float) -> float:
         """A bound on supports with a variable that was left out, from the bound (R) at the same rows."""
         return max(bound - float(rows.prices[0]) + self.floor, self.k * self.floor)
 
 
-def first_rows(problem: RowProblem, threshold: float) -> Rows:
+def initialize_rows(problem: RowProblem, threshold: float) -> DualRows:
     """A start near the soft threshold of size `threshold`, its corners rounded so that no two entries tie."""
     t = max(threshold, 0.2 / problem.k, problem.floor)
     R = -t * np.tanh(problem.S / (2 * t))
-    return Rows(R, np.full(problem.S.shape[0], t if problem.price is None else problem.price))
+    return DualRows(R, np.full(problem.S.shape[0], t if problem.fixed_price is None else problem.fixed_price))
 
 
-def smoothed_sum(w: Array, count: int, smoothing: float) -> tuple[float, Array]:
+def smooth_eigenvalue_sum(w: Array, count: int, smoothing: float) -> tuple[float, Array]:
     """The sum of the `count` largest of the eigenvalues w, increasing, smoothed; and its derivatives, their shares.
 
     One: μ·log Σ exp(w/μ). Several: min_s count·s + μ Σ log(1 + exp((w − s)/μ)), whose shares 1/(1 + exp((s − w)/μ)) add
@@ -145,7 +147,7 @@ def smoothed_sum(w: Array, count: int, smoothing: float) -> tuple[float, Array]:
     Examples
     --------
     >>> import numpy as np
-    >>> value, share = smoothed_sum(np.array([0.0, 1.0, 2.0]), 2, 1e-3)
+    >>> value, share = smooth_eigenvalue_sum(np.array([0.0, 1.0, 2.0]), 2, 1e-3)
     >>> round(value, 6), share.round(6)
     (3.0, array([0., 1., 1.]))
     """
@@ -156,7 +158,7 @@ def smoothed_sum(w: Array, count: int, smoothing: float) -> tuple[float, Array]:
     if count >= w.size:
         return float(np.sum(w)), np.ones(w.size)
     low, high = float(w[0]) - 50 * smoothing, float(w[-1]) + 50 * smoothing
-    for _ in range(HALVINGS):
+    for _ in range(N_BISECTION_STEPS):
         s = (low + high) / 2
         share = expit((w - s) / smoothing)
         low, high = (s, high) if float(share.sum()) > count else (low, s)
@@ -164,10 +166,10 @@ def smoothed_sum(w: Array, count: int, smoothing: float) -> tuple[float, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class Minimum:
+class RowBoundResult:
     """The best point found, its bound, and the weights diag(X) of the primal point at it."""
 
-    rows: Rows
+    rows: DualRows
     bound: float
     weights: Array
 
@@ -178,63 +180,63 @@ class RowDual:
     λmax, or the sum of the largest few, is smoothed; values that count as bounds are not.
     """
 
-    def __init__(self, problem: RowProblem, rows: Rows) -> None:
+    def __init__(self, problem: RowProblem, rows: DualRows) -> None:
         self.problem = problem
-        self.free, self.pinned = np.flatnonzero(~problem.fixed), np.flatnonzero(problem.fixed)
-        w, Q = np.linalg.eigh(problem.matrix(rows))
-        self.best = Minimum(rows, problem.bound(w, rows.prices), np.square(Q[:, -1]))
+        self.free_variables, self.fixed_variables = np.flatnonzero(~problem.fixed), np.flatnonzero(problem.fixed)
+        w, Q = np.linalg.eigh(problem.build_matrix(rows))
+        self.best_result = RowBoundResult(rows, problem.compute_bound(w, rows.prices), np.square(Q[:, -1]))
 
-    def pack(self, rows: Rows) -> Array:
+    def pack(self, rows: DualRows) -> Array:
         """R scaled to the size of one, then logarithms of the free price above the floor and of the fixed ones."""
         k, floor = self.problem.k, self.problem.floor
-        if self.problem.price is not None:
+        if self.problem.fixed_price is not None:
             return np.ravel(rows.R) * k
-        free = float(np.max(rows.prices[self.free], initial=0)) or 1.0 / k
-        tail = np.log(k * np.concatenate([[max(free - floor, 1e-6 / k)], rows.prices[self.pinned]]))
+        free = float(np.max(rows.prices[self.free_variables], initial=0)) or 1.0 / k
+        tail = np.log(k * np.concatenate([[max(free - floor, 1e-6 / k)], rows.prices[self.fixed_variables]]))
         return np.concatenate([np.ravel(rows.R) * k, tail])
 
-    def unpack(self, point: Array) -> Rows:
+    def unpack(self, point: Array) -> DualRows:
         """The rows of a packed point."""
         problem, n = self.problem, self.problem.fixed.size
         R = point[: n * n].reshape(n, n) / problem.k
-        if problem.price is not None:
-            return Rows(R, np.full(n, problem.price))
+        if problem.fixed_price is not None:
+            return DualRows(R, np.full(n, problem.fixed_price))
         prices, tail = np.empty(n), np.exp(np.clip(point[n * n :], -30, 30)) / problem.k
-        prices[self.free], prices[self.pinned] = problem.floor + tail[0], tail[1:]
-        return Rows(R, prices)
+        prices[self.free_variables], prices[self.fixed_variables] = problem.floor + tail[0], tail[1:]
+        return DualRows(R, prices)
 
     def evaluate(self, point: Array, smoothing: float) -> tuple[float, Array]:
         """The smoothed bound and its gradient."""
         rows, problem = self.unpack(point), self.problem
-        R, b, counted = rows.R, rows.prices, problem.counted(rows.R)
+        R, b, counted = rows.R, rows.prices, problem.zero_uncounted(rows.R)
         squares = np.sum(counted * counted, axis=1)  # ρ²
         M = problem.S + R + R.T
         M[np.diag_indices_from(M)] += squares / b
         w, Q = np.linalg.eigh(M)
-        largest, share = smoothed_sum(w, problem.units, smoothing)
-        kept = share > NEGLIGIBLE
+        largest, share = smooth_eigenvalue_sum(w, problem.n_components, smoothing)
+        kept = share > MIN_EIGENVECTOR_SHARE
         X = (Q[:, kept] * share[kept]) @ Q[:, kept].T
         d = np.diagonal(X)
-        bound = problem.bound(w, b)
-        if bound < self.best.bound:
-            self.best = Minimum(rows, bound, d.copy())
+        bound = problem.compute_bound(w, b)
+        if bound < self.best_result.bound:
+            self.best_result = RowBoundResult(rows, bound, d.copy())
         gradient = np.ravel(2 * X + (2 * d / b)[:, None] * counted) / problem.k
-        if problem.price is None:
+        if problem.fixed_price is None:
             gradient = np.concatenate([gradient, self._price_gradient(d, squares, b)])
-        return largest + problem.cost(b), gradient
+        return largest + problem.compute_support_cost(b), gradient
 
     def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
         """By the logarithms of the prices."""
         by_price = -d * squares / b**2
-        slots = self.problem.slots if self.problem.charged is None else self.problem.charged
-        free = slots + float(np.sum(by_price[self.free]))
-        above = float(b[self.free[0]]) - self.problem.floor if self.free.size else 0.0
-        return np.concatenate([[above * free], b[self.pinned] * (1 + by_price[self.pinned])])
+        slots = self.problem.n_open_slots if self.problem.total_cardinality is None else self.problem.total_cardinality
+        free = slots + float(np.sum(by_price[self.free_variables]))
+        above = float(b[self.free_variables[0]]) - self.problem.floor if self.free_variables.size else 0.0
+        return np.concatenate([[above * free], b[self.fixed_variables] * (1 + by_price[self.fixed_variables])])
 
 
-def minimize_rows(
-    problem: RowProblem, rows: Rows, *, target: float, clock: Clock, smoothings: Sequence[float], steps: int
-) -> Minimum:
+def minimize_row_bound(
+    problem: RowProblem, rows: DualRows, *, target: float, clock: Clock, smoothings: Sequence[float], steps: int
+) -> RowBoundResult:
     """A good point of the dual from a start, by L-BFGS on ever less smoothed eigenvalues.
 
     Parameters
@@ -247,45 +249,45 @@ def minimize_rows(
         Steps for each of them.
     """
     dual = RowDual(problem, rows)
-    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": MEMORY, "ftol": 1e-10, "gtol": 1e-9}
+    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": N_LBFGS_CORRECTIONS, "ftol": 1e-10, "gtol": 1e-9}
 
     def enough(_: Array) -> None:
-        if clock.expired or dual.best.bound <= target:
+        if clock.is_expired or dual.best_result.bound <= target:
             raise StopIteration
 
     for smoothing in smoothings:
-        if clock.expired or dual.best.bound <= target:
+        if clock.is_expired or dual.best_result.bound <= target:
             break
-        start = dual.pack(dual.best.rows)
+        start = dual.pack(dual.best_result.rows)
         with clock.interruptible(), np.errstate(all="ignore"):  # a step that overflows is rejected by the line search
             minimize(dual.evaluate, start, (smoothing,), "L-BFGS-B", jac=True, callback=enough, options=options)
-    return dual.best
+    return dual.best_result
 
 
-def screen(problem: RowProblem, rows: Rows, level: float) -> tuple[Array, Array]:
+def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: float) -> tuple[Array, Array]:
     """Variables that may be kept, and variables that must be in, both (n,) of bool."""
     keep, must = np.ones(problem.fixed.size, bool), problem.fixed.copy()
-    if problem.slots < 1 or problem.fixed.all():
+    if problem.n_open_slots < 1 or problem.fixed.all():
         return keep, must
     b = float(np.max(rows.prices[~problem.fixed]))
     paid = float(np.sum(rows.prices[problem.fixed]))
-    w, Q = np.linalg.eigh(problem.matrix(rows))
-    safe = SLACK + 4 * rounding(w)
-    theta = level - paid - (problem.slots - 1) * b - safe
+    w, Q = np.linalg.eigh(problem.build_matrix(rows))
+    safe = THETA_MARGIN + 4 * eigenvalue_rounding_error(w)
+    theta = pruning_threshold - paid - (problem.n_open_slots - 1) * b - safe
     if w[-1] < theta:
-        keep = problem.fixed | ~_excluded(problem, rows, Q, 1 / (theta - w))
+        keep = problem.fixed | ~_find_excluded_variables(problem, rows, Q, 1 / (theta - w))
     theta -= b
     if w[-1] > theta and (w.size == 1 or w[-2] < theta - safe):
         terms = Q**2 / (theta - w)  # (n, n); the diagonal of P⁻¹ is the sum of each row
-        must = must | (np.sum(terms, axis=1) < -DOUBT * np.sum(np.abs(terms), axis=1))
+        must = must | (np.sum(terms, axis=1) < -SIGN_TOLERANCE * np.sum(np.abs(terms), axis=1))
     return keep, must
 
 
-def _excluded(problem: RowProblem, rows: Rows, Q: Array, inverse: Array) -> Array:
+def _find_excluded_variables(problem: RowProblem, rows: DualRows, Q: Array, inverse: Array) -> Array:
     """The sign of the 2 × 2 determinant for all variables, P⁻¹ = Q diag(inverse) Qᵀ positive definite."""
-    charge, RQ = problem.charges(rows), rows.R @ Q
+    charge, RQ = problem.compute_charges(rows), rows.R @ Q
     corner = np.sum(Q * Q * inverse, axis=1)  # (P⁻¹)ᵢᵢ
     cross = np.sum(Q * RQ * inverse, axis=1)  # eᵢᵀP⁻¹rᵢ
     other = np.sum(RQ * RQ * inverse, axis=1)  # rᵢᵀP⁻¹rᵢ
     determinant = corner * (other - charge) - (1 + cross) ** 2
-    return np.asarray(determinant < -DOUBT * (corner * (other + charge) + (1 + np.abs(cross)) ** 2))
+    return np.asarray(determinant < -SIGN_TOLERANCE * (corner * (other + charge) + (1 + np.abs(cross)) ** 2))

@@ -10,24 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from gpower._utils.arrays import Array, embedded
-from gpower._utils.text import listed
-from gpower._utils.warnings import tell
+from gpower._utils.arrays import Array, embed_rows
+from gpower._utils.text import format_names
+from gpower._utils.warnings import warn_all
 from gpower.certificates.bounds import EPS
-from gpower.certificates.branch_and_bound import Search, assess_by_rows, assess_cheaply, best_completion
-from gpower.certificates.cascade import Standing, best_known, cheap_bounds, exact_search, row_candidates, search_root
+from gpower.certificates.branch_and_bound import SupportSearch, assess_by_rows, assess_cheaply, best_completion
+from gpower.certificates.cascade import (
+    BoundState,
+    add_cheap_bounds,
+    create_search,
+    select_row_candidates,
+    start_from_heuristic,
+    start_search,
+)
 from gpower.certificates.certificate import Bound, Certificate, Clock
 from gpower.certificates.group_search import GroupSearch, best_groups
-from gpower.certificates.inputs import checked_table
+from gpower.certificates.inputs import prepare_certificate_input
 from gpower.certificates.joint import best_disjoint
 from gpower.operators.base import Operator
-from gpower.validation.params import number, one_of, whole
-from gpower.validation.variable_rules import Knowledge, check_varies
+from gpower.validation.params import check_float, check_int, check_option
+from gpower.validation.variable_rules import VariableRules, check_required_have_variance
 
 #: Supports that are simply all looked at.
-ENUMERATED = 20_000
+MAX_ENUMERATED_SUPPORTS = 20_000
 #: Seconds for the search with cheap bounds, which closes easy problems at once.
-CHEAP_SECONDS = 0.5
+MAX_CHEAP_SEARCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -76,24 +83,26 @@ class BestSubset(tuple[Array, Certificate]):
     <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0.0 s>
     """
 
-    names: Array | None = None
+    feature_names: Array | None = None
 
     @classmethod
-    def of(cls, found: tuple[Array, Certificate], names: Array | None) -> BestSubset:
+    def from_pair(cls, result: tuple[Array, Certificate], feature_names: Array | None) -> BestSubset:
         """The same pair, with the names of the variables."""
-        pair = cls(found)
-        pair.names = names
+        pair = cls(result)
+        pair.feature_names = feature_names
         return pair
 
     def __repr__(self) -> str:
         component, certificate = self
-        said = [*(self._told(z) for z in np.atleast_2d(component)), str(certificate)]
+        said = [*(self._format_component(z) for z in np.atleast_2d(component)), str(certificate)]
         return f"<BestSubset: {'; '.join(said)}>"
 
-    def _told(self, z: Array) -> str:
+    def _format_component(self, z: Array) -> str:
         """The variables of a component and their loadings, the largest first."""
         order = np.argsort(-np.abs(z), kind="stable")[: np.count_nonzero(z)]
-        return listed([f"{f'x{j}' if self.names is None else self.names[j]} {z[j]:+.3f}" for j in order])
+        return format_names(
+            [f"{f'x{j}' if self.feature_names is None else self.feature_names[j]} {z[j]:+.3f}" for j in order]
+        )
 
 
 def best_subset(
@@ -156,54 +165,62 @@ def best_subset(
     >>> np.flatnonzero(component), round(certificate.upper_bound, 5)
     (array([0, 1, 6, 8, 9]), 3.40615)
     """
-    tol, max_time = number(tol, "tol", 0.0), number(max_time, "max_time", 0.0)
-    table = checked_table(X, covariance)
+    tol, max_time = check_float(tol, "tol", 0.0), check_float(max_time, "max_time", 0.0)
+    table = prepare_certificate_input(X, covariance)
     operator = table.operator
-    knowledge = Knowledge(operator.shape[1], 1, table.names, groups, include, exclude)
-    if knowledge.told:
+    knowledge = VariableRules(operator.shape[1], 1, table.feature_names, groups, include, exclude)
+    if knowledge.active_params:
         if resume is not None or constraint is not None:
             odd = "resume" if resume is not None else "constraint"
             raise ValueError(
-                f"{knowledge.told[0]} does not go together with {odd} in an exact search; leave one of them."
+                f"{knowledge.active_params[0]} does not go together with {odd} in an exact search; leave one of them."
             )
-        k = whole(cardinality, "cardinality", 1)
-        return BestSubset.of(_known_subset(operator, knowledge, k, Clock(max_time), tol, callback), table.names)
-    if one_of(constraint, "constraint", (None, "disjoint")) is not None:
+        k = check_int(cardinality, "cardinality", 1)
+        return BestSubset.from_pair(
+            _search_with_rules(operator, knowledge, k, Clock(max_time), tol, callback), table.feature_names
+        )
+    if check_option(constraint, "constraint", (None, "disjoint")) is not None:
         if resume is not None or callback is not None:
             raise ValueError('constraint="disjoint" knows no callback and no resume; give it more max_time instead.')
-        return BestSubset.of(best_disjoint(operator, cardinality, tol, max_time), table.names)
-    k, n = whole(cardinality, "cardinality", 1), operator.shape[1]
+        return BestSubset.from_pair(best_disjoint(operator, cardinality, tol, max_time), table.feature_names)
+    k, n = check_int(cardinality, "cardinality", 1), operator.shape[1]
     if k > n:
         raise ValueError(f"cardinality={k}: a component uses at most as many variables as there are, n_features={n}.")
-    begun = None if resume is None else _resumed(resume, operator, k, tol)
-    state = search_subset(operator, k, tol, max_time=max_time, callback=callback, begun=begun)
-    return BestSubset.of((state.standing.z, state.certificate()), table.names)
+    begun = None if resume is None else _check_resumed_state(resume, operator, k, tol)
+    state = search_subset(operator, k, tol, max_time=max_time, callback=callback, initial_state=begun)
+    return BestSubset.from_pair((state.bound_state.z, state.to_certificate()), table.feature_names)
 
 
-def _known_subset(
+def _search_with_rules(
     operator: Operator,
-    knowledge: Knowledge,
+    variable_rules: VariableRules,
     k: int,
     clock: Clock,
     tol: float,
     callback: Callable[[Progress], object] | None,
 ) -> tuple[Array, Certificate]:
     """The best of the admissible supports; where variables are left out and nothing else, the best of the others."""
-    known = knowledge.admissible()
+    known = variable_rules.build_support_rules()
     assert known is not None
-    knowledge.check_level(known, [k], "cardinality")
-    check_varies(known, operator.column_norms, knowledge.names)
-    if knowledge.told == ["exclude"]:
-        left = np.flatnonzero(~known.barred[:, 0])
-        state = search_subset(operator.take(left), k, tol, max_time=clock.limit, callback=callback)
-        return embedded(state.standing.z[:, None], left, operator.shape[1])[:, 0], state.certificate()
+    variable_rules.check_levels(known, [k], "cardinality")
+    check_required_have_variance(known, operator.column_norms, variable_rules.feature_names)
+    if variable_rules.active_params == ["exclude"]:
+        left = np.flatnonzero(~known.excluded[:, 0])
+        state = search_subset(operator.take(left), k, tol, max_time=clock.max_seconds, callback=callback)
+        return embed_rows(state.bound_state.z[:, None], left, operator.shape[1])[:, 0], state.to_certificate()
 
     def told(search: GroupSearch, usable: Array) -> object:
-        found = (search.upper, search.value, search.nodes, len(search.open), clock.elapsed)
-        return callback(Progress(*found, usable[search.support(search.chosen)])) if callback else None
+        found = (
+            search.upper_bound,
+            search.incumbent_value,
+            search.n_nodes,
+            len(search.open_nodes),
+            clock.elapsed_seconds,
+        )
+        return callback(Progress(*found, usable[search.find_variables(search.incumbent_groups)])) if callback else None
 
     z, certificate = best_groups(operator, known, k, tol, clock, told if callback else None)
-    tell(knowledge.told_idle(knowledge.idle(z[None])))
+    warn_all(variable_rules.warn_unused_includes(variable_rules.find_unused_includes(z[None])))
     return z, certificate
 
 
@@ -211,45 +228,47 @@ def _known_subset(
 class SubsetState:
     """Where `best_subset` stands: what is known, the search to go on with, and what both have cost."""
 
-    standing: Standing
-    tree: Search | None = None
-    cheap_nodes: int = 0
+    bound_state: BoundState
+    tree: SupportSearch | None = None
+    n_cheap_nodes: int = 0
     seconds: float = 0.0
 
     @property
-    def nodes(self) -> int:
+    def n_nodes(self) -> int:
         """Nodes of the search trees so far."""
-        return self.cheap_nodes + (0 if self.tree is None else self.tree.nodes)
+        return self.n_cheap_nodes + (0 if self.tree is None else self.tree.n_nodes)
 
-    def progress(self, seconds: float) -> Progress:
+    def make_progress(self, seconds: float) -> Progress:
         """What the user is told after so many seconds, in the middle of a search too."""
-        known, tree = self.standing, self.tree
+        known, tree = self.bound_state, self.tree
         if tree is None:
-            return Progress(known.upper, known.value, self.nodes, 0, seconds, known.support)
-        value = max(known.value, tree.found)
-        bound = max(min(known.upper, tree.proven), value)
-        return Progress(bound, value, self.nodes, len(tree.open), seconds, known.support)
+            return Progress(known.upper_bound, known.value, self.n_nodes, 0, seconds, known.support)
+        value = max(known.value, tree.incumbent_variance)
+        bound = max(min(known.upper_bound, tree.variance_bound), value)
+        return Progress(bound, value, self.n_nodes, len(tree.open_nodes), seconds, known.support)
 
-    def certificate(self) -> Certificate:
+    def to_certificate(self) -> Certificate:
         """What was proven, and where to go on."""
-        return replace(self.standing.certificate(self.seconds), nodes=self.nodes, search=self)
+        return replace(self.bound_state.to_certificate(self.seconds), nodes=self.n_nodes, search=self)
 
 
-def _resumed(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetState:
+def _check_resumed_state(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetState:
     """The state that an earlier call left, if it is of the same problem; the certificate keeps its own."""
     state = certificate.search
     if state is None:
         raise ValueError("resume takes the certificate of an earlier call of best_subset.")
-    known = state.standing
-    if known.k != k or known.tol != tol or not _same_matrix(known.operator, operator):
+    known = state.bound_state
+    if known.k != k or known.tol != tol or not _is_same_matrix(known.operator, operator):
         raise ValueError(
             f"resume is a certificate of another problem (cardinality={known.k}, tol={known.tol:g}, "
             f"n_features={known.operator.shape[1]}); pass the same X, cardinality and tol."
         )
-    return replace(state, tree=None if state.tree is None else replace(state.tree, open=list(state.tree.open)))
+    return replace(
+        state, tree=None if state.tree is None else replace(state.tree, open_nodes=list(state.tree.open_nodes))
+    )
 
 
-def _same_matrix(one: Operator, other: Operator) -> bool:
+def _is_same_matrix(one: Operator, other: Operator) -> bool:
     """Whether AᵀA of both agree on a vector that no two different matrices are likely to agree on."""
     if one.shape[1] != other.shape[1]:
         return False
@@ -265,66 +284,68 @@ def search_subset(
     *,
     max_time: float = np.inf,
     callback: Callable[[Progress], object] | None = None,
-    begun: SubsetState | None = None,
+    initial_state: SubsetState | None = None,
 ) -> SubsetState:
     """All stages, from the beginning or from where an earlier call stopped, until the gap is closed or time is up."""
-    clock = Clock(max_time, None if callback is None else lambda: callback(state.progress(clock.elapsed)))
-    state = SubsetState(best_known(operator, k, tol, clock)) if begun is None else begun
-    for reached in _stages(state, clock):
+    clock = Clock(max_time, None if callback is None else lambda: callback(state.make_progress(clock.elapsed_seconds)))
+    state = SubsetState(start_from_heuristic(operator, k, tol, clock)) if initial_state is None else initial_state
+    for reached in _iterate_search_stages(state, clock):
         state = reached  # what the callback is told of
-    state = replace(state, seconds=state.seconds + clock.elapsed)
-    clock.report()
+    state = replace(state, seconds=state.seconds + clock.elapsed_seconds)
+    clock.poll_callback()
     return state
 
 
-def _stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
+def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
     """The state after each stage; a stage is skipped once it is done or no longer needed."""
-    if not state.standing.bounds:
-        yield (state := replace(state, standing=_enumerated(state.standing, clock)))
-        for standing in cheap_bounds(state.standing, clock):
-            yield (state := replace(state, standing=standing))
-        yield (state := _searched_cheaply(state, clock))
-        clock.report()
-    if state.tree is None and not state.standing.done(clock):
-        yield (state := _bounded_at_root(state, clock))
-    if state.tree is not None and state.tree.open:
+    if not state.bound_state.bounds:
+        yield (state := replace(state, bound_state=_enumerate_supports(state.bound_state, clock)))
+        for standing in add_cheap_bounds(state.bound_state, clock):
+            yield (state := replace(state, bound_state=standing))
+        yield (state := _search_cheaply(state, clock))
+        clock.poll_callback()
+    if state.tree is None and not state.bound_state.is_done(clock):
+        yield (state := _bound_at_root(state, clock))
+    if state.tree is not None and state.tree.open_nodes:
         begin = time.perf_counter()
         state.tree.run(assess_by_rows, clock)
-        yield replace(state, standing=state.standing.searched(state.tree, "search", begin))
+        yield replace(state, bound_state=state.bound_state.with_search_result(state.tree, "search", begin))
 
 
-def _enumerated(standing: Standing, clock: Clock) -> Standing:
+def _enumerate_supports(bound_state: BoundState, clock: Clock) -> BoundState:
     """All supports, where they are few."""
-    view, k, n = standing.view, standing.k, standing.view.idx.size
-    if view.floor > 0 or comb(n, k) > ENUMERATED:
-        return standing
+    view, k, n = bound_state.candidates, bound_state.k, bound_state.candidates.variables.size
+    if view.floor > 0 or comb(n, k) > MAX_ENUMERATED_SUPPORTS:
+        return bound_state
     begin = time.perf_counter()
     with clock.interruptible():
         value, support = best_completion(view.S, np.arange(0), np.arange(n), k, clock)
         if np.isfinite(value):
             bound = Bound("enumeration", value * (1 + 8 * k * EPS) - view.shift)
-            return standing.improved(support).bounded(bound, begin)
-    return standing
+            return bound_state.with_support(support).with_bound(bound, begin)
+    return bound_state
 
 
-def _searched_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
+def _search_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
     """A short search with cheap bounds."""
-    standing = state.standing
-    if standing.done(clock) or standing.view.floor > 0:
+    standing = state.bound_state
+    if standing.is_done(clock) or standing.candidates.floor > 0:
         return state
-    begin, search = time.perf_counter(), exact_search(standing, standing.view)
-    search.push(search.root(standing.upper))
-    search.run(assess_cheaply, clock.part(CHEAP_SECONDS))
-    return replace(state, standing=standing.searched(search, "cheap search", begin), cheap_nodes=search.nodes)
+    begin, search = time.perf_counter(), create_search(standing, standing.candidates)
+    search.push(search.make_root(standing.upper_bound))
+    search.run(assess_cheaply, clock.make_child(MAX_CHEAP_SEARCH_SECONDS))
+    return replace(
+        state, bound_state=standing.with_search_result(search, "cheap search", begin), n_cheap_nodes=search.n_nodes
+    )
 
 
-def _bounded_at_root(state: SubsetState, clock: Clock) -> SubsetState:
+def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
     """The row bound at the root, and the node to go on from."""
-    begin, standing = time.perf_counter(), state.standing
-    view = row_candidates(standing)
-    search, node = search_root(standing, view, clock)
-    if node is None and search.upper > search.level and view.floor > standing.view.floor:
-        search, node = search_root(standing, standing.view, clock)
-    if node is not None and not search.enumerated(node):
+    begin, standing = time.perf_counter(), state.bound_state
+    view = select_row_candidates(standing)
+    search, node = start_search(standing, view, clock)
+    if node is None and search.upper_bound > search.pruning_threshold and view.floor > standing.candidates.floor:
+        search, node = start_search(standing, standing.candidates, clock)
+    if node is not None and not search.enumerate_if_leaf(node):
         search.push(node)
-    return replace(state, standing=standing.searched(search, "rows", begin), tree=search)
+    return replace(state, bound_state=standing.with_search_result(search, "rows", begin), tree=search)

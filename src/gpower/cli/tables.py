@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
-from gpower.cli.console import caught, note, progress
-from gpower.cli.options import Values
+from gpower.cli.console import collect_warnings, print_notes, show_progress
+from gpower.cli.options import OptionValues
 
 if TYPE_CHECKING:
     from gpower.datasets import Table
 
 
 @dataclass(frozen=True)
-class Loaded:
+class InputTable:
     """The table of a file."""
 
     table: "Table"
     path: Path
-    covariance: bool = False  # whether it is a covariance or correlation matrix
+    is_covariance: bool = False  # whether it is a covariance or correlation matrix
     key: str | None = None  # the array of the file
-    where: Literal["memory", "disk", "cluster"] = "memory"
-    doubts: tuple[str, ...] = ()  # what the table looks like where that is not how it was read
+    storage: Literal["memory", "disk", "cluster"] = "memory"
+    reading_notes: tuple[str, ...] = ()  # what the table looks like where that is not how it was read
 
     @property
-    def names(self) -> list[str]:
+    def feature_names(self) -> list[str]:
         """The names of the variables, or x0, x1, …."""
         return list(self.table.feature_names or (f"x{j}" for j in range(self.table.X.shape[1])))
 
@@ -36,76 +36,78 @@ class Loaded:
         """The line above an answer: the file and its size."""
         name = {"-": "standard input"}.get(str(self.path), self.path.name or str(self.path))
         n_samples, n_features = self.table.X.shape
-        size = f"{n_features} variables" if self.covariance else f"{n_samples} samples × {n_features} variables"
+        size = f"{n_features} variables" if self.is_covariance else f"{n_samples} samples × {n_features} variables"
         return f"{name}: {size}"
 
     @property
     def bytes_on_disk(self) -> float:
         """What a pass reads from disk."""
         n_samples, n_features = self.table.X.shape
-        return n_samples * n_features * float(self.table.X.dtype.itemsize) if self.where == "disk" else 0.0
+        return n_samples * n_features * float(self.table.X.dtype.itemsize) if self.storage == "disk" else 0.0
 
-    def decoded(self, cache: Path | None, scheduler: str | None, err: Console) -> "Loaded":
+    def decode_to_cache(self, cache: Path | None, scheduler: str | None, err_console: Console) -> "InputTable":
         """A store, read from the folder it is decoded to where there is one."""
         if cache is None:
             return self
         if scheduler is not None:
             raise ValueError("--cache is for this machine; with --scheduler each worker reads the store itself.")
-        if self.where != "disk":
+        if self.storage != "disk":
             raise ValueError(f"--cache is for stores that are read in blocks; {self.path} is read whole, once.")
-        from gpower.io.stores.cache import cached
+        from gpower.io.stores.cache import cache_store
 
-        with progress(err, f"decoding {self.path.name}"):
-            return replace(self, table=replace(self.table, X=cached(self.table.X, cache)))
+        with show_progress(err_console, f"decoding {self.path.name}"):
+            return replace(self, table=replace(self.table, X=cache_store(self.table.X, cache)))
 
     @contextmanager
-    def shared_with(self, scheduler: str | None) -> Iterator["Loaded"]:
+    def share_with_cluster(self, scheduler: str | None) -> Iterator["InputTable"]:
         """The table as a Dask array of a cluster while the connection lasts; without an address, as it is."""
         if scheduler is None:
             yield self
             return
         from gpower.operators.storage.dask import from_store
-        from gpower.operators.storage.dask_client import connect
+        from gpower.operators.storage.dask_client import connect_to_cluster
 
-        with caught():  # said when the store was opened
+        with collect_warnings():  # said when the store was opened
             lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
-        with connect(scheduler):
-            yield replace(self, table=lazy, where="cluster")
+        with connect_to_cluster(scheduler):
+            yield replace(self, table=lazy, storage="cluster")
 
 
-def load(path: Path, reading: Values, options: Values, err: Console) -> Loaded:
+def load_table(path: Path, reading: OptionValues, options: OptionValues, err_console: Console) -> InputTable:
     """The table of a file as the flags of `read_table` say, with doubts about it as notes on stderr."""
-    from gpower.io.stores.open import is_store
+    from gpower.io.stores.open import should_read_in_blocks
 
-    with progress(err, f"reading {path.name}"):
-        if is_store(path, options.get("memory_limit")) and options["covariance"] is None:
-            loaded = _open(path, reading)
+    with show_progress(err_console, f"reading {path.name}"):
+        if should_read_in_blocks(path, options.get("memory_limit")) and options["covariance"] is None:
+            loaded = _open_store_table(path, reading)
         else:
-            loaded = _read(path, reading, options)
-    note(err, loaded.doubts)
+            loaded = _read_whole_table(path, reading, options)
+    print_notes(err_console, loaded.reading_notes)
     return loaded
 
 
-def _read(path: Path, reading: Values, options: Values) -> Loaded:
+def _read_whole_table(path: Path, reading: OptionValues, options: OptionValues) -> InputTable:
     """A table that is read whole."""
-    from gpower.cli.hints import hints
+    from gpower.cli.hints import find_table_hints
     from gpower.datasets import TableError, read_table
-    from gpower.io.tables.errors import MissingCell
+    from gpower.io.tables.errors import MissingCellError
     from gpower.io.tables.table import TableFile
 
     given = {name: value for name, value in reading.items() if value is not None}
     try:
         table = read_table(path, **given, complete=options["missing"] == "error")
-    except MissingCell as error:
+    except MissingCellError as error:
         reason = f"{error.reason}, or have such cells estimated with --missing impute"
         raise TableError(path, reason, **error.options) from None
     covariance = options["covariance"] is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
-    doubts = tuple(f"{hint}." for hint in hints(file, table, covariance=covariance, scale=bool(options.get("scale"))))
-    return Loaded(table, path, covariance, reading["key"], doubts=doubts)
+    doubts = tuple(
+        f"{hint}." for hint in find_table_hints(file, table, covariance=covariance, scale=bool(options.get("scale")))
+    )
+    return InputTable(table, path, covariance, reading["key"], reading_notes=doubts)
 
 
-def _open(path: Path, reading: Values) -> Loaded:
+def _open_store_table(path: Path, reading: OptionValues) -> InputTable:
     """A store that is read in blocks."""
     from gpower.datasets import Table
     from gpower.io.stores.open import open_source
@@ -113,8 +115,10 @@ def _open(path: Path, reading: Values) -> Loaded:
     odd = [name for name, value in reading.items() if value and name != "key"]
     if odd:
         raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
-    with caught() as warned:
+    with collect_warnings() as warned:
         source = open_source(path, reading["key"])
     assert source is not None
     doubts = (*warned, *(f"{note}." for note in source.notes))
-    return Loaded(Table(source, source.names, source.sample_names), path, False, reading["key"], "disk", doubts)
+    return InputTable(
+        Table(source, source.feature_names, source.sample_names), path, False, reading["key"], "disk", doubts
+    )

@@ -63,7 +63,7 @@ def load_pitprops() -> Pitprops:
     >>> float(pitprops.correlation[0, 1])
     0.954
     """
-    table = _read("pitprops.csv")
+    table = _read_bundled_table("pitprops.csv")
     return Pitprops(table.X, table.feature_names or (), n_samples=180)
 
 
@@ -86,7 +86,7 @@ def load_planted_expression() -> ExpressionCohort:
     >>> {module: len(genes) for module, genes in expression.modules.items()}
     {'GROWTH': 8, 'IMMUNE': 6, 'STRESS': 5}
     """
-    table = _read("planted_expression.csv")
+    table = _read_bundled_table("planted_expression.csv")
     genes = table.feature_names or ()
     active = ("GROWTH", "IMMUNE", "STRESS")
     sets = {module: tuple(gene for gene in genes if gene.startswith(module)) for module in active}
@@ -95,6 +95,6 @@ def load_planted_expression() -> ExpressionCohort:
     return ExpressionCohort(table.X, genes, table.sample_names or (), sets, active)
 
 
-def _read(name: str) -> Table:
+def _read_bundled_table(name: str) -> Table:
     with resources.as_file(resources.files("gpower.datasets") / "data" / name) as path:
         return read_table(path)

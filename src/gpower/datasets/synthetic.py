@@ -11,7 +11,7 @@ from gpower.io.tables.table import Names
 
 __all__ = ["ExpressionCohort", "expression_cohort", "gaussian"]
 
-_FOLLOWING = 0.7  # share of an active set's genes that follow its factor; in real sets, too, not all do
+_FACTOR_GENE_SHARE = 0.7  # share of an active set's genes that follow its factor; in real sets, too, not all do
 
 
 def gaussian(n_samples: int, n_features: int, *, random_state: Seed = None) -> NDArray[np.float64]:
@@ -147,7 +147,7 @@ def expression_cohort(
     members = [rng.choice(n_genes, n_measured, replace=False) for _ in range(n_sets)]
     loadings = np.zeros((n_active, n_genes))
     for row, chosen in zip(loadings, members, strict=False):
-        following = chosen[: max(1, round(_FOLLOWING * chosen.size))]
+        following = chosen[: max(1, round(_FACTOR_GENE_SHARE * chosen.size))]
         row[following] = rng.uniform(0.7, 1.3, following.size) * rng.choice((-1.0, 1.0), following.size)
     loadings += leak * rng.standard_normal(loadings.shape)
     factors = rng.standard_normal((n_samples, n_active)) * (strength * np.linspace(1, 0.5, n_active))

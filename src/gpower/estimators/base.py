@@ -13,44 +13,52 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from gpower._utils.arrays import Array, is_device, to_host
-from gpower._utils.backends import as_native, back_to, beside_all, is_foreign, on_host
-from gpower._utils.files import reading
-from gpower._utils.frames import Frame, frame
-from gpower._utils.text import listed, unique_names
-from gpower.estimators.notebook import component_table
-from gpower.estimators.outliers import Outlying
-from gpower.io.model_file import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
+from gpower._utils.arrays import Array, is_device_array, to_host
+from gpower._utils.backends import as_native, asarrays_like, is_foreign_array, make_converter_to, to_numpy
+from gpower._utils.files import convert_read_errors
+from gpower._utils.frames import Frame, make_frame
+from gpower._utils.text import format_names, make_names_unique
+from gpower.estimators.notebook import render_component_table
+from gpower.estimators.outliers import OutlierDistanceMixin
+from gpower.io.model_file import (
+    ModelFileError,
+    check_array_shapes,
+    check_header_fields,
+    flatten_to_arrays,
+    read_saved_object,
+    simulate_json_round_trip,
+    write_model,
+)
 from gpower.operators.explained_variance import (
     Scores,
     captured_variance,
-    cosines,
-    project,
-    share_inside,
-    shared_variables,
+    compute_captured_share,
+    cosine_matrix,
+    count_shared_variables,
+    project_samples,
 )
-from gpower.solvers.component import Extraction
-from gpower.validation.data import plain
-from gpower.validation.imputation import fill_from
-from gpower.validation.params import parameters_of
-from gpower.validation.pipelines import FindsComponents
-from gpower.validation.prepare import Prepared, read
+from gpower.solvers.component import ComponentResult
+from gpower.validation.data import to_plain_table
+from gpower.validation.imputation import impute_from_loadings
+from gpower.validation.params import get_constructor_params
+from gpower.validation.pipelines import ComponentModelMixin
+from gpower.validation.prepare import PreparedData, read_estimator_input
 
 #: Parameters of an estimator, or its fitted attributes, by name.
-Named: TypeAlias = dict[str, Any]
+NamedValues: TypeAlias = dict[str, Any]
 #: What a file of a model must hold: components × variables.
-_SHAPES = {"components_": "mn", "mean_": "n", "scale_": "n", "n_features_in_": ""}
-_SHAPES |= dict.fromkeys(("cardinality_", "explained_variance_", "explained_variance_ratio_"), "m")
+_REQUIRED_SHAPES = {"components_": "mn", "mean_": "n", "scale_": "n", "n_features_in_": ""}
+_REQUIRED_SHAPES |= dict.fromkeys(("cardinality_", "explained_variance_", "explained_variance_ratio_"), "m")
 #: What it may hold.
-_MAY = {"feature_names_in_": "n", "order_found_": "m"}
+_OPTIONAL_SHAPES = {"feature_names_in_": "n", "extraction_order_": "m"}
 
 
-def _is_fitted(name: str) -> bool:
+def _is_fitted_attribute(name: str) -> bool:
     """Whether an attribute is one that a fit makes, by scikit-learn's custom."""
     return name.endswith("_") and not name.startswith("_")
 
 
-class PerAscent(np.ndarray):
+class IterationCounts(np.ndarray):
     """One number per ascent; a comparison holds when it holds for all of them.
 
     scikit-learn's conventions ask for ``n_iter_ >= 1``, whose truth is that of every component.
@@ -64,58 +72,68 @@ class PerAscent(np.ndarray):
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FitSummary:
     """What a model stores of loadings found, in the units of the user."""
 
     components: Array  # (n_components, n_features)
-    by_component: dict[str, Array]  # attributes with an entry per component or ascent
-    common: Named  # attributes of the data
-    own_variance: Array  # (n_components,), of each component on its own
+    component_attributes: dict[str, Array]  # attributes with an entry per component or ascent
+    shared_attributes: NamedValues  # attributes of the data
+    unadjusted_variance: Array  # (n_components,), of each component on its own
 
     @property
-    def attributes(self) -> Named:
+    def attributes(self) -> NamedValues:
         """All of them by name."""
-        return {"components_": self.components} | self.by_component | self.common
+        return {"components_": self.components} | self.component_attributes | self.shared_attributes
 
 
-def fit_of(prepared: Prepared, found: Extraction, *, sort: bool = False, in_order: bool = False) -> Fit:
+def summarize_fit(
+    prepared: PreparedData, result: ComponentResult, *, sort: bool = False, adjust_in_order: bool = False
+) -> FitSummary:
     """What loadings explain.
 
     `sort` puts components of which none has a place of its own by decreasing adjusted variance; `in_order` adjusts
     variances in the order of the components, not of their variance.
     """
     operator, moments = prepared.operator, prepared.moments
-    passes, scores = operator.passes, Scores.of(operator, found.Z)
-    variances, total, order = scores.adjusted(in_order=in_order), operator.total_variance, np.arange(found.Z.shape[1])
-    if sort and prepared.recipe.orders:
+    passes, scores = operator.passes, Scores.from_loadings(operator, result.Z)
+    variances, total, order = (
+        scores.compute_adjusted_variances(keep_order=adjust_in_order),
+        operator.total_variance,
+        np.arange(result.Z.shape[1]),
+    )
+    if sort and prepared.fit_spec.should_sort_components:
         order = np.argsort(-np.round(variances / max(variances.max(), np.finfo(float).tiny), 10), kind="stable")
-        found, scores, variances = found.ordered(order), scores.ordered(order), variances[order]
+        result, scores, variances = result.reorder(order), scores.reorder(order), variances[order]
     by_component = {
-        "explained_variance_": variances / moments.degrees,
+        "explained_variance_": variances / moments.degrees_of_freedom,
         "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
-        "cardinality_": to_host(np.count_nonzero(found.Z, axis=0)),
-        "gamma_": found.gamma,
-        "objective_": found.objective,
-        "optimality_gap_": found.gap,
-        "n_iter_": found.n_iter.view(PerAscent),
-        "converged_": found.converged,
-        "order_found_": order,
-        "score_covariance_": scores.gram / moments.degrees,
+        "cardinality_": to_host(np.count_nonzero(result.Z, axis=0)),
+        "gamma_": result.gamma,
+        "objective_": result.objective,
+        "stationarity_gap_": result.gap,
+        "n_iter_": result.n_iter.view(IterationCounts),
+        "converged_": result.converged,
+        "extraction_order_": order,
+        "score_covariance_": scores.gram / moments.degrees_of_freedom,
     }
     common = {
         "n_passes_": passes,
-        "n_samples_": moments.weight,
+        "n_samples_": moments.total_weight,
         "mean_": moments.mean.astype(prepared.dtype),
         "scale_": moments.scale.astype(prepared.dtype),
         "notes_": np.array(prepared.notes, dtype=object),
-        "overlap_": shared_variables(found.Z),
-        "loading_correlation_": cosines(to_host(found.Z.T @ found.Z).astype(np.float64)),
-        "score_correlation_": cosines(scores.gram),
+        "overlap_": count_shared_variables(result.Z),
+        "loading_correlation_": cosine_matrix(to_host(result.Z.T @ result.Z).astype(np.float64)),
+        "score_correlation_": cosine_matrix(scores.gram),
     }
-    return Fit(found.Z.T.astype(prepared.dtype), by_component, common, scores.variances / moments.degrees)
+    return FitSummary(
+        result.Z.T.astype(prepared.dtype), by_component, common, scores.variances / moments.degrees_of_freedom
+    )
 
 
-class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparsePCAEstimator(
+    OutlierDistanceMixin, ComponentModelMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
 
     components_: Array
@@ -128,9 +146,9 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
     loading_correlation_: Array
     score_correlation_: Array
     #: Parameter that may be too large for any variable to be active.
-    _sparsity_word: ClassVar[str | None] = "gamma"
+    _sparsity_param: ClassVar[str | None] = "gamma"
     #: Whether the class itself says why a component has fewer variables than asked for.
-    _explains_short: ClassVar[bool] = False
+    _explains_shortfall: ClassVar[bool] = False
 
     @property
     def _n_features_out(self) -> int:
@@ -155,22 +173,22 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
         ndarray of shape (n_samples, n_components)
         """
         native = self._read_samples(X)
-        return back_to(X)(project(native, *self._fitted_like(native)))
+        return make_converter_to(X)(project_samples(native, *self._get_fitted_arrays_like(native)))
 
-    def _fitted_like(self, X: Any) -> tuple[Array, Array, Array]:
+    def _get_fitted_arrays_like(self, X: Any) -> tuple[Array, Array, Array]:
         """Loadings (n_features, m), means and scales, where X is."""
         fitted = (self.components_, self.mean_, self.scale_)
-        if all(isinstance(values, np.ndarray) for values in fitted) and not is_device(X):
+        if all(isinstance(values, np.ndarray) for values in fitted) and not is_device_array(X):
             return self.components_.T, self.mean_, self.scale_
-        components, mean, scale = (as_native(v) if is_device(X) else on_host(v) for v in fitted)
-        return beside_all(X, components.T, mean, scale)
+        components, mean, scale = (as_native(v) if is_device_array(X) else to_numpy(v) for v in fitted)
+        return asarrays_like(X, components.T, mean, scale)
 
     def _read_samples(self, X: Any) -> Any:
         check_is_fitted(self)
-        table = read(self, X, reset=False)
-        X, impute = table.X, table.reading.missing == "impute" and not sp.issparse(table.X)
-        table.finite(allow_nan=impute)
-        return fill_from(X, *self._fitted_like(X)) if impute and np.isnan(np.sum(X)) else X
+        table = read_estimator_input(self, X, reset=False)
+        X, impute = table.X, table.data_params.missing == "impute" and not sp.issparse(table.X)
+        table.require_finite(allow_nan=impute)
+        return impute_from_loadings(X, *self._get_fitted_arrays_like(X)) if impute and np.isnan(np.sum(X)) else X
 
     def inverse_transform(self, X: Any) -> Array:
         """Data of the given scores with the least squares, as components need not be orthogonal.
@@ -185,15 +203,15 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        scores = check_array(on_host(X) if is_foreign(X) else plain(X), dtype=(np.float64, np.float32))
+        scores = check_array(to_numpy(X) if is_foreign_array(X) else to_plain_table(X), dtype=(np.float64, np.float32))
         if scores.shape[1] != self._n_features_out:
             raise ValueError(
                 f"The scores have {scores.shape[1]} columns, but there are {self._n_features_out} components."
             )
-        Z, mean, scale = self._fitted_like(scores)
+        Z, mean, scale = self._get_fitted_arrays_like(scores)
         rcond = 1e2 * np.sqrt(np.finfo(Z.dtype).eps)
         data = scores @ np.linalg.pinv(Z.astype(np.float64), rcond=rcond) * scale + mean
-        return back_to(X)(np.asarray(data, scores.dtype))
+        return make_converter_to(X)(np.asarray(data, scores.dtype))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Share of the variance of X inside the span of the components, between 0 and 1.
@@ -208,8 +226,8 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
         y : ignored
         """
         X = self._read_samples(X)
-        if parameters_of(self).get("covariance") != "precomputed":
-            return share_inside(X, *self._fitted_like(X))
+        if get_constructor_params(self).get("covariance") != "precomputed":
+            return compute_captured_share(X, *self._get_fitted_arrays_like(X))
         Z, total = self.components_.T.astype(np.float64), float(np.trace(X))
         return captured_variance(Z.T @ (X @ Z), Z) / total if total > 0 else 0.0
 
@@ -226,11 +244,11 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
         list of dict
             One per component: name → loading, non-zero ones only.
         """
-        names, rows = self._variable_names(feature_names), on_host(self.components_)
+        names, rows = self._get_variable_names(feature_names), to_numpy(self.components_)
         orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
         return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
 
-    def _variable_names(self, feature_names: Sequence[str] | None) -> list[str]:
+    def _get_variable_names(self, feature_names: Sequence[str] | None) -> list[str]:
         """A name of its own for every variable: the given ones, those of the fitted frame, or x0, x1, …."""
         check_is_fitted(self)
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
@@ -240,7 +258,7 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
             raise ValueError(
                 f"feature_names has {len(names)} entries, but there are {self.components_.shape[1]} variables."
             )
-        return unique_names([str(name) for name in names])
+        return make_names_unique([str(name) for name in names])
 
     def loadings_frame(self, feature_names: Sequence[str] | None = None, *, all_variables: bool = False) -> Frame:
         """The loadings as a pandas frame, variables × components, named as the scores are.
@@ -265,11 +283,11 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
         >>> model.loadings_frame(pitprops.feature_names).shape
         (6, 2)
         """
-        names = self._variable_names(feature_names)
-        rows = on_host(self.components_)
+        names = self._get_variable_names(feature_names)
+        rows = to_numpy(self.components_)
         kept = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
         columns = dict(zip(self.get_feature_names_out(), rows[:, kept], strict=True))
-        return frame(columns, [names[j] for j in kept])
+        return make_frame(columns, [names[j] for j in kept])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that needs no pickle to read.
@@ -284,7 +302,11 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
         params = {
             k: None if isinstance(v, (np.random.RandomState, np.random.Generator)) else v for k, v in params.items()
         }
-        write_model(path, {"class": type(self).__name__, "params": jsonable(params)}, flattened(self._fitted()))
+        write_model(
+            path,
+            {"class": type(self).__name__, "params": simulate_json_round_trip(params)},
+            flatten_to_arrays(self._get_fitted_attributes()),
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -298,22 +320,30 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
         -------
         The fitted estimator
         """
-        header, fitted = read_object(path, cls.__name__)
-        require(path, header, {"params": dict})
-        require_shapes(path, fitted, _SHAPES | {name: _MAY[name] for name in _MAY.keys() & fitted.keys()})
-        with reading(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no {cls.__name__} ({what}).")):
-            odd = [name for name in fitted if not _is_fitted(name) or hasattr(cls, name)]
+        header, fitted = read_saved_object(path, cls.__name__)
+        check_header_fields(path, header, {"params": dict})
+        check_array_shapes(
+            path,
+            fitted,
+            _REQUIRED_SHAPES | {name: _OPTIONAL_SHAPES[name] for name in _OPTIONAL_SHAPES.keys() & fitted.keys()},
+        )
+        with convert_read_errors(
+            lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no {cls.__name__} ({what}).")
+        ):
+            odd = [name for name in fitted if not _is_fitted_attribute(name) or hasattr(cls, name)]
             if odd or fitted["n_features_in_"] != len(fitted["mean_"]):
-                raise ValueError(f"no place for {listed(odd)}" if odd else f"n_features_in_={fitted['n_features_in_']}")
+                raise ValueError(
+                    f"no place for {format_names(odd)}" if odd else f"n_features_in_={fitted['n_features_in_']}"
+                )
             model = cls(**header["params"])
             model._restore(fitted)
         return model
 
-    def _fitted(self) -> Named:
+    def _get_fitted_attributes(self) -> NamedValues:
         """The fitted attributes by name."""
-        return {name: value for name, value in vars(self).items() if _is_fitted(name)}
+        return {name: value for name, value in vars(self).items() if _is_fitted_attribute(name)}
 
-    def _restore(self, fitted: Named) -> None:
+    def _restore(self, fitted: NamedValues) -> None:
         """Take on the attributes of a fitted model."""
         self.__dict__.update(fitted)
 
@@ -348,11 +378,11 @@ class SparsePCAEstimator(Outlying, FindsComponents, ClassNamePrefixFeaturesOutMi
 
     def _html_repr(self) -> str:
         """What a notebook shows: scikit-learn's diagram and, once there are components, a small table of them."""
-        return str(super()._html_repr()) + (component_table(self) if hasattr(self, "components_") else "")
+        return str(super()._html_repr()) + (render_component_table(self) if hasattr(self, "components_") else "")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = parameters_of(self).get("missing") == "impute"
+        tags.input_tags.allow_nan = get_constructor_params(self).get("missing") == "impute"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -9,20 +9,20 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gpower._utils.arrays import Array, padded, to_host
-from gpower._utils.backends import back_to, on_host
-from gpower._utils.warnings import Caution, GPowerWarning, heard, tell
-from gpower.analysis.permutation import LEVEL, counted, how_counted
-from gpower.certificates import certifiable, certify_components, certify_together
-from gpower.estimators.base import SparsePCAEstimator, fit_of
-from gpower.estimators.checkpointing import extract_kept
-from gpower.estimators.diagnostics import log_fit, notices
+from gpower._utils.arrays import Array, pad_columns, to_host
+from gpower._utils.backends import make_converter_to, to_numpy
+from gpower._utils.warnings import GPowerWarning, WarningSpec, capture_warnings, warn_all
+from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL, choose_n_components, describe_selection
+from gpower.certificates import certificate_args, certify_components, certify_joint_variance
+from gpower.estimators.base import SparsePCAEstimator, summarize_fit
+from gpower.estimators.checkpointing import extract_with_checkpoint
+from gpower.estimators.diagnostics import fit_warnings, log_fit
 from gpower.operators.running_moments import RunningMoments
 from gpower.penalties.elementary import Penalty
 from gpower.solvers.ascent import Callback
-from gpower.validation.params import parameters_of, random_source
-from gpower.validation.prepare import Input, Prepared, read
-from gpower.validation.variable_rules import Knowledge
+from gpower.validation.params import get_constructor_params, make_random_state
+from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
+from gpower.validation.variable_rules import VariableRules
 
 
 @dataclass(eq=False, repr=False)
@@ -145,10 +145,10 @@ class GPower(SparsePCAEstimator):
         Number of non-zero loadings.
     gamma_ : ndarray
         Absolute γ per component; NaN where there is none.
-    objective_, optimality_gap_, n_iter_, converged_ : ndarray
+    objective_, stationarity_gap_, n_iter_, converged_ : ndarray
         The paper's f at the end of each ascent, the first-order measure Δ there, its steps, and whether the
         stopping rule was met; one entry per component, a single one for a block.
-    order_found_ : ndarray of int of shape (n_components,)
+    extraction_order_ : ndarray of int of shape (n_components,)
         The place, from 0 on, at which each component was found: they are shown by decreasing variance, where none has
         a place of its own.
     n_passes_ : float
@@ -257,54 +257,56 @@ class GPower(SparsePCAEstimator):
         -------
         self
         """
-        back = back_to(X)
-        with heard() as said:
-            table = read(self, X)
-        return self._fit_read(table, sample_weight, said)._given_back(back)
+        back = make_converter_to(X)
+        with capture_warnings() as said:
+            table = read_estimator_input(self, X)
+        return self._fit_validated(table, sample_weight, said)._convert_fitted_arrays(back)
 
-    def _fit_read(self, table: Input, sample_weight: Any = None, before: Sequence[str] = ()) -> Self:
+    def _fit_validated(
+        self, table: EstimatorInput, sample_weight: Any = None, earlier_warnings: Sequence[str] = ()
+    ) -> Self:
         """The same of a table that was read, by this model or by one like it, with the warnings `before`."""
-        if table.names is not None:
-            self.feature_names_in_ = table.names
-        self._stream: RunningMoments | None = None
-        with heard() as said:
-            chosen = self._chosen(table, sample_weight)
-            table = table.filled(chosen.get("n_components"))
-            prepared = table.prepared(sample_weight, table.recipes(chosen))
-        return self._find(self._begun(prepared), [*before, *said])
+        if table.feature_names is not None:
+            self.feature_names_in_ = table.feature_names
+        self._running_moments: RunningMoments | None = None
+        with capture_warnings() as said:
+            chosen = self._choose_n_components(table, sample_weight)
+            table = table.fill_missing(chosen.get("n_components"))
+            prepared = table.prepare(sample_weight, table.build_fit_specs(chosen))
+        return self._fit_prepared(self._apply_warm_start(prepared), [*earlier_warnings, *said])
 
-    def _begun(self, prepared: Prepared) -> Prepared:
+    def _apply_warm_start(self, prepared: PreparedData) -> PreparedData:
         """The same, begun at the components of an earlier fit where that is asked for and they serve."""
-        found = self._last_loadings()
+        found = self._get_last_loadings()
         if not self.warm_start or found is None or found.shape[0] != prepared.operator.shape[1]:
             return prepared
-        Z = padded(found, len(prepared.recipe.mu)).astype(prepared.operator.dtype)
-        return replace(prepared, recipes=(prepared.recipe.begun_at(prepared.operator.own(Z)),))
+        Z = pad_columns(found, len(prepared.fit_spec.mu)).astype(prepared.operator.dtype)
+        return replace(prepared, fit_specs=(prepared.fit_spec.with_start_loadings(prepared.operator.to_backend(Z)),))
 
-    def _last_loadings(self) -> Array | None:
+    def _get_last_loadings(self) -> Array | None:
         """Return where the ascents of the last fit ended, (n_features, m), in the order of extraction."""
         fitted = vars(self)
         if "components_" not in fitted:
             return None
-        ends = fitted.get("_ends")
+        ends = fitted.get("_ascent_ends")
         if ends is not None and ends.shape == self.components_.shape[::-1]:
             return ends
-        return on_host(self.components_)[np.argsort(self.order_found_)].T  # of a model that was loaded
+        return to_numpy(self.components_)[np.argsort(self.extraction_order_)].T  # of a model that was loaded
 
-    def _chosen(self, table: Input, sample_weight: Any) -> dict[str, Any]:
+    def _choose_n_components(self, table: EstimatorInput, sample_weight: Any) -> dict[str, Any]:
         """The number of components, and what depends on it, where it was left to the data; their p-values are kept."""
         self.__dict__.pop("component_p_values_", None)
         if self.n_components != "auto":
             return {}
         if sample_weight is not None:
             raise ValueError('n_components="auto" permutes samples as equals; it takes no sample_weight.')
-        chosen, self.component_p_values_ = counted(table, random_source(self.random_state))
+        chosen, self.component_p_values_ = choose_n_components(table, make_random_state(self.random_state))
         return chosen
 
-    def _given_back(self, back: Callable[[Any], Any]) -> Self:
+    def _convert_fitted_arrays(self, convert: Callable[[Any], Any]) -> Self:
         """The fitted arrays of the length of a sample as arrays of the kind that came in."""
         for name in ("components_", "mean_", "scale_"):
-            setattr(self, name, back(getattr(self, name)))
+            setattr(self, name, convert(getattr(self, name)))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -335,9 +337,11 @@ class GPower(SparsePCAEstimator):
         >>> bool(np.allclose(model.components_, GPower(1, cardinality=2).fit(X).components_))
         True
         """
-        running: RunningMoments | None = vars(self).get("_stream")
-        self._stream, prepared = read(self, X, reset=running is None).added_to(running, sample_weight)
-        return self._find(self._begun(prepared))
+        running: RunningMoments | None = vars(self).get("_running_moments")
+        self._running_moments, prepared = read_estimator_input(self, X, reset=running is None).accumulate_moments(
+            running, sample_weight
+        )
+        return self._fit_prepared(self._apply_warm_start(prepared))
 
     def groups_used(self) -> list[list[Any]]:
         """The labels of the groups of each component, the one of largest loadings first.
@@ -356,49 +360,54 @@ class GPower(SparsePCAEstimator):
         [['b']]
         """
         check_is_fitted(self)
-        known = Knowledge.of(parameters_of(self), self.n_features_in_, 1, vars(self).get("feature_names_in_"))
-        return [known.ranked(z) for z in on_host(self.components_)]
+        known = VariableRules.from_params(
+            get_constructor_params(self), self.n_features_in_, 1, vars(self).get("feature_names_in_")
+        )
+        return [known.rank_groups(z) for z in to_numpy(self.components_)]
 
-    def _find(self, prepared: Prepared, said: Sequence[str] = ()) -> Self:
+    def _fit_prepared(self, prepared: PreparedData, earlier_warnings: Sequence[str] = ()) -> Self:
         """Find, store, prove and tell; `said` are warnings that came before."""
-        found = extract_kept(prepared, random_source(self.random_state), parameters_of(self))
-        self._ends = to_host(found.Z if found.end is None else found.end)
-        fit = fit_of(prepared, found, sort=True)
+        found = extract_with_checkpoint(prepared, make_random_state(self.random_state), get_constructor_params(self))
+        self._ascent_ends = to_host(found.Z if found.ascent_loadings is None else found.ascent_loadings)
+        fit = summarize_fit(prepared, found, sort=True)
         self.__dict__.update(fit.attributes)
         if self.n_components == "auto":
-            self.notes_ = np.append(self.notes_, how_counted(self.component_p_values_)).astype(object)
+            self.notes_ = np.append(self.notes_, describe_selection(self.component_p_values_)).astype(object)
         if self.certify:
-            self._prove(prepared)
+            self._store_certificates(prepared)
         if self.verbose:
             log_fit(self)
-        cautions = [*self._doubts(), *notices(self, prepared.varies, fit.own_variance)]
+        cautions = [
+            *self._iter_component_count_warnings(),
+            *fit_warnings(self, prepared.has_variance, fit.unadjusted_variance),
+        ]
         cautions += [(note, GPowerWarning) for note in found.notes]
-        self.warnings_ = np.array([*said, *(sentence for sentence, _ in cautions)], dtype=object)
-        tell(cautions)
+        self.warnings_ = np.array([*earlier_warnings, *(sentence for sentence, _ in cautions)], dtype=object)
+        warn_all(cautions)
         return self
 
-    def _doubts(self) -> Iterator[Caution]:
+    def _iter_component_count_warnings(self) -> Iterator[WarningSpec]:
         """What there is to say of a number of components that was left to the data."""
         p_values = vars(self).get("component_p_values_")
-        if p_values is not None and p_values[0] > LEVEL:
+        if p_values is not None and p_values[0] > AUTO_SIGNIFICANCE_LEVEL:
             yield (
                 f"No component explains more than chance (p = {p_values[0]:.2g}); one is kept all the same.",
                 UserWarning,
             )
 
-    def _prove(self, prepared: Prepared) -> None:
+    def _store_certificates(self, prepared: PreparedData) -> None:
         """Keep what can be proven of every component, on what the earlier ones leave."""
-        count, varies = len(self.components_), prepared.varies  # if nothing does, nothing is to be proven
+        count, varies = len(self.components_), prepared.has_variance  # if nothing does, nothing is to be proven
         Z = self.components_.T.astype(np.float64)
-        proofs = certify_components(prepared.in_double(), Z, **certifiable(self)) if varies else ()
+        proofs = certify_components(prepared.get_float64_operator(), Z, **certificate_args(self)) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
         self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
         if count > 1 and varies:
             asked = {"cardinality": self.cardinality, "constraint": self.constraint}
-            total = certify_together(prepared.in_double(), Z, **asked)
+            total = certify_joint_variance(prepared.get_float64_operator(), Z, **asked)
             self.total_upper_bound_, self.total_optimality_ratio_ = total.upper_bound, total.ratio
 
 
-def fit_to_read(model: GPower, table: Input) -> GPower:
+def fit_validated(model: GPower, table: EstimatorInput) -> GPower:
     """A model fitted to a table that one like it has read."""
-    return model._fit_read(table)
+    return model._fit_validated(table)

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from gpower._utils.arrays import Array
-from gpower._utils.backends import on_host
-from gpower.operators import container_of
-from gpower.validation.params import number, one_of
+from gpower._utils.backends import to_numpy
+from gpower.operators import as_container
+from gpower.validation.params import check_float, check_option
 
 #: Numbers that are looked at at once: 2 MB, which stay near the processor.
-NUMBERS = 2**18
+DISTANCE_BLOCK_ENTRIES = 2**18
 
 
-class Outlying:
+class OutlierDistanceMixin:
     """The distances of samples from a fitted model, with limits that a share of normal samples keeps."""
 
     components_: Array
@@ -55,10 +55,10 @@ class Outlying:
         >>> GPower(1, cardinality=1).fit(X).hotelling_t2(X)  # the first variable has the variance 4
         array([0., 1., 1.])
         """
-        used = self._used
-        Z = np.asarray(on_host(self.components_), np.float64)[:, used].T
-        scores = np.vstack([A @ Z for A in self._pieces(X, used)])
-        return np.sum(scores @ self._precision * scores, axis=1)
+        used = self._active_columns
+        Z = np.asarray(to_numpy(self.components_), np.float64)[:, used].T
+        scores = np.vstack([A @ Z for A in self._iter_standardized_blocks(X, used)])
+        return np.sum(scores @ self._score_precision * scores, axis=1)
 
     def hotelling_t2_limit(self, level: float = 0.95) -> float:
         """Distance that this share of new normal samples keeps; Fisher's F, or χ² where no number of samples is known.
@@ -68,7 +68,7 @@ class Outlying:
         level : float, default=0.95
         """
         rank = int(np.linalg.matrix_rank(self.score_covariance_, hermitian=True))
-        return t2_limit(rank, float(self.n_samples_), share_of(level))
+        return compute_t2_limit(rank, float(self.n_samples_), check_probability_level(level))
 
     def squared_residual(self, X: Any) -> Array:
         """Squared distance of each sample from the span of the components (SPE, Q), after centring and scaling.
@@ -89,7 +89,7 @@ class Outlying:
         >>> GPower(1, cardinality=1).fit(X).squared_residual(X)  # what the second variable adds
         array([1., 0., 1.])
         """
-        return np.concatenate([np.sum(left**2, axis=1) for left in self._residuals(X)])
+        return np.concatenate([np.sum(left**2, axis=1) for left in self._iter_residual_blocks(X)])
 
     def squared_residual_limit(self, X: Any, level: float = 0.95) -> float:
         """Residual that this share of new normal samples keeps, by those of the samples X that the model was fitted to.
@@ -109,13 +109,13 @@ class Outlying:
         Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance problems, I.
         Annals of Mathematical Statistics 25, 290–302.
         """
-        level, residuals = share_of(level), self.squared_residual(X)
+        level, residuals = check_probability_level(level), self.squared_residual(X)
         n, mean, variance = residuals.size, float(residuals.mean()), float(residuals.var(ddof=residuals.size > 1))
         if n < 3 or variance <= (1e-12 * mean) ** 2:
             return mean
         freedom = 2 * mean**2 / variance
-        fitted = np.count_nonzero(on_host(self.components_)) / self.components_.shape[1]  # loadings per variable
-        scaled = 2 * bool(np.any(on_host(self.scale_) != 1))  # a variance that is known from n samples only
+        fitted = np.count_nonzero(to_numpy(self.components_)) / self.components_.shape[1]  # loadings per variable
+        scaled = 2 * bool(np.any(to_numpy(self.scale_) != 1))  # a variance that is known from n samples only
         farther = (n + 1 + fitted) / max(n - 1 - scaled - fitted, 1)
         return float(mean * farther * stats.f.ppf(level, freedom, freedom * (n - 1)))
 
@@ -142,63 +142,64 @@ class Outlying:
         >>> bool(np.allclose(model.contributions(X).sum(axis=1), model.hotelling_t2(X)))
         True
         """
-        one_of(to, "to", ("t2", "residual"))
+        check_option(to, "to", ("t2", "residual"))
         if to == "residual":
-            return np.vstack([left**2 for left in self._residuals(X)])
-        Z = np.asarray(on_host(self.components_), np.float64).T
-        return np.vstack([A * (A @ Z @ self._precision @ Z.T) for A in self._pieces(X)])
+            return np.vstack([left**2 for left in self._iter_residual_blocks(X)])
+        Z = np.asarray(to_numpy(self.components_), np.float64).T
+        return np.vstack([A * (A @ Z @ self._score_precision @ Z.T) for A in self._iter_standardized_blocks(X)])
 
     @property
-    def _precision(self) -> Array:
+    def _score_precision(self) -> Array:
         """S⁺, (m, m)."""
         return np.linalg.pinv(self.score_covariance_, rcond=1e-10, hermitian=True)
 
     @property
-    def _used(self) -> NDArray[np.intp]:
+    def _active_columns(self) -> NDArray[np.intp]:
         """The variables with a loading."""
-        return np.flatnonzero(on_host(self.components_).any(axis=0))
+        return np.flatnonzero(to_numpy(self.components_).any(axis=0))
 
-    def _pieces(self, X: Any, columns: Any = slice(None)) -> Iterator[Array]:
+    def _iter_standardized_blocks(self, X: Any, columns: Any = slice(None)) -> Iterator[Array]:
         """Centred and scaled samples, some at a time in float64; all variables or some."""
         table = self._read_samples(X)
-        where = container_of(table).whereabouts
+        where = as_container(table).storage_description
         if where:
             raise ValueError(
                 f"Distances need the samples in the memory of this machine; X is {where}: give a part of it."
             )
         table = table.tocsr() if sp.issparse(table) else table
-        mean, scale = (np.asarray(on_host(v), np.float64)[columns] for v in (self.mean_, self.scale_))
-        rows = max(1, NUMBERS // max(mean.size, 1))
+        mean, scale = (np.asarray(to_numpy(v), np.float64)[columns] for v in (self.mean_, self.scale_))
+        rows = max(1, DISTANCE_BLOCK_ENTRIES // max(mean.size, 1))
         for start in range(0, table.shape[0], rows):
             part = table[start : start + rows][:, columns]
-            A = np.array(part.toarray() if sp.issparse(part) else on_host(part), np.float64)
+            A = np.array(part.toarray() if sp.issparse(part) else to_numpy(part), np.float64)
             A -= mean
             A /= scale
             yield A
 
-    def _residuals(self, X: Any) -> Iterator[Array]:
+    def _iter_residual_blocks(self, X: Any) -> Iterator[Array]:
         """What the nearest point in the span of the components leaves of samples; only where there are loadings."""
-        used = self._used
-        Z = np.asarray(on_host(self.components_), np.float64)[:, used].T
+        used = self._active_columns
+        Z = np.asarray(to_numpy(self.components_), np.float64)[:, used].T
         back = np.linalg.pinv(Z, rcond=1e-6)
-        for A in self._pieces(X):
+        for A in self._iter_standardized_blocks(X):
             A[:, used] -= A[:, used] @ Z @ back
             yield A
 
 
-def share_of(level: object) -> float:
+def check_probability_level(level: object) -> float:
     """A level, if it lies between 0 and 1."""
-    if not 0 < number(level, "level", 0.0) < 1:
+    if not 0 < check_float(level, "level", 0.0) < 1:
         raise ValueError(f"level={level!r}: a share between 0 and 1 is needed, such as 0.95.")
     return float(level)  # type: ignore[arg-type]
 
 
-def t2_limit(m: int, n_samples: float, level: float) -> float:
+def compute_t2_limit(m: int, n_samples: float, level: float) -> float:
     """Squared distance, in m dimensions, that a share of new normal samples keeps from those that made the covariance.
 
     Examples
     --------
-    >>> round(t2_limit(2, 50, 0.95), 2), round(t2_limit(2, 1, 0.95), 2)  # the second: of a number that is not known
+    >>> limits = compute_t2_limit(2, 50, 0.95), compute_t2_limit(2, 1, 0.95)
+    >>> round(limits[0], 2), round(limits[1], 2)  # the second: of a number that is not known
     (6.64, 5.99)
     """
     if m == 0:

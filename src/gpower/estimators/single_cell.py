@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpower._utils.arrays import Array
-from gpower._utils.optional import extra
+from gpower._utils.optional import import_optional
 from gpower.estimators.gpower import GPower
-from gpower.io.stores.open import open_source, some_columns_of
-from gpower.operators.storage.dask import is_dask
+from gpower.io.stores.open import open_source, select_source_columns
+from gpower.operators.storage.dask import is_dask_array
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 __all__ = ["sparse_pca"]
 
-_HIGHLY_VARIABLE = "highly_variable"
+_HIGHLY_VARIABLE_COLUMN = "highly_variable"
 #: Components of ``n_comps=None``.
-_MOST = 10
+_DEFAULT_N_COMPS = 10
 #: Arguments of ``scanpy.pp.pca`` that mean nothing here, and what there is instead.
-_ELSEWHERE = {
+_UNSUPPORTED_SCANPY_ARGUMENTS = {
     "svd_solver": "it chooses how ordinary components are computed; see `solver` of GPower for sparse ones",
     "chunked": "a backed object or a Dask array is read in blocks as it is",
     "chunk_size": "a backed object or a Dask array is read in blocks as it is; see `memory_limit`",
@@ -31,14 +31,14 @@ _ELSEWHERE = {
 }
 
 
-class _Default:
+class _HighlyVariableDefault:
     """What stands for the genes that scanpy would take."""
 
     def __repr__(self) -> str:
-        return repr(_HIGHLY_VARIABLE)
+        return repr(_HIGHLY_VARIABLE_COLUMN)
 
 
-_DEFAULT = _Default()
+_DEFAULT_MASK = _HighlyVariableDefault()
 
 
 def sparse_pca(
@@ -49,7 +49,7 @@ def sparse_pca(
     layer: str | None = None,
     obsm: str | None = None,
     zero_center: bool = True,
-    mask_var: object = _DEFAULT,
+    mask_var: object = _DEFAULT_MASK,
     key_added: str | None = None,
     dtype: DTypeLike = "float32",
     random_state: int | None = 0,
@@ -103,52 +103,52 @@ def sparse_pca(
     >>> adata.obsm["X_spca"].shape, adata.uns["spca"]["n_nonzero"]
     ((50, 2), array([5, 5]))
     """
-    _check_object(adata)
-    mask_var = _check_words(options, mask_var)
+    _check_anndata(adata)
+    mask_var = _resolve_mask_argument(options, mask_var)
     if copy and return_model:
         raise ValueError("copy=True returns the object and return_model=True the model; ask for one of them.")
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
-    X = _matrix(adata, layer, obsm)
-    if obsm is not None and mask_var is not _DEFAULT and mask_var is not None:
+    X = _select_anndata_matrix(adata, layer, obsm)
+    if obsm is not None and mask_var is not _DEFAULT_MASK and mask_var is not None:
         raise ValueError(f"mask_var chooses genes, and obsm={obsm!r} has none; leave one of them out.")
-    if mask_var is _DEFAULT:
-        mask_var = _HIGHLY_VARIABLE if obsm is None and _HIGHLY_VARIABLE in adata.var else None
-    genes = _genes(adata, mask_var)
-    used = X if genes is None else _columns(X, genes)
-    n_comps = min(_MOST, used.shape[1]) if n_comps is None else n_comps
+    if mask_var is _DEFAULT_MASK:
+        mask_var = _HIGHLY_VARIABLE_COLUMN if obsm is None and _HIGHLY_VARIABLE_COLUMN in adata.var else None
+    genes = _select_gene_positions(adata, mask_var)
+    used = X if genes is None else _select_gene_columns(X, genes)
+    n_comps = min(_DEFAULT_N_COMPS, used.shape[1]) if n_comps is None else n_comps
     model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
     scores = model.fit(used).transform(used)
     in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
     adata.obsm[in_obsm] = scores.astype(dtype)
     if obsm is None:
-        adata.varm[in_varm] = _loadings(model, adata.n_vars, genes)
+        adata.varm[in_varm] = _expand_loadings_to_genes(model, adata.n_vars, genes)
     origin = {"layer": layer, "obsm": obsm, "mask_var": mask_var if isinstance(mask_var, str) else None}
-    adata.uns[in_uns] = _facts(model, origin)
+    adata.uns[in_uns] = _build_uns_entry(model, origin)
     return adata if copy else model if return_model else None
 
 
-def _check_words(options: dict[str, Any], mask_var: object) -> object:
+def _resolve_mask_argument(options: dict[str, Any], mask_var: object) -> object:
     """The genes to use; arguments of scanpy's that mean nothing here are refused by name."""
-    for name, instead in _ELSEWHERE.items():
+    for name, instead in _UNSUPPORTED_SCANPY_ARGUMENTS.items():
         if name in options:
             raise TypeError(
                 f"{name}={options[name]!r} is an argument of scanpy.pp.pca that has no meaning here: {instead}."
             )
     if "use_highly_variable" not in options:
         return mask_var
-    if mask_var is not _DEFAULT:
+    if mask_var is not _DEFAULT_MASK:
         raise ValueError("use_highly_variable and mask_var both choose genes; give mask_var alone.")
-    return _HIGHLY_VARIABLE if options.pop("use_highly_variable") else None
+    return _HIGHLY_VARIABLE_COLUMN if options.pop("use_highly_variable") else None
 
 
-def _check_object(adata: object) -> None:
-    anndata = extra("anndata", "single-cell", "AnnData objects need")
+def _check_anndata(adata: object) -> None:
+    anndata = import_optional("anndata", "single-cell", "AnnData objects need")
     if not isinstance(adata, anndata.AnnData):
         raise TypeError(f"sparse_pca takes an AnnData object, not {type(adata).__name__}; use GPower for a matrix.")
 
 
-def _matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
+def _select_anndata_matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
     """The matrix to work on."""
     if layer is not None and obsm is not None:
         raise ValueError("layer and obsm both name a matrix; give one of them.")
@@ -163,7 +163,7 @@ def _matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
     return held[key]
 
 
-def _genes(adata: AnnData, mask_var: object) -> Array | None:
+def _select_gene_positions(adata: AnnData, mask_var: object) -> Array | None:
     """Positions of the genes to use; None for all."""
     if mask_var is None:
         return None
@@ -179,20 +179,20 @@ def _genes(adata: AnnData, mask_var: object) -> Array | None:
     return np.flatnonzero(mask)
 
 
-def _columns(X: Any, genes: Array) -> Any:
+def _select_gene_columns(X: Any, genes: Array) -> Any:
     """Some columns of a matrix, wherever it is."""
-    source = None if is_dask(X) else open_source(X)
-    return X[:, genes] if source is None else some_columns_of(source, genes)
+    source = None if is_dask_array(X) else open_source(X)
+    return X[:, genes] if source is None else select_source_columns(source, genes)
 
 
-def _loadings(model: GPower, n_genes: int, genes: Array | None) -> Array:
+def _expand_loadings_to_genes(model: GPower, n_genes: int, genes: Array | None) -> Array:
     """Genes × components; zero for genes that were not used."""
     loadings = np.zeros((n_genes, len(model.components_)), model.components_.dtype)
     loadings[slice(None) if genes is None else genes] = model.components_.T
     return loadings
 
 
-def _facts(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
+def _build_uns_entry(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
     """What was asked for and what the components explain, under scanpy's kind of keys."""
     asked = {"cardinality": model.cardinality, "gamma": model.gamma}
     given = origin | {name: None if value is None else np.asarray(value) for name, value in asked.items()}

@@ -8,13 +8,20 @@ the objective holds no data, this set holds all of it.
 """
 
 from gpower.feasible_sets.base import Ball, FeasibleSet, Sphere
-from gpower.feasible_sets.correlation_set import Correlations, CorrelationSet, Point, RegularizedSet
-from gpower.feasible_sets.sample_sets import Cube, SampleSet, Spheres, Stiefel, fresh_directions, own_correlations
+from gpower.feasible_sets.correlation_set import CorrelationSet, CorrelationStart, Point, RegularizedSet
+from gpower.feasible_sets.sample_sets import (
+    Cube,
+    SampleSet,
+    Spheres,
+    Stiefel,
+    correlate_if_needed,
+    find_residual_directions,
+)
 
 __all__ = [
     "Ball",
     "CorrelationSet",
-    "Correlations",
+    "CorrelationStart",
     "Cube",
     "FeasibleSet",
     "Point",
@@ -23,6 +30,6 @@ __all__ = [
     "Sphere",
     "Spheres",
     "Stiefel",
-    "fresh_directions",
-    "own_correlations",
+    "correlate_if_needed",
+    "find_residual_directions",
 ]

@@ -35,7 +35,7 @@ class FeasibleSet(ABC):
         return float("nan")
 
     @property
-    def noise(self) -> float:
+    def objective_tolerance(self) -> float:
         """How far rounding alone may lower an objective on this set; zero where nothing is known of that."""
         return 0.0
 
@@ -67,7 +67,7 @@ class FeasibleSet(ABC):
         return self.pairing(g, self.argmax_linear(g))
 
 
-def _first_coordinate(like: Array) -> Array:
+def _make_first_unit_vector(like: Array) -> Array:
     e = np.zeros_like(like)
     e.flat[0] = 1
     return e
@@ -112,7 +112,7 @@ class Sphere(FeasibleSet):
         return 1.0 / self.radius
 
     @cached_property
-    def _factor(self) -> Any:
+    def _cholesky_factor(self) -> Any:
         try:
             G = np.asarray(self.metric)
             if not np.allclose(G, G.T):
@@ -123,8 +123,8 @@ class Sphere(FeasibleSet):
                 "metric must be symmetric positive definite; its Cholesky factor does not exist."
             ) from None
 
-    def _raise_index(self, g: Array) -> Array:
-        return g if self.metric is None else np.asarray(sla.cho_solve(self._factor, g))
+    def _apply_inverse_metric(self, g: Array) -> Array:
+        return g if self.metric is None else np.asarray(sla.cho_solve(self._cholesky_factor, g))
 
     def norm(self, x: Array) -> float:
         """‖x‖ in the metric G."""
@@ -132,11 +132,11 @@ class Sphere(FeasibleSet):
 
     def dual_norm(self, g: Array) -> float:
         """‖g‖* = ⟨g, G⁻¹g⟩^½."""
-        return float(np.sqrt(np.vdot(g, self._raise_index(g))))
+        return float(np.sqrt(np.vdot(g, self._apply_inverse_metric(g))))
 
     def argmax_linear(self, g: Array) -> Array:
         """r G⁻¹g/‖g‖*; where g = 0 everything is a maximiser and the first coordinate is taken."""
-        return self.retract(self._raise_index(g) if np.any(g) else _first_coordinate(g))
+        return self.retract(self._apply_inverse_metric(g) if np.any(g) else _make_first_unit_vector(g))
 
     def retract(self, y: Array) -> Array:
         """r y/‖y‖."""

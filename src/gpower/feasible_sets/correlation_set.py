@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._utils.arrays import Array, beside
+from gpower._utils.arrays import Array, asarray_like
 from gpower.feasible_sets.base import FeasibleSet
 from gpower.feasible_sets.sample_sets import SampleSet, Stiefel
 from gpower.operators.base import Operator
 
 
 @dataclass(frozen=True, eq=False)
-class Correlations:
+class CorrelationStart:
     """What an objective sees of a point, C of shape (n, m): enough of a start to begin an ascent at."""
 
     C: Array
@@ -27,11 +27,11 @@ class Point:
     X: Array
     C: Array
 
-    def column(self, j: int) -> Point:
+    def select_unit(self, j: int) -> Point:
         """Unit j alone."""
         return Point(self.X[:, j : j + 1], self.C[:, j : j + 1])
 
-    def replaced(self, j: int, unit: Point) -> Point:
+    def replace_unit(self, j: int, unit: Point) -> Point:
         """Return the point with unit j replaced."""
         parts = (self.X, unit.X), (self.C, unit.C)
         return Point(*(np.hstack([old[:, :j], new, old[:, j + 1 :]]) for old, new in parts))
@@ -47,7 +47,7 @@ class CorrelationSet(FeasibleSet):
         The matrix A.
     mu : ndarray of shape (m,)
         Weights of the units.
-    samples : SampleSet, default=Stiefel()
+    sample_set : SampleSet, default=Stiefel()
         Where X lives: orthonormal units of a block, independent starts of one unit, or the cube of ℓ1 variance.
 
     Examples
@@ -63,7 +63,7 @@ class CorrelationSet(FeasibleSet):
 
     operator: Operator
     mu: Array
-    samples: SampleSet = field(default_factory=Stiefel)
+    sample_set: SampleSet = field(default_factory=Stiefel)
 
     @property
     def passes(self) -> float:
@@ -71,40 +71,40 @@ class CorrelationSet(FeasibleSet):
         return self.operator.passes
 
     @property
-    def noise(self) -> float:
+    def objective_tolerance(self) -> float:
         """What of an objective is rounding: the square of that of a correlation."""
-        return (self.operator.noise * float(np.max(self.mu))) ** 2
+        return (self.operator.norm_tolerance * float(np.max(self.mu))) ** 2
 
     @cached_property
-    def _unweighted(self) -> bool:
+    def _has_unit_weights(self) -> bool:
         return bool(np.all(self.mu == 1))
 
-    def _weigh(self, C: Array) -> Array:
+    def _apply_weights(self, C: Array) -> Array:
         """μ∘C."""
-        return C if self._unweighted else beside(C, self.mu) * C
+        return C if self._has_unit_weights else asarray_like(C, self.mu) * C
 
-    def unweighted(self, C: Array) -> Array:
+    def remove_weights(self, C: Array) -> Array:
         """C/μ, the plain correlations."""
-        return C if self._unweighted else C / beside(C, self.mu)
+        return C if self._has_unit_weights else C / asarray_like(C, self.mu)
 
     def argmax_linear(self, g: Array) -> Point:
         """One step: combine, put on the set of samples, correlate."""
-        return self.point(self.combined(g))
+        return self.make_point(self.combine_weighted(g))
 
-    def combined(self, T: Array) -> Array:
+    def combine_weighted(self, T: Array) -> Array:
         """A(μ∘T): the Y with ⟨Y, X⟩ = ⟨T, μ∘AᵀX⟩."""
-        return self.operator.combine(self._weigh(T))
+        return self.operator.combine(self._apply_weights(T))
 
-    def point(self, Y: Array) -> Point:
+    def make_point(self, Y: Array) -> Point:
         """The point of the set at sample-space units Y, put on the set of samples first."""
-        X, C = self.samples.placed(self.operator, Y)
-        return Point(X, self._weigh(C))
+        X, C = self.sample_set.place_units(self.operator, Y)
+        return Point(X, self._apply_weights(C))
 
     def extrapolate(self, x: Point, previous: Point, b: float) -> Point:
         """Momentum on samples and correlations alike."""
-        here, before = ((at.X, self.unweighted(at.C)) for at in (x, previous))
-        X, C = self.samples.extrapolated(self.operator, here, before, b)
-        return Point(X, self._weigh(C))
+        here, before = ((at.X, self.remove_weights(at.C)) for at in (x, previous))
+        X, C = self.sample_set.extrapolate_units(self.operator, here, before, b)
+        return Point(X, self._apply_weights(C))
 
     def pairing(self, g: Array, x: Point) -> float:
         """⟨g, C⟩, C the correlations at x."""
@@ -112,7 +112,7 @@ class CorrelationSet(FeasibleSet):
 
     def support_value(self, g: Array) -> float:
         """Nuclear norm (Stiefel), sum of column norms (Spheres) or ℓ1 norm (Cube) of A(μ∘g)."""
-        return self.samples.support(self.operator, self.combined(g))
+        return self.sample_set.support_function(self.operator, self.combine_weighted(g))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +121,13 @@ class RegularizedSet(CorrelationSet):
 
     def argmax_linear(self, g: Point) -> Point:  # type: ignore[override]
         """One step, towards both parts."""
-        return self.point(self.combined(g.C) + g.X)
+        return self.make_point(self.combine_weighted(g.C) + g.X)
 
     def pairing(self, g: Point, x: Point) -> float:  # type: ignore[override]
         """⟨g, x⟩, both parts."""
-        samples = np.trace(self.operator.inner(g.X, x.X, self.unweighted(x.C)))
+        samples = np.trace(self.operator.inner(g.X, x.X, self.remove_weights(x.C)))
         return super().pairing(g.C, x) + float(samples)
 
     def support_value(self, g: Point) -> float:  # type: ignore[override]
         """The dual norm of A(μ∘T) + Y."""
-        return self.samples.support(self.operator, self.combined(g.C) + g.X)
+        return self.sample_set.support_function(self.operator, self.combine_weighted(g.C) + g.X)

@@ -15,20 +15,20 @@ import numpy as np
 from gpower._utils.arrays import (
     Array,
     Normalizer,
-    beside,
-    column_normalizer,
-    first_largest,
-    largest,
-    polar,
-    polar_normalizer,
+    asarray_like,
+    make_column_normalizer,
+    make_polar_normalizer,
+    max_or_zero,
+    polar_factor,
+    stable_argmax,
 )
 from gpower.feasible_sets.base import FeasibleSet
 from gpower.operators.base import Operator
 
 #: A residual that is shorter than this share of the longest column has lost digits of its correlations.
-FAINT = 1e-4
+MIN_RELIABLE_RESIDUAL_SHARE = 1e-4
 #: Sample-space units and their correlations with the columns of A.
-Placed = tuple[Array, Array]
+UnitsAndCorrelations = tuple[Array, Array]
 
 
 class SampleSet(FeasibleSet):
@@ -40,40 +40,42 @@ class SampleSet(FeasibleSet):
     >>> from gpower.feasible_sets import Stiefel
     >>> from gpower.operators import as_operator
     >>> operator, _ = as_operator(np.diag([3.0, 2.0]), center=False)
-    >>> Stiefel().reach(operator)  # what one unit can have to do with each column
+    >>> Stiefel().compute_max_correlations(operator)  # what one unit can have to do with each column
     array([3., 2.])
     """
 
     #: Whether a problem on some columns needs no more than their Gram matrix.
-    by_gram = True
+    needs_only_gram = True
 
-    def on(self, operator: Operator) -> SampleSet:
+    def adapt_to(self, operator: Operator) -> SampleSet:
         """The set for the samples of this matrix."""
         return self
 
     @abstractmethod
-    def reach(self, operator: Operator) -> Array:
+    def compute_max_correlations(self, operator: Operator) -> Array:
         """The largest |aᵢᵀx| of a unit in the set, for every column, (n,)."""
 
     @abstractmethod
-    def side_by_side(self) -> SampleSet:
+    def for_independent_starts(self) -> SampleSet:
         """The set of many starts of one unit, each column on its own."""
 
     @abstractmethod
-    def placed(self, operator: Operator, Y: Array, C: Array | None = None) -> Placed:
+    def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
         """The maximiser X of ⟨Y, X⟩, and AᵀX; C = AᵀY where that is known."""
 
     @abstractmethod
-    def support(self, operator: Operator, Y: Array) -> float:
+    def support_function(self, operator: Operator, Y: Array) -> float:
         """max ⟨Y, X⟩."""
 
-    def extrapolated(self, operator: Operator, x: Placed, previous: Placed, b: float) -> Placed:
+    def extrapolate_units(
+        self, operator: Operator, x: UnitsAndCorrelations, previous: UnitsAndCorrelations, b: float
+    ) -> UnitsAndCorrelations:
         """The point of the set near x + b(x − previous)."""
         Y, C = ((1 + b) * new - b * old for new, old in zip(x, previous, strict=True))
-        return self.placed(operator, Y, C)
+        return self.place_units(operator, Y, C)
 
 
-class _Normalized(SampleSet):
+class _NormalizedSet(SampleSet):
     """A set that units are put on by a multiplication from the right.
 
     Where Y is rank deficient (a unit has no active variable, or two coincide) the maximiser is not unique. The free
@@ -82,40 +84,44 @@ class _Normalized(SampleSet):
     left (more units than the rank of A) a unit without active variable is zero.
     """
 
-    def reach(self, operator: Operator) -> Array:
+    def compute_max_correlations(self, operator: Operator) -> Array:
         """‖aᵢ‖₂."""
         return operator.column_norms
 
-    def side_by_side(self) -> SampleSet:
+    def for_independent_starts(self) -> SampleSet:
         """Every column on its own sphere."""
         return Spheres()
 
-    def placed(self, operator: Operator, Y: Array, C: Array | None = None) -> Placed:
+    def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
         """Y put on the set, with its correlations carried along."""
         C = operator.correlate(Y) if C is None else C
-        normalizer = self.normalizer(self._gram(operator, Y, C))
+        normalizer = self.make_normalizer(self._compute_unit_gram(operator, Y, C))
         X, C = normalizer.apply(Y), normalizer.apply(C)
-        if normalizer.ill_conditioned:
+        if normalizer.is_ill_conditioned:
             C = operator.correlate(X)
-            normalizer = self.normalizer(self._gram(operator, X, C))
+            normalizer = self.make_normalizer(self._compute_unit_gram(operator, X, C))
             X, C = normalizer.apply(X), normalizer.apply(C)
-        return self._filled(operator, normalizer.free, X, C) if normalizer.free.shape[1] else (X, C)
+        return (
+            self._fill_free_units(operator, normalizer.free_directions, X, C)
+            if normalizer.free_directions.shape[1]
+            else (X, C)
+        )
 
     @abstractmethod
-    def normalizer(self, gram: Array) -> Normalizer:
+    def make_normalizer(self, gram: Array) -> Normalizer:
         """The right multiplier that puts Y on the set, from what `_gram` gives."""
 
     @abstractmethod
-    def _gram(self, operator: Operator, Y: Array, C: Array) -> Array:
+    def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
         """The inner products of units that the normaliser needs, C = AᵀY."""
 
     @abstractmethod
-    def _filled(self, operator: Operator, free: Array, X: Array, C: Array) -> Placed:
+    def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
         """X with its free units pointed at columns of A."""
 
 
 @dataclass(frozen=True, eq=False)
-class Stiefel(_Normalized):
+class Stiefel(_NormalizedSet):
     """{X : XᵀX = I}; the maximiser of ⟨G, X⟩ is the polar factor of G, the value its nuclear norm.
 
     References
@@ -132,36 +138,36 @@ class Stiefel(_Normalized):
 
     def argmax_linear(self, g: Array) -> Array:
         """The polar factor [JNRS10, proposition on the Stiefel manifold]."""
-        return polar(g)
+        return polar_factor(g)
 
     def retract(self, y: Array) -> Array:
         """The nearest matrix with orthonormal columns, again the polar factor."""
-        return polar(y)
+        return polar_factor(y)
 
-    def normalizer(self, gram: Array) -> Normalizer:
+    def make_normalizer(self, gram: Array) -> Normalizer:
         """The right multiplier that puts Y on the set, from its Gram matrix."""
-        return polar_normalizer(gram)
+        return make_polar_normalizer(gram)
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
         """Whether XᵀX = I."""
         return bool(np.max(np.abs(X.T @ X - np.eye(X.shape[1]))) <= tol)
 
-    def support(self, operator: Operator, Y: Array) -> float:
+    def support_function(self, operator: Operator, Y: Array) -> float:
         """The nuclear norm."""
-        gram = operator.inner(Y, Y, own_correlations(operator, Y))
-        M = self.normalizer(gram).multiplier
+        gram = operator.inner(Y, Y, correlate_if_needed(operator, Y))
+        M = self.make_normalizer(gram).multiplier
         return float(np.sum(M * gram)) if M.ndim == 2 else float(np.sum(M * np.diagonal(gram)))
 
-    def _gram(self, operator: Operator, Y: Array, C: Array) -> Array:
+    def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
         return operator.squared_norms(Y, C)[:, None] if Y.shape[1] == 1 else operator.inner(Y, Y, C)
 
-    def _filled(self, operator: Operator, free: Array, X: Array, C: Array) -> Placed:
-        N, CN = fresh_directions(operator, free.shape[1], X, C)
-        return X + N @ beside(X, free.T), C + CN @ beside(X, free.T)
+    def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
+        N, CN = find_residual_directions(operator, free.shape[1], X, C)
+        return X + N @ asarray_like(X, free.T), C + CN @ asarray_like(X, free.T)
 
 
 @dataclass(frozen=True, eq=False)
-class Spheres(_Normalized):
+class Spheres(_NormalizedSet):
     """Every column on its own unit sphere: many starts of one unit, side by side.
 
     Examples
@@ -176,31 +182,31 @@ class Spheres(_Normalized):
     def argmax_linear(self, g: Array) -> Array:
         """Columns scaled to unit norm; a zero column stays at the first coordinate."""
         g = np.where(np.any(g, axis=0), g, np.eye(g.shape[0], 1, dtype=g.dtype))
-        return self.normalizer(np.sum(g * g, axis=0)[:, None]).apply(g)
+        return self.make_normalizer(np.sum(g * g, axis=0)[:, None]).apply(g)
 
     def retract(self, y: Array) -> Array:
         """Columns scaled to unit norm."""
         return self.argmax_linear(y)
 
-    def normalizer(self, gram: Array) -> Normalizer:
+    def make_normalizer(self, gram: Array) -> Normalizer:
         """The diagonal right multiplier that puts Y on the set, from the squared norms, (m, 1)."""
-        return column_normalizer(gram[:, 0])
+        return make_column_normalizer(gram[:, 0])
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
         """Whether every column has unit norm."""
         return bool(np.max(np.abs(np.sum(X * X, axis=0) - 1)) <= tol)
 
-    def support(self, operator: Operator, Y: Array) -> float:
+    def support_function(self, operator: Operator, Y: Array) -> float:
         """The sum of the norms of the columns."""
-        squares = operator.squared_norms(Y, own_correlations(operator, Y))
+        squares = operator.squared_norms(Y, correlate_if_needed(operator, Y))
         return float(np.sum(np.sqrt(np.maximum(squares, 0))))
 
-    def _gram(self, operator: Operator, Y: Array, C: Array) -> Array:
+    def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
         return operator.squared_norms(Y, C)[:, None]
 
-    def _filled(self, operator: Operator, free: Array, X: Array, C: Array) -> Placed:
-        N, CN = fresh_directions(operator, 1)
-        dead = beside(X, free.sum(axis=1))
+    def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
+        N, CN = find_residual_directions(operator, 1)
+        dead = asarray_like(X, free.sum(axis=1))
         return X + N * dead, C + CN * dead
 
 
@@ -222,7 +228,7 @@ class Cube(SampleSet):
     """
 
     radius: float | Array = 1.0
-    by_gram = False
+    needs_only_gram = False
 
     def argmax_linear(self, g: Array) -> Array:
         """r·sign(g), with +r where g is zero."""
@@ -236,43 +242,47 @@ class Cube(SampleSet):
         """Whether every entry is in [−r, r]."""
         return bool(np.all(np.abs(x) <= self.radius * (1 + tol)))
 
-    def on(self, operator: Operator) -> Cube:
+    def adapt_to(self, operator: Operator) -> Cube:
         """As wide in every sample as its weight says."""
-        radius = operator.sample_radius
+        radius = operator.sqrt_sample_weight
         return self if radius is None else Cube(radius[:, None])
 
-    def reach(self, operator: Operator, step: int = 256) -> Array:
+    def compute_max_correlations(self, operator: Operator, block_columns: int = 256) -> Array:
         """Σ rₖ|aₖᵢ|."""
-        n, blocks = operator.shape[1], range(0, operator.shape[1], step)
-        radius = operator.sample_radius
+        n, blocks = operator.shape[1], range(0, operator.shape[1], block_columns)
+        radius = operator.sqrt_sample_weight
         radius = np.ones(operator.shape[0], operator.dtype) if radius is None else radius
-        parts = [radius @ np.abs(operator.columns(np.arange(i, min(i + step, n)))) for i in blocks]
+        parts = [radius @ np.abs(operator.columns(np.arange(i, min(i + block_columns, n)))) for i in blocks]
         return np.where(operator.column_norms > 0, np.concatenate(parts), 0)
 
-    def side_by_side(self) -> Cube:
+    def for_independent_starts(self) -> Cube:
         """The same: the columns do not see each other."""
         return self
 
-    def placed(self, operator: Operator, Y: Array, C: Array | None = None) -> Placed:
+    def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
         """The vertex that Y points at."""
         X = self.argmax_linear(Y)
         return X, operator.correlate(X)
 
-    def support(self, operator: Operator, Y: Array) -> float:
+    def support_function(self, operator: Operator, Y: Array) -> float:
         """r‖Y‖₁."""
         return float(np.sum(self.radius * np.abs(Y)))
 
-    def extrapolated(self, operator: Operator, x: Placed, previous: Placed, b: float) -> Placed:
+    def extrapolate_units(
+        self, operator: Operator, x: UnitsAndCorrelations, previous: UnitsAndCorrelations, b: float
+    ) -> UnitsAndCorrelations:
         """No momentum: maxima are vertices."""
         return x
 
 
-def own_correlations(operator: Operator, Y: Array) -> Array:
+def correlate_if_needed(operator: Operator, Y: Array) -> Array:
     """AᵀY where inner products cannot be had without, else nothing."""
     return np.zeros((0, Y.shape[1])) if operator.has_samples else operator.correlate(Y)
 
 
-def fresh_directions(operator: Operator, count: int, X: Array | None = None, C: Array | None = None) -> Placed:
+def find_residual_directions(
+    operator: Operator, n_directions: int, X: Array | None = None, C: Array | None = None
+) -> UnitsAndCorrelations:
     """Orthonormal directions towards the columns that X leaves least explained, and their correlations.
 
     Pivoted QR of A continued from X: each new direction is the residual of the column whose residual is
@@ -282,23 +292,23 @@ def fresh_directions(operator: Operator, count: int, X: Array | None = None, C: 
     X = np.zeros_like(like, shape=(p, 0)) if X is None else X
     C = np.zeros_like(like, shape=(n, 0)) if C is None else C
     known = X.shape[1]
-    for _ in range(count):
-        q, c = _residual_direction(operator, X, C)
+    for _ in range(n_directions):
+        q, c = _find_next_direction(operator, X, C)
         X, C = np.hstack([X, q]), np.hstack([C, c])
     return X[:, known:], C[:, known:]
 
 
-def _residual_direction(operator: Operator, X: Array, C: Array) -> Placed:
+def _find_next_direction(operator: Operator, X: Array, C: Array) -> UnitsAndCorrelations:
     """Unit vector towards the column with the largest part orthogonal to X, and its correlations."""
     squares = operator.column_norms.astype(np.float64) ** 2  # (n,)
-    pivot = first_largest(np.maximum(squares - np.sum(C.astype(np.float64) ** 2, axis=1), 0))
+    pivot = stable_argmax(np.maximum(squares - np.sum(C.astype(np.float64) ** 2, axis=1), 0))
     q = operator.columns(np.array([pivot]))  # (p, 1)
     c = operator.correlate(q)
     noise = 1e3 * float(np.finfo(q.dtype).eps)  # of a length; of its square where only AᵀA is known
-    least = (noise if operator.has_samples else np.sqrt(noise)) * np.sqrt(largest(squares))
-    faint = FAINT * np.sqrt(largest(squares))
+    least = (noise if operator.has_samples else np.sqrt(noise)) * np.sqrt(max_or_zero(squares))
+    faint = MIN_RELIABLE_RESIDUAL_SHARE * np.sqrt(max_or_zero(squares))
     for _ in range(2):  # twice is enough to be orthogonal to working precision
-        overlap = beside(q, operator.inner(X, q, c))  # (k, 1)
+        overlap = asarray_like(q, operator.inner(X, q, c))  # (k, 1)
         q, c = q - X @ overlap, c - C @ overlap
         norm = float(np.sqrt(max(float(operator.squared_norms(q, c)[0]), 0.0)))
         if norm <= least:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 
-from gpower._utils.text import quoted
+from gpower._utils.text import quote
 from gpower.io.tables.errors import TableError
-from gpower.io.tables.text_file import open_text, tabbed_rows
+from gpower.io.tables.text_file import open_text, split_tabbed_rows
 
 GeneSets = Mapping[str, Iterable[str]]  # name of the set → its genes
 
@@ -43,12 +43,12 @@ def read_gmt(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
     sets = dict[str, tuple[str, ...]]()
     lines = dict[str, int]()
     with open_text(path) as text:
-        for line, cells in tabbed_rows(text):
+        for line, cells in split_tabbed_rows(text):
             if not any(cells) or cells[0].startswith("#"):
                 continue
-            name, genes = _parsed(path, line, cells)
+            name, genes = _parse_gmt_line(path, line, cells)
             if name in sets:
-                where = f"line {line} names the set {quoted(name)} again, which line {lines[name]} holds"
+                where = f"line {line} names the set {quote(name)} again, which line {lines[name]} holds"
                 raise TableError(path, f"{where}; give each set a name of its own")
             sets[name], lines[name] = genes, line
     if not sets:
@@ -56,13 +56,13 @@ def read_gmt(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
     return sets
 
 
-def _parsed(path: Path, line: int, cells: list[str]) -> tuple[str, tuple[str, ...]]:
+def _parse_gmt_line(path: Path, line: int, cells: list[str]) -> tuple[str, tuple[str, ...]]:
     """The name and the genes of one line."""
     if len(cells) < 3:
         seen = f"line {line} has {len(cells)} cell{'s' if len(cells) > 1 else ''} between tabs"
         raise TableError(path, f"{seen}; a gene set is a name, a description and its genes, separated by tabs")
     genes = tuple(dict.fromkeys(gene for gene in cells[2:] if gene))
     if not cells[0] or not genes:
-        lacking = "no name" if not cells[0] else f"the set {quoted(cells[0])} has no genes"
+        lacking = "no name" if not cells[0] else f"the set {quote(cells[0])} has no genes"
         raise TableError(path, f"line {line}: {lacking}; a gene set is a name, a description and its genes")
     return cells[0], genes

@@ -15,96 +15,105 @@ from typing import Any, TypeAlias
 import numpy as np
 import sklearn
 
-from gpower._utils.backends import on_host
-from gpower._utils.files import FileError, first_line, replaced
+from gpower._utils.backends import to_numpy
+from gpower._utils.files import FileError, format_error_line, write_file_atomically
 from gpower.io.stores.npy import read_npz
 
-FORMAT, VERSION = "gpower-model", 1
+MODEL_FORMAT, MODEL_FORMAT_VERSION = "gpower-model", 1
 
 #: In whose place pairs stand for a dictionary whose keys are not all text.
-PAIRS = "pairs of keys and values"
+KEY_VALUE_PAIRS_KEY = "pairs of keys and values"
 
-Header: TypeAlias = dict[str, Any]  # what JSON holds
+ModelHeader: TypeAlias = dict[str, Any]  # what JSON holds
 
 
 class ModelFileError(FileError):
     """A file that does not hold a model this version can read."""
 
 
-def write_model(path: str | os.PathLike[str], header: Header, arrays: dict[str, np.ndarray]) -> None:
+def write_model(path: str | os.PathLike[str], header: ModelHeader, arrays: dict[str, np.ndarray]) -> None:
     """Write a model atomically: the file is there whole, or the old one is untouched."""
-    text = json.dumps(plain({"format": FORMAT, "version": VERSION, "written_by": _versions(), **header}))
-    with replaced(Path(path)) as place, place.open("wb") as handle:
+    text = json.dumps(
+        to_json_value(
+            {
+                "format": MODEL_FORMAT,
+                "version": MODEL_FORMAT_VERSION,
+                "written_by": _collect_package_versions(),
+                **header,
+            }
+        )
+    )
+    with write_file_atomically(Path(path)) as place, place.open("wb") as handle:
         np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
 
 
-def _versions() -> dict[str, str]:
+def _collect_package_versions() -> dict[str, str]:
     """Of what a model is written with."""
     from gpower import __version__
 
     return {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
 
 
-def jsonable(value: object) -> Any:
+def simulate_json_round_trip(value: object) -> Any:
     """Parameters as a file gives them back; of an object that JSON does not hold, its kind.
 
     Examples
     --------
     >>> import numpy as np
-    >>> jsonable({"groups": {np.int64(3): "a", "3": "b"}, "gamma": np.float64(0.1), "mu": None})
+    >>> simulate_json_round_trip({"groups": {np.int64(3): "a", "3": "b"}, "gamma": np.float64(0.1), "mu": None})
     {'groups': {3: 'a', '3': 'b'}, 'gamma': 0.1, 'mu': None}
     """
-    return json.loads(json.dumps(plain(value)), object_hook=_with_keys)
+    return json.loads(json.dumps(to_json_value(value)), object_hook=_restore_mapping_keys)
 
 
-def plain(value: object) -> Any:
+def to_json_value(value: object) -> Any:
     """What JSON holds: a dictionary whose keys are not all text as pairs, a pandas series by name as a dictionary."""
     if isinstance(value, Mapping):
-        pairs = [[plain(key), plain(each)] for key, each in value.items()]
+        pairs = [[to_json_value(key), to_json_value(each)] for key, each in value.items()]
         text = all(isinstance(key, str) for key, _ in pairs)
-        return dict(pairs) if text else {PAIRS: sorted(pairs, key=lambda pair: str(pair[0]))}
+        return dict(pairs) if text else {KEY_VALUE_PAIRS_KEY: sorted(pairs, key=lambda pair: str(pair[0]))}
     if isinstance(value, list | tuple | Set | range):
-        return [plain(each) for each in value]
+        return [to_json_value(each) for each in value]
     if hasattr(value, "to_dict") and all(isinstance(key, str) for key in value.to_dict()):
-        return plain(value.to_dict())
+        return to_json_value(value.to_dict())
     if hasattr(value, "tolist"):  # of an array, a number of NumPy's, a series by position
-        return plain(value.tolist())
+        return to_json_value(value.tolist())
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return value if isinstance(value, str | int | float | None) else type(value).__name__
 
 
-def _with_keys(value: Header) -> dict[Any, Any]:
+def _restore_mapping_keys(value: ModelHeader) -> dict[Any, Any]:
     """A dictionary of a file with the keys that it had."""
-    return dict(value[PAIRS]) if list(value) == [PAIRS] else value
+    return dict(value[KEY_VALUE_PAIRS_KEY]) if list(value) == [KEY_VALUE_PAIRS_KEY] else value
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[Header, dict[str, np.ndarray]]:
+def read_model(path: str | os.PathLike[str]) -> tuple[ModelHeader, dict[str, np.ndarray]]:
     """Header and arrays of a model file."""
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
-    if not _is_archive(source):
+    if not _is_zip_file(source):
         told = f"{str(source)!r} is not a gpower model but some other file"
         raise ModelFileError(f"{told}; give the model.npz that gpower fit -o or model.save(path) wrote.")
     try:
         arrays = read_npz(source)
-        header = json.loads(arrays.pop("header").tobytes(), object_hook=_with_keys)
+        header = json.loads(arrays.pop("header").tobytes(), object_hook=_restore_mapping_keys)
     except Exception as error:  # whatever damage makes of an archive
-        told = f"{str(source)!r} is truncated or not a gpower model ({first_line(error)})"
+        told = f"{str(source)!r} is truncated or not a gpower model ({format_error_line(error)})"
         raise ModelFileError(f"{told}; write one with model.save(path).") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") != MODEL_FORMAT:
         raise ModelFileError(f"{str(source)!r} is a NumPy archive but not a gpower model.")
-    require(source, header, {"version": int, "class": str})
-    if header["version"] > VERSION:
+    check_header_fields(source, header, {"version": int, "class": str})
+    if header["version"] > MODEL_FORMAT_VERSION:
         raise ModelFileError(
             f"{str(source)!r} was written by a newer gpower: its format is {header['version']}, "
-            f"this one reads up to {VERSION}. Upgrade gpower to read it."
+            f"this one reads up to {MODEL_FORMAT_VERSION}. Upgrade gpower to read it."
         )
     return header, arrays
 
 
-def _is_archive(path: Path) -> bool:
+def _is_zip_file(path: Path) -> bool:
     """Whether a file begins as archives do; one that cannot be opened may be told by its reader."""
     try:
         with path.open("rb") as handle:
@@ -113,14 +122,16 @@ def _is_archive(path: Path) -> bool:
         return True
 
 
-def require(path: str | os.PathLike[str], header: Header, kinds: Mapping[str, type]) -> None:
+def check_header_fields(path: str | os.PathLike[str], header: ModelHeader, field_types: Mapping[str, type]) -> None:
     """Refuse a header without a field, or with one of another kind."""
-    for name, kind in kinds.items():
+    for name, kind in field_types.items():
         if type(header.get(name)) is not kind:
             raise ModelFileError(f"{str(path)!r} is damaged: its header lacks {name!r} as a {kind.__name__}.")
 
 
-def require_shapes(path: str | os.PathLike[str], arrays: Mapping[str, Any], shapes: Mapping[str, str]) -> None:
+def check_array_shapes(
+    path: str | os.PathLike[str], arrays: Mapping[str, Any], shape_letters: Mapping[str, str]
+) -> None:
     """Refuse arrays that are missing, do not hold numbers, or do not fit each other.
 
     A letter stands for a length, the same wherever it occurs: ``{"components_": "mn", "mean_": "n"}``. An array is of
@@ -129,13 +140,13 @@ def require_shapes(path: str | os.PathLike[str], arrays: Mapping[str, Any], shap
     Examples
     --------
     >>> import numpy as np
-    >>> require_shapes("m.npz", {"a_": np.ones((2, 3)), "b_": np.ones(2)}, {"a_": "mn", "b_": "n"})
+    >>> check_array_shapes("m.npz", {"a_": np.ones((2, 3)), "b_": np.ones(2)}, {"a_": "mn", "b_": "n"})
     Traceback (most recent call last):
     ...
     gpower.io.model_file.ModelFileError: 'm.npz' is damaged: b_ has the shape (2,).
     """
     lengths: dict[str, int] = {}
-    for name, letters in shapes.items():
+    for name, letters in shape_letters.items():
         if name not in arrays:
             raise ModelFileError(f"{str(path)!r} is damaged: it has no {name}.")
         array = np.asarray(arrays[name])
@@ -146,11 +157,11 @@ def require_shapes(path: str | os.PathLike[str], arrays: Mapping[str, Any], shap
             raise ModelFileError(f"{str(path)!r} is damaged: {name} has the shape {array.shape}.")
 
 
-def read_object(path: str | os.PathLike[str], kind: str) -> tuple[Header, dict[str, Any]]:
+def read_saved_object(path: str | os.PathLike[str], class_name: str) -> tuple[ModelHeader, dict[str, Any]]:
     """Header and values of what an object of the class `kind` wrote: the inverse of `flattened`, with plain numbers."""
     header, arrays = read_model(path)
-    if header["class"] != kind:
-        raise ModelFileError(f"{str(path)!r} holds a {header['class']}, not a {kind}; load it with that class.")
+    if header["class"] != class_name:
+        raise ModelFileError(f"{str(path)!r} holds a {header['class']}, not a {class_name}; load it with that class.")
     values: dict[str, Any] = {}
     for name, array in arrays.items():
         table, _, column = name.rpartition(":")
@@ -161,13 +172,13 @@ def read_object(path: str | os.PathLike[str], kind: str) -> tuple[Header, dict[s
     return header, values
 
 
-def flattened(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def flatten_to_arrays(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Arrays by name, a table's as "table:column", and names as text: what needs no pickle."""
     flat: dict[str, np.ndarray] = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            flat |= {f"{name}:{column}": array for column, array in flattened(value).items()}
+            flat |= {f"{name}:{column}": array for column, array in flatten_to_arrays(value).items()}
         else:
-            array = on_host(value)
+            array = to_numpy(value)
             flat[name] = array.astype(str) if array.dtype == object else array
     return flat

@@ -5,7 +5,7 @@ from gpower.model_selection.cross_validation import GPowerCV
 from gpower.model_selection.grids import cardinality_grid
 from gpower.model_selection.path import sparsity_path
 from gpower.model_selection.path_result import SparsityPath
-from gpower.model_selection.stability_runs import Stability, stability
+from gpower.model_selection.stability_runs import Stability, stability_selection
 
 __all__ = [
     "ComponentTest",
@@ -15,5 +15,5 @@ __all__ = [
     "cardinality_grid",
     "component_test",
     "sparsity_path",
-    "stability",
+    "stability_selection",
 ]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array, Seed
-from gpower.analysis.permutation import CAUTION, Chance, Progress, against_chance
+from gpower.analysis.permutation import LATER_P_VALUE_FACTOR, NullDistribution, PermutationProgress, permutation_test
 from gpower.estimators.gpower import GPower
-from gpower.estimators.outliers import share_of
+from gpower.estimators.outliers import check_probability_level
 from gpower.plotting import plot_components
-from gpower.plotting.style import GivenAxes, Panel
-from gpower.validation.params import random_source, whole
-from gpower.validation.prepare import read
+from gpower.plotting.style import AxesLike, Panel
+from gpower.validation.params import check_int, make_random_state
+from gpower.validation.prepare import read_estimator_input
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,11 +24,11 @@ class ComponentTest:
 
     Attributes
     ----------
-    chance : Chance
+    null_distribution : Chance
         What was found in the table and in permuted ones.
     level : float
         p-value up to which a component counts.
-    degrees : float
+    degrees_of_freedom : float
         Divisor of variances, n_samples − 1.
 
     Examples
@@ -40,9 +40,9 @@ class ComponentTest:
     (3, (4,))
     """
 
-    chance: Chance
+    null_distribution: NullDistribution
     level: float
-    degrees: float
+    degrees_of_freedom: float
 
     def __repr__(self) -> str:
         shares = 100 / (self.total_variance or 1.0)
@@ -60,7 +60,7 @@ class ComponentTest:
 
         One for those behind a component that fails, which are not tested.
         """
-        return self.chance.p_values
+        return self.null_distribution.p_values
 
     @property
     def n_components(self) -> int:
@@ -70,12 +70,12 @@ class ComponentTest:
     @property
     def n_tested(self) -> int:
         """Components that were held against permuted tables at all."""
-        return self.chance.n_tested
+        return self.null_distribution.n_tested
 
     @property
     def variance(self) -> Array:
         """Of each component, once the earlier ones are taken out; by the small fits that permuted tables get."""
-        return self.chance.variance / self.degrees
+        return self.null_distribution.observed_variance / self.degrees_of_freedom
 
     @property
     def permuted_variance(self) -> Array:
@@ -83,7 +83,7 @@ class ComponentTest:
 
         Of a wide table mostly an estimate, by a fit to the longest variables, which decide where they are far below.
         """
-        return self.chance.permuted / self.degrees
+        return self.null_distribution.permuted_variance / self.degrees_of_freedom
 
     @property
     def null_quantile(self) -> Array:
@@ -95,12 +95,12 @@ class ComponentTest:
     @property
     def pca_variance(self) -> Array:
         """Variance of as many ordinary components."""
-        return self.chance.ordinary / self.degrees
+        return self.null_distribution.pca_variance / self.degrees_of_freedom
 
     @property
     def horn(self) -> Array:
         """Mean variance of ordinary components of permuted tables, Horn's line (1965)."""
-        return self.chance.horn / self.degrees
+        return self.null_distribution.horn_mean / self.degrees_of_freedom
 
     @property
     def n_components_pca(self) -> int:
@@ -111,7 +111,7 @@ class ComponentTest:
     @property
     def total_variance(self) -> float:
         """Of the table."""
-        return self.chance.total / self.degrees
+        return self.null_distribution.total_variance / self.degrees_of_freedom
 
     def columns(self) -> dict[str, Array]:
         """What a table of it has, a row per component."""
@@ -124,7 +124,7 @@ class ComponentTest:
             "horn": self.horn,
         }
 
-    def plot(self, axes: GivenAxes = None) -> Panel:
+    def plot(self, axes: AxesLike = None) -> Panel:
         """Variances beside those of permuted tables; see `gpower.plotting.plot_components`.
 
         Parameters
@@ -146,7 +146,7 @@ def component_test(
     level: float = 0.05,
     blocks: Iterable[object] | None = None,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: PermutationProgress | None = None,
     random_state: Seed = None,
     **options: Any,
 ) -> ComponentTest:
@@ -197,33 +197,33 @@ def component_test(
     (3, array([0.01, 0.02, 0.02]))
     """
     model = GPower(n_components, **options)
-    table = read(model, X).for_permuting()
-    n_permutations, level = checked_permutations(n_permutations, level)
-    found = against_chance(
+    table = read_estimator_input(model, X).prepare_for_permutation()
+    n_permutations, level = check_permutations(n_permutations, level)
+    found = permutation_test(
         table,
-        table.recipes({"method": "deflation", "mu": None})[0],
-        random_source(random_state),
+        table.build_fit_specs({"method": "deflation", "mu": None})[0],
+        make_random_state(random_state),
         n_permutations=n_permutations,
         level=level,
-        blocks=None if blocks is None else _numbered(blocks, table.shape[1]),
+        blocks=None if blocks is None else _encode_blocks(blocks, table.shape[1]),
         n_jobs=n_jobs,
         progress=progress,
     )
     return ComponentTest(found, level, max(table.shape[0] - 1.0, 1.0))
 
 
-def checked_permutations(n_permutations: int, level: float) -> tuple[int, float]:
+def check_permutations(n_permutations: int, level: float) -> tuple[int, float]:
     """Number of permuted tables and level, if so many can reach it."""
-    level, n_permutations = share_of(level), whole(n_permutations, "n_permutations", 1)
-    if (n_permutations + 1) * level < CAUTION:
+    level, n_permutations = check_probability_level(level), check_int(n_permutations, "n_permutations", 1)
+    if (n_permutations + 1) * level < LATER_P_VALUE_FACTOR:
         raise ValueError(
-            f"n_permutations={n_permutations} give p-values down to {CAUTION / (n_permutations + 1):.2g}, above "
-            f"level={level:g}; take at least {int(np.ceil(CAUTION / level)) - 1}."
+            f"n_permutations={n_permutations} give p-values down to {LATER_P_VALUE_FACTOR / (n_permutations + 1):.2g}, "
+            f"above level={level:g}; take at least {int(np.ceil(LATER_P_VALUE_FACTOR / level)) - 1}."
         )
     return n_permutations, level
 
 
-def _numbered(blocks: Iterable[object], n: int) -> Array:
+def _encode_blocks(blocks: Iterable[object], n: int) -> Array:
     """The number of each variable's block."""
     words = [str(block) for block in blocks]
     if len(words) != n:

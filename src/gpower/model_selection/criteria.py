@@ -29,17 +29,17 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, first_largest
-from gpower.operators.explained_variance import cosines
+from gpower._utils.arrays import Array, stable_argmax
+from gpower.operators.explained_variance import cosine_matrix
 
 #: What a fold found: prediction and reliability at every point, what ordinary components reach, and the loadings.
-Found: TypeAlias = tuple[Array, float, Array, list[sp.csc_array]]
+FoldScores: TypeAlias = tuple[Array, float, Array, list[sp.csc_array]]
 #: What `share` and `reliability` ask for.
-SHARE, RELIABLE = 0.9, 0.9
+MIN_PCA_SHARE, MIN_RELIABILITY = 0.9, 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class CriterionScores:
     """What the folds say of every number of variables of one component, or of all in a joint search.
 
     Attributes
@@ -58,7 +58,7 @@ class Judged:
     grid: Array
     n_features: int
     prediction: Array
-    ordinary: Array
+    pca_prediction: Array
     agreement: Array
     stability: Array
     reliability: Array
@@ -66,36 +66,38 @@ class Judged:
     @property
     def sparseness(self) -> Array:
         """Index of sparseness, (n_points,)."""
-        reach = float(self.ordinary.mean())
+        reach = float(self.pca_prediction.mean())
         return np.asarray(reach * self.prediction.mean(axis=0) * (1 - self.grid / self.n_features))
 
 
-def judge(grid: Array, folds: Sequence[Found], products: Callable[[Sequence[sp.csc_array]], Array]) -> Judged:
+def combine_fold_scores(
+    grid: Array, fold_scores: Sequence[FoldScores], compute_score_grams: Callable[[Sequence[sp.csc_array]], Array]
+) -> CriterionScores:
     """Put together what folds found; `products` makes inner products of scores, by component, of loadings."""
-    loadings = [Z for *_, Z in folds]
+    loadings = [Z for *_, Z in fold_scores]
     points = range(len(grid))
-    return Judged(
+    return CriterionScores(
         grid=grid,
         n_features=loadings[0][0].shape[0],
-        prediction=np.array([fold[0] for fold in folds]),
-        ordinary=np.array([fold[1] for fold in folds]),
-        reliability=np.array([fold[2] for fold in folds]),
-        agreement=np.column_stack([_agreement(products([Z[i] for Z in loadings])) for i in points]),
-        stability=np.array([_stability([Z[i] for Z in loadings]) for i in points]),
+        prediction=np.array([fold[0] for fold in fold_scores]),
+        pca_prediction=np.array([fold[1] for fold in fold_scores]),
+        reliability=np.array([fold[2] for fold in fold_scores]),
+        agreement=np.column_stack([_compute_agreement(compute_score_grams([Z[i] for Z in loadings])) for i in points]),
+        stability=np.array([_compute_support_stability([Z[i] for Z in loadings]) for i in points]),
     )
 
 
-def _agreement(products: Array) -> Array:
+def _compute_agreement(products: Array) -> Array:
     """Mean correlation of each fold's scores with those of the others, the worst component counting, (n_splits,)."""
     count = products.shape[-1]
     if count == 1:
         return np.ones(1)
-    correlation = np.abs(cosines(products))  # (m, n_splits, n_splits)
+    correlation = np.abs(cosine_matrix(products))  # (m, n_splits, n_splits)
     others = (correlation.sum(axis=2) - np.diagonal(correlation, axis1=1, axis2=2)) / (count - 1)
     return np.asarray(others.min(axis=0))
 
 
-def _stability(loadings: Sequence[sp.csc_array]) -> float:
+def _compute_support_stability(loadings: Sequence[sp.csc_array]) -> float:
     """Of supports, all components together [Nogueira, Sechidis and Brown 2018, eq. 4]."""
     counts = sum((Z != 0).astype(float) for Z in loadings)
     M, size = len(loadings), float(np.prod(loadings[0].shape))
@@ -106,71 +108,71 @@ def _stability(loadings: Sequence[sp.csc_array]) -> float:
     return float(1 - M / (M - 1) * np.sum(frequency * (1 - frequency)) / size / (mean * (1 - mean)))
 
 
-def chosen_point(scores: Array, rule: str) -> int:
+def choose_point(scores: Array, rule: str) -> int:
     """Index of the chosen column of scores (n_splits, n_points), the sparsest first.
 
     Examples
     --------
     >>> import numpy as np
     >>> scores = np.array([[0.1, 0.30, 0.31], [0.1, 0.28, 0.33]])
-    >>> chosen_point(scores, "best"), chosen_point(scores, "one-se")
+    >>> choose_point(scores, "best"), choose_point(scores, "one-se")
     (2, 2)
     """
     mean = scores.mean(axis=0)
-    best = first_largest(mean)
+    best = stable_argmax(mean)
     if rule == "best" or scores.shape[0] == 1:
         return best
     error = scores[:, best].std(ddof=1) / np.sqrt(scores.shape[0])
     return int(np.argmax(mean >= mean[best] - error))
 
 
-def _by_prediction(judged: Judged, rule: str) -> int:
-    return chosen_point(judged.prediction, rule)
+def _choose_by_prediction(scores: CriterionScores, rule: str) -> int:
+    return choose_point(scores.prediction, rule)
 
 
-def _by_share(judged: Judged, rule: str) -> int:
-    enough = judged.prediction.mean(axis=0) >= SHARE * judged.ordinary.mean()
-    return int(np.argmax(enough)) if enough.any() else _by_prediction(judged, "best")
+def _choose_by_share(scores: CriterionScores, rule: str) -> int:
+    enough = scores.prediction.mean(axis=0) >= MIN_PCA_SHARE * scores.pca_prediction.mean()
+    return int(np.argmax(enough)) if enough.any() else _choose_by_prediction(scores, "best")
 
 
-def _by_agreement(judged: Judged, rule: str) -> int:
-    return chosen_point(judged.agreement, rule)
+def _choose_by_agreement(scores: CriterionScores, rule: str) -> int:
+    return choose_point(scores.agreement, rule)
 
 
-def _by_stability(judged: Judged, rule: str) -> int:
-    return int(np.argmax(np.nan_to_num(judged.stability, nan=-np.inf)))
+def _choose_by_stability(scores: CriterionScores, rule: str) -> int:
+    return int(np.argmax(np.nan_to_num(scores.stability, nan=-np.inf)))
 
 
-def _by_sparseness(judged: Judged, rule: str) -> int:
-    return first_largest(judged.sparseness)
+def _choose_by_sparseness(scores: CriterionScores, rule: str) -> int:
+    return stable_argmax(scores.sparseness)
 
 
-def _by_reliability(judged: Judged, rule: str) -> int:
-    mean = judged.reliability.mean(axis=0)
-    short = np.flatnonzero(mean < RELIABLE)
+def _choose_by_reliability(scores: CriterionScores, rule: str) -> int:
+    mean = scores.reliability.mean(axis=0)
+    short = np.flatnonzero(mean < MIN_RELIABILITY)
     if short.size == 0:
         return 0
-    return int(short[-1]) + 1 if short[-1] + 1 < mean.size else first_largest(mean)
+    return int(short[-1]) + 1 if short[-1] + 1 < mean.size else stable_argmax(mean)
 
 
-CRITERIA: dict[str, Callable[[Judged, str], int]] = {
-    "prediction": _by_prediction,
-    "share": _by_share,
-    "agreement": _by_agreement,
-    "stability": _by_stability,
-    "sparseness": _by_sparseness,
-    "reliability": _by_reliability,
+SELECTION_CRITERIA: dict[str, Callable[[CriterionScores, str], int]] = {
+    "prediction": _choose_by_prediction,
+    "share": _choose_by_share,
+    "agreement": _choose_by_agreement,
+    "stability": _choose_by_stability,
+    "sparseness": _choose_by_sparseness,
+    "reliability": _choose_by_reliability,
 }
 
 
-def decide(judged: Judged, criterion: str, rule: str) -> tuple[str, dict[str, int]]:
+def apply_criteria(scores: CriterionScores, criterion: str, rule: str) -> tuple[str, dict[str, int]]:
     """The criterion that decides, and the point that each would choose."""
-    points = {name: choose(judged, rule) for name, choose in CRITERIA.items()}
+    points = {name: choose(scores, rule) for name, choose in SELECTION_CRITERIA.items()}
     if criterion != "auto":
         return criterion, points
-    best = _by_prediction(judged, "best")
-    as_good = bool(judged.prediction[:, best].mean() >= judged.ordinary.mean())
-    if as_good and 2 * judged.grid[best] <= judged.n_features:
+    best = _choose_by_prediction(scores, "best")
+    as_good = bool(scores.prediction[:, best].mean() >= scores.pca_prediction.mean())
+    if as_good and 2 * scores.grid[best] <= scores.n_features:
         return "prediction", points
-    told = np.any(judged.reliability > 0)  # not by a single sample, as in folds that leave one out
+    told = np.any(scores.reliability > 0)  # not by a single sample, as in folds that leave one out
     return ("reliability" if told else "share"), points

@@ -15,25 +15,38 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._utils.arrays import Array, Seed
-from gpower.estimators.base import Named, SparsePCAEstimator
+from gpower.estimators.base import NamedValues, SparsePCAEstimator
 from gpower.estimators.gpower import GPower
-from gpower.model_selection.criteria import CRITERIA, Found, Judged, decide, judge
-from gpower.model_selection.folds import Splits, inside, products_of, reliability, splits_of, squares
-from gpower.model_selection.grids import checked_cardinalities
-from gpower.model_selection.path import Progress
+from gpower.model_selection.criteria import (
+    SELECTION_CRITERIA,
+    CriterionScores,
+    FoldScores,
+    apply_criteria,
+    combine_fold_scores,
+)
+from gpower.model_selection.folds import (
+    FoldSource,
+    build_fold_source,
+    compute_captured_squares,
+    compute_cronbach_alpha,
+    compute_total_squares,
+    make_score_gram_function,
+)
+from gpower.model_selection.grids import check_cardinality_grid
+from gpower.model_selection.path import StepProgressCallback
 from gpower.operators import Operator
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
-from gpower.problem.deflation import RULES, sample_gram_of
-from gpower.solvers.warm_path import sweep
-from gpower.validation.checks import is_a, is_listed
-from gpower.validation.params import Counts, one_of, random_source, recipe_from
-from gpower.validation.prepare import Input, read
+from gpower.problem.deflation import DEFLATION_RULES, deflate_sample_gram
+from gpower.solvers.warm_path import warm_path
+from gpower.validation.checks import is_number, is_sequence
+from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
+from gpower.validation.prepare import EstimatorInput, read_estimator_input
 
 #: Entries of a table up to which folds are fitted with as much care as the whole.
-FEW_CELLS = 100_000
+MAX_SMALL_TABLE_ENTRIES = 100_000
 #: Candidates where none are given, of a small table and of a large one.
-POINTS = (50, 18)
+DEFAULT_GRID_SIZES = (50, 18)
 
 
 @dataclass(eq=False, repr=False)
@@ -116,7 +129,7 @@ class GPowerCV(SparsePCAEstimator):
     rule: str = "best"
     search: str = "sequential"
     n_jobs: int | None = None
-    progress: Progress | None = None
+    progress: StepProgressCallback | None = None
     groups: Any = GPower.groups
     include: Any = GPower.include
     exclude: Any = GPower.exclude
@@ -150,49 +163,55 @@ class GPowerCV(SparsePCAEstimator):
         -------
         self
         """
-        one_of(self.rule, "rule", ("best", "one-se"))
-        one_of(self.criterion, "criterion", ("auto", *CRITERIA))
-        one_of(self.search, "search", ("sequential", "joint"))
+        check_option(self.rule, "rule", ("best", "one-se"))
+        check_option(self.criterion, "criterion", ("auto", *SELECTION_CRITERIA))
+        check_option(self.search, "search", ("sequential", "joint"))
         if self.method == "block" and self.search == "sequential":
             raise ValueError('method="block" finds all components at once; use search="joint" with it.')
         for word in ("include", "exclude"):
-            if any(map(is_listed, _listed(getattr(self, word)))):
+            if any(map(is_sequence, _list_entries(getattr(self, word)))):
                 raise ValueError(
                     f"{word} has lists of its own for components; cross-validation takes one list for all."
                 )
-        table = read(self, X)
-        grid = checked_cardinalities(self.cardinalities, table.numbers, POINTS[_is_large(table)])
-        recipe = recipe_from(self._model(int(grid[0])).get_params(), table.shape, table.names)
-        folds = _folds(self, table, y, grid)
-        splits = splits_of(table, recipe, [rows for fold in folds for rows in (fold.train, fold.test)])
+        table = read_estimator_input(self, X)
+        grid = check_cardinality_grid(
+            self.cardinalities, table.cardinality_range, DEFAULT_GRID_SIZES[_is_large_table(table)]
+        )
+        recipe = build_fit_spec(self._build_model(int(grid[0])).get_params(), table.shape, table.feature_names)
+        folds = _make_folds(self, table, y, grid)
+        splits = build_fold_source(table, recipe, [rows for fold in folds for rows in (fold.train, fold.test)])
         components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
-        judged, chosen, points, products = [], [], [], products_of(splits, self.scale)
+        judged, chosen, points, products = [], [], [], make_score_gram_function(splits, self.scale)
         for j in range(len(components)):
-            found = self._found(folds, splits, j * len(folds), len(components) * len(folds))
-            judged.append(judge(grid, found, products))
-            by, would = decide(judged[-1], self.criterion, self.rule)
+            found = self._score_folds(folds, splits, j * len(folds), len(components) * len(folds))
+            judged.append(combine_fold_scores(grid, found, products))
+            by, would = apply_criteria(judged[-1], self.criterion, self.rule)
             chosen.append(by)
             points.append(would)
-            folds = [fold.after(Z[would[by]]) for fold, (*_, Z) in zip(folds, found, strict=True)]
-        self.cv_results_ = _results(components, grid, judged)
+            folds = [fold.with_component(Z[would[by]]) for fold, (*_, Z) in zip(folds, found, strict=True)]
+        self.cv_results_ = _build_cv_results(components, grid, judged)
         self.n_splits_ = len(folds)
         self.chosen_by_ = np.array(chosen, dtype=object)
-        self.criteria_ = {name: grid[[would[name] for would in points]] for name in CRITERIA}
+        self.criteria_ = {name: grid[[would[name] for would in points]] for name in SELECTION_CRITERIA}
         numbers = [int(grid[would[by]]) for by, would in zip(chosen, points, strict=True)]
-        self.best_params_: dict[str, Counts] = {"cardinality": numbers if self.search == "sequential" else numbers[0]}
-        self.best_estimator_ = self._model(**self.best_params_).fit(X)
+        self.best_params_: dict[str, IntPerComponent] = {
+            "cardinality": numbers if self.search == "sequential" else numbers[0]
+        }
+        self.best_estimator_ = self._build_model(**self.best_params_).fit(X)
         return self
 
-    def _found(self, folds: Sequence[_Fold], splits: Splits, done: int, total: int) -> list[Found]:
+    def _score_folds(self, folds: Sequence[_Fold], fold_source: FoldSource, done: int, total: int) -> list[FoldScores]:
         """What the folds find of one component, told as they come."""
-        found: list[Found] = []
-        for each in Parallel(n_jobs=self.n_jobs, return_as="generator")(delayed(fold.judged)(splits) for fold in folds):
+        found: list[FoldScores] = []
+        for each in Parallel(n_jobs=self.n_jobs, return_as="generator")(
+            delayed(fold.score_grid)(fold_source) for fold in folds
+        ):
             found.append(each)
             if self.progress is not None:
                 self.progress(done + len(found), total)
         return found
 
-    def _model(self, cardinality: Counts = None) -> GPower:
+    def _build_model(self, cardinality: IntPerComponent = None) -> GPower:
         """GPower with the parameters that are shared, and a number of variables."""
         theirs = GPower().get_params()
         shared = {name: value for name, value in self.get_params(deep=False).items() if name in theirs}
@@ -206,41 +225,41 @@ class GPowerCV(SparsePCAEstimator):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before asking for {name}.")
         return getattr(self.best_estimator_, name)
 
-    def _fitted(self) -> Named:
+    def _get_fitted_attributes(self) -> NamedValues:
         """Its own and the best estimator's."""
-        own = super()._fitted()
-        return own.pop("best_estimator_")._fitted() | own
+        own = super()._get_fitted_attributes()
+        return own.pop("best_estimator_")._get_fitted_attributes() | own
 
-    def _restore(self, fitted: Named) -> None:
+    def _restore(self, fitted: NamedValues) -> None:
         """What a file holds, the best estimator's part to that one."""
         own = {
             name: fitted.pop(name) for name in ("cv_results_", "best_params_", "n_splits_", "chosen_by_", "criteria_")
         }
         shared = {name: fitted[name] for name in ("n_features_in_", "feature_names_in_") if name in fitted}
         self.__dict__.update(own | shared)
-        self.best_estimator_ = self._model(np.asarray(self.best_params_["cardinality"]).tolist())
+        self.best_estimator_ = self._build_model(np.asarray(self.best_params_["cardinality"]).tolist())
         self.best_estimator_._restore(fitted)
 
 
-def _listed(value: object) -> list[object]:
+def _list_entries(value: object) -> list[object]:
     """The entries of what has any."""
-    return list(value) if is_listed(value) else []
+    return list(value) if is_sequence(value) else []
 
 
-def _is_large(table: Input) -> bool:
+def _is_large_table(table: EstimatorInput) -> bool:
     """Whether time is to be saved."""
-    return table.shape[0] * table.shape[1] > FEW_CELLS
+    return table.shape[0] * table.shape[1] > MAX_SMALL_TABLE_ENTRIES
 
 
-def _folds(model: GPowerCV, table: Input, y: object, grid: Array) -> list[_Fold]:
+def _make_folds(model: GPowerCV, table: EstimatorInput, y: object, grid: Array) -> list[_Fold]:
     """What each fold needs to score the first component."""
     cv, p = model.cv, table.shape[0]
-    if is_a(cv, Integral):
+    if is_number(cv, Integral):
         if not 2 <= cv <= p:
             raise ValueError(f"cv={cv}: between 2 and n_samples={p} folds are needed.")
         cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
-    each = model._model()
-    quick = model.n_init == "auto" and _is_large(table)
+    each = model._build_model()
+    quick = model.n_init == "auto" and _is_large_table(table)
     if quick:
         each.set_params(polish=False, tol=max(model.tol, 1e-4))
     if model.search == "sequential":
@@ -260,55 +279,59 @@ class _Fold:
     grid: Array
     train: Array
     test: Array
-    total: int  # components in all
-    quick: bool  # whether time is to be saved
-    chosen: tuple[Array, ...] = ()  # loadings of the components before, (n_features, 1) each
+    n_components: int  # components in all
+    should_save_time: bool  # whether time is to be saved
+    previous_loadings: tuple[Array, ...] = ()  # loadings of the components before, (n_features, 1) each
 
-    def after(self, Z: sp.csc_array) -> _Fold:
+    def with_component(self, Z: sp.csc_array) -> _Fold:
         """The fold of the next component."""
-        return replace(self, chosen=(*self.chosen, np.asarray(Z.toarray())))
+        return replace(self, previous_loadings=(*self.previous_loadings, np.asarray(Z.toarray())))
 
-    def judged(self, splits: Splits) -> Found:
+    def score_grid(self, fold_source: FoldSource) -> FoldScores:
         """Share of the held-out variance in the span of the components, and reliability of scores, along the grid."""
-        shape, params = (self.train.size, splits.n_features), self.model.get_params()
-        recipes = [recipe_from(params | {"cardinality": int(k)}, shape, splits.names) for k in self.grid]
-        prepared = splits.seen(self.train, recipes)
+        shape, params = (self.train.size, fold_source.n_features), self.model.get_params()
+        recipes = [build_fit_spec(params | {"cardinality": int(k)}, shape, fold_source.names) for k in self.grid]
+        prepared = fold_source.prepare_training(self.train, recipes)
         operator, moments = prepared.operator, prepared.moments
-        held_out = splits.held_out(self.test, prepared, self.total)
-        for Z in self.chosen:
-            operator = RULES[self.model.deflation].remove(operator, Z[:, 0])
-        found = dict(sweep(operator, recipes, random_source(self.model.random_state), quick=self.quick))
-        solutions = [found[i].Z for i in range(len(recipes))]
-        total = squares(held_out, moments) or np.inf
-        rest = leading_components(operator, self.total - len(self.chosen))[0]
-        gram = _sample_gram(operator)
-        spans = (
-            np.hstack([*self.chosen, *Z])
-            for Z in ((rest,), *((Z, self._to_come(operator, Z, gram)) for Z in solutions))
+        held_out = fold_source.take_held_out(self.test, prepared, self.n_components)
+        for Z in self.previous_loadings:
+            operator = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
+        found = dict(
+            warm_path(operator, recipes, make_random_state(self.model.random_state), single_pass=self.should_save_time)
         )
-        ordinary, *scores = (inside(held_out, span, moments) / total for span in spans)
-        reliable = [reliability(held_out, Z, moments.scale) for Z in solutions]
+        solutions = [found[i].Z for i in range(len(recipes))]
+        total = compute_total_squares(held_out, moments) or np.inf
+        rest = compute_leading_components(operator, self.n_components - len(self.previous_loadings))[0]
+        gram = _compute_shared_sample_gram(operator)
+        spans = (
+            np.hstack([*self.previous_loadings, *Z])
+            for Z in ((rest,), *((Z, self._compute_remaining_pca(operator, Z, gram)) for Z in solutions))
+        )
+        ordinary, *scores = (compute_captured_squares(held_out, span, moments) / total for span in spans)
+        reliable = [compute_cronbach_alpha(held_out, Z, moments.scale) for Z in solutions]
         return np.array(scores), ordinary, np.array(reliable), [sp.csc_array(Z) for Z in solutions]
 
-    def _to_come(self, operator: Operator, Z: Array, gram: Array | None) -> Array:
+    def _compute_remaining_pca(self, operator: Operator, Z: Array, gram: Array | None) -> Array:
         """Ordinary components in place of those still to be chosen, (n_features, count)."""
-        count = self.total - len(self.chosen) - Z.shape[1]
+        count = self.n_components - len(self.previous_loadings) - Z.shape[1]
         if count == 0:
             return Z[:, :0]
-        left = RULES[self.model.deflation].remove(operator, Z[:, 0])
-        return leading_components(left, count, sample_gram=None if gram is None else sample_gram_of(left, gram))[0]
+        left = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
+        return compute_leading_components(
+            left, count, sample_gram=None if gram is None else deflate_sample_gram(left, gram)
+        )[0]
 
 
-def _sample_gram(operator: Operator) -> Array | None:
+def _compute_shared_sample_gram(operator: Operator) -> Array | None:
     """Of the matrix that components were removed from, where that is wide; what many of its deflations share."""
     p, n = operator.shape
-    return operator.parts()[0].sample_gram(np.arange(n)) if operator.has_samples and p < n else None
+    return operator.split_deflation()[0].sample_gram(np.arange(n)) if operator.has_samples and p < n else None
 
 
-def _results(components: Sequence[int], grid: Array, judged: Sequence[Judged]) -> dict[str, Array]:
+def _build_cv_results(components: Sequence[int], grid: Array, scores: Sequence[CriterionScores]) -> dict[str, Array]:
     """The scores (n_splits, n_points) of each component as columns, in scikit-learn's layout; the other criteria."""
-    rows = np.hstack([each.prediction for each in judged])
-    ranks = [rankdata(-each.prediction.mean(axis=0), method="min") for each in judged]
+    rows = np.hstack([each.prediction for each in scores])
+    ranks = [rankdata(-each.prediction.mean(axis=0), method="min") for each in scores]
     return {
         "param_component": np.repeat(components, grid.size),
         "param_cardinality": np.tile(grid, len(components)),
@@ -316,9 +339,9 @@ def _results(components: Sequence[int], grid: Array, judged: Sequence[Judged]) -
         "mean_test_score": rows.mean(axis=0),
         "std_test_score": rows.std(axis=0),
         "rank_test_score": np.hstack(ranks).astype(np.int32),
-        "ordinary_score": np.repeat([each.ordinary.mean() for each in judged], grid.size),
-        "agreement": np.hstack([each.agreement.mean(axis=0) for each in judged]),
-        "stability": np.hstack([each.stability for each in judged]),
-        "sparseness": np.hstack([each.sparseness for each in judged]),
-        "reliability": np.hstack([each.reliability.mean(axis=0) for each in judged]),
+        "ordinary_score": np.repeat([each.pca_prediction.mean() for each in scores], grid.size),
+        "agreement": np.hstack([each.agreement.mean(axis=0) for each in scores]),
+        "stability": np.hstack([each.stability for each in scores]),
+        "sparseness": np.hstack([each.sparseness for each in scores]),
+        "reliability": np.hstack([each.reliability.mean(axis=0) for each in scores]),
     }

@@ -16,32 +16,32 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array
-from gpower.operators import Moments, Table, container_of
+from gpower.operators import MatrixLike, Moments, as_container
 from gpower.operators.explained_variance import captured_variance
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 from gpower.operators.running_moments import RunningMoments
-from gpower.solvers.specification import Recipe
-from gpower.validation.imputation import fill_from
-from gpower.validation.prepare import Input, Prepared, Reading
+from gpower.solvers.specification import FitSpec
+from gpower.validation.imputation import impute_from_loadings
+from gpower.validation.prepare import DataParams, EstimatorInput, PreparedData
 
 #: Covariances that fit to a fold beside those of the parts, each of which is there twice while they are added up.
-BESIDE = 6
+N_EXTRA_COVARIANCES = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class FoldSamples:
     """Samples in memory, without holes."""
 
-    X: Table
+    X: MatrixLike
 
     @property
-    def weight(self) -> float:
+    def total_weight(self) -> float:
         """Their number."""
         return float(self.X.shape[0])
 
     @cached_property
     def _moments(self) -> tuple[Array, Array, float]:
-        return container_of(self.X).moments(None, self.weight)
+        return as_container(self.X).compute_moments(None, self.total_weight)
 
     @property
     def mean(self) -> Array:
@@ -49,58 +49,62 @@ class Samples:
         return self._moments[0]
 
     @property
-    def spread(self) -> Array:
+    def squared_deviations(self) -> Array:
         """Σ (x − mean)² of every variable."""
         return self._moments[1] ** 2
 
-    def products(self, T: Array, center: Array) -> Array:
+    def compute_score_gram(self, loadings: Array, center: Array) -> Array:
         """Inner products of the scores, of the variables in use."""
         dtype = self.X.dtype
-        Y = np.asarray(container_of(self.X).project(T.astype(dtype), center.astype(dtype)), np.float64)
+        Y = np.asarray(as_container(self.X).project_samples(loadings.astype(dtype), center.astype(dtype)), np.float64)
         return Y.T @ Y
 
 
 #: Samples, as far as loadings are judged by them: number, means, sums of squares, and products of scores.
-Evidence: TypeAlias = Samples | RunningMoments
+FoldData: TypeAlias = FoldSamples | RunningMoments
 
 
-def squares(evidence: Evidence, moments: Moments) -> float:
+def compute_total_squares(data: FoldData, moments: Moments) -> float:
     """‖(X − mean)/scale‖², about the means of others."""
-    return float(np.sum((evidence.spread + evidence.weight * (evidence.mean - moments.mean) ** 2) / moments.scale**2))
+    return float(
+        np.sum((data.squared_deviations + data.total_weight * (data.mean - moments.mean) ** 2) / moments.scale**2)
+    )
 
 
-def inside(evidence: Evidence, Z: Array, moments: Moments) -> float:
+def compute_captured_squares(data: FoldData, Z: Array, moments: Moments) -> float:
     """Of these squares, what is in the span of the loadings Z."""
-    return captured_variance(evidence.products(Z / moments.scale[:, None], moments.mean), Z)
+    return captured_variance(data.compute_score_gram(Z / moments.scale[:, None], moments.mean), Z)
 
 
-def reliability(evidence: Evidence, Z: Array, scale: Array) -> float:
+def compute_cronbach_alpha(data: FoldData, Z: Array, scale: Array) -> float:
     """Cronbach's α of weighted variables, the worst component counting; zero for a single variable.
 
     Examples
     --------
     >>> import numpy as np
-    >>> same, ones = Samples(np.outer([-1.0, 0.0, 1.0], [1.0, 1.0])), np.ones(2)
-    >>> round(reliability(same, np.ones((2, 1)), ones), 6), reliability(same, np.eye(2)[:, :1], ones)
-    (1.0, 0.0)
+    >>> same, ones = FoldSamples(np.outer([-1.0, 0.0, 1.0], [1.0, 1.0])), np.ones(2)
+    >>> round(compute_cronbach_alpha(same, np.ones((2, 1)), ones), 6)
+    1.0
+    >>> compute_cronbach_alpha(same, np.eye(2)[:, :1], ones)
+    0.0
     """
     T, count = Z / scale[:, None], np.count_nonzero(Z, axis=0)
-    apart, together = evidence.spread @ T**2, np.diagonal(evidence.products(T, evidence.mean))
+    apart, together = data.squared_deviations @ T**2, np.diagonal(data.compute_score_gram(T, data.mean))
     known = (count > 1) & (together > 0)
     alpha = (1 - apart / np.where(known, together, 1)) * count / np.maximum(count - 1, 1)
     return float(np.where(known, alpha, 0).min(initial=1))
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory:
+class SampleFolds:
     """A table whose samples are at hand."""
 
-    table: Input
+    table: EstimatorInput
 
     @property
     def names(self) -> Array | None:
         """Of the variables."""
-        return self.table.names
+        return self.table.feature_names
 
     @property
     def n_features(self) -> int:
@@ -108,30 +112,30 @@ class InMemory:
         return self.table.shape[1]
 
     @property
-    def whole(self) -> Samples:
+    def all_data(self) -> FoldSamples:
         """Missing entries are at their mean."""
         X = self.table.X
-        return Samples(np.where(np.isnan(X), np.nanmean(X, axis=0), X) if _has_holes(X) else X)
+        return FoldSamples(np.where(np.isnan(X), np.nanmean(X, axis=0), X) if _has_missing_values(X) else X)
 
-    def seen(self, rows: Array, recipes: Sequence[Recipe]) -> Prepared:
+    def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
         """Holes are filled by what these tell."""
-        return self.table.rows(rows).filled().prepared(None, recipes)
+        return self.table.select_samples(rows).fill_missing().prepare(None, specs)
 
-    def held_out(self, rows: Array, prepared: Prepared, rank: int) -> Samples:
+    def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> FoldSamples:
         """Holes are filled by ordinary components of those fitted to."""
         X = self.table.X[rows]
-        if not _has_holes(X):
-            return Samples(X)
-        V = leading_components(prepared.operator, min(rank, *prepared.operator.shape))[0]
-        return Samples(fill_from(X, V, prepared.moments.mean, prepared.moments.scale))
+        if not _has_missing_values(X):
+            return FoldSamples(X)
+        V = compute_leading_components(prepared.operator, min(rank, *prepared.operator.shape))[0]
+        return FoldSamples(impute_from_loadings(X, V, prepared.moments.mean, prepared.moments.scale))
 
 
-def _has_holes(X: Table) -> bool:
+def _has_missing_values(X: MatrixLike) -> bool:
     return not sp.issparse(X) and bool(np.isnan(np.sum(X)))
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class CovarianceFolds:
     """A table of which the moments of some parts are known; without the table, so that it travels to other processes.
 
     Attributes
@@ -145,74 +149,78 @@ class Summed:
         Of every part.
     """
 
-    reading: Reading
+    reading: DataParams
     names: Array | None
-    part: Array
-    moments: Sequence[RunningMoments]
+    part_labels: Array
+    part_moments: Sequence[RunningMoments]
 
     @property
     def n_features(self) -> int:
         """Number of variables."""
-        return self.moments[0].mean.size
+        return self.part_moments[0].mean.size
 
     @property
-    def whole(self) -> RunningMoments:
+    def all_data(self) -> RunningMoments:
         """All parts."""
-        return reduce(RunningMoments.merged, self.moments)
+        return reduce(RunningMoments.merge, self.part_moments)
 
-    def _of(self, rows: Array) -> RunningMoments:
+    def _merge_moments(self, rows: Array) -> RunningMoments:
         """The parts that some samples are made of; twice where those are."""
-        there, counts = np.unique(self.part[rows], return_counts=True)
-        times = [round(count / self.moments[i].weight) for i, count in zip(there, counts, strict=True)]
-        return reduce(RunningMoments.merged, (self.moments[i] for i in np.repeat(there, times)))
+        there, counts = np.unique(self.part_labels[rows], return_counts=True)
+        times = [round(count / self.part_moments[i].total_weight) for i, count in zip(there, counts, strict=True)]
+        return reduce(RunningMoments.merge, (self.part_moments[i] for i in np.repeat(there, times)))
 
-    def seen(self, rows: Array, recipes: Sequence[Recipe]) -> Prepared:
+    def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
         """By their covariance."""
-        operator, moments = self._of(rows).operator(bool(self.reading.center), bool(self.reading.scale))
-        return Prepared(operator, moments, tuple(recipes), names=self.names)
+        operator, moments = self._merge_moments(rows).to_operator(bool(self.reading.center), bool(self.reading.scale))
+        return PreparedData(operator, moments, tuple(specs), feature_names=self.names)
 
-    def held_out(self, rows: Array, prepared: Prepared, rank: int) -> RunningMoments:
+    def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> RunningMoments:
         """By theirs."""
-        return self._of(rows)
+        return self._merge_moments(rows)
 
 
 #: Samples that folds take some of: to fit to, to judge by.
-Splits: TypeAlias = InMemory | Summed
+FoldSource: TypeAlias = SampleFolds | CovarianceFolds
 
 
-def products_of(splits: Splits, standard: bool) -> Callable[[Sequence[sp.csc_array]], Array]:
+def make_score_gram_function(
+    fold_source: FoldSource, should_standardize: bool
+) -> Callable[[Sequence[sp.csc_array]], Array]:
     """What makes inner products of scores of all samples, standardised or not, by component, of several loadings."""
-    evidence = splits.whole
-    deviation = np.sqrt(evidence.spread / max(evidence.weight - 1, 1)) if standard else np.ones(1)
+    evidence = fold_source.all_data
+    deviation = (
+        np.sqrt(evidence.squared_deviations / max(evidence.total_weight - 1, 1)) if should_standardize else np.ones(1)
+    )
     scale = np.where(deviation > 0, deviation, 1)[:, None]
 
     def products(loadings: Sequence[sp.csc_array]) -> Array:
         m, count = loadings[0].shape[1], len(loadings)
-        G = evidence.products(np.hstack([Z.toarray() for Z in loadings]) / scale, evidence.mean)
+        G = evidence.compute_score_gram(np.hstack([Z.toarray() for Z in loadings]) / scale, evidence.mean)
         own = np.diagonal(G.reshape(count, m, count, m), axis1=1, axis2=3)  # of the same component
         return np.moveaxis(own, 2, 0)  # (m, n_loadings, n_loadings)
 
     return products
 
 
-def splits_of(table: Input, recipe: Recipe, rows: Sequence[Array]) -> Splits:
+def build_fold_source(table: EstimatorInput, spec: FitSpec, rows: Sequence[Array]) -> FoldSource:
     """What folds take these rows of: covariances of parts of a tall table, or of one too large; else the samples."""
-    (p, n), blocks, part = table.shape, table.blocks, np.zeros(table.shape[0], np.intp)
+    (p, n), blocks, part = table.shape, table.block_matrix, np.zeros(table.shape[0], np.intp)
     for each in rows:  # samples that all folds take alike are a part
         taken = np.bincount(each, minlength=p)
         part = np.unique(part * (taken.max() + 1) + taken, return_inverse=True)[1]
     parts = int(part.max()) + 1
-    count = 2 * parts + BESIDE
-    at_hand = not table.container.whereabouts
-    possible = not recipe.needs_samples and (at_hand if blocks is None else count <= blocks.covariances)
+    count = 2 * parts + N_EXTRA_COVARIANCES
+    at_hand = not table.container.storage_description
+    possible = not spec.needs_samples and (at_hand if blocks is None else count <= blocks.max_covariances)
     cheap = count * n <= p  # less room than the table
-    needed = blocks is not None and not blocks.fits
-    if possible and (cheap or needed) and not (at_hand and _has_holes(table.X)):
-        return Summed(table.reading, table.names, part, table.by_part(part, parts))
+    needed = blocks is not None and not blocks.fits_in_memory
+    if possible and (cheap or needed) and not (at_hand and _has_missing_values(table.X)):
+        return CovarianceFolds(table.data_params, table.feature_names, part, table.compute_moments_by_part(part, parts))
     why = "Cross-validation takes samples out of a table in memory"
-    if not recipe.needs_samples:
+    if not spec.needs_samples:
         size = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"
         other = " (this one is stored by variable)" if blocks is not None and blocks.axis == 1 else ""
         why += f" or, of one stored by sample{other}, needs room for {size}"
-    found = table.in_memory(why)
-    return InMemory(found.finite(allow_nan=table.reading.missing == "impute"))
+    found = table.load_into_memory(why)
+    return SampleFolds(found.require_finite(allow_nan=table.data_params.missing == "impute"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.validation.checks import is_a, is_listed, unboxed_list
+from gpower.validation.checks import is_number, is_sequence, to_python_list
 
 
 def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
@@ -35,32 +35,34 @@ def cardinality_grid(n_features: int, n_points: int = 50) -> Array:
     return np.unique(np.geomspace(1, n_features, n_points).round().astype(int))
 
 
-def checked_cardinalities(cardinalities: object, numbers: tuple[int, int], n_points: int = 50) -> Array:
+def check_cardinality_grid(cardinalities: object, limits: tuple[int, int], n_points: int = 50) -> Array:
     """The grid of a user, ascending, each number once; the default grid for None, between the fewest and the most."""
-    least, most = numbers
+    least, most = limits
     if cardinalities is None:
         grid = cardinality_grid(most, n_points)
         return np.unique(np.maximum(grid, least))
     kind = f"a whole number of variables between {least} and {most}"
-    values = _checked(cardinalities, "cardinalities", lambda k: is_a(k, Integral) and least <= k <= most, kind)
+    values = _check_grid_values(
+        cardinalities, "cardinalities", lambda k: is_number(k, Integral) and least <= k <= most, kind
+    )
     return np.unique(np.array(values, int))
 
 
-def checked_gammas(gammas: object) -> Array:
+def check_gamma_grid(gammas: object) -> Array:
     """The grid of a user, descending, each number once."""
     kind = "a fraction, from 0 to below 1, of the largest useful penalty"
-    values = _checked(gammas, "gammas", lambda gamma: is_a(gamma, Real) and 0 <= gamma < 1, kind)
+    values = _check_grid_values(gammas, "gammas", lambda gamma: is_number(gamma, Real) and 0 <= gamma < 1, kind)
     return np.unique(np.array(values, float))[::-1]
 
 
-def _checked(values: object, name: str, fits: Callable[[Any], bool], kind: str) -> list[object]:
+def _check_grid_values(values: object, name: str, is_valid: Callable[[Any], bool], requirement: str) -> list[object]:
     """The values of a grid, if there are any and each fits."""
-    if not is_listed(values):
+    if not is_sequence(values):
         raise ValueError(f"{name}={values!r}: a sequence of numbers is needed, such as {name}=[5, 10, 20].")
-    listed = unboxed_list(values)
+    listed = to_python_list(values)
     if not listed:
         raise ValueError(f"{name} is empty; give at least one number, or None for the default grid.")
     for value in listed:
-        if not fits(value):
-            raise ValueError(f"{name} holds {value!r}: each is {kind}.")
+        if not is_valid(value):
+            raise ValueError(f"{name} holds {value!r}: each is {requirement}.")
     return listed

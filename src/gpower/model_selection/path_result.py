@@ -13,24 +13,32 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from gpower._utils.arrays import Array
-from gpower._utils.files import reading
-from gpower._utils.frames import Frame, frame
-from gpower.estimators.base import Named, PerAscent
-from gpower.estimators.diagnostics import notices
+from gpower._utils.files import convert_read_errors
+from gpower._utils.frames import Frame, make_frame
+from gpower.estimators.base import IterationCounts, NamedValues
+from gpower.estimators.diagnostics import fit_warnings
 from gpower.estimators.gpower import GPower
-from gpower.io.model_file import ModelFileError, flattened, jsonable, read_object, require, require_shapes, write_model
+from gpower.io.model_file import (
+    ModelFileError,
+    check_array_shapes,
+    check_header_fields,
+    flatten_to_arrays,
+    read_saved_object,
+    simulate_json_round_trip,
+    write_model,
+)
 from gpower.plotting import plot_tradeoff
-from gpower.plotting.style import GivenAxes, Panel
-from gpower.validation.params import number
+from gpower.plotting.style import AxesLike, Panel
+from gpower.validation.params import check_float
 
 #: What a file of a path holds as it is: in the header, and as arrays.
-IN_HEADER = {"kind": str, "n_samples": int, "complete": bool}
-AS_ARRAYS = ("grid", "variance", "pca_variance_ratio", "column_norms", "fitted", "common")
+HEADER_FIELDS = {"kind": str, "n_samples": int, "complete": bool}
+ARRAY_FIELDS = ("grid", "variance", "pca_variance_ratio", "column_norms", "fitted", "common")
 #: The shapes of the arrays: points × components, components, variables; of those that are fitted; one per ascent.
-_SHAPES = {"grid": "g", "variance": "gm", "pca_variance_ratio": "m", "column_norms": "n"}
-_SHAPES |= {"data": "s", "indices": "s", "indptr": "l"}
-_BY_POINT = ("cardinality_", "gamma_", "explained_variance_", "explained_variance_ratio_")
-_PER_ASCENT = dict.fromkeys(("objective_", "optimality_gap_", "n_iter_", "converged_"), "ga")
+_PATH_ARRAY_SHAPES = {"grid": "g", "variance": "gm", "pca_variance_ratio": "m", "column_norms": "n"}
+_PATH_ARRAY_SHAPES |= {"data": "s", "indices": "s", "indptr": "l"}
+_POINT_ATTRIBUTES = ("cardinality_", "gamma_", "explained_variance_", "explained_variance_ratio_")
+_ASCENT_ATTRIBUTE_SHAPES = dict.fromkeys(("objective_", "stationarity_gap_", "n_iter_", "converged_"), "ga")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +81,7 @@ class SparsityPath(Sequence[GPower]):
     (3, [2, 4, 8], [8])
     """
 
-    params: Named
+    params: NamedValues
     kind: str
     grid: Array
     loadings: sp.csr_array
@@ -81,7 +89,7 @@ class SparsityPath(Sequence[GPower]):
     variance: Array
     pca_variance_ratio: Array
     column_norms: Array
-    common: Named
+    common: NamedValues
     n_samples: int
     complete: bool = True
 
@@ -156,24 +164,24 @@ class SparsityPath(Sequence[GPower]):
     def __getitem__(self, i: int | slice) -> GPower | SparsityPath:
         """The fitted model of a point, or the path of a slice."""
         if isinstance(i, slice):
-            return self._points(np.sort(np.arange(len(self))[i]))
-        return self._model(range(len(self))[i])
+            return self._take_points(np.sort(np.arange(len(self))[i]))
+        return self._build_model(range(len(self))[i])
 
-    def _points(self, points: Array) -> SparsityPath:
+    def _take_points(self, points: Array) -> SparsityPath:
         if len(points) == 0:
             raise ValueError("The slice holds no point of the path; a path has at least one.")
         loadings = sp.vstack([self.components(i) for i in points], format="csr")
         fitted = {name: values[points] for name, values in self.fitted.items()}
         return replace(self, grid=self.grid[points], loadings=loadings, fitted=fitted, variance=self.variance[points])
 
-    def _model(self, i: int) -> GPower:
+    def _build_model(self, i: int) -> GPower:
         model = GPower(**self.params, **{self.kind: self.grid[i].item()})
         attributes = {name: values[i] for name, values in self.fitted.items()} | self.common
-        attributes["n_iter_"] = attributes["n_iter_"].view(PerAscent)
+        attributes["n_iter_"] = attributes["n_iter_"].view(IterationCounts)
         attributes["components_"] = self.components(i).toarray()
         attributes["n_features_in_"] = self.n_features
         model.__dict__.update(attributes)
-        told = notices(model, bool(np.any(self.column_norms)), self.variance[i])
+        told = fit_warnings(model, bool(np.any(self.column_norms)), self.variance[i])
         model.warnings_ = np.array([sentence for sentence, _ in told], dtype=object)
         return model
 
@@ -205,7 +213,7 @@ class SparsityPath(Sequence[GPower]):
         array([7])
         """
         if share is not None and cardinality is None and gamma is None:
-            return self._model(self._first_with(share))
+            return self._build_model(self._find_sparsest_point(share))
         if share is not None:
             raise ValueError("at() takes one of cardinality, gamma and share.")
         if cardinality is not None and gamma is None:
@@ -224,11 +232,11 @@ class SparsityPath(Sequence[GPower]):
             nearest = np.sort(seen[np.argsort(np.abs(seen - wanted), kind="stable")[:3]])
             near = ", ".join(f"{value:g}" for value in nearest) or "none"
             raise ValueError(f"No point of the path has {name}={wanted:g}; the nearest are {near}.")
-        return self._model(int(hits[-1]))
+        return self._build_model(int(hits[-1]))
 
-    def _first_with(self, share: float) -> int:
+    def _find_sparsest_point(self, share: float) -> int:
         """The sparsest point that explains a share of what ordinary components do."""
-        if not 0 < number(share, "share", 0.0) <= 1:
+        if not 0 < check_float(share, "share", 0.0) <= 1:
             raise ValueError(f"share={share!r}: a share of what ordinary components explain, in (0, 1], is needed.")
         enough = np.flatnonzero(self.share_of_pca >= share * (1 - 1e-9))
         if enough.size == 0:
@@ -297,9 +305,9 @@ class SparsityPath(Sequence[GPower]):
         -------
         pandas.DataFrame
         """
-        return frame(self.columns())
+        return make_frame(self.columns())
 
-    def plot(self, axes: GivenAxes = None) -> Panel:
+    def plot(self, axes: AxesLike = None) -> Panel:
         """Variance against cardinality; see `gpower.plotting.plot_tradeoff`.
 
         Parameters
@@ -320,12 +328,12 @@ class SparsityPath(Sequence[GPower]):
         path : str or path
         """
         own, csr = vars(self), self.loadings
-        header = {"class": type(self).__name__, "params": jsonable(self.params)} | {
-            name: own[name] for name in IN_HEADER
+        header = {"class": type(self).__name__, "params": simulate_json_round_trip(self.params)} | {
+            name: own[name] for name in HEADER_FIELDS
         }
-        stored = {name: own[name] for name in AS_ARRAYS}
+        stored = {name: own[name] for name in ARRAY_FIELDS}
         stored |= {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr}
-        write_model(path, header, flattened(stored))
+        write_model(path, header, flatten_to_arrays(stored))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -339,13 +347,19 @@ class SparsityPath(Sequence[GPower]):
         -------
         SparsityPath
         """
-        header, stored = read_object(path, cls.__name__)
-        require(path, header, IN_HEADER | {"params": dict})
-        require_shapes(path, stored, _SHAPES)
-        with reading(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no path ({what}).")):
+        header, stored = read_saved_object(path, cls.__name__)
+        check_header_fields(path, header, HEADER_FIELDS | {"params": dict})
+        check_array_shapes(path, stored, _PATH_ARRAY_SHAPES)
+        with convert_read_errors(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no path ({what}).")):
             fitted, common = stored["fitted"], stored["common"]
-            require_shapes(path, stored | fitted, _SHAPES | dict.fromkeys(_BY_POINT, "gm") | _PER_ASCENT)
-            require_shapes(path, stored | common, _SHAPES | {"mean_": "n", "scale_": "n", "n_passes_": ""})
+            check_array_shapes(
+                path,
+                stored | fitted,
+                _PATH_ARRAY_SHAPES | dict.fromkeys(_POINT_ATTRIBUTES, "gm") | _ASCENT_ATTRIBUTE_SHAPES,
+            )
+            check_array_shapes(
+                path, stored | common, _PATH_ARRAY_SHAPES | {"mean_": "n", "scale_": "n", "n_passes_": ""}
+            )
             points, m, n = len(stored["grid"]), header["params"]["n_components"], stored["column_norms"].size
             if header["kind"] not in ("cardinality", "gamma") or (points, m) != stored["variance"].shape:
                 raise ValueError(f"{points} points of {m} components")
@@ -355,6 +369,6 @@ class SparsityPath(Sequence[GPower]):
         return cls(
             params=header["params"],
             loadings=loadings,
-            **{name: header[name] for name in IN_HEADER},
-            **{name: stored[name] for name in AS_ARRAYS},
+            **{name: header[name] for name in HEADER_FIELDS},
+            **{name: stored[name] for name in ARRAY_FIELDS},
         )

@@ -18,15 +18,15 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from gpower._utils.arrays import Array, Seed
-from gpower._utils.frames import Frame, frame
+from gpower._utils.frames import Frame, make_frame
 from gpower._utils.warnings import GPowerWarning
-from gpower.estimators.gpower import GPower, fit_to_read
-from gpower.operators import Table
+from gpower.estimators.gpower import GPower, fit_validated
+from gpower.operators import MatrixLike
 from gpower.plotting import plot_stability
-from gpower.plotting.style import GivenAxes, Panels
-from gpower.validation.params import number, random_source, whole
-from gpower.validation.pipelines import Held
-from gpower.validation.prepare import Input, read
+from gpower.plotting.style import AxesLike, Panels
+from gpower.validation.params import check_float, check_int, make_random_state
+from gpower.validation.pipelines import UnwrappedModel
+from gpower.validation.prepare import EstimatorInput, read_estimator_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +48,10 @@ class Stability:
 
     Examples
     --------
-    >>> from gpower import stability
+    >>> from gpower import stability_selection
     >>> from gpower.datasets import load_planted_expression
-    >>> stable = stability(load_planted_expression().X, cardinality=8, n_components=1, n_subsamples=20, random_state=0)
+    >>> X = load_planted_expression().X
+    >>> stable = stability_selection(X, cardinality=8, n_components=1, n_subsamples=20, random_state=0)
     >>> stable.frequency.shape, int(stable.selected.sum())
     ((1, 150), 8)
     """
@@ -94,7 +95,7 @@ class Stability:
         orders = [np.argsort(-row, kind="stable")[: np.count_nonzero(row)] for row in self.frequency]
         component = np.repeat(np.arange(len(orders)), [order.size for order in orders])
         variable = np.concatenate(orders)
-        return frame(
+        return make_frame(
             {
                 "component": component,
                 "variable": variable if self.feature_names is None else np.asarray(self.feature_names)[variable],
@@ -105,7 +106,7 @@ class Stability:
             }
         )
 
-    def plot(self, axes: GivenAxes = None) -> Panels:
+    def plot(self, axes: AxesLike = None) -> Panels:
         """Frequencies, the largest first, with the threshold; see `gpower.plotting.plot_stability`.
 
         Parameters
@@ -119,7 +120,7 @@ class Stability:
         return plot_stability(self, axes=axes)
 
 
-def stability(
+def stability_selection(
     X: Any,
     model: GPower | Pipeline | None = None,
     *,
@@ -159,36 +160,38 @@ def stability(
 
     Examples
     --------
-    >>> from gpower import stability
+    >>> from gpower import stability_selection
     >>> from gpower.datasets import load_planted_expression
     >>> data = load_planted_expression()
-    >>> chosen = stability(data.X, n_components=1, cardinality=8, n_subsamples=20)
+    >>> chosen = stability_selection(data.X, n_components=1, cardinality=8, n_subsamples=20)
     >>> chosen.frequency.shape, int(chosen.selected.sum())
     ((1, 150), 8)
     """
     if model is not None and options:
         raise ValueError(f"Give a model or its parameters ({', '.join(options)}), not both.")
     if model is not None and not hasattr(model, "fit"):
-        raise TypeError(f"model is of type {type(model).__name__}; the data come first: stability(X, model).")
+        raise TypeError(f"model is of type {type(model).__name__}; the data come first: stability_selection(X, model).")
     model = GPower(**options) if model is None else clone(model)
-    if Held.of(model).model.covariance is not None:
+    if UnwrappedModel.unwrap(model).model.covariance is not None:
         raise ValueError('stability draws samples; covariance="precomputed" has none. Give the data.')
-    if not 0.5 < number(threshold, "threshold", 0.0) <= 1:
+    if not 0.5 < check_float(threshold, "threshold", 0.0) <= 1:
         raise ValueError(f"threshold={threshold!r}: a frequency above 0.5 and up to 1 is needed.")
-    if not 0 < number(fraction, "fraction", 0.0) < 1:
+    if not 0 < check_float(fraction, "fraction", 0.0) < 1:
         raise ValueError(f"fraction={fraction!r}: a share of the samples between 0 and 1 is needed.")
-    whole(n_subsamples, "n_subsamples", 1)
-    held = Held.of(clone(model).fit(X))
+    check_int(n_subsamples, "n_subsamples", 1)
+    held = UnwrappedModel.unwrap(clone(model).fit(X))
     reference = held.model
-    table = None if held.pipeline else read(reference, X, reset=False)
+    table = None if held.pipeline else read_estimator_input(reference, X, reset=False)
     total = int(_num_samples(X)) if table is None else table.shape[0]
     size = int(fraction * total)
     if size < 2:
         raise ValueError(f"fraction={fraction!r} of {total} samples are {size}; a part needs at least 2: raise it.")
-    rng = random_source(random_state)
+    rng = make_random_state(random_state)
     parts = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
     signs = Parallel(n_jobs=n_jobs)(
-        delayed(_signs)(model, _safe_indexing(X, part) if table is None else table.rows(part), reference.components_)
+        delayed(_compute_matched_signs)(
+            model, _safe_indexing(X, part) if table is None else table.select_samples(part), reference.components_
+        )
         for part in parts
     )
     chosen = np.abs(signs).sum(axis=0)  # of (n_subsamples, n_components, n_features)
@@ -202,11 +205,15 @@ def stability(
     )
 
 
-def _signs(model: GPower | Pipeline, part: Table | Input, reference: Array) -> Array:
+def _compute_matched_signs(model: GPower | Pipeline, part: MatrixLike | EstimatorInput, reference: Array) -> Array:
     """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
     with warnings.catch_warnings():  # a part of the samples may well leave a column constant
         warnings.simplefilter("ignore", GPowerWarning)
-        again = fit_to_read(clone(model), part) if isinstance(part, Input) else Held.of(clone(model).fit(part)).model
+        again = (
+            fit_validated(clone(model), part)
+            if isinstance(part, EstimatorInput)
+            else UnwrappedModel.unwrap(clone(model).fit(part)).model
+        )
     W = again.components_
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))

@@ -1,4 +1,4 @@
-"""The matrix, seen only through products. `container_of` is the only place that looks at the type of the data."""
+"""The matrix, seen only through products. `as_container` is the only place that looks at the type of the data."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, is_device
+from gpower._utils.arrays import Array, is_device_array
 from gpower.io.stores.open import open_source
-from gpower.operators.base import ClosedCounter, Operator, PassCounter
+from gpower.operators.base import FrozenPassCounter, Operator, PassCounter
 from gpower.operators.covariance import Covariance
-from gpower.operators.data_matrix import DataMatrix, scaled
-from gpower.operators.moments import Moments, centred_gram, column_moments
+from gpower.operators.data_matrix import DataMatrix, scale_rows_and_columns
+from gpower.operators.moments import Moments, compute_centered_gram, compute_container_moments
 from gpower.operators.storage.base import Container
-from gpower.operators.storage.dask import DaskMatrix, is_dask
-from gpower.operators.storage.device import Device
+from gpower.operators.storage.dask import DaskMatrix, is_dask_array
+from gpower.operators.storage.device import DeviceMatrix
 from gpower.operators.storage.disk import StreamedMatrix
-from gpower.operators.storage.sparse import in_memory
+from gpower.operators.storage.sparse import wrap_in_memory
 
 __all__ = [
     "Container",
@@ -27,36 +27,36 @@ __all__ = [
     "DataMatrix",
     "Moments",
     "Operator",
+    "as_container",
     "as_operator",
-    "container_of",
-    "recognised",
+    "find_registered_container",
     "register",
 ]
 
 #: An array, one on a device, a CSR or CSC matrix, or what stands for a matrix that is elsewhere.
-Table: TypeAlias = Any
+MatrixLike: TypeAlias = Any
 #: X as a container, given the bytes that may be taken for it (None: a share of what is free); None where it is no such.
-Recogniser = Callable[[object, float | None], Container | None]
+ContainerFactory = Callable[[object, float | None], Container | None]
 
 
-def _from_store(X: object, memory_limit: float | None) -> Container | None:
+def _open_streamed_matrix(X: object, memory_limit: float | None) -> Container | None:
     source = open_source(X, memory_limit=memory_limit)
     return None if source is None else StreamedMatrix(source, memory_limit)
 
 
-_RECOGNISERS: list[Recogniser] = [
+_CONTAINER_FACTORIES: list[ContainerFactory] = [
     lambda X, memory_limit: X if isinstance(X, Container) else None,
-    lambda X, memory_limit: DaskMatrix(X, memory_limit) if is_dask(X) else None,
-    _from_store,
+    lambda X, memory_limit: DaskMatrix(X, memory_limit) if is_dask_array(X) else None,
+    _open_streamed_matrix,
 ]
 
 
-def register(recogniser: Recogniser) -> Recogniser:
+def register(factory: ContainerFactory) -> ContainerFactory:
     """Let a kind of data be fitted: a function that turns X into its container, or gives None for any other X.
 
     Parameters
     ----------
-    recogniser : callable
+    factory : callable
         Called as ``recogniser(X, memory_limit)``; the second are the bytes that X may take, None for a share of what is
         free. It gives back a `Container`, or None.
 
@@ -69,27 +69,27 @@ def register(recogniser: Recogniser) -> Recogniser:
     --------
     >>> import numpy as np
     >>> from gpower import GPower
-    >>> from gpower.operators import container_of, register
+    >>> from gpower.operators import as_container, register
     >>> class Columns(dict):
     ...     pass
     >>> @register
     ... def of_columns(X, memory_limit, kind=Columns):
-    ...     return container_of(np.column_stack([*X.values()])) if isinstance(X, kind) else None
+    ...     return as_container(np.column_stack([*X.values()])) if isinstance(X, kind) else None
     >>> X = Columns(a=[1.0, 2.0, 4.0], b=[1.0, 2.0, 3.0], c=[0.0, 1.0, 0.0])
     >>> GPower(1, cardinality=2).fit(X).components_.nonzero()[1]
     array([0, 1])
     """
-    _RECOGNISERS.append(recogniser)
-    return recogniser
+    _CONTAINER_FACTORIES.append(factory)
+    return factory
 
 
-def recognised(X: object, memory_limit: float | None = None) -> Container | None:
+def find_registered_container(X: object, memory_limit: float | None = None) -> Container | None:
     """X as a container, where it is of a registered kind; None for a table in memory or on a device."""
-    found = (recogniser(X, memory_limit) for recogniser in _RECOGNISERS)
+    found = (recogniser(X, memory_limit) for recogniser in _CONTAINER_FACTORIES)
     return next((container for container in found if container is not None), None)
 
 
-def container_of(X: Table) -> Container:
+def as_container(X: MatrixLike) -> Container:
     """X as a container: an array, one on a device, a CSR or CSC matrix, or whatever is registered.
 
     Parameters
@@ -105,23 +105,23 @@ def container_of(X: Table) -> Container:
     Examples
     --------
     >>> import scipy.sparse as sp
-    >>> from gpower.operators import container_of
-    >>> container_of(sp.csr_array([[0.0, 1.0], [2.0, 0.0]])).shape
+    >>> from gpower.operators import as_container
+    >>> as_container(sp.csr_array([[0.0, 1.0], [2.0, 0.0]])).shape
     (2, 2)
     """
     if isinstance(X, np.ndarray) or sp.issparse(X):
-        return in_memory(X)
-    return Device(X) if is_device(X) else recognised(X) or in_memory(np.asarray(X))
+        return wrap_in_memory(X)
+    return DeviceMatrix(X) if is_device_array(X) else find_registered_container(X) or wrap_in_memory(np.asarray(X))
 
 
 def as_operator(
-    X: Table,
+    X: MatrixLike,
     *,
     center: bool = True,
     scale: bool = False,
     sample_weight: Array | None = None,
     covariance: bool = False,
-    reduce: bool = True,
+    reduce_tall: bool = True,
     double_sums: bool = False,
     moments: Moments | None = None,
 ) -> tuple[Operator, Moments]:
@@ -138,7 +138,7 @@ def as_operator(
         Non-negative weights; A has rows √wᵢ xᵢ.
     covariance : bool
         X is AᵀA.
-    reduce : bool
+    reduce_tall : bool
         Tall data (twice as many samples as variables or more) are replaced by their covariance, on which
         the ℓ2 problem depends alone.
     double_sums : bool
@@ -164,29 +164,34 @@ def as_operator(
     if covariance:
         n = X.shape[0]
         return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0, 1.0)
-    counter, data = PassCounter(), container_of(X).prepared(double_sums)
-    found = moments or column_moments(data, center, scale, sample_weight, counter)
-    column_scale = found.column_scale(data.dtype)
-    data, left = _without_large_offsets(data, found) if center else (data, None)
-    if reduce and data.is_tall and not _stays(data, left):
+    counter, data = PassCounter(), as_container(X).prepare(double_sums)
+    found = moments or compute_container_moments(data, center, scale, sample_weight, counter)
+    column_scale = found.make_column_scale(data.dtype)
+    data, left = _subtract_large_offsets(data, found) if center else (data, None)
+    if reduce_tall and data.should_use_covariance and not _should_keep_sparse(data, left):
         counter.add(1)
-        S = centred_gram(data, left, sample_weight).astype(data.dtype, copy=False)
-        S = S if column_scale is None else scaled(S, column_scale)
-        return Covariance(S, ClosedCounter(counter.total) if data.is_remote else counter), found
-    row_scale = None if sample_weight is None else data.own(np.sqrt(sample_weight).astype(data.dtype))
+        S = compute_centered_gram(data, left, sample_weight).astype(data.dtype, copy=False)
+        S = S if column_scale is None else scale_rows_and_columns(S, column_scale)
+        return Covariance(S, FrozenPassCounter(counter.total) if data.is_remote else counter), found
+    row_scale = None if sample_weight is None else data.to_backend(np.sqrt(sample_weight).astype(data.dtype))
     q = None
     if center:
-        r = data.own(np.ones(data.shape[0], data.dtype)) if row_scale is None else row_scale
+        r = data.to_backend(np.ones(data.shape[0], data.dtype)) if row_scale is None else row_scale
         q = r / np.sqrt(np.sum(r * r))
-    return DataMatrix(data, found.norms.astype(data.dtype), q, row_scale, column_scale, left, counter), found
+    return DataMatrix(data, found.column_norms.astype(data.dtype), q, row_scale, column_scale, left, counter), found
 
 
-def _without_large_offsets(X: Container, found: Moments) -> tuple[Container, Moments]:
+def _subtract_large_offsets(X: Container, moments: Moments) -> tuple[Container, Moments]:
     """X less the means of the columns that implicit centring would lose digits of, and the moments that remain."""
-    shift = np.where(found.cancels(X.dtype), found.mean, 0.0).astype(X.dtype)
-    return (X.shifted(shift), replace(found, mean=found.mean - shift)) if shift.any() else (X, found)
+    shift = np.where(moments.find_cancelling_columns(X.dtype), moments.mean, 0.0).astype(X.dtype)
+    return (X.subtract_offsets(shift), replace(moments, mean=moments.mean - shift)) if shift.any() else (X, moments)
 
 
-def _stays(X: Container, left: Moments | None) -> bool:
+def _should_keep_sparse(X: Container, moments: Moments | None) -> bool:
     """Whether tall data stay as they are: sparse ones at hand whose covariance would have to be centred row by row."""
-    return left is not None and X.is_sparse and not X.is_remote and bool(left.cancels(X.dtype, power=2).any())
+    return (
+        moments is not None
+        and X.is_sparse
+        and not X.is_remote
+        and bool(moments.find_cancelling_columns(X.dtype, power=2).any())
+    )

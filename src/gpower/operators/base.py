@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._utils.arrays import Array, column_dots, is_device, largest, to_host
-from gpower.operators.storage.base import GATHER_SHARE, Container
+from gpower._utils.arrays import Array, column_dots, is_device_array, max_or_zero, to_host
+from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
 
 
 @dataclass
@@ -41,7 +41,7 @@ class PassCounter:
         self.total += share
 
 
-class ClosedCounter(PassCounter):
+class FrozenPassCounter(PassCounter):
     """A count that is final: what follows reads no matrix any more."""
 
     def add(self, share: float) -> None:
@@ -49,20 +49,20 @@ class ClosedCounter(PassCounter):
 
 
 @dataclass(frozen=True)
-class Restriction:
+class ColumnRestriction:
     """Some columns of an operator as an operator of their own.
 
     `lift` takes a representation of a sample-space vector in `inner` to the one in the whole operator.
     """
 
-    inner: Operator
+    operator: Operator
     lift: Callable[[Array], Array]
 
 
-def nonzero_rows(T: Array) -> Array:
+def find_nonzero_rows(T: Array) -> Array:
     """Indices of the rows of T that are not all zero, on the host; all of them where those on a device are many."""
     used: Array = T[:, 0] if T.shape[1] == 1 else np.any(T, axis=1)
-    if is_device(T) and int(np.count_nonzero(used)) > GATHER_SHARE * T.shape[0]:
+    if is_device_array(T) and int(np.count_nonzero(used)) > MAX_GATHERED_SHARE * T.shape[0]:
         return np.arange(T.shape[0])
     return to_host(used.nonzero()[0])
 
@@ -100,7 +100,7 @@ class Operator(ABC):
         return True
 
     @property
-    def sample_radius(self) -> Array | None:
+    def sqrt_sample_weight(self) -> Array | None:
         """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
         return None
 
@@ -110,14 +110,14 @@ class Operator(ABC):
         return float(np.finfo(self.dtype).eps)
 
     @property
-    def rounding(self) -> float:
+    def relative_tolerance(self) -> float:
         """Share of the norm of a column below which what a subtraction left of it is rounding."""
         return 1e3 * self.precision
 
     @property
-    def noise(self) -> float:
+    def norm_tolerance(self) -> float:
         """Norm below which a column that something was subtracted from is rounding."""
-        return self.rounding * largest(self.column_norms)
+        return self.relative_tolerance * max_or_zero(self.column_norms)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -140,9 +140,9 @@ class Operator(ABC):
         return self.container.is_remote
 
     @property
-    def widest_take(self) -> int:
+    def max_cached_columns(self) -> int:
         """Number of columns that may be gathered at once."""
-        return self.container.widest_take
+        return self.container.max_cached_columns
 
     @property
     def passes(self) -> float:
@@ -150,7 +150,7 @@ class Operator(ABC):
         return self.counter.total
 
     @property
-    def taken_counter(self) -> PassCounter:
+    def counter_for_taken(self) -> PassCounter:
         """Who counts the reads of columns taken: this operator, unless they were brought in from elsewhere."""
         return PassCounter() if self.is_remote else self.counter
 
@@ -160,9 +160,9 @@ class Operator(ABC):
         norms = self.column_norms.astype(np.float64)
         return float(norms @ norms)
 
-    def own(self, values: Array) -> Array:
+    def to_backend(self, values: Array) -> Array:
         """A small array where the matrix is."""
-        return self.container.own(values)
+        return self.container.to_backend(values)
 
     @abstractmethod
     def correlate(self, X: Array) -> Array:
@@ -170,7 +170,7 @@ class Operator(ABC):
 
     def combine(self, T: Array) -> Array:
         """A T."""
-        return self.combine_rows(T, nonzero_rows(T))
+        return self.combine_rows(T, find_nonzero_rows(T))
 
     @abstractmethod
     def combine_rows(self, T: Array, rows: Array) -> Array:
@@ -189,24 +189,24 @@ class Operator(ABC):
         """A[:, idx]ᵀA[:, idx], on the host."""
 
     @abstractmethod
-    def restrict(self, idx: Array) -> Restriction:
+    def restrict(self, idx: Array) -> ColumnRestriction:
         """A[:, idx], gathered once, for an ascent of its own."""
 
-    def parts(self) -> tuple[Operator, Array, Array, Array]:
+    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
         """The operator that components were removed from, and Y, D = ``dual(Y)`` and Z: this one is A − Y Zᵀ."""
         p, n = self.shape
         empty = np.zeros_like(self.column_norms, shape=(p, 0))
         return self, empty, empty, np.zeros_like(empty, shape=(n, 0))
 
-    def gathering(self) -> Operator:
+    def with_column_cache(self) -> Operator:
         """The same operator, remembering the columns that were last gathered; itself where none ever are."""
         return self
 
-    def holds(self, idx: Array) -> bool:
+    def is_cached(self, idx: Array) -> bool:
         """Whether some columns are gathered already."""
         return False
 
-    def sample_rows(self, idx: Array) -> Array:
+    def get_rows(self, idx: Array) -> Array:
         """Return A[idx], (|idx|, n_features), dense, of an operator with samples; `idx` grows."""
         raise NotImplementedError(f"{type(self).__name__} has no samples")
 
@@ -233,7 +233,7 @@ class Operator(ABC):
         return X
 
 
-class Wrapper(Operator):
+class OperatorWrapper(Operator):
     """An operator made of another, `base`, of which all is true that it says of itself."""
 
     base: Operator
@@ -249,9 +249,9 @@ class Wrapper(Operator):
         return self.base.has_samples
 
     @property
-    def sample_radius(self) -> Array | None:
+    def sqrt_sample_weight(self) -> Array | None:
         """As the base."""
-        return self.base.sample_radius
+        return self.base.sqrt_sample_weight
 
     @property
     def precision(self) -> float:
@@ -259,14 +259,14 @@ class Wrapper(Operator):
         return self.base.precision
 
     @property
-    def rounding(self) -> float:
+    def relative_tolerance(self) -> float:
         """As the base."""
-        return self.base.rounding
+        return self.base.relative_tolerance
 
     @property
-    def noise(self) -> float:
+    def norm_tolerance(self) -> float:
         """As the base: what was there before anything was subtracted is what rounds."""
-        return self.base.noise
+        return self.base.norm_tolerance
 
     def dual(self, X: Array) -> Array:
         """As the base."""

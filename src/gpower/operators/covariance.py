@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._utils.arrays import Array, column_dots, embedded
-from gpower.operators.base import Operator, PassCounter, Restriction, nonzero_rows
-from gpower.operators.storage.base import GATHER_SHARE
-from gpower.operators.storage.dense import Dense, product
+from gpower._utils.arrays import Array, column_dots, embed_rows
+from gpower.operators.base import ColumnRestriction, Operator, PassCounter, find_nonzero_rows
+from gpower.operators.storage.base import MAX_GATHERED_SHARE
+from gpower.operators.storage.dense import DenseMatrix, multiply_dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class Covariance(Operator):
     counter: PassCounter = field(default_factory=PassCounter)
 
     @cached_property
-    def container(self) -> Dense:
+    def container(self) -> DenseMatrix:
         """Σ: the sample space is spanned by the columns, (n_features, n_features)."""
-        return Dense(self.S)
+        return DenseMatrix(self.S)
 
     @property
     def has_samples(self) -> bool:
@@ -49,7 +49,7 @@ class Covariance(Operator):
         return False
 
     @property
-    def rounding(self) -> float:
+    def relative_tolerance(self) -> float:
         """Share of a norm that is rounding: norms are roots of differences of squares, which are what is rounded."""
         return 8 * float(np.sqrt(self.precision))
 
@@ -60,12 +60,12 @@ class Covariance(Operator):
 
     def correlate(self, X: Array) -> Array:
         """ΣU, over the non-zero rows of U when they are few."""
-        rows = nonzero_rows(X)
-        if rows.size <= GATHER_SHARE * X.shape[0]:
+        rows = find_nonzero_rows(X)
+        if rows.size <= MAX_GATHERED_SHARE * X.shape[0]:
             self.counter.add(rows.size / X.shape[0])
-            return product(self.S[rows].T, X[rows])
+            return multiply_dense(self.S[rows].T, X[rows])
         self.counter.add(1)
-        return product(self.S, X)
+        return multiply_dense(self.S, X)
 
     def combine(self, T: Array) -> Array:
         """T itself represents A T."""
@@ -104,6 +104,6 @@ class Covariance(Operator):
         """The covariance of some variables."""
         return Covariance(self.gram(idx), self.counter)
 
-    def restrict(self, idx: Array) -> Restriction:
+    def restrict(self, idx: Array) -> ColumnRestriction:
         """Σ[idx, idx]; its representation is scattered back over all variables."""
-        return Restriction(Covariance(self.gram(idx)), lambda U: embedded(U, idx, self.shape[1]))
+        return ColumnRestriction(Covariance(self.gram(idx)), lambda U: embed_rows(U, idx, self.shape[1]))

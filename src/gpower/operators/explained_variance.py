@@ -14,16 +14,16 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, first_largest, is_device, reciprocal, to_host
-from gpower.operators import DataMatrix, Operator, Table, container_of
+from gpower._utils.arrays import Array, is_device_array, safe_reciprocal, stable_argmax, to_host
+from gpower.operators import DataMatrix, MatrixLike, Operator, as_container
 
 #: Rows of scores that are factorised at once.
-ROWS = 4096
+QR_BLOCK_ROWS = 4096
 #: Share of the largest variance below which inner products alone do not tell a variance from rounding.
-DEPENDENT = 1e-12
+MIN_GRAM_VARIANCE_SHARE = 1e-12
 
 
-def project(X: Table, Z: Array, mean: Array, scale: Array) -> Array:
+def project_samples(X: MatrixLike, Z: Array, mean: Array, scale: Array) -> Array:
     """Scores (X − mean)/scale @ Z, dense or sparse X, reading only the variables in use.
 
     Parameters
@@ -32,18 +32,18 @@ def project(X: Table, Z: Array, mean: Array, scale: Array) -> Array:
     Z : ndarray of shape (n_features, m)
     mean, scale : ndarray of shape (n_features,)
     """
-    return container_of(X).project((Z / scale[:, None]).astype(X.dtype), mean.astype(X.dtype))
+    return as_container(X).project_samples((Z / scale[:, None]).astype(X.dtype), mean.astype(X.dtype))
 
 
-def total_variance(X: Table, mean: Array, scale: Array) -> float:
+def total_variance(X: MatrixLike, mean: Array, scale: Array) -> float:
     """‖(X − mean)/scale‖², entry by entry."""
-    return float(np.sum((container_of(X).deviation_norms(mean) / scale) ** 2))
+    return float(np.sum((as_container(X).deviation_norms(mean) / scale) ** 2))
 
 
-def share_inside(X: Table, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
+def compute_captured_share(X: MatrixLike, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
     """Share of the variance of X about `mean` inside the span of Z, between 0 and 1."""
     total = total_variance(X, mean, scale) if total is None else total
-    R = _triangle(project(X, Z, mean, scale))
+    R = _compute_qr_factor(project_samples(X, Z, mean, scale))
     return captured_variance(R.T @ R, Z) / total if total > 0 else 0.0
 
 
@@ -53,10 +53,10 @@ class Scores:
 
     Attributes
     ----------
-    root : ndarray of shape (r, m)
+    gram_root : ndarray of shape (r, m)
         R with RᵀR = (A Z)ᵀ(A Z), in float64; where there are samples, that of a QR factorisation, which keeps
         the digits that products lose.
-    noise : ndarray of shape (m,)
+    norm_tolerance : ndarray of shape (m,)
         Norm below which what is left of a score is rounding.
 
     Examples
@@ -65,86 +65,90 @@ class Scores:
 
     >>> import numpy as np
     >>> from gpower.operators.explained_variance import Scores
-    >>> scores = Scores.of_data(np.array([[1.0, 1.0], [0.0, 2.0]]), np.eye(2))
-    >>> scores.variances, scores.adjusted(), scores.adjusted(in_order=True)
+    >>> scores = Scores.from_data(np.array([[1.0, 1.0], [0.0, 2.0]]), np.eye(2))
+    >>> scores.variances, scores.compute_adjusted_variances(), scores.compute_adjusted_variances(keep_order=True)
     (array([1., 5.]), array([0.8, 5. ]), array([1., 4.]))
     """
 
-    root: Array
-    noise: Array
+    gram_root: Array
+    norm_tolerance: Array
 
     @classmethod
-    def of(cls, operator: Operator, Z: Array) -> Scores:
+    def from_loadings(cls, operator: Operator, Z: Array) -> Scores:
         """Those of loadings Z, (n_features, m)."""
         Y = operator.combine(Z.astype(operator.dtype))
-        root = _triangle(Y) if operator.has_samples else _square_root(operator.inner(Y, Y, operator.correlate(Y)))
-        return cls(root, operator.rounding * to_host(np.abs(Z).T @ operator.column_norms))
+        root = (
+            _compute_qr_factor(Y)
+            if operator.has_samples
+            else _compute_gram_root(operator.inner(Y, Y, operator.correlate(Y)))
+        )
+        return cls(root, operator.relative_tolerance * to_host(np.abs(Z).T @ operator.column_norms))
 
     @classmethod
-    def of_data(cls, X: Array, Z: Array) -> Scores:
+    def from_data(cls, X: Array, Z: Array) -> Scores:
         """Those of centred data in memory."""
-        table = container_of((sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64))
+        table = as_container((sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64))
         norms = table.deviation_norms(np.zeros(table.shape[1]))
-        return cls.of(DataMatrix(table, norms), np.asarray(Z, np.float64))
+        return cls.from_loadings(DataMatrix(table, norms), np.asarray(Z, np.float64))
 
     @classmethod
-    def of_products(cls, gram: Array) -> Scores:
+    def from_gram(cls, gram: Array) -> Scores:
         """Those of which only the inner products, (m, m), are known."""
-        least = np.sqrt(DEPENDENT * max(float(np.max(np.diagonal(gram), initial=0.0)), 0.0))
-        return cls(_square_root(gram), np.full(gram.shape[0], least))
+        least = np.sqrt(MIN_GRAM_VARIANCE_SHARE * max(float(np.max(np.diagonal(gram), initial=0.0)), 0.0))
+        return cls(_compute_gram_root(gram), np.full(gram.shape[0], least))
 
-    def ordered(self, order: Array) -> Scores:
+    def reorder(self, order: Array) -> Scores:
         """The same, the components in another order."""
-        return Scores(self.root[:, order], self.noise[order])
+        return Scores(self.gram_root[:, order], self.norm_tolerance[order])
 
     @cached_property
     def gram(self) -> Array:
         """Inner products of the scores, (m, m)."""
-        return np.asarray(self.root.T @ self.root)
+        return np.asarray(self.gram_root.T @ self.gram_root)
 
     @cached_property
     def variances(self) -> Array:
         """‖A z‖² of each component on its own, (m,)."""
-        return np.asarray(np.sum(self.root**2, axis=0))
+        return np.asarray(np.sum(self.gram_root**2, axis=0))
 
-    def adjusted(self, *, in_order: bool = False) -> Array:
+    def compute_adjusted_variances(self, *, keep_order: bool = False) -> Array:
         """Adjusted variance of each component, (m,): by decreasing variance or, with `in_order`, as they stand.
 
         Of those of equal variance the one that adds most is next: to sort them by what they add changes nothing.
         """
-        own, left = self.variances, self.root.copy()
-        key = np.arange(own.size) if in_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)
+        own, left = self.variances, self.gram_root.copy()
+        key = np.arange(own.size) if keep_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)
         adjusted, todo = np.zeros(own.size), np.argsort(key, kind="stable")
         while todo.size:
             tied = todo[key[todo] == key[todo[0]]]
-            j = tied[first_largest(np.linalg.norm(left[:, tied], axis=0))] if tied.size > 1 else tied[0]
+            j = tied[stable_argmax(np.linalg.norm(left[:, tied], axis=0))] if tied.size > 1 else tied[0]
             todo = todo[todo != j]
             length = float(np.linalg.norm(left[:, j]))
-            if length > self.noise[j]:  # else the earlier ones span it: what is left points anywhere
+            if length > self.norm_tolerance[j]:  # else the earlier ones span it: what is left points anywhere
                 adjusted[j] = length**2
                 q = left[:, j] / length
                 left -= np.outer(q, q @ left)
         return adjusted
 
 
-def _triangle(Y: Array) -> Array:
+def _compute_qr_factor(Y: Array) -> Array:
     """R of the QR factorisation of scores, from those of their blocks; on a device there is one."""
-    Y, step = (Y, max(Y.shape[0], 1)) if is_device(Y) else (to_host(Y), ROWS)
+    Y, step = (Y, max(Y.shape[0], 1)) if is_device_array(Y) else (to_host(Y), QR_BLOCK_ROWS)
     rows = range(0, max(Y.shape[0], 1), step)
     parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in rows]
     return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))
 
 
-def _square_root(gram: Array) -> Array:
+def _compute_gram_root(gram: Array) -> Array:
     """R with RᵀR = gram, each column to the digits of its own length."""
     gram = np.asarray(gram, np.float64)
     lengths = np.sqrt(np.maximum(np.diagonal(gram), 0))
-    unit = reciprocal(lengths)
+    unit = safe_reciprocal(lengths)
     w, V = np.linalg.eigh(unit[:, None] * gram * unit)
     return np.asarray(np.sqrt(np.maximum(w, 0))[:, None] * V.T * lengths)
 
 
-def cosines(gram: Array) -> Array:
+def cosine_matrix(gram: Array) -> Array:
     """A Gram matrix, (..., m, m), over the lengths of its vectors: their cosines, or correlations of centred scores.
 
     Zero for a vector that is zero.
@@ -161,8 +165,8 @@ def cosines(gram: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from gpower.operators.explained_variance import cosines
-    >>> cosines(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    >>> from gpower.operators.explained_variance import cosine_matrix
+    >>> cosine_matrix(np.array([[4.0, 1.0], [1.0, 1.0]]))
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
@@ -171,7 +175,7 @@ def cosines(gram: Array) -> Array:
     return np.divide(gram, scale, out=np.zeros(gram.shape), where=scale > 0)
 
 
-def shared_variables(Z: Array) -> Array:
+def count_shared_variables(Z: Array) -> Array:
     """Number of variables in both of two components.
 
     Parameters
@@ -187,8 +191,8 @@ def shared_variables(Z: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from gpower.operators.explained_variance import shared_variables
-    >>> shared_variables(np.array([[0.6, 0.0], [0.8, 1.0], [0.0, 0.0]]))
+    >>> from gpower.operators.explained_variance import count_shared_variables
+    >>> count_shared_variables(np.array([[0.6, 0.0], [0.8, 1.0], [0.0, 0.0]]))
     array([[2, 1],
            [1, 1]])
     """
@@ -244,7 +248,7 @@ def explained_variance(X: Array, Z: Array) -> Array:
     >>> explained_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0], [0.0]]))
     array([2.])
     """
-    return Scores.of_data(X, Z).variances
+    return Scores.from_data(X, Z).variances
 
 
 def adjusted_variance(X: Array, Z: Array) -> Array:
@@ -267,7 +271,7 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
     >>> adjusted_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 0.0]]))
     array([2., 0.])
     """
-    return Scores.of_data(X, Z).adjusted()
+    return Scores.from_data(X, Z).compute_adjusted_variances()
 
 
 def cumulative_variance(X: Array, Z: Array) -> Array:
@@ -289,7 +293,7 @@ def cumulative_variance(X: Array, Z: Array) -> Array:
     >>> cumulative_variance(np.diag([2.0, 1.0]), np.eye(2))
     array([4., 5.])
     """
-    return np.cumsum(Scores.of_data(X, Z).adjusted(in_order=True))
+    return np.cumsum(Scores.from_data(X, Z).compute_adjusted_variances(keep_order=True))
 
 
 def share_of_pca(X: Array, Z: Array) -> float:

@@ -10,16 +10,16 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse.linalg as spla
 
-from gpower._utils.arrays import Array, embedded, rows_of, to_host, unit_columns
+from gpower._utils.arrays import Array, embed_rows, normalize_columns, take_rows, to_host
 from gpower.operators.base import Operator
 
 #: Above this order an eigenproblem goes to Lanczos iterations; from a good start above this one.
-DENSE_ORDER, LEAST_LANCZOS = 1200, 96
+MAX_DENSE_EIGEN_ORDER, MIN_LANCZOS_ORDER = 1200, 96
 
 
-def leading_components(
+def compute_leading_components(
     operator: Operator,
-    m: int,
+    n_components: int,
     idx: Array | None = None,
     start: Array | None = None,
     *,
@@ -33,44 +33,51 @@ def leading_components(
     p, n = operator.shape
     idx = np.arange(n) if idx is None else idx
     found = None
-    if start is not None and m == 1 and idx.size > p > LEAST_LANCZOS and _is_gathered(operator, idx):
-        found = _by_products(operator.restrict(idx).inner, m, np.arange(idx.size), start)
-    elif min(p, idx.size) > DENSE_ORDER and 4 * m < min(p, idx.size):
-        found = _by_products(operator, m, idx, start)
+    if (
+        start is not None
+        and n_components == 1
+        and idx.size > p > MIN_LANCZOS_ORDER
+        and _has_cached_columns(operator, idx)
+    ):
+        found = _solve_eigenpairs_by_products(operator.restrict(idx).operator, n_components, np.arange(idx.size), start)
+    elif min(p, idx.size) > MAX_DENSE_EIGEN_ORDER and 4 * n_components < min(p, idx.size):
+        found = _solve_eigenpairs_by_products(operator, n_components, idx, start)
     if found is not None:
         values, Z = found
     elif idx.size <= p or not operator.has_samples:
-        values, Z = _largest_eigenpairs(operator.gram(idx), m, start)
+        values, Z = _compute_leading_eigenpairs(operator.gram(idx), n_components, start)
     else:
         like = operator.column_norms
-        x = None if start is None else to_host(operator.combine(embedded(start[:, None], idx, n, like))[:, 0])
-        values, U = _largest_eigenpairs(operator.sample_gram(idx) if sample_gram is None else sample_gram, m, x)
-        Z = to_host(rows_of(operator.correlate(operator.own(U.astype(operator.dtype))), idx))
+        x = None if start is None else to_host(operator.combine(embed_rows(start[:, None], idx, n, like))[:, 0])
+        values, U = _compute_leading_eigenpairs(
+            operator.sample_gram(idx) if sample_gram is None else sample_gram, n_components, x
+        )
+        Z = to_host(take_rows(operator.correlate(operator.to_backend(U.astype(operator.dtype))), idx))
     noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
     values = np.where(values > noise * values[:1], values, 0.0)
-    norms = to_host(rows_of(operator.column_norms, idx))
-    Z = unit_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
-    missing = m - values.size
+    norms = to_host(take_rows(operator.column_norms, idx))
+    Z = normalize_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
+    missing = n_components - values.size
     return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
 
 
-def _is_gathered(operator: Operator, idx: Array) -> bool:
+def _has_cached_columns(operator: Operator, idx: Array) -> bool:
     """Whether some dense columns are in memory already, beside the matrix."""
-    return not (operator.is_remote or operator.is_sparse) and operator.holds(idx)
+    return not (operator.is_remote or operator.is_sparse) and operator.is_cached(idx)
 
 
-def _largest_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
+def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
     """By Lanczos from a good start or for a large matrix, else by a dense solver."""
     n = G.shape[0]
-    if (start is not None and n > LEAST_LANCZOS and m == 1) or n > DENSE_ORDER > 4 * m:
-        found = _lanczos(G, m, np.ones(n, G.dtype) if start is None else start)
+    if (start is not None and n > MIN_LANCZOS_ORDER and m == 1) or n > MAX_DENSE_EIGEN_ORDER > 4 * m:
+        found = _run_lanczos(G, m, np.ones(n, G.dtype) if start is None else start)
         if found is not None:
             return found
     w, V = sla.eigh(G, subset_by_index=[max(n - m, 0), n - 1], driver="evr")
     return w[::-1], V[:, ::-1]
 
 
-def _lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[Array, Array] | None:
+def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[Array, Array] | None:
     """Leading eigenpairs from a start, or None where eigenvalues cluster so that it does not converge."""
     n = G.shape[0]
     try:
@@ -80,13 +87,15 @@ def _lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[Arra
     return w[::-1], V[:, ::-1]
 
 
-def _by_products(operator: Operator, m: int, idx: Array, start: Array | None) -> tuple[Array, Array] | None:
+def _solve_eigenpairs_by_products(
+    operator: Operator, m: int, idx: Array, start: Array | None
+) -> tuple[Array, Array] | None:
     """Leading eigenpairs of A[:, idx]ᵀA[:, idx] by products with the matrix alone; None where they cluster."""
     n = operator.shape[1]
 
     def product(v: Array) -> Array:
-        T = embedded(v.reshape(idx.size, -1).astype(operator.dtype), idx, n, operator.column_norms)
-        return to_host(rows_of(operator.correlate(operator.combine(T)), idx))
+        T = embed_rows(v.reshape(idx.size, -1).astype(operator.dtype), idx, n, operator.column_norms)
+        return to_host(take_rows(operator.correlate(operator.combine(T)), idx))
 
     AtA = spla.LinearOperator((idx.size, idx.size), matvec=product, matmat=product, dtype=operator.dtype)
-    return _lanczos(AtA, m, to_host(rows_of(operator.column_norms, idx)) if start is None else start)
+    return _run_lanczos(AtA, m, to_host(take_rows(operator.column_norms, idx)) if start is None else start)

@@ -1,19 +1,19 @@
 """Penalties and constraints on the loadings: what makes a component sparse."""
 
 from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative, Penalty
-from gpower.penalties.grouped import Chosen, Restricted, Weighed, WeighedL0, WeighedL1
+from gpower.penalties.grouped import GroupCardinality, GroupedPenalty, GroupL0, GroupL1, WeightedPenalty
 
 __all__ = [
     "L0",
     "L1",
     "Cardinality",
-    "Chosen",
     "FixedSupport",
+    "GroupCardinality",
+    "GroupL0",
+    "GroupL1",
+    "GroupedPenalty",
     "L1Ball",
     "NonNegative",
     "Penalty",
-    "Restricted",
-    "Weighed",
-    "WeighedL0",
-    "WeighedL1",
+    "WeightedPenalty",
 ]

@@ -27,26 +27,26 @@ import numpy as np
 
 from gpower._utils.arrays import (
     Array,
-    beside,
+    asarray_like,
     column_dots,
     column_sums,
-    is_device,
-    largest,
-    reciprocal,
+    is_device_array,
+    max_or_zero,
+    normalize_columns,
+    safe_reciprocal,
     to_host,
-    unit_columns,
 )
 
 if TYPE_CHECKING:
-    from gpower.penalties.support_rules import Admissible
+    from gpower.penalties.support_rules import SupportRules
 
 
 class Penalty(ABC):
     """A convex function of correlations, separable over units: the contract of a sparsity of your own.
 
     `evaluate` is all that must be there. A penalty on named variables also says in `restrict` what is left of it on
-    some of them. `at_cardinality`, or `at_gamma` with `gamma_max`, let `GPower` set its level, so that paths and
-    cross-validation run over it. The example "A sparsity of your own" shows one.
+    some of them. `at_cardinality`, or `set_problem_gamma` with `gamma_max`, let `GPower` set its level, so that paths
+    and cross-validation run over it. The example "A sparsity of your own" shows one.
 
     Examples
     --------
@@ -66,28 +66,28 @@ class Penalty(ABC):
     """
 
     #: Whether loadings are non-negative.
-    one_sided = False
+    is_nonnegative = False
     #: Whether any variable may take the place of any other, so that exchanges are worth trying.
-    exchangeable = False
+    has_exchangeable_variables = False
     #: Whether loadings are bounded by more than their norm, so that a refit on their pattern would leave the set.
-    bounds_loadings = False
+    has_loading_bound = False
     #: Whether one threshold holds for all variables of a unit, so that |c| alone says which matters more.
-    even = True
+    has_uniform_threshold = True
     #: Whether what is chosen may be exchanged for something else as long as that raises the variance.
-    polishable = False
+    supports_local_search = False
 
     @property
-    def admissible(self) -> Admissible | None:
+    def support_rules(self) -> SupportRules | None:
         """Which supports are admissible; None where all are."""
         return None
 
     @property
-    def most(self) -> int:
+    def max_cardinality(self) -> int:
         """The most variables that a unit can have; zero where that is not known beforehand."""
         return 0
 
     @property
-    def relaxed(self) -> Penalty:
+    def relaxation(self) -> Penalty:
         """One that many starts race by: the same, or a quicker bound from above."""
         return self
 
@@ -102,13 +102,13 @@ class Penalty(ABC):
 
     def loadings(self, C: Array) -> Array:
         """Unit-norm loadings that attain φ at C; a unit with no active variable has zero loadings."""
-        return unit_columns(self.evaluate(C)[1])
+        return normalize_columns(self.evaluate(C)[1])
 
-    def keep(self, norms: Array, mu: Array) -> Array:
+    def screen(self, norms: Array, mu: Array) -> Array:
         """Mask of the variables that may be active somewhere, given ‖aᵢ‖ (static screening)."""
         return norms > 0
 
-    def relevance(self, C: Array, T: Array | None = None) -> Array:
+    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """|C| (or C₊) of each unit over its threshold, (n, m): above one means active; T is the gradient, if known.
 
         By default infinite where the gradient is active, else |c| over the smallest active one.
@@ -116,33 +116,33 @@ class Penalty(ABC):
         magnitude = np.abs(C)
         active = (self.evaluate(C)[1] if T is None else T) != 0
         smallest = np.min(np.where(active, magnitude, np.inf), axis=0)
-        ratio = magnitude / np.maximum(smallest, smallest_divisor(C))
+        ratio = magnitude / np.maximum(smallest, get_min_divisor(C))
         return np.where(active, np.inf, np.minimum(ratio, 1))
 
     def restrict(self, idx: Array) -> Penalty:
         """The same wish for the variables `idx` alone."""
         return self
 
-    def unit(self, j: int) -> Penalty:
+    def select_unit(self, j: int) -> Penalty:
         """What unit j wishes for."""
         return self
 
-    def promise(self, norms: Array) -> Array:
+    def start_score(self, norms: Array) -> Array:
         """What says which variables to begin at, the largest first: the norms of their columns, (n,)."""
         return norms
 
-    def count(self, pattern: Array) -> Array:
+    def count_selected(self, pattern: Array) -> Array:
         """How much of a pattern, (n, m), a number of variables counts, per unit."""
         return to_host(np.count_nonzero(pattern, axis=0))
 
-    def pattern_of(self, scores: Array, wanted: Array) -> Array:
+    def select_pattern(self, scores: Array, counts: Array) -> Array:
         """Pattern of the wanted number of variables per unit, those of the largest scores, (n, m)."""
         pattern = np.zeros_like(scores, dtype=bool)
-        for j, k in enumerate(wanted):
-            pattern[top(scores[:, j : j + 1], k)[:, 0], j] = True
+        for j, k in enumerate(counts):
+            pattern[find_largest_rows(scores[:, j : j + 1], k)[:, 0], j] = True
         return pattern
 
-    def sided(self, other: Penalty) -> Penalty:
+    def with_sign(self, other: Penalty) -> Penalty:
         """Another penalty under this one's restriction of signs, if it has one."""
         return other
 
@@ -186,19 +186,19 @@ class L1(Penalty):
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Squares of the soft-thresholded entries."""
         T = np.abs(C)
-        T -= beside(T, self.gamma)
+        T -= asarray_like(T, self.gamma)
         np.maximum(T, 0, out=T)
         values = column_dots(T, T)
         T += T
         return values, np.copysign(T, C, out=T)
 
-    def keep(self, norms: Array, mu: Array) -> Array:
+    def screen(self, norms: Array, mu: Array) -> Array:
         """μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, equation (8)]."""
-        return np.any(norms[:, None] * beside(norms, mu) > beside(norms, self.gamma), axis=1)
+        return np.any(norms[:, None] * asarray_like(norms, mu) > asarray_like(norms, self.gamma), axis=1)
 
-    def relevance(self, C: Array, T: Array | None = None) -> Array:
+    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """|c| / γ."""
-        return np.abs(C) / beside(C, np.maximum(self.gamma, smallest_divisor(C)))
+        return np.abs(C) / asarray_like(C, np.maximum(self.gamma, get_min_divisor(C)))
 
     def at_gamma(self, gamma: Array) -> L1:
         """Another level."""
@@ -206,7 +206,7 @@ class L1(Penalty):
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
         """μⱼ max‖aᵢ‖."""
-        return np.asarray(mu, float) * largest(norms)
+        return np.asarray(mu, float) * max_or_zero(norms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,19 +236,19 @@ class L0(Penalty):
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Excess of the squares over γ."""
         excess = C * C
-        excess -= beside(C, self.gamma)
+        excess -= asarray_like(C, self.gamma)
         np.maximum(excess, 0, out=excess)
         T = C * (excess > 0)
         T += T
         return column_sums(excess), T
 
-    def keep(self, norms: Array, mu: Array) -> Array:
+    def screen(self, norms: Array, mu: Array) -> Array:
         """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, equation (11); the weight has to be squared]."""
-        return np.any((norms[:, None] * beside(norms, mu)) ** 2 > beside(norms, self.gamma), axis=1)
+        return np.any((norms[:, None] * asarray_like(norms, mu)) ** 2 > asarray_like(norms, self.gamma), axis=1)
 
-    def relevance(self, C: Array, T: Array | None = None) -> Array:
+    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """|c| / √γ."""
-        return np.abs(C) / beside(C, np.maximum(np.sqrt(self.gamma), smallest_divisor(C)))
+        return np.abs(C) / asarray_like(C, np.maximum(np.sqrt(self.gamma), get_min_divisor(C)))
 
     def at_gamma(self, gamma: Array) -> L0:
         """Another level."""
@@ -256,34 +256,34 @@ class L0(Penalty):
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
         """(μⱼ max‖aᵢ‖)²."""
-        return (np.asarray(mu, float) * largest(norms)) ** 2
+        return (np.asarray(mu, float) * max_or_zero(norms)) ** 2
 
 
 #: Values of which a sample tells the level of the largest.
-SAMPLED = 1 << 14
+DEVICE_SORT_SAMPLE_SIZE = 1 << 14
 
 
-def smallest_divisor(C: Array) -> float:
+def get_min_divisor(C: Array) -> float:
     """What a vanishing threshold is taken for, so that a ratio to it stays finite."""
     return float(np.sqrt(np.finfo(C.dtype).tiny))
 
 
-def top(values: Array, k: int) -> Array:
+def find_largest_rows(values: Array, k: int) -> Array:
     """Row indices of the k largest values of each column, (k, m)."""
     n = values.shape[0]
     if k >= n:
-        return np.broadcast_to(beside(values, np.arange(n)[:, None]), (n, values.shape[1]))
-    if is_device(values) and n > SAMPLED:
-        return np.stack([_device_top(values[:, j], k) for j in range(values.shape[1])], axis=1)
+        return np.broadcast_to(asarray_like(values, np.arange(n)[:, None]), (n, values.shape[1]))
+    if is_device_array(values) and n > DEVICE_SORT_SAMPLE_SIZE:
+        return np.stack([_find_largest_on_device(values[:, j], k) for j in range(values.shape[1])], axis=1)
     if values.shape[1] == 1:
         return np.argpartition(values[:, 0], n - k)[n - k :, None]
     return np.argpartition(values, n - k, axis=0)[n - k :]
 
 
-def _device_top(values: Array, k: int) -> Array:
+def _find_largest_on_device(values: Array, k: int) -> Array:
     """Indices of the k largest values on a device, which sorts: only those above a level that a sample tells."""
     n = values.size
-    sample = np.sort(values[:: max(1, n // SAMPLED)])
+    sample = np.sort(values[:: max(1, n // DEVICE_SORT_SAMPLE_SIZE)])
     rank = min(sample.size, int(np.ceil(sample.size * (2 * k + 64) / n)) + 8)
     above = np.flatnonzero(values >= sample[sample.size - rank])
     if above.size < k:
@@ -310,26 +310,26 @@ class Cardinality(Penalty):
     """
 
     k: Array
-    exchangeable = polishable = True
+    has_exchangeable_variables = supports_local_search = True
 
     @property
-    def most(self) -> int:
+    def max_cardinality(self) -> int:
         """The largest k."""
         return int(np.max(self.k))
 
-    def _largest(self, C: Array) -> list[tuple[Array, Any]]:
+    def _locate_largest(self, C: Array) -> list[tuple[Array, Any]]:
         """Where the k largest magnitudes are: rows and columns, for all units at once if they want as many."""
         magnitude = np.abs(C)
         if C.shape[1] == 1:
-            return [(top(magnitude, int(self.k[0]))[:, 0], 0)]
+            return [(find_largest_rows(magnitude, int(self.k[0]))[:, 0], 0)]
         if self.k.size == 1 or np.all(self.k == self.k[0]):
-            return [(top(magnitude, int(self.k[0])), beside(C, np.arange(C.shape[1])))]
-        return [(top(magnitude[:, j : j + 1], int(k))[:, 0], j) for j, k in enumerate(self.k)]
+            return [(find_largest_rows(magnitude, int(self.k[0])), asarray_like(C, np.arange(C.shape[1])))]
+        return [(find_largest_rows(magnitude[:, j : j + 1], int(k))[:, 0], j) for j, k in enumerate(self.k)]
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Squares of the k largest entries."""
         T, values = np.zeros_like(C), []
-        for rows, units in self._largest(C):
+        for rows, units in self._locate_largest(C):
             kept = C[rows, units]  # (k,) or (k, m)
             T[rows, units] = 2 * kept
             values.append(column_dots(kept, kept) if kept.ndim == 2 else np.array([float(kept @ kept)], C.dtype))
@@ -358,14 +358,14 @@ class L1Ball(Penalty):
     """
 
     s: float
-    bounds_loadings = True
+    has_loading_bound = True
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """The support function of the intersection of the two balls, and where it is attained."""
-        Z = np.column_stack([self._maximizer(c) for c in C.T])
+        Z = np.column_stack([self._maximize_unit(c) for c in C.T])
         return np.sum(C * Z, axis=0), Z
 
-    def _maximizer(self, c: Array) -> Array:
+    def _maximize_unit(self, c: Array) -> Array:
         """The maximiser for one unit, (n,): soft thresholding, seen from the largest entry down.
 
         With gaps bᵢ = max|c| − |cᵢ| the loadings are ∝ (τ − bᵢ)₊; gaps stay accurate where entries nearly tie.
@@ -376,28 +376,30 @@ class L1Ball(Penalty):
         gap = largest - np.abs(c)
         tied = int(np.count_nonzero(gap == 0))
         weights = (
-            self._spread(gap == 0, tied) if tied >= self.s else np.maximum(self._height(gap, tied, largest) - gap, 0)
+            self._spread_over_ties(gap == 0, tied)
+            if tied >= self.s
+            else np.maximum(self._solve_threshold_height(gap, tied, largest) - gap, 0)
         )
         z = np.copysign(weights / np.linalg.norm(weights), c) * (weights > 0)
         return z.astype(c.dtype)
 
-    def _spread(self, largest: Array, tied: int) -> Array:
+    def _spread_over_ties(self, largest: Array, tied: int) -> Array:
         """Positive weights on the tied entries with sum √s and unit norm: no level separates them.
 
         Every such vector attains the maximum; this one is even but for the first entry.
         """
         mean = np.sqrt(self.s) / tied
         excess = np.sqrt(max(1 - self.s / tied, 0.0) / (tied * max(tied - 1, 1)))
-        first = beside(largest, np.arange(largest.size)) == np.argmax(largest)
+        first = asarray_like(largest, np.arange(largest.size)) == np.argmax(largest)
         return np.where(largest, np.where(first, mean + (tied - 1) * excess, mean - excess), 0)
 
-    def _height(self, gap: Array, tied: int, largest: float) -> float:
+    def _solve_threshold_height(self, gap: Array, tied: int, largest: float) -> float:
         """τ > 0 with ‖(τ − b)₊‖₁ = √s ‖(τ − b)₊‖₂; the largest entry itself, no threshold, where the bound is slack."""
         b = np.sort(gap)
-        q = beside(b, np.arange(1, b.size + 1))
+        q = asarray_like(b, np.arange(1, b.size + 1))
         one, two = np.cumsum(b), np.cumsum(b * b)
         # ‖·‖₁²/‖·‖₂² grows with τ; find the number q of entries above the level, then solve a quadratic.
-        following = np.concatenate([b[1:], beside(b, np.array([float(largest)], b.dtype))])
+        following = np.concatenate([b[1:], asarray_like(b, np.array([float(largest)], b.dtype))])
         excess_one = q * following - one
         excess_two = q * following**2 - 2 * following * one + two
         enough = (excess_one**2 >= self.s * excess_two) & (q >= tied) & (q > self.s)
@@ -442,13 +444,13 @@ class FixedSupport(Penalty):
         if self.power == 2:
             return squares, 2 * T
         norms = np.sqrt(squares)
-        return norms, T * beside(T, reciprocal(norms))
+        return norms, T * asarray_like(T, safe_reciprocal(norms))
 
-    def keep(self, norms: Array, mu: Array) -> Array:
+    def screen(self, norms: Array, mu: Array) -> Array:
         """The variables of the pattern."""
         return np.any(self.pattern, axis=1)
 
-    def relevance(self, C: Array, T: Array | None = None) -> Array:
+    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """Infinite on the pattern, zero elsewhere."""
         return np.where(self.pattern, np.inf, 0.0)
 
@@ -475,67 +477,67 @@ class NonNegative(Penalty):
     """
 
     penalty: Penalty
-    one_sided = True
+    is_nonnegative = True
 
     @property
-    def bounds_loadings(self) -> bool:  # type: ignore[override]
+    def has_loading_bound(self) -> bool:  # type: ignore[override]
         """Whether loadings are bounded by more than their norm, as of the signed penalty."""
-        return self.penalty.bounds_loadings
+        return self.penalty.has_loading_bound
 
     @property
-    def even(self) -> bool:  # type: ignore[override]
+    def has_uniform_threshold(self) -> bool:  # type: ignore[override]
         """Whether one threshold holds for all variables of a unit, as of the signed penalty."""
-        return self.penalty.even
+        return self.penalty.has_uniform_threshold
 
     @property
-    def admissible(self) -> Admissible | None:
+    def support_rules(self) -> SupportRules | None:
         """As for the signed penalty."""
-        return self.penalty.admissible
+        return self.penalty.support_rules
 
     @property
-    def most(self) -> int:
+    def max_cardinality(self) -> int:
         """As for the signed penalty."""
-        return self.penalty.most
+        return self.penalty.max_cardinality
 
     @property
-    def relaxed(self) -> NonNegative:
+    def relaxation(self) -> NonNegative:
         """As for the signed penalty."""
-        return NonNegative(self.penalty.relaxed)
+        return NonNegative(self.penalty.relaxation)
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """The penalty at the positive part."""
         return self.penalty.evaluate(np.maximum(C, 0))
 
-    def keep(self, norms: Array, mu: Array) -> Array:
+    def screen(self, norms: Array, mu: Array) -> Array:
         """As for the signed penalty."""
-        return self.penalty.keep(norms, mu)
+        return self.penalty.screen(norms, mu)
 
-    def relevance(self, C: Array, T: Array | None = None) -> Array:
+    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """Relevance of the positive part; negative correlations never matter."""
         P = np.maximum(C, 0)
-        return np.where(P > 0, self.penalty.relevance(P, T), 0.0)
+        return np.where(P > 0, self.penalty.activity_ratio(P, T), 0.0)
 
     def restrict(self, idx: Array) -> NonNegative:
         """The same wish for the variables `idx` alone."""
         return NonNegative(self.penalty.restrict(idx))
 
-    def unit(self, j: int) -> NonNegative:
+    def select_unit(self, j: int) -> NonNegative:
         """The same of unit j alone."""
-        return NonNegative(self.penalty.unit(j))
+        return NonNegative(self.penalty.select_unit(j))
 
-    def promise(self, norms: Array) -> Array:
+    def start_score(self, norms: Array) -> Array:
         """As for the signed penalty."""
-        return self.penalty.promise(norms)
+        return self.penalty.start_score(norms)
 
-    def count(self, pattern: Array) -> Array:
+    def count_selected(self, pattern: Array) -> Array:
         """As for the signed penalty."""
-        return self.penalty.count(pattern)
+        return self.penalty.count_selected(pattern)
 
-    def pattern_of(self, scores: Array, wanted: Array) -> Array:
+    def select_pattern(self, scores: Array, counts: Array) -> Array:
         """As for the signed penalty."""
-        return self.penalty.pattern_of(scores, wanted)
+        return self.penalty.select_pattern(scores, counts)
 
-    def sided(self, other: Penalty) -> NonNegative:
+    def with_sign(self, other: Penalty) -> NonNegative:
         """Non-negative too."""
         return NonNegative(other)
 

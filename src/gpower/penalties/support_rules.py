@@ -16,12 +16,12 @@ from functools import cached_property
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.penalties.elementary import top
-from gpower.penalties.knapsack import ROUNDING, best_within
+from gpower.penalties.elementary import find_largest_rows
+from gpower.penalties.knapsack import RELATIVE_COST_TOLERANCE, solve_knapsack
 
 
 @dataclass(frozen=True, eq=False)
-class Admissible:
+class SupportRules:
     """Admissible supports of n variables in g groups, for u units: one column for each, or one for all.
 
     Attributes
@@ -38,173 +38,194 @@ class Admissible:
     Examples
     --------
     >>> import numpy as np
-    >>> pairs = Admissible.of(np.array([0, 0, 1, 1, 2, 2]))
-    >>> energy = pairs.energy(np.array([[1.0], [1.0], [2.0], [0.0], [0.0], [1.0]]))
-    >>> pairs.best(energy, np.array([1.0])).ravel()
+    >>> pairs = SupportRules.from_groups(np.array([0, 0, 1, 1, 2, 2]))
+    >>> energy = pairs.group_norms_sq(np.array([[1.0], [1.0], [2.0], [0.0], [0.0], [1.0]]))
+    >>> pairs.select_groups(energy, np.array([1.0])).ravel()
     array([False,  True, False])
     """
 
-    labels: Array | None
-    cost: Array
-    forced: Array
-    barred: Array
-    spent: Array
+    group_labels: Array | None
+    group_costs: Array
+    required: Array
+    excluded: Array
+    required_cost: Array
 
     @classmethod
-    def of(
+    def from_groups(
         cls,
-        labels: Array,
-        cost: Array | None = None,
-        forced: Array | None = None,
-        barred: Array | None = None,
-    ) -> Admissible:
+        group_labels: Array,
+        group_costs: Array | None = None,
+        required: Array | None = None,
+        excluded: Array | None = None,
+    ) -> SupportRules:
         """The same from labels, (n,), and what is known of groups, (g, u), and variables, (n, u); else nothing is."""
-        g, n = int(labels.max()) + 1, labels.size
-        cost = np.ones((g, 1)) if cost is None else cost
-        forced = np.zeros((g, 1), bool) if forced is None else forced
-        barred = np.zeros((n, 1), bool) if barred is None else barred
-        alone = g == n and np.array_equal(labels, np.arange(n))
-        return cls(None if alone else labels, cost, forced, barred, np.sum(cost * forced, axis=0))
+        g, n = int(group_labels.max()) + 1, group_labels.size
+        group_costs = np.ones((g, 1)) if group_costs is None else group_costs
+        required = np.zeros((g, 1), bool) if required is None else required
+        excluded = np.zeros((n, 1), bool) if excluded is None else excluded
+        alone = g == n and np.array_equal(group_labels, np.arange(n))
+        return cls(
+            None if alone else group_labels, group_costs, required, excluded, np.sum(group_costs * required, axis=0)
+        )
 
     @property
     def n_groups(self) -> int:
         """g."""
-        return len(self.cost)
+        return len(self.group_costs)
 
     @property
-    def alike(self) -> bool:
+    def is_shared_by_units(self) -> bool:
         """Whether all units are allowed the same."""
-        return self.cost.shape[1] == self.forced.shape[1] == self.barred.shape[1] == 1
+        return self.group_costs.shape[1] == self.required.shape[1] == self.excluded.shape[1] == 1
 
     @property
-    def usable(self) -> Array:
+    def usable_variables(self) -> Array:
         """Mask of the variables that some unit may use, (n,)."""
-        return np.asarray(~np.all(self.barred, axis=1))
+        return np.asarray(~np.all(self.excluded, axis=1))
 
     @cached_property
-    def even_cost(self) -> float:
+    def uniform_cost(self) -> float:
         """What every group costs, where all cost the same; else zero."""
-        first = float(self.cost.flat[0])
-        return first if np.all(self.cost == first) else 0.0
+        first = float(self.group_costs.flat[0])
+        return first if np.all(self.group_costs == first) else 0.0
 
     @cached_property
-    def _order(self) -> tuple[Array, Array]:
+    def _group_order(self) -> tuple[Array, Array]:
         """Variables by group, and where each group begins among them."""
-        assert self.labels is not None
-        order = np.argsort(self.labels, kind="stable")
-        return order, np.searchsorted(self.labels[order], np.arange(self.n_groups))
+        assert self.group_labels is not None
+        order = np.argsort(self.group_labels, kind="stable")
+        return order, np.searchsorted(self.group_labels[order], np.arange(self.n_groups))
 
     @cached_property
-    def sizes(self) -> Array:
+    def group_sizes(self) -> Array:
         """Variables of each group that are not barred, (g, u)."""
-        return self.summed((~self.barred).astype(np.intp))
+        return self.sum_groups((~self.excluded).astype(np.intp))
 
-    def summed(self, values: Array) -> Array:
+    def sum_groups(self, values: Array) -> Array:
         """Sums over groups, (g, m)."""
-        if self.labels is None:
+        if self.group_labels is None:
             return values
-        order, begin = self._order
+        order, begin = self._group_order
         return np.add.reduceat(values[order], begin, axis=0)
 
-    def largest(self, values: Array) -> Array:
+    def max_over_groups(self, values: Array) -> Array:
         """The largest of values, (n,), of every group, (g,)."""
-        if self.labels is None:
+        if self.group_labels is None:
             return values
-        order, begin = self._order
+        order, begin = self._group_order
         return np.asarray(np.maximum.reduceat(values[order], begin))
 
-    def seen(self, C: Array) -> Array:
+    def mask_excluded(self, C: Array) -> Array:
         """C, (n, m), with zeros where a variable is barred."""
-        return np.where(self.barred, 0, C) if self.barred.any() else C
+        return np.where(self.excluded, 0, C) if self.excluded.any() else C
 
-    def energy(self, C: Array) -> Array:
+    def group_norms_sq(self, C: Array) -> Array:
         """‖c‖² of every group, (g, m), of what `seen` leaves of C."""
-        return self.summed(C * C)
+        return self.sum_groups(C * C)
 
-    def spread(self, values: Array) -> Array:
+    def broadcast_to_variables(self, values: Array) -> Array:
         """Values of groups, (g, m), at their variables, (n, m)."""
-        return values if self.labels is None else values[self.labels]
+        return values if self.group_labels is None else values[self.group_labels]
 
-    def touched(self, pattern: Array) -> Array:
+    def groups_hit(self, pattern: Array) -> Array:
         """Groups with a variable in a pattern, (g, m)."""
-        return self.summed(pattern.astype(np.intp)) > 0
+        return self.sum_groups(pattern.astype(np.intp)) > 0
 
-    def members(self, i: int) -> Array:
+    def group_members(self, i: int) -> Array:
         """The variables of the group of variable i."""
-        return np.array([i]) if self.labels is None else np.flatnonzero(self.labels == self.labels[i])
+        return np.array([i]) if self.group_labels is None else np.flatnonzero(self.group_labels == self.group_labels[i])
 
-    def best(self, energy: Array, level: Array) -> Array:
+    def select_groups(self, group_norms_sq: Array, max_cost: Array) -> Array:
         """Mask of the groups of largest energy, (g, m), that a level, (m,) or (1,), allows; the forced among them."""
-        room = np.maximum(level - self.spent, 0)  # (m,) or (1,)
-        if self.even_cost and np.all(room == room[0]):
-            return self._largest(energy, int(room[0] / self.even_cost * (1 + ROUNDING)))
-        room = np.broadcast_to(room, energy.shape[1])
-        return np.column_stack([self.unit(j)._chosen(energy[:, j], float(left)) for j, left in enumerate(room)])
+        room = np.maximum(max_cost - self.required_cost, 0)  # (m,) or (1,)
+        if self.uniform_cost and np.all(room == room[0]):
+            return self._select_largest_groups(
+                group_norms_sq, int(room[0] / self.uniform_cost * (1 + RELATIVE_COST_TOLERANCE))
+            )
+        room = np.broadcast_to(room, group_norms_sq.shape[1])
+        return np.column_stack(
+            [self.select_unit(j)._select_unit_groups(group_norms_sq[:, j], float(left)) for j, left in enumerate(room)]
+        )
 
-    def _largest(self, energy: Array, count: int) -> Array:
+    def _select_largest_groups(self, group_norms_sq: Array, n_groups: int) -> Array:
         """The forced groups and so many others, where all units are allowed as many."""
-        mask = np.zeros(energy.shape, bool)
-        if count:
-            rows = top(np.where(self.forced, -1, energy), min(count, self.n_groups))
-            mask[rows, np.arange(energy.shape[1])] = True
-        return mask | self.forced
+        mask = np.zeros(group_norms_sq.shape, bool)
+        if n_groups:
+            rows = find_largest_rows(np.where(self.required, -1, group_norms_sq), min(n_groups, self.n_groups))
+            mask[rows, np.arange(group_norms_sq.shape[1])] = True
+        return mask | self.required
 
-    def _chosen(self, energy: Array, room: float) -> Array:
+    def _select_unit_groups(self, group_norms_sq: Array, remaining_cost: float) -> Array:
         """The forced groups of a single unit, (g,), and the best others that a room allows."""
-        if self.even_cost:
-            return self._largest(energy[:, None], int(room / self.even_cost * (1 + ROUNDING)))[:, 0]
-        chosen = self.forced[:, 0].copy()
+        if self.uniform_cost:
+            return self._select_largest_groups(
+                group_norms_sq[:, None], int(remaining_cost / self.uniform_cost * (1 + RELATIVE_COST_TOLERANCE))
+            )[:, 0]
+        chosen = self.required[:, 0].copy()
         free = np.flatnonzero(~chosen)
-        chosen[free[best_within(energy[free], self.cost[free, 0], room)]] = True
+        chosen[free[solve_knapsack(group_norms_sq[free], self.group_costs[free, 0], remaining_cost)]] = True
         return chosen
 
-    def parts(self, energy: Array, level: Array) -> Array:
+    def select_fractional_groups(self, group_norms_sq: Array, max_cost: Array) -> Array:
         """Shares of the groups, (g, m), that a level, (1,), pays for in one unit, where a part of a group costs a part.
 
         In the order of energy per cost as long as there is room, the last in part (Dantzig 1957).
         """
-        room, cost = max(float(level[0] - self.spent[0]), 0.0), np.where(self.forced, 0, self.cost)[:, 0]
-        dear = np.flatnonzero((cost > 0) & (cost <= room * (1 + ROUNDING)))
-        shares = np.repeat((cost == 0).astype(energy.dtype)[:, None], energy.shape[1], axis=1)
+        room, cost = (
+            max(float(max_cost[0] - self.required_cost[0]), 0.0),
+            np.where(self.required, 0, self.group_costs)[:, 0],
+        )
+        dear = np.flatnonzero((cost > 0) & (cost <= room * (1 + RELATIVE_COST_TOLERANCE)))
+        shares = np.repeat((cost == 0).astype(group_norms_sq.dtype)[:, None], group_norms_sq.shape[1], axis=1)
         count = int(np.searchsorted(np.cumsum(np.sort(cost[dear])), room)) + 1  # no more can be paid for
-        ratio = energy[dear] / cost[dear, None]
-        rows = top(ratio, min(count, dear.size))
+        ratio = group_norms_sq[dear] / cost[dear, None]
+        rows = find_largest_rows(ratio, min(count, dear.size))
         rows = np.take_along_axis(rows, np.argsort(-np.take_along_axis(ratio, rows, axis=0), axis=0), axis=0)
         price = cost[dear][rows]
-        shares[dear[rows], np.arange(energy.shape[1])] = np.clip(1 + (room - np.cumsum(price, axis=0)) / price, 0, 1)
+        shares[dear[rows], np.arange(group_norms_sq.shape[1])] = np.clip(
+            1 + (room - np.cumsum(price, axis=0)) / price, 0, 1
+        )
         return shares
 
-    def most(self, level: Array) -> int:
+    def max_cardinality(self, max_cost: Array) -> int:
         """No fewer than the most variables that a unit can have at a level."""
-        room = np.broadcast_to(np.maximum(level - self.spent, 0), max(level.size, self.spent.size))
-        return max(self.unit(j)._most(float(left)) for j, left in enumerate(room))
+        room = np.broadcast_to(
+            np.maximum(max_cost - self.required_cost, 0), max(max_cost.size, self.required_cost.size)
+        )
+        return max(self.select_unit(j)._max_unit_cardinality(float(left)) for j, left in enumerate(room))
 
-    def _most(self, room: float) -> int:
+    def _max_unit_cardinality(self, remaining_cost: float) -> int:
         """The same of a single unit, of the last group that a room has place for also a part."""
-        sizes, cost = self.sizes[:, 0], np.where(self.forced, 0, self.cost)[:, 0]
+        sizes, cost = self.group_sizes[:, 0], np.where(self.required, 0, self.group_costs)[:, 0]
         order = np.lexsort((-sizes, cost / np.maximum(sizes, 1)))
-        return int(np.interp(room, np.cumsum(cost[order]), np.cumsum(sizes[order]), left=np.max(sizes)))
+        return int(np.interp(remaining_cost, np.cumsum(cost[order]), np.cumsum(sizes[order]), left=np.max(sizes)))
 
-    def unit(self, j: int) -> Admissible:
+    def select_unit(self, j: int) -> SupportRules:
         """What unit j is allowed."""
-        if self.alike:
+        if self.is_shared_by_units:
             return self
-        mine = {name: _column(getattr(self, name), j) for name in ("cost", "forced", "barred")}
-        return replace(self, **mine, spent=self.spent if self.spent.size == 1 else self.spent[j : j + 1])
+        mine = {name: _take_unit_column(getattr(self, name), j) for name in ("group_costs", "required", "excluded")}
+        return replace(
+            self,
+            **mine,
+            required_cost=self.required_cost if self.required_cost.size == 1 else self.required_cost[j : j + 1],
+        )
 
-    def restrict(self, idx: Array) -> Admissible:
+    def restrict(self, idx: Array) -> SupportRules:
         """The same among the variables `idx`; what the other forced groups cost stays spent."""
-        if self.labels is None:
-            return replace(self, cost=self.cost[idx], forced=self.forced[idx], barred=self.barred[idx])
-        kept, labels = np.unique(self.labels[idx], return_inverse=True)
-        return Admissible(labels, self.cost[kept], self.forced[kept], self.barred[idx], self.spent)
+        if self.group_labels is None:
+            return replace(
+                self, group_costs=self.group_costs[idx], required=self.required[idx], excluded=self.excluded[idx]
+            )
+        kept, labels = np.unique(self.group_labels[idx], return_inverse=True)
+        return SupportRules(labels, self.group_costs[kept], self.required[kept], self.excluded[idx], self.required_cost)
 
-    def counting(self) -> Admissible:
+    def with_unit_costs(self) -> SupportRules:
         """The same where every group costs one."""
         one = np.ones((self.n_groups, 1))
-        return replace(self, cost=one, spent=np.sum(one * self.forced, axis=0))
+        return replace(self, group_costs=one, required_cost=np.sum(one * self.required, axis=0))
 
 
-def _column(values: Array, j: int) -> Array:
+def _take_unit_column(values: Array, j: int) -> Array:
     """Column j of (n, m); the one there is of (n, 1)."""
     return values if values.shape[1] == 1 else values[:, j : j + 1]

@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.text import counted
-from gpower.plotting.canvas import given_panels, new_panels, remark, say, tidy, without_zeros
-from gpower.plotting.style import BLUE, NORMAL, VERMILION, GivenAxes, Panel, Panels
+from gpower._utils.text import format_count
+from gpower.plotting.canvas import (
+    create_panels,
+    flatten_given_axes,
+    mask_nonpositive,
+    style_panel,
+    write_centred_text,
+    write_panel_note,
+)
+from gpower.plotting.style import BLUE, NORMAL_FONT_SIZE, VERMILION, AxesLike, Panel, Panels
 
 __all__ = ["plot_convergence"]
 
 
-def plot_convergence(trace: object, axes: GivenAxes = None) -> Panels:
+def plot_convergence(trace: object, axes: AxesLike = None) -> Panels:
     """Objective, and below it the first-order gap Δ on a logarithmic scale, against iterations and passes.
 
     A pass is one read of the matrix. Panels for what the trace does not hold, passes or gaps, are left out.
@@ -45,23 +52,23 @@ def plot_convergence(trace: object, axes: GivenAxes = None) -> Panels:
     (1, 1)
     """
     values = np.asarray(getattr(trace, "values", getattr(trace, "history", None)), float)
-    gaps, passes = _known(trace, "gaps", values.size), _known(trace, "passes", values.size)
+    gaps, passes = _get_trace_array(trace, "gaps", values.size), _get_trace_array(trace, "passes", values.size)
     scales = {"iteration": np.arange(values.size, dtype=float)}
     if passes is not None:
         scales["passes over the matrix"] = passes
-    panels = _panels(axes, 1 if gaps is None else 2, len(scales))
+    panels = _create_trace_panels(axes, 1 if gaps is None else 2, len(scales))
     for column, (label, steps) in enumerate(scales.items()):
         panels[0, column].plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
-        tidy(panels[0, column], "", "objective f")
+        style_panel(panels[0, column], "", "objective f")
         if gaps is not None:
-            _draw_gaps(panels[1, column], steps, gaps)
-        panels[-1, column].set_xlabel(label, fontsize=NORMAL)
+            _draw_gap_curve(panels[1, column], steps, gaps)
+        panels[-1, column].set_xlabel(label, fontsize=NORMAL_FONT_SIZE)
     for panel in panels[:, 1:].flat:
         panel.set_ylabel("")
     return panels
 
 
-def _known(trace: object, name: str, length: int) -> Array | None:
+def _get_trace_array(trace: object, name: str, length: int) -> Array | None:
     """That array of the trace, None if it is not there or all NaN."""
     array = np.asarray(getattr(trace, name, np.nan), float)
     if np.all(np.isnan(array)):
@@ -71,19 +78,19 @@ def _known(trace: object, name: str, length: int) -> Array | None:
     return array
 
 
-def _panels(axes: GivenAxes, lines: int, wide: int) -> Panels:
+def _create_trace_panels(axes: AxesLike, n_rows: int, n_columns: int) -> Panels:
     if axes is None:
-        return new_panels(lines, wide, 1.2 + 3.6 * wide, 0.6 + 2.1 * lines, sharex="col", sharey="row")
-    what = f"this trace has {lines * wide} panels ({lines} × {wide})"
-    return given_panels(axes, lines * wide, what).reshape(lines, wide)
+        return create_panels(n_rows, n_columns, 1.2 + 3.6 * n_columns, 0.6 + 2.1 * n_rows, sharex="col", sharey="row")
+    what = f"this trace has {n_rows * n_columns} panels ({n_rows} × {n_columns})"
+    return flatten_given_axes(axes, n_rows * n_columns, what).reshape(n_rows, n_columns)
 
 
-def _draw_gaps(axes: Panel, steps: Array, gaps: Array) -> None:
-    tidy(axes, "", "first-order gap Δ")
+def _draw_gap_curve(axes: Panel, steps: Array, gaps: Array) -> None:
+    style_panel(axes, "", "first-order gap Δ")
     if not np.any(gaps > 0):
-        say(axes, "Δ = 0 throughout")
+        write_centred_text(axes, "Δ = 0 throughout")
         return
-    axes.plot(steps, without_zeros(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
+    axes.plot(steps, mask_nonpositive(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
     axes.set_yscale("log")
     if n_zero := np.count_nonzero(gaps <= 0):
-        remark(axes, 0.98, 0.95, f"not shown: {counted(int(n_zero), 'step')} with Δ = 0", va="top")
+        write_panel_note(axes, 0.98, 0.95, f"not shown: {format_count(int(n_zero), 'step')} with Δ = 0", va="top")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower.analysis.association import Metadata, associate, in_order_of
-from gpower.estimators.outliers import share_of
-from gpower.plotting.canvas import entitle, one_panel
-from gpower.plotting.loadings import Model
-from gpower.plotting.style import SMALL, GivenAxes, Panel, literal, width_of
-from gpower.validation.pipelines import Held
+from gpower.analysis.association import Metadata, align_metadata, associate
+from gpower.estimators.outliers import check_probability_level
+from gpower.plotting.canvas import get_single_panel, set_left_title
+from gpower.plotting.loadings import FittedModel
+from gpower.plotting.style import SMALL_FONT_SIZE, AxesLike, Panel, escape_label, estimate_label_width
+from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_metadata"]
 
 
 def plot_metadata(
-    model: Model, X: ArrayLike, metadata: Metadata, axes: GivenAxes = None, *, level: float = 0.05
+    model: FittedModel, X: ArrayLike, metadata: Metadata, axes: AxesLike = None, *, level: float = 0.05
 ) -> Panel:
     """Map of how strongly each component goes with each column of metadata.
 
@@ -52,11 +52,11 @@ def plot_metadata(
     >>> [text.get_text() for text in axes.texts][0]
     '+1.00*'
     """
-    found = associate(Held.of(model).scores(X), in_order_of(X, metadata))
+    found = associate(UnwrappedModel.unwrap(model).compute_scores(X), align_metadata(X, metadata))
     m, n = found.strength.shape
-    below = found.adjusted_p_values < share_of(level)
-    names = [f"{literal(name)} · {test}" for name, test in zip(found.names, found.tests, strict=True)]
-    panel = one_panel(axes, 2.2 + width_of(names) + 0.55 * m, 1.3 + 0.26 * n)
+    below = found.adjusted_p_values < check_probability_level(level)
+    names = [f"{escape_label(name)} · {test}" for name, test in zip(found.names, found.tests, strict=True)]
+    panel = get_single_panel(axes, 2.2 + estimate_label_width(names) + 0.55 * m, 1.3 + 0.26 * n)
     edges = (np.arange(m + 1) - 0.5, np.arange(n + 1) - 0.5)
     cells = panel.pcolormesh(*edges, found.strength.T, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
     panel.set_facecolor("0.93")  # seen where nothing can be said
@@ -64,15 +64,15 @@ def plot_metadata(
         strength, sign = float(found.strength[j, i]), ("", "+", "−")[int(found.sign[j, i])]
         word = "–" if np.isnan(strength) else f"{sign}{strength:.2f}{'*' if below[j, i] else ''}"
         panel.text(j, i, word, ha="center", va="center", fontsize=7.5, color="white" if strength > 0.6 else "black")
-    panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL)
-    panel.set_yticks(np.arange(n), names, fontsize=SMALL)
-    panel.set_xlabel("component", fontsize=SMALL)
+    panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL_FONT_SIZE)
+    panel.set_yticks(np.arange(n), names, fontsize=SMALL_FONT_SIZE)
+    panel.set_xlabel("component", fontsize=SMALL_FONT_SIZE)
     panel.set_ylim(n - 0.5, -0.5)
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     bar = panel.figure.colorbar(cells, ax=panel, pad=0.02, aspect=12)
-    bar.set_label("strength", fontsize=SMALL)
-    bar.ax.tick_params(labelsize=SMALL)
+    bar.set_label("strength", fontsize=SMALL_FONT_SIZE)
+    bar.ax.tick_params(labelsize=SMALL_FONT_SIZE)
     bar.outline.set_visible(False)
-    entitle(panel, f"Association; * adjusted p < {level:g}")
+    set_left_title(panel, f"Association; * adjusted p < {level:g}")
     return panel

@@ -12,20 +12,27 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from gpower._utils.arrays import Array
-from gpower.plotting.bars import by_size
-from gpower.plotting.canvas import cardinality_axis, entitle, legend_above, one_panel, tidy, without_zeros
+from gpower.plotting.bars import rank_nonzero_by_size
+from gpower.plotting.canvas import (
+    draw_legend_above,
+    get_single_panel,
+    mask_nonpositive,
+    set_cardinality_axis,
+    set_left_title,
+    style_panel,
+)
 from gpower.plotting.style import (
     BLACK,
-    CURVE,
-    NORMAL,
-    QUIET,
-    SMALL,
-    GivenAxes,
+    CURVE_STYLE,
+    MUTED_COLOUR,
+    NORMAL_FONT_SIZE,
+    SMALL_FONT_SIZE,
+    AxesLike,
     Panel,
-    Style,
-    look,
-    variable_names,
-    width_of,
+    StyleKwargs,
+    estimate_label_width,
+    get_curve_style,
+    resolve_variable_names,
 )
 
 if TYPE_CHECKING:
@@ -33,10 +40,10 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_cardinality", "plot_path_loadings", "plot_tradeoff"]
 
-OTHERS: Style = {"color": "0.75", "linewidth": 0.7, "label": "others"}
+OTHER_VARIABLES_STYLE: StyleKwargs = {"color": "0.75", "linewidth": 0.7, "label": "others"}
 
 
-def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Panel:
+def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
     """Explained variance against the number of non-zero loadings, with PCA as the line that none can pass.
 
     The left scale is the share of the variance that as many ordinary principal components explain, the right
@@ -70,25 +77,25 @@ def plot_tradeoff(path: SparsityPath, axes: GivenAxes = None) -> Panel:
         raise ValueError("The data have no variance, so there is no trade-off to draw.")
     mean = np.cumsum(path.cardinality, axis=1) / np.arange(1, m + 1)  # (n_points, m)
     share = 100 * np.cumsum(path.explained_variance_ratio, axis=1) / total
-    panel = one_panel(axes)
-    tidy(panel, "", "% of the variance of PCA" if m == 1 else f"% of the variance of PCA with {m} components")
+    panel = get_single_panel(axes)
+    style_panel(panel, "", "% of the variance of PCA" if m == 1 else f"% of the variance of PCA with {m} components")
     for j, reference in enumerate(100 * np.cumsum(pca) / total):
         label = "component 1" if j == 0 else f"components 1 to {j + 1}"
-        panel.plot(without_zeros(mean[:, j]), share[:, j], label=label, **look(j), **CURVE)
-        panel.axhline(reference, color=look(j)["color"], linestyle="--", linewidth=1)
-    colour = look(0)["color"] if m == 1 else QUIET  # several lines have several
+        panel.plot(mask_nonpositive(mean[:, j]), share[:, j], label=label, **get_curve_style(j), **CURVE_STYLE)
+        panel.axhline(reference, color=get_curve_style(j)["color"], linestyle="--", linewidth=1)
+    colour = get_curve_style(0)["color"] if m == 1 else MUTED_COLOUR  # several lines have several
     label = "PCA" if m == 1 else "PCA, as many components"
     panel.plot([], [], color=colour, linestyle="--", linewidth=1, label=label)
-    cardinality_axis(panel, mean, "non-zero loadings" if m == 1 else "non-zero loadings per component")
+    set_cardinality_axis(panel, mean, "non-zero loadings" if m == 1 else "non-zero loadings per component")
     panel.set_ylim(0, max(104.0, 1.04 * float(share.max())))
     second = panel.secondary_yaxis("right", functions=(lambda y: np.multiply(y, total), lambda y: np.divide(y, total)))
-    second.set_ylabel("% of the total variance", fontsize=NORMAL)
-    second.tick_params(labelsize=SMALL)
-    legend_above(panel, min(m + 1, 3))
+    second.set_ylabel("% of the total variance", fontsize=NORMAL_FONT_SIZE)
+    second.tick_params(labelsize=SMALL_FONT_SIZE)
+    draw_legend_above(panel, min(m + 1, 3))
     return panel
 
 
-def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Panel:
+def plot_cardinality(path: SparsityPath, axes: AxesLike = None) -> Panel:
     """Number of non-zero loadings against the penalty γ, below the largest number that γ allows.
 
     At γ no variable with ‖aᵢ‖ ≤ γ (ℓ0: ‖aᵢ‖² ≤ γ) can have a loading in the first component [JNRS10, sections 2.1
@@ -127,22 +134,24 @@ def plot_cardinality(path: SparsityPath, axes: GivenAxes = None) -> Panel:
             "This path has no γ: its cardinalities were asked for, not found through a penalty. "
             'Make one with sparsity_path(X, gammas=[…]), or with penalty="l1".'
         )
-    panel = one_panel(axes)
+    panel = get_single_panel(axes)
     grid = np.linspace(0, np.nanmax(gamma), 512)
-    bound = without_zeros(path.cardinality_bound(grid))
+    bound = mask_nonpositive(path.cardinality_bound(grid))
     panel.step(grid, bound, where="post", color=BLACK, linewidth=1.2, label="most possible, component 1")
     with suppress(ValueError):  # nothing is expected of a covariance, nor of ℓ1 variances
         expected = path.expected_cardinality_bound(grid)
-        panel.plot(grid, expected, color=QUIET, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise")
+        panel.plot(
+            grid, expected, color=MUTED_COLOUR, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise"
+        )
     for j in range(gamma.shape[1]):
-        style = CURVE | {"linewidth": 1.0, "label": f"component {j + 1}"}
-        panel.plot(gamma[:, j], without_zeros(cardinality[:, j]), **look(j), **style)
+        style = CURVE_STYLE | {"linewidth": 1.0, "label": f"component {j + 1}"}
+        panel.plot(gamma[:, j], mask_nonpositive(cardinality[:, j]), **get_curve_style(j), **style)
     unit = r"a column norm $\|a_i\|$ (ℓ1)" if path.penalty == "l1" else r"a squared column norm $\|a_i\|^2$ (ℓ0)"
-    tidy(panel, f"γ, in the units of {unit}", "")
+    style_panel(panel, f"γ, in the units of {unit}", "")
     counts = np.append(cardinality, path.n_features)
-    cardinality_axis(panel, counts, f"non-zero loadings of {path.n_features}", which="y")
+    set_cardinality_axis(panel, counts, f"non-zero loadings of {path.n_features}", axis_name="y")
     panel.set_xlim(left=0)
-    legend_above(panel)
+    draw_legend_above(panel)
     return panel
 
 
@@ -150,7 +159,7 @@ def plot_path_loadings(
     path: SparsityPath,
     component: int = 0,
     feature_names: Sequence[str] | None = None,
-    axes: GivenAxes = None,
+    axes: AxesLike = None,
     *,
     n_names: int = 7,
 ) -> Panel:
@@ -190,26 +199,26 @@ def plot_path_loadings(
     n_components = np.shape(path.cardinality)[1]
     if not 0 <= component < n_components:
         raise ValueError(f"component={component}: the path has {n_components}, counted from 0.")
-    names = variable_names(path, feature_names, path.n_features)
-    used, loadings = _aligned_rows(path, component)
+    names = resolve_variable_names(path, feature_names, path.n_features)
+    used, loadings = _align_path_signs(path, component)
     cardinality = np.asarray(path.cardinality)[:, component]
-    panel = one_panel(axes, 5.4 + max(1.0, width_of(names[i] for i in used)), 4.2)
-    tidy(panel, "", "loading")
-    cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
-    order = by_size(loadings[-1])[:n_names]
-    x, drawn, every = without_zeros(cardinality), _entering(loadings), max(1, len(path) // 15)
+    panel = get_single_panel(axes, 5.4 + max(1.0, estimate_label_width(names[i] for i in used)), 4.2)
+    style_panel(panel, "", "loading")
+    set_cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
+    order = rank_nonzero_by_size(loadings[-1])[:n_names]
+    x, drawn, every = mask_nonpositive(cardinality), _hide_inactive_zeros(loadings), max(1, len(path) // 15)
     others = np.delete(np.pad(drawn, ((0, 1), (0, 0)), constant_values=np.nan), order, axis=1)
     # All of them as one line with gaps: thousands of lines would take seconds.
-    panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHERS)
+    panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHER_VARIABLES_STYLE)
     for place, i in enumerate(order):
-        panel.plot(x, drawn[:, i], markevery=every, label=names[used[i]], **look(place), **CURVE)
+        panel.plot(x, drawn[:, i], markevery=every, label=names[used[i]], **get_curve_style(place), **CURVE_STYLE)
     panel.axhline(0, color="0.25", linewidth=0.8)
-    _name_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
-    entitle(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables come in")
+    _label_line_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
+    set_left_title(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables come in")
     return panel
 
 
-def _aligned_rows(path: SparsityPath, component: int) -> tuple[NDArray[np.intp], Array]:
+def _align_path_signs(path: SparsityPath, component: int) -> tuple[NDArray[np.intp], Array]:
     """The variables ever used, and their loadings (n_points, n_used) with signs carried on from the dense end."""
     rows = sp.vstack([sp.csr_array(path.components(i))[[component]] for i in range(len(path))], format="csc")
     rows.eliminate_zeros()
@@ -221,30 +230,43 @@ def _aligned_rows(path: SparsityPath, component: int) -> tuple[NDArray[np.intp],
     return used, loadings
 
 
-def _entering(loadings: Array) -> Array:
+def _hide_inactive_zeros(loadings: Array) -> Array:
     """The loadings, but of the zeros only those beside another value: a line begins where its variable comes in."""
     zero = np.pad(loadings == 0, ((1, 1), (0, 0)), constant_values=True)
     return np.where(zero[:-2] & zero[1:-1] & zero[2:], np.nan, loadings)
 
 
-def _name_ends(axes: Panel, heights: Array, names: list[str]) -> None:
+def _label_line_ends(axes: Panel, end_values: Array, names: list[str]) -> None:
     """Names beside the right edge, moved apart where they would overlap, with a thread in the colour of the line."""
     bottom, top = axes.get_ylim()
-    heights = (heights - bottom) / (top - bottom)
-    for i, (place, height, name) in enumerate(zip(_spread(heights, 0.055), heights, names, strict=True)):
-        thread = {"arrowstyle": "-", "color": look(i)["color"], "linewidth": 0.9, "relpos": (0, 0.5), "shrinkB": 0}
-        place_of: Style = {"xy": (1, height), "xytext": (1.06, place), "xycoords": "axes fraction", "va": "center"}
-        axes.annotate(name, **place_of, fontsize=SMALL, arrowprops=thread)
+    end_values = (end_values - bottom) / (top - bottom)
+    for i, (place, height, name) in enumerate(
+        zip(_space_labels_apart(end_values, 0.055), end_values, names, strict=True)
+    ):
+        thread = {
+            "arrowstyle": "-",
+            "color": get_curve_style(i)["color"],
+            "linewidth": 0.9,
+            "relpos": (0, 0.5),
+            "shrinkB": 0,
+        }
+        place_of: StyleKwargs = {
+            "xy": (1, height),
+            "xytext": (1.06, place),
+            "xycoords": "axes fraction",
+            "va": "center",
+        }
+        axes.annotate(name, **place_of, fontsize=SMALL_FONT_SIZE, arrowprops=thread)
     axes.set_ylim(bottom, top)
 
 
-def _spread(places: Array, apart: float) -> Array:
+def _space_labels_apart(positions: Array, min_distance: float) -> Array:
     """The places in [0, 1], in the same order and at least `apart`, that are nearest in least squares."""
-    if places.size == 0:
-        return places
-    apart = min(apart, 1 / max(places.size - 1, 1))
-    order = np.argsort(places, kind="stable")
-    steps = apart * np.arange(places.size)  # what is left after these may only grow
-    moved = np.empty_like(places)
-    moved[order] = steps + isotonic_regression(places[order] - steps, y_min=0.0, y_max=max(1 - steps[-1], 0.0))
+    if positions.size == 0:
+        return positions
+    min_distance = min(min_distance, 1 / max(positions.size - 1, 1))
+    order = np.argsort(positions, kind="stable")
+    steps = min_distance * np.arange(positions.size)  # what is left after these may only grow
+    moved = np.empty_like(positions)
+    moved[order] = steps + isotonic_regression(positions[order] - steps, y_min=0.0, y_max=max(1 - steps[-1], 0.0))
     return moved

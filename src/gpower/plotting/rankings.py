@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpower.plotting.bars import draw_bars
-from gpower.plotting.canvas import one_panel
-from gpower.plotting.style import BLUE, SMALL, GivenAxes, Panel, literal
+from gpower.plotting.canvas import get_single_panel
+from gpower.plotting.style import BLUE, SMALL_FONT_SIZE, AxesLike, Panel, escape_label
 
 if TYPE_CHECKING:
     from gpower.analysis.enrichment import Enrichment
-    from gpower.baselines.comparison import Entry
+    from gpower.baselines.comparison import ComparisonEntry
 
 __all__ = ["plot_comparison", "plot_enrichment"]
 
-MAX_SET_NAME = 48  # characters of a gene set's name that a picture shows
+MAX_SET_NAME_LENGTH = 48  # characters of a gene set's name that a picture shows
 
 
-def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Panel:
+def plot_comparison(comparison: Iterable[ComparisonEntry], axes: AxesLike = None) -> Panel:
     """Bars of the adjusted variance relative to PCA, the best method on top, with the time of each.
 
     Parameters
@@ -45,14 +45,14 @@ def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Pane
     """
     methods = (entry for entry in comparison if entry.method != "pca")
     shown = sorted(methods, key=lambda entry: np.nan_to_num(entry.share_of_pca, nan=-np.inf), reverse=True)
-    panel = one_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
+    panel = get_single_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
     shares = np.nan_to_num([100 * entry.share_of_pca for entry in shown])
     colours = [BLUE if entry.method.startswith("gpower") else "0.72" for entry in shown]
-    draw_bars(panel, shares, [literal(entry.method) for entry in shown], len(shown), color=colours)
+    draw_bars(panel, shares, [escape_label(entry.method) for entry in shown], len(shown), color=colours)
     panel.axvline(100, color="0.25", linewidth=0.8)
     panel.set_xlim(0, 118)
-    panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL)
-    panel.tick_params(axis="x", labelsize=SMALL)
+    panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL_FONT_SIZE)
+    panel.tick_params(axis="x", labelsize=SMALL_FONT_SIZE)
     panel.spines[["top", "right"]].set_visible(False)
     for place, (share, entry) in enumerate(zip(shares, shown, strict=True)):
         text = "does not run here" if entry.model is None else f"{entry.seconds:.2g} s"
@@ -60,7 +60,7 @@ def plot_comparison(comparison: Iterable[Entry], axes: GivenAxes = None) -> Pane
     return panel
 
 
-def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20) -> Panel:
+def plot_enrichment(result: Enrichment, axes: AxesLike = None, *, top: int = 20) -> Panel:
     """Bars of −log10 of the adjusted p-values, the most enriched sets on top.
 
     A set is drawn once, for the component in which it is most enriched, which its label names.
@@ -91,12 +91,12 @@ def plot_enrichment(result: Enrichment, axes: GivenAxes = None, *, top: int = 20
     order = np.lexsort((result.p_values.min(axis=0), smallest))
     order = order[result.overlaps[:, order].any(axis=0)][:top]
     room = max(order.size, 1)
-    panel = one_panel(axes, 7.5, 1.0 + 0.24 * room)
+    panel = get_single_panel(axes, 7.5, 1.0 + 0.24 * room)
     heights = -np.log10(np.maximum(smallest[order], np.finfo(float).tiny))
     colours = [BLUE if smallest[at] < result.alpha else "0.75" for at in order]
-    labels = [f"{literal(result.universe.set_names[at], MAX_SET_NAME)} ({best[at] + 1})" for at in order]
+    labels = [f"{escape_label(result.universe.set_names[at], MAX_SET_NAME_LENGTH)} ({best[at] + 1})" for at in order]
     draw_bars(panel, heights, labels, room, color=colours)
     panel.axvline(-np.log10(result.alpha), color="0.25", linewidth=0.8, linestyle="--")
-    panel.set_xlabel("−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=SMALL)
+    panel.set_xlabel("−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=SMALL_FONT_SIZE)
     panel.spines[["top", "right", "left"]].set_visible(False)
     return panel

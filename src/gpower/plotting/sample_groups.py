@@ -9,16 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
-from gpower.analysis.association import Column, column_of
-from gpower.plotting.style import COLOURS, MARKERS, SMALL, Panel, Style, literal, width_of
+from gpower.analysis.association import MetadataColumn, parse_metadata_column
+from gpower.plotting.style import (
+    COLOURS,
+    MARKERS,
+    SMALL_FONT_SIZE,
+    Panel,
+    StyleKwargs,
+    escape_label,
+    estimate_label_width,
+)
 
 MAX_GROUPS = 24  # of samples; beyond that nobody tells colours and markers apart
-UNKNOWN: Style = {"facecolors": "none", "edgecolors": "0.6", "linewidths": 0.7}
-SHADES = "viridis"
+UNKNOWN_VALUE_STYLE: StyleKwargs = {"facecolors": "none", "edgecolors": "0.6", "linewidths": 0.7}
+COLOUR_MAP = "viridis"
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class SampleAppearance:
     """What the samples of a picture look like.
 
     Attributes
@@ -30,132 +38,146 @@ class Samples:
         What a colour bar is of: the name of the labels where they have one, as a column of a frame has.
     """
 
-    count: int
-    labels: Column | None = None
-    shapes: Column | None = None
-    quantity: str = "value"
+    n_samples: int
+    colour_column: MetadataColumn | None = None
+    marker_column: MetadataColumn | None = None
+    colour_bar_label: str = "value"
 
     @classmethod
-    def of(cls, count: int, labels: Iterable[object] | None, shapes: Iterable[object] | None = None) -> Samples:
+    def from_labels(
+        cls, n_samples: int, labels: Iterable[object] | None, shapes: Iterable[object] | None = None
+    ) -> SampleAppearance:
         """So many samples, checked."""
-        colours, markers = _checked(labels, "labels", count), _checked(shapes, "shapes", count, groups=True)
-        return cls(count, colours, markers, literal(getattr(labels, "name", None) or cls.quantity))
+        colours, markers = (
+            _check_label_column(labels, "labels", n_samples),
+            _check_label_column(shapes, "shapes", n_samples, must_be_groups=True),
+        )
+        return cls(n_samples, colours, markers, escape_label(getattr(labels, "name", None) or cls.colour_bar_label))
 
     @property
-    def groups(self) -> dict[str, NDArray[np.intp]]:
+    def colour_groups(self) -> dict[str, NDArray[np.intp]]:
         """The samples of each group of colour; all where there are none."""
-        return {} if self.labels is None or self.labels.is_measured else self.labels.groups
+        return {} if self.colour_column is None or self.colour_column.is_continuous else self.colour_column.groups
 
-    def scatter(self, axes: Panel, points: Array) -> None:
+    def draw_points(self, axes: Panel, points: Array) -> None:
         """The points, in their colours and markers."""
-        size: Style = {"s": 26 if self.count <= 500 else 8}
+        size: StyleKwargs = {"s": 26 if self.n_samples <= 500 else 8}
         style = size | {"alpha": 0.8, "linewidth": 0}
-        markers = self._markers()
-        if self.labels is None:
+        markers = self._group_by_marker()
+        if self.colour_column is None:
             for marker, members in markers.items():
-                _dots(axes, points[members], style | {"color": COLOURS[0], "marker": marker})
+                _scatter_points(axes, points[members], style | {"color": COLOURS[0], "marker": marker})
             return
         for marker, members in markers.items():
-            unknown = members[~self.labels.known[members]]
+            unknown = members[~self.colour_column.is_known[members]]
             if unknown.size:
-                _dots(axes, points[unknown], size | UNKNOWN | {"marker": marker})
-            if self.labels.is_measured:
-                here = members[self.labels.known[members]]
-                shades = self._shades() | {"c": self.labels.values[here], "marker": marker}
-                _dots(axes, points[here], style | shades)
-        for i, members in enumerate(self.groups.values()):
+                _scatter_points(axes, points[unknown], size | UNKNOWN_VALUE_STYLE | {"marker": marker})
+            if self.colour_column.is_continuous:
+                here = members[self.colour_column.is_known[members]]
+                shades = self._get_colour_scale() | {"c": self.colour_column.values[here], "marker": marker}
+                _scatter_points(axes, points[here], style | shades)
+        for i, members in enumerate(self.colour_groups.values()):
             for marker, others in markers.items():
                 here = np.intersect1d(members, others)
-                own = marker if self.shapes is not None else MARKERS[i % len(MARKERS)]
+                own = marker if self.marker_column is not None else MARKERS[i % len(MARKERS)]
                 if here.size:
-                    _dots(axes, points[here], style | {"color": colour_of(i), "marker": own})
+                    _scatter_points(axes, points[here], style | {"color": get_group_colour(i), "marker": own})
 
-    def _markers(self) -> dict[str, NDArray[np.intp]]:
+    def _group_by_marker(self) -> dict[str, NDArray[np.intp]]:
         """Samples by marker; those of no known shape have a point's."""
-        if self.shapes is None:
-            return {"o": np.arange(self.count)}
-        found = {MARKERS[i]: members for i, members in enumerate(self.shapes.groups.values())}
-        unknown = np.flatnonzero(~self.shapes.known)
+        if self.marker_column is None:
+            return {"o": np.arange(self.n_samples)}
+        found = {MARKERS[i]: members for i, members in enumerate(self.marker_column.groups.values())}
+        unknown = np.flatnonzero(~self.marker_column.is_known)
         return found | ({".": unknown} if unknown.size else {})
 
-    def _shades(self) -> Style:
-        assert self.labels is not None
-        low, high = np.nanmin(self.labels.values), np.nanmax(self.labels.values)
-        return {"cmap": SHADES, "vmin": low, "vmax": high}
+    def _get_colour_scale(self) -> StyleKwargs:
+        assert self.colour_column is not None
+        low, high = np.nanmin(self.colour_column.values), np.nanmax(self.colour_column.values)
+        return {"cmap": COLOUR_MAP, "vmin": low, "vmax": high}
 
     @property
     def legend_width(self) -> float:
         """Inches that the legend takes."""
-        if self.labels is None and self.shapes is None:
+        if self.colour_column is None and self.marker_column is None:
             return 0.0
-        groups = [*self.groups, *(self.shapes.groups if self.shapes else ())]
-        return 0.9 if not groups else 0.6 + width_of(map(literal, groups))
+        groups = [*self.colour_groups, *(self.marker_column.groups if self.marker_column else ())]
+        return 0.9 if not groups else 0.6 + estimate_label_width(map(escape_label, groups))
 
-    def explain(self, axes: Panel, panels: Array | None = None) -> None:
+    def draw_legends(self, axes: Panel, panels: Array | None = None) -> None:
         """Legend and colour bar, outside, where they hide no sample; a bar beside all `panels` of a figure."""
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import Normalize
 
-        if self.labels is not None and self.labels.is_measured:
-            shades = self._shades()
-            shown = ScalarMappable(Normalize(shades["vmin"], shades["vmax"]), SHADES)
+        if self.colour_column is not None and self.colour_column.is_continuous:
+            shades = self._get_colour_scale()
+            shown = ScalarMappable(Normalize(shades["vmin"], shades["vmax"]), COLOUR_MAP)
             bar = axes.figure.colorbar(shown, ax=axes if panels is None else panels, pad=0.02, aspect=30)
-            bar.set_label(self.quantity, fontsize=SMALL)
-            bar.ax.tick_params(labelsize=SMALL)
+            bar.set_label(self.colour_bar_label, fontsize=SMALL_FONT_SIZE)
+            bar.ax.tick_params(labelsize=SMALL_FONT_SIZE)
             bar.outline.set_visible(False)
-        _legend(axes, self._entries())
+        _draw_side_legend(axes, self._list_legend_entries())
 
-    def _entries(self) -> list[tuple[str, Style]]:
+    def _list_legend_entries(self) -> list[tuple[str, StyleKwargs]]:
         """Words and looks of the legend."""
-        own = self.shapes is None
+        own = self.marker_column is None
         entries = [
-            (name, {"color": colour_of(i), "marker": MARKERS[i % len(MARKERS)] if own else "s"})
-            for i, name in enumerate(self.groups)
+            (name, {"color": get_group_colour(i), "marker": MARKERS[i % len(MARKERS)] if own else "s"})
+            for i, name in enumerate(self.colour_groups)
         ]
-        if self.labels is not None and not self.labels.known.all():
+        if self.colour_column is not None and not self.colour_column.is_known.all():
             entries.append(("not known", {"markerfacecolor": "none", "markeredgecolor": "0.6", "marker": "o"}))
-        if self.shapes is not None:
-            entries += [(name, {"color": "0.4", "marker": MARKERS[i]}) for i, name in enumerate(self.shapes.groups)]
+        if self.marker_column is not None:
+            entries += [
+                (name, {"color": "0.4", "marker": MARKERS[i]}) for i, name in enumerate(self.marker_column.groups)
+            ]
         return entries
 
 
-def _dots(axes: Panel, points: Array, style: Style) -> None:
+def _scatter_points(axes: Panel, points: Array, style: StyleKwargs) -> None:
     axes.scatter(points[:, 0], points[:, 1], **style)
 
 
-def colour_of(i: int) -> str:
+def get_group_colour(i: int) -> str:
     """Colour of the i-th group."""
     return COLOURS[i % len(COLOURS)]
 
 
-def _legend(axes: Panel, entries: list[tuple[str, Style]]) -> None:
+def _draw_side_legend(axes: Panel, entries: list[tuple[str, StyleKwargs]]) -> None:
     """A legend at the right; words are put in afterwards, since matplotlib drops those that begin with a line below."""
     from matplotlib.lines import Line2D
 
     if not entries:
         return
     handles = [Line2D([], [], linestyle="none", markersize=5, **style) for _, style in entries]
-    place: Style = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "frameon": False, "fontsize": SMALL}
+    place: StyleKwargs = {
+        "loc": "upper left",
+        "bbox_to_anchor": (1.01, 1),
+        "frameon": False,
+        "fontsize": SMALL_FONT_SIZE,
+    }
     legend = axes.legend(handles, ["name"] * len(handles), **place)
     for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
-        text.set_text(literal(name))
+        text.set_text(escape_label(name))
 
 
-def _checked(values: Iterable[object] | None, name: str, count: int, *, groups: bool = False) -> Column | None:
+def _check_label_column(
+    values: Iterable[object] | None, name: str, n_samples: int, *, must_be_groups: bool = False
+) -> MetadataColumn | None:
     """A column of so many samples; of groups no more than can be told apart."""
     if values is None:
         return None
-    column = column_of(values)
-    if column.values.size != count:
-        raise ValueError(f"{name} has {column.values.size} entries, but X has {count} samples.")
-    most = len(MARKERS) if groups else MAX_GROUPS
-    found = 0 if column.is_measured and not groups else len(column.groups)
+    column = parse_metadata_column(values)
+    if column.values.size != n_samples:
+        raise ValueError(f"{name} has {column.values.size} entries, but X has {n_samples} samples.")
+    most = len(MARKERS) if must_be_groups else MAX_GROUPS
+    found = 0 if column.is_continuous and not must_be_groups else len(column.groups)
     if found > most:
         raise ValueError(
             f"{name} has {found} different values, too many to tell apart: give at most {most}"
             + (
                 "; cut a measured quantity into a few ranges."
-                if groups
+                if must_be_groups
                 else ", or numbers, which are shades of colour."
             )
         )

@@ -8,28 +8,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array, to_host
-from gpower._utils.backends import on_host
+from gpower._utils.backends import to_numpy
 from gpower.estimators.base import SparsePCAEstimator
-from gpower.operators.explained_variance import shared_variables
-from gpower.plotting.bars import by_size
-from gpower.plotting.canvas import entitle, one_panel, remark, tidy
-from gpower.plotting.labels import along, place_names
-from gpower.plotting.loadings import Model, matrix_of, share_label
-from gpower.plotting.sample_groups import Samples, colour_of
-from gpower.plotting.scores import checked_pair, draw_scores
-from gpower.plotting.style import BLACK, SMALL, GivenAxes, Panel, variable_names
-from gpower.validation.pipelines import Held
+from gpower.operators.explained_variance import count_shared_variables
+from gpower.plotting.bars import rank_nonzero_by_size
+from gpower.plotting.canvas import get_single_panel, set_left_title, style_panel, write_panel_note
+from gpower.plotting.labels import place_labels, sample_arrow_points
+from gpower.plotting.loadings import FittedModel, format_component_label, prepare_operator
+from gpower.plotting.sample_groups import SampleAppearance, get_group_colour
+from gpower.plotting.scores import check_component_pair, draw_scores
+from gpower.plotting.style import BLACK, SMALL_FONT_SIZE, AxesLike, Panel, resolve_variable_names
+from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_biplot", "plot_correlation_circle", "plot_overlap"]
 
 
 def plot_biplot(
-    model: Model,
+    model: FittedModel,
     X: ArrayLike,
     components: tuple[int, int] = (0, 1),
     labels: Iterable[object] | None = None,
     feature_names: Sequence[str] | None = None,
-    axes: GivenAxes = None,
+    axes: AxesLike = None,
     *,
     max_variables: int = 20,
 ) -> Panel:
@@ -67,31 +67,31 @@ def plot_biplot(
     >>> axes.get_ylabel()
     'Component 2 · 12.3 % of variance'
     """
-    held = Held.of(model)
+    held = UnwrappedModel.unwrap(model)
     model = held.model
-    pair = checked_pair(components, len(model.explained_variance_ratio_))
-    loadings = np.asarray(on_host(model.components_))[pair].T  # (n_features, 2)
-    names = variable_names(model, feature_names, len(loadings))
-    scores = held.scores(X)[:, pair]
-    samples = Samples.of(len(scores), labels)
-    panel = one_panel(axes, 5.9 + samples.legend_width, 5.0)
+    pair = check_component_pair(components, len(model.explained_variance_ratio_))
+    loadings = np.asarray(to_numpy(model.components_))[pair].T  # (n_features, 2)
+    names = resolve_variable_names(model, feature_names, len(loadings))
+    scores = held.compute_scores(X)[:, pair]
+    samples = SampleAppearance.from_labels(len(scores), labels)
+    panel = get_single_panel(axes, 5.9 + samples.legend_width, 5.0)
     draw_scores(panel, scores, samples)
-    used = by_size(np.abs(loadings).max(axis=1))
+    used = rank_nonzero_by_size(np.abs(loadings).max(axis=1))
     shown = used[:max_variables]
-    longer = _lengthening(scores, loadings[shown])
+    longer = _compute_arrow_scale(scores, loadings[shown])
     tips = longer * loadings[shown]
     _draw_arrows(panel, tips, BLACK)
-    _make_room(panel, np.vstack([scores, tips]))
-    tidy(panel, *(share_label(model, j) for j in pair))
+    _set_limits_with_margin(panel, np.vstack([scores, tips]))
+    style_panel(panel, *(format_component_label(model, j) for j in pair))
     which = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
-    remark(panel, 0.01, 0.01, f"arrows: loadings × {longer:.3g}{which}", fontsize=7, ha="left")
-    samples.explain(panel)
-    others = np.vstack([along(tips), scores])
-    place_names(panel, tips, [names[i] for i in shown], others, [BLACK] * shown.size)
+    write_panel_note(panel, 0.01, 0.01, f"arrows: loadings × {longer:.3g}{which}", fontsize=7, ha="left")
+    samples.draw_legends(panel)
+    others = np.vstack([sample_arrow_points(tips), scores])
+    place_labels(panel, tips, [names[i] for i in shown], others, [BLACK] * shown.size)
     return panel
 
 
-def _lengthening(scores: Array, loadings: Array) -> float:
+def _compute_arrow_scale(scores: Array, loadings: Array) -> float:
     """What brings the longest arrow near the edge of the samples."""
     reach = np.abs(scores).max(axis=0, initial=0)
     longest = np.abs(loadings).max(axis=0, initial=0)
@@ -112,7 +112,7 @@ def _draw_arrows(axes: Panel, tips: Array, colour: str) -> None:
         axes.annotate("", (x, y), (0, 0), arrowprops=style).set_in_layout(False)
 
 
-def _make_room(axes: Panel, points: Array) -> None:
+def _set_limits_with_margin(axes: Panel, points: Array) -> None:
     """Limits with a margin for names."""
     for limit, values in ((axes.set_xlim, points[:, 0]), (axes.set_ylim, points[:, 1])):
         low, high = min(values.min(), 0.0), max(values.max(), 0.0)
@@ -125,7 +125,7 @@ def plot_correlation_circle(
     X: ArrayLike,
     components: tuple[int, int] = (0, 1),
     feature_names: Sequence[str] | None = None,
-    axes: GivenAxes = None,
+    axes: AxesLike = None,
     *,
     max_variables: int = 30,
 ) -> Panel:
@@ -165,34 +165,34 @@ def plot_correlation_circle(
     >>> axes.get_ylabel()
     'Component 2 less component 1'
     """
-    pair = checked_pair(components, len(model.components_))
-    loadings = np.asarray(on_host(model.components_), np.float64)[pair].T
-    names = variable_names(model, feature_names, len(loadings))
-    correlations = _correlations(model, X, loadings)  # (n_features, 2)
+    pair = check_component_pair(components, len(model.components_))
+    loadings = np.asarray(to_numpy(model.components_), np.float64)[pair].T
+    names = resolve_variable_names(model, feature_names, len(loadings))
+    correlations = _correlate_with_scores(model, X, loadings)  # (n_features, 2)
     used = np.flatnonzero(loadings.any(axis=1))
     shown = used[np.argsort(-np.sum(correlations[used] ** 2, axis=1), kind="stable")][:max_variables]
-    panel = one_panel(axes, 5.6, 5.6)
-    _draw_circle(panel)
+    panel = get_single_panel(axes, 5.6, 5.6)
+    _draw_correlation_circles(panel)
     owners = np.abs(loadings[shown]).argmax(axis=1)
     for owner in (0, 1):
-        _draw_arrows(panel, correlations[shown[owners == owner]], colour_of(owner))
+        _draw_arrows(panel, correlations[shown[owners == owner]], get_group_colour(owner))
     first, second = (j + 1 for j in pair)
-    tidy(panel, f"Component {first}", f"Component {second} less component {first}")
+    style_panel(panel, f"Component {first}", f"Component {second} less component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
-        axis.label.set_color(colour_of(owner))
+        axis.label.set_color(get_group_colour(owner))
     told = "colours: component of the larger loading\ninner circle: half explained"
-    remark(panel, 0.01, 0.01, told, fontsize=7, ha="left")
-    entitle(panel, f"Correlations of {len(shown)} of the {len(used)} variables in use")
-    colours = [colour_of(owner) for owner in owners]
+    write_panel_note(panel, 0.01, 0.01, told, fontsize=7, ha="left")
+    set_left_title(panel, f"Correlations of {len(shown)} of the {len(used)} variables in use")
+    colours = [get_group_colour(owner) for owner in owners]
     at = correlations[shown]
-    place_names(panel, at, [names[i] for i in shown], along(at), colours)
+    place_labels(panel, at, [names[i] for i in shown], sample_arrow_points(at), colours)
     return panel
 
 
-def _correlations(model: SparsePCAEstimator, X: ArrayLike, loadings: Array) -> Array:
+def _correlate_with_scores(model: SparsePCAEstimator, X: ArrayLike, loadings: Array) -> Array:
     """Of all variables with the scores of some loadings, made uncorrelated one after the other."""
-    operator = matrix_of(model, X)
-    Y = operator.combine(operator.own(loadings.astype(operator.dtype)))
+    operator = prepare_operator(model, X)
+    Y = operator.combine(operator.to_backend(loadings.astype(operator.dtype)))
     C = to_host(operator.correlate(Y)).astype(np.float64)  # AᵀA Z
     norms = to_host(operator.column_norms).astype(np.float64)
     gram, found = loadings.T @ C, np.zeros_like(C)
@@ -204,7 +204,7 @@ def _correlations(model: SparsePCAEstimator, X: ArrayLike, loadings: Array) -> A
     return found / np.where(norms > 0, norms, 1.0)[:, None]
 
 
-def _draw_circle(axes: Panel) -> None:
+def _draw_correlation_circles(axes: Panel) -> None:
     from matplotlib.patches import Circle
 
     for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):
@@ -214,7 +214,7 @@ def _draw_circle(axes: Panel) -> None:
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
 
 
-def plot_overlap(model: Model, axes: GivenAxes = None) -> Panel:
+def plot_overlap(model: FittedModel, axes: AxesLike = None) -> Panel:
     """How many variables each pair of components shares; on the diagonal, how many each has.
 
     The shade is the share of the variables of the smaller of the two.
@@ -238,22 +238,28 @@ def plot_overlap(model: Model, axes: GivenAxes = None) -> Panel:
     >>> [text.get_text() for text in axes.texts]
     ['2', '1', '1', '2']
     """
-    counts = shared_variables(np.asarray(on_host(model.components_)).T)
+    counts = count_shared_variables(np.asarray(to_numpy(model.components_)).T)
     m = len(counts)
-    panel = one_panel(axes, 2.0 + 0.42 * m, 1.4 + 0.42 * m)
+    panel = get_single_panel(axes, 2.0 + 0.42 * m, 1.4 + 0.42 * m)
     share = counts / np.maximum(np.minimum.outer(np.diagonal(counts), np.diagonal(counts)), 1)
     edges = np.arange(m + 1) - 0.5
     panel.pcolormesh(edges, edges, share, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
     for i, j in np.ndindex(m, m):
         dark = share[i, j] > 0.6
         panel.text(
-            j, i, str(counts[i, j]), ha="center", va="center", fontsize=SMALL, color="white" if dark else "black"
+            j,
+            i,
+            str(counts[i, j]),
+            ha="center",
+            va="center",
+            fontsize=SMALL_FONT_SIZE,
+            color="white" if dark else "black",
         )
     panel.set(xlim=(-0.5, m - 0.5), ylim=(m - 0.5, -0.5), aspect="equal")
-    panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL)
-    panel.set_yticks(np.arange(m), [f"Component {j + 1}" for j in range(m)], fontsize=SMALL)
-    panel.set_xlabel("component\nshade: share of the smaller", fontsize=SMALL)
+    panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL_FONT_SIZE)
+    panel.set_yticks(np.arange(m), [f"Component {j + 1}" for j in range(m)], fontsize=SMALL_FONT_SIZE)
+    panel.set_xlabel("component\nshade: share of the smaller", fontsize=SMALL_FONT_SIZE)
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
-    entitle(panel, "Variables in common")
+    set_left_title(panel, "Variables in common")
     return panel

@@ -21,24 +21,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.feasible_sets import Correlations, CorrelationSet, Point, RegularizedSet, SampleSet, Stiefel
+from gpower.feasible_sets import CorrelationSet, CorrelationStart, Point, RegularizedSet, SampleSet, Stiefel
 from gpower.operators.base import Operator
 from gpower.penalties.elementary import Penalty
 
 
 @dataclass(frozen=True, eq=False)
-class OnCorrelations:
+class PenaltyObjective:
     """A penalty as a convex function on the data's set; the gradient is a function of the correlations."""
 
     penalty: Penalty
 
-    def value_and_gradient(self, x: Correlations | Point) -> tuple[float, Array]:
+    def value_and_gradient(self, x: CorrelationStart | Point) -> tuple[float, Array]:
         """φ(C) and φ′(C)."""
         return self.penalty.value_and_gradient(x.C)
 
 
 @dataclass(frozen=True, eq=False)
-class Regularized:
+class RegularizedObjective:
     """f + (ω/2)‖X‖²: strongly convex, and the same problem, since ‖X‖² is constant on the Stiefel manifold.
 
     The constant is left out of the value. The step becomes polar(f′(X) + ωX) [JNRS10, sections 1 and 3.4].
@@ -74,35 +74,35 @@ class Problem:
     operator: Operator
     penalty: Penalty
     mu: Array = field(default_factory=lambda: np.ones(1))
-    samples: SampleSet = field(default_factory=Stiefel)
+    sample_set: SampleSet = field(default_factory=Stiefel)
     regularization: float = 0.0
 
     @property
     def feasible_set(self) -> CorrelationSet:
         """The data's own set."""
         kind = RegularizedSet if self.regularization else CorrelationSet
-        return kind(self.operator, self.mu, self.samples)
+        return kind(self.operator, self.mu, self.sample_set)
 
     @property
-    def objective(self) -> OnCorrelations | Regularized:
+    def objective(self) -> PenaltyObjective | RegularizedObjective:
         """φ on that set."""
         if self.regularization:
-            return Regularized(self.penalty, self.regularization)
-        return OnCorrelations(self.penalty)
+            return RegularizedObjective(self.penalty, self.regularization)
+        return PenaltyObjective(self.penalty)
 
     @property
-    def is_single(self) -> bool:
+    def is_single_l2_unit(self) -> bool:
         """Whether it is one unit of plain variance, whose best loadings on given columns an eigenvector gives."""
-        return self.mu.size == 1 and self.samples.by_gram
+        return self.mu.size == 1 and self.sample_set.needs_only_gram
 
     def as_batch(self, n_starts: int) -> Problem:
         """The problem of one unit, `n_starts` times side by side as columns of one product."""
-        return replace(self, mu=np.repeat(self.mu, n_starts), samples=self.samples.side_by_side())
+        return replace(self, mu=np.repeat(self.mu, n_starts), sample_set=self.sample_set.for_independent_starts())
 
-    def among(self, idx: Array) -> Problem:
+    def restrict(self, idx: Array) -> Problem:
         """The problem on the columns `idx` alone."""
         return replace(self, operator=self.operator.take(idx), penalty=self.penalty.restrict(idx))
 
-    def loadings(self, point: Point) -> Array:
+    def compute_loadings(self, point: Point) -> Array:
         """The loadings that attain the penalty at a point, (n_features, m)."""
         return self.penalty.loadings(point.C)

@@ -13,17 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from gpower.analysis.association import Column
+from gpower.analysis.association import MetadataColumn
 from gpower.report import text, words
-from gpower.report.charts import bokeh, charts_of, colourings, document_of, marks
-from gpower.report.content import MOST_ON_PATH, Contents
-from gpower.report.excel import workbook_of
-from gpower.report.requirements import needed
-from gpower.report.static import pictures_of
+from gpower.report.charts import (
+    import_bokeh,
+    make_charts,
+    make_group_legend,
+    select_colouring_metadata,
+    serialize_charts,
+)
+from gpower.report.content import MAX_LOADINGS_PER_PATH_POINT, ReportContent
+from gpower.report.excel import encode_workbook
+from gpower.report.requirements import import_for_report
+from gpower.report.static import draw_static_figures
 
-HERE = Path(__file__).parent
+TEMPLATE_FOLDER = Path(__file__).parent
 #: Nothing is fetched, sent or framed; only these scripts run. Bokeh styles its own parts from within.
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
 
@@ -34,85 +40,98 @@ class Colouring:
 
     key: str
     name: str
-    groups: list[tuple[str, str, str, int]]
+    legend_entries: list[tuple[str, str, str, int]]
     low: float = 0.0
     high: float = 0.0
-    unknown: int = 0
+    n_unknown: int = 0
 
 
-def page_of(contents: Contents, title: str) -> str:
+def render_page(contents: ReportContent, title: str) -> str:
     """The whole page."""
-    jinja2 = needed("jinja2")
+    jinja2 = import_for_report("jinja2")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    filters = {"name": text.shown, "percent": text.percent, "at_least": text.at_least}
-    filters |= {"signed": text.signed, "rounded": text.rounded, "probability": text.probability, "exact": exact}
+    filters = {"name": text.format_name, "percent": text.format_percent, "at_least": text.format_lower_bound}
+    filters |= {
+        "signed": text.format_signed,
+        "rounded": text.format_rounded,
+        "probability": text.format_p_value,
+        "exact": format_exact,
+    }
     markup = jinja2.utils.markupsafe
     filters["breakable"] = lambda name: markup.escape(name).replace("_", markup.Markup("_<wbr>"))
     environment.filters |= filters
-    template = environment.from_string((HERE / "page.html").read_text(encoding="utf-8"))
-    library, glue = _library(), (HERE / "page.js").read_text(encoding="utf-8")
+    template = environment.from_string((TEMPLATE_FOLDER / "page.html").read_text(encoding="utf-8"))
+    library, glue = _read_bokeh_script(), (TEMPLATE_FOLDER / "page.js").read_text(encoding="utf-8")
     return str(
         template.render(
             title=title,
             contents=contents,
             samples=contents.samples,
-            colourings=_offered(contents),
-            pictures=pictures_of(contents),
-            workbook=workbook_of(contents),
+            colourings=_list_colourings(contents),
+            pictures=draw_static_figures(contents),
+            workbook=encode_workbook(contents),
             words=words,
-            pairs=_pairs(contents),
-            path=_path_rows(contents),
+            pairs=_list_component_pairs(contents),
+            path=_make_path_rows(contents),
             today=date.today().isoformat(),
-            style=_raw(jinja2, (HERE / "page.css").read_text(encoding="utf-8")),
-            policy=POLICY.format(f"{_hashed(library)} {_hashed(glue)}"),
-            data=_raw(jinja2, text.embedded(document_of(charts_of(contents)) | {"path": _path(contents)})),
-            library=_raw(jinja2, library),
-            glue=_raw(jinja2, glue),
+            style=_mark_safe(jinja2, (TEMPLATE_FOLDER / "page.css").read_text(encoding="utf-8")),
+            policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(library)} {_hash_script(glue)}"),
+            data=_mark_safe(
+                jinja2,
+                text.encode_script_json(
+                    serialize_charts(make_charts(contents)) | {"path": _make_path_points(contents)}
+                ),
+            ),
+            library=_mark_safe(jinja2, library),
+            glue=_mark_safe(jinja2, glue),
         )
     )
 
 
-def _raw(jinja2: Any, content: str) -> Any:
+def _mark_safe(jinja2: Any, content: str) -> Any:
     """Text of ours, or escaped already."""
     return jinja2.utils.markupsafe.Markup(content)
 
 
 @cache
-def _library() -> str:
+def _read_bokeh_script() -> str:
     """Bokeh's own script, without what would end the element that it stands in."""
-    place = Path(str(bokeh("util").__file__)).parents[1] / "server" / "static" / "js" / "bokeh.min.js"
+    place = Path(str(import_bokeh("util").__file__)).parents[1] / "server" / "static" / "js" / "bokeh.min.js"
     return place.read_text(encoding="utf-8").replace("</script", r"<\/script").replace("\r\n", "\n")
 
 
-def _hashed(script: str) -> str:
+def _hash_script(script: str) -> str:
     """What the policy knows a script by."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def exact(number: float | None) -> str:
+def format_exact(number: float | None) -> str:
     """All digits of a number, for sorting and for files; nothing for none."""
     return "" if number is None or number != number else repr(float(number))
 
 
-def _offered(contents: Contents) -> list[Colouring]:
+def _list_colourings(contents: ReportContent) -> list[Colouring]:
     """The columns that colours can show, with their legends."""
     if contents.samples is None:
         return []
-    places = {name: i for i, name in enumerate(contents.samples.columns)}
-    return [_colouring(f"m{places[name]}", name, column) for name, column in colourings(contents.samples).items()]
+    places = {name: i for i, name in enumerate(contents.samples.metadata_columns)}
+    return [
+        _make_colouring(f"m{places[name]}", name, column)
+        for name, column in select_colouring_metadata(contents.samples).items()
+    ]
 
 
-def _colouring(key: str, name: str, column: Column) -> Colouring:
-    unknown = int(np.count_nonzero(~column.known))
-    if column.is_measured:
+def _make_colouring(key: str, name: str, column: MetadataColumn) -> Colouring:
+    unknown = int(np.count_nonzero(~column.is_known))
+    if column.is_continuous:
         low, high = float(np.nanmin(column.values)), float(np.nanmax(column.values))
         return Colouring(key, name, [], low, high, unknown)
-    return Colouring(key, name, marks(column), unknown=unknown)
+    return Colouring(key, name, make_group_legend(column), n_unknown=unknown)
 
 
-def _pairs(contents: Contents) -> list[list[tuple[int, float, float]]]:
+def _list_component_pairs(contents: ReportContent) -> list[list[tuple[int, float, float]]]:
     """What each two components have in common: variables, correlation of scores, cosine of loadings."""
     model = contents.model
     tables = (model.overlap_, model.score_correlation_, model.loading_correlation_)
@@ -122,7 +141,7 @@ def _pairs(contents: Contents) -> list[list[tuple[int, float, float]]]:
     ]
 
 
-def _path_rows(contents: Contents) -> list[tuple[str, float, float]]:
+def _make_path_rows(contents: ReportContent) -> list[tuple[str, float, float]]:
     """The points of a path: variables of each component, share of the variance, share of PCA's."""
     path = contents.results.path
     if path is None:
@@ -132,19 +151,19 @@ def _path_rows(contents: Contents) -> list[tuple[str, float, float]]:
     return list(zip(counts, shares, path.share_of_pca.tolist(), strict=True))
 
 
-def _path(contents: Contents) -> list[dict[str, Any]]:
+def _make_path_points(contents: ReportContent) -> list[dict[str, Any]]:
     """What the slider shows: of every point its place in the picture, and the largest loadings by name."""
-    path, names = contents.results.path, contents.names
+    path, names = contents.results.path, contents.feature_names
     if path is None:
         return []
     points = []
     for i, used in enumerate(path.cardinality):
         rows = path.components(i)
-        parts = [_largest(rows.indices[a:b], rows.data[a:b], names) for a, b in pairwise(rows.indptr)]
+        parts = [_list_largest_loadings(rows.indices[a:b], rows.data[a:b], names) for a, b in pairwise(rows.indptr)]
         points.append({"x": float(used.mean()), "y": 100 * float(path.share_of_pca[i]), "components": parts})
     return points
 
 
-def _largest(indices: Any, loadings: Any, names: list[str]) -> list[tuple[str, float]]:
-    order = np.argsort(-np.abs(loadings), kind="stable")[:MOST_ON_PATH]
-    return [(text.shown(names[indices[i]]), float(loadings[i])) for i in order if loadings[i]]
+def _list_largest_loadings(indices: Any, loadings: Any, names: list[str]) -> list[tuple[str, float]]:
+    order = np.argsort(-np.abs(loadings), kind="stable")[:MAX_LOADINGS_PER_PATH_POINT]
+    return [(text.format_name(names[indices[i]]), float(loadings[i])) for i in order if loadings[i]]

@@ -8,175 +8,184 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.analysis.association import Column
+from gpower.analysis.association import MetadataColumn
 from gpower.plotting.sample_groups import MAX_GROUPS
 from gpower.plotting.style import COLOURS, VERMILION
-from gpower.report.content import Contents
-from gpower.report.requirements import needed
-from gpower.report.samples import Samples
-from gpower.report.words import axis
+from gpower.report.content import ReportContent
+from gpower.report.requirements import import_for_report
+from gpower.report.samples import ReportSamples
+from gpower.report.words import format_axis_label
 
 #: Colours and markers of groups: those of the other pictures, blue and black made to show on light and on dark paper.
-BLUE, QUIET = "#1a80bb", "#8a8a8a"
-GROUP_COLOURS = (BLUE, *COLOURS[1:6], QUIET)
+PAGE_BLUE, PAGE_GREY = "#1a80bb", "#8a8a8a"
+GROUP_COLOURS = (PAGE_BLUE, *COLOURS[1:6], PAGE_GREY)
 GROUP_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star")
 #: The same markers as letters, for legends.
-GLYPHS = ("●", "■", "◆", "▲", "▼", "✚", "★")
-UNKNOWN = "#9a9a9a"
+GROUP_GLYPHS = ("●", "■", "◆", "▲", "▼", "✚", "★")
+PAGE_UNKNOWN_COLOUR = "#9a9a9a"
 SAMPLE_TOOLS = "pan,box_zoom,wheel_zoom,lasso_select,box_select,tap,reset,save"
 PLAIN_TOOLS = "pan,box_zoom,reset,save"
 #: Four digits of a number, in hovers.
-NUMBER = "{%.4g}"
+HOVER_NUMBER_FORMAT = "{%.4g}"
 
 
-def bokeh(module: str) -> ModuleType:
+def import_bokeh(module: str) -> ModuleType:
     """A module of Bokeh, loaded with the first page."""
-    return needed(f"bokeh.{module}")
+    return import_for_report(f"bokeh.{module}")
 
 
-def charts_of(contents: Contents) -> dict[str, Any]:
+def make_charts(contents: ReportContent) -> dict[str, Any]:
     """The figures of a page, by the place where they go."""
-    found: dict[str, Any] = {"loadings": loadings_chart(contents), "scree": scree_chart(contents)}
+    found: dict[str, Any] = {"loadings": make_loadings_chart(contents), "scree": make_scree_chart(contents)}
     if contents.samples is not None:
-        source = samples_source(contents.samples)
-        found["scores"] = scores_chart(contents, contents.samples, source)
-        found["outliers"] = outliers_chart(contents.samples, source)
+        source = make_samples_source(contents.samples)
+        found["scores"] = make_scores_chart(contents, contents.samples, source)
+        found["outliers"] = make_outliers_chart(contents.samples, source)
     if contents.results.path is not None:
-        found["path"] = path_chart(contents)
+        found["path"] = make_path_chart(contents)
     return found
 
 
-def document_of(charts: dict[str, Any]) -> dict[str, Any]:
+def serialize_charts(charts: dict[str, Any]) -> dict[str, Any]:
     """One document with all figures, as JSON, and which of its roots goes where."""
-    document = bokeh("document").Document()
+    document = import_bokeh("document").Document()
     for chart in charts.values():
         document.add_root(chart)
     return {"document": document.to_json(deferred=False), "roots": {chart.id: name for name, chart in charts.items()}}
 
 
-def colourings(samples: Samples) -> dict[str, Column]:
+def select_colouring_metadata(samples: ReportSamples) -> dict[str, MetadataColumn]:
     """Columns of metadata that colours can show."""
     return {
         name: column
-        for name, column in samples.columns.items()
-        if (column.is_measured and column.known.any()) or 1 <= len(column.groups) <= MAX_GROUPS
+        for name, column in samples.metadata_columns.items()
+        if (column.is_continuous and column.is_known.any()) or 1 <= len(column.groups) <= MAX_GROUPS
     }
 
 
-def samples_source(samples: Samples) -> Any:
+def make_samples_source(samples: ReportSamples) -> Any:
     """What all figures of samples draw from: one selection for all of them."""
     m = samples.scores.shape[1]
     data: dict[str, Any] = {f"t{j + 1}": samples.scores[:, j] for j in range(m)}
-    data |= {"x": samples.scores[:, 0], "y": samples.scores[:, min(1, m - 1)], "name": samples.names}
-    data |= {"inside": samples.t2, "outside": samples.residual}
-    data |= {"value": samples.values[:, 0]} if samples.variables.size else {}
-    data |= {f"v{j}": samples.values[:, i] for i, j in enumerate(samples.variables.tolist())}
-    for i, column in enumerate(samples.columns.values()):
-        data[f"m{i}"] = column.values if column.is_measured else _words(column)
-    return bokeh("models").ColumnDataSource(data, name="samples")
+    data |= {"x": samples.scores[:, 0], "y": samples.scores[:, min(1, m - 1)], "name": samples.sample_names}
+    data |= {"inside": samples.hotelling_t2, "outside": samples.squared_residual}
+    data |= {"value": samples.variable_values[:, 0]} if samples.variable_indices.size else {}
+    data |= {f"v{j}": samples.variable_values[:, i] for i, j in enumerate(samples.variable_indices.tolist())}
+    for i, column in enumerate(samples.metadata_columns.values()):
+        data[f"m{i}"] = column.values if column.is_continuous else _format_labels(column)
+    return import_bokeh("models").ColumnDataSource(data, name="samples")
 
 
-def _words(column: Column) -> list[str]:
-    return [str(word) if known else "" for word, known in zip(column.values, column.known, strict=True)]
+def _format_labels(column: MetadataColumn) -> list[str]:
+    return [str(word) if known else "" for word, known in zip(column.values, column.is_known, strict=True)]
 
 
-def _figure(name: str, x: str, y: str, tools: str, height: int = 400, **options: Any) -> Any:
+def _make_figure(name: str, x_label: str, y_label: str, tools: str, height: int = 400, **options: Any) -> Any:
     """An empty figure as wide as there is room; text is drawn as it is, never taken for mathematics."""
-    models = bokeh("models")
+    models = import_bokeh("models")
     options |= {"tools": tools, "height": height, "sizing_mode": "stretch_width", "toolbar_location": "above"}
-    chart = bokeh("plotting").figure(name=f"figure-{name}", **options)
+    chart = import_bokeh("plotting").figure(name=f"figure-{name}", **options)
     chart.toolbar.logo, chart.toolbar.active_drag, chart.min_border = None, None, 8
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None  # the page's own
-    chart.xaxis.axis_label, chart.yaxis.axis_label = models.PlainText(text=x), models.PlainText(text=y)
+    chart.xaxis.axis_label, chart.yaxis.axis_label = models.PlainText(text=x_label), models.PlainText(text=y_label)
     chart.xaxis.axis_label_text_font_style = chart.yaxis.axis_label_text_font_style = "normal"
     return chart
 
 
-def _hover(chart: Any, renderers: list[Any], rows: list[tuple[str, str]]) -> None:
+def _add_hover(chart: Any, renderers: list[Any], fields: list[tuple[str, str]]) -> None:
     """What is said of the thing under the pointer, a line each, everything as text."""
-    printed = {text.removesuffix(NUMBER): "printf" for _, text in rows if text.endswith(NUMBER)}
-    told = [(_label(name), text) for name, text in rows]
-    chart.add_tools(bokeh("models").HoverTool(renderers=renderers, tooltips=told, formatters=printed))
+    printed = {
+        text.removesuffix(HOVER_NUMBER_FORMAT): "printf" for _, text in fields if text.endswith(HOVER_NUMBER_FORMAT)
+    }
+    told = [(_escape_hover_label(name), text) for name, text in fields]
+    chart.add_tools(import_bokeh("models").HoverTool(renderers=renderers, tooltips=told, formatters=printed))
 
 
-def _label(name: str) -> str:
+def _escape_hover_label(name: str) -> str:
     """A name that stands for itself in a hover, where @ and $ would begin a field."""
     return name.replace("@", "＠").replace("$", "＄")
 
 
-def _lasso(chart: Any) -> None:
+def _activate_lasso(chart: Any) -> None:
     lasso = next(tool for tool in chart.tools if type(tool).__name__ == "LassoSelectTool")
     lasso.continuous = False
     chart.toolbar.active_drag = lasso
 
 
-def scores_chart(contents: Contents, samples: Samples, source: Any) -> Any:
+def make_scores_chart(contents: ReportContent, samples: ReportSamples, source: Any) -> Any:
     """Scores on two components, once for each way of colouring them; the page shows one of these at a time."""
-    m, colours = samples.scores.shape[1], colourings(samples)
+    m, colours = samples.scores.shape[1], select_colouring_metadata(samples)
     first, second = contents.components[0], contents.components[min(2, m) - 1]
-    chart = _figure("scores", axis(first), axis(second), SAMPLE_TOOLS, 460)
-    style = {"size": 9 if len(samples.names) <= 500 else 6, "line_color": None, "fill_alpha": 0.85}
+    chart = _make_figure("scores", format_axis_label(first), format_axis_label(second), SAMPLE_TOOLS, 460)
+    style = {"size": 9 if len(samples.sample_names) <= 500 else 6, "line_color": None, "fill_alpha": 0.85}
     style |= {"nonselection_fill_alpha": 0.12, "source": source}
-    dots = [chart.scatter("x", "y", name="by:none", fill_color=BLUE, **style)]
-    places = {name: i for i, name in enumerate(samples.columns)}
+    dots = [chart.scatter("x", "y", name="by:none", fill_color=PAGE_BLUE, **style)]
+    places = {name: i for i, name in enumerate(samples.metadata_columns)}
     for name, column in colours.items():
-        look = _look(f"m{places[name]}", column)
+        look = _make_column_style(f"m{places[name]}", column)
         dots.append(chart.scatter("x", "y", name=f"by:m{places[name]}", visible=False, **look, **style))
-    if samples.variables.size:
-        look = {"fill_color": _shaded("value", samples.values[:, 0])}
+    if samples.variable_indices.size:
+        look = {"fill_color": _make_colour_scale("value", samples.variable_values[:, 0])}
         dots.append(chart.scatter("x", "y", name="by:value", visible=False, **look, **style))
-    rows = [("sample", "@name"), *((f"component {j}", f"@t{j}{NUMBER}") for j in range(1, m + 1))]
-    rows += [(name, f"@m{i}{NUMBER * c.is_measured}") for i, (name, c) in enumerate(samples.columns.items())]
-    _hover(chart, dots, rows)
-    _lasso(chart)
+    rows = [("sample", "@name"), *((f"component {j}", f"@t{j}{HOVER_NUMBER_FORMAT}") for j in range(1, m + 1))]
+    rows += [
+        (name, f"@m{i}{HOVER_NUMBER_FORMAT * c.is_continuous}")
+        for i, (name, c) in enumerate(samples.metadata_columns.items())
+    ]
+    _add_hover(chart, dots, rows)
+    _activate_lasso(chart)
     return chart
 
 
-def _look(field: str, column: Column) -> dict[str, Any]:
+def _make_column_style(field: str, column: MetadataColumn) -> dict[str, Any]:
     """Colours, and of groups markers, of a column of metadata."""
-    if column.is_measured:
-        return {"fill_color": _shaded(field, column.values[column.known])}
-    groups, transform = list(column.groups), bokeh("transform")
+    if column.is_continuous:
+        return {"fill_color": _make_colour_scale(field, column.values[column.is_known])}
+    groups, transform = list(column.groups), import_bokeh("transform")
     colours = [GROUP_COLOURS[i % 7] for i in range(len(groups))]
     markers = [GROUP_MARKERS[(i + i // 7) % 7] for i in range(len(groups))]
     return {
-        "fill_color": transform.factor_cmap(field, colours, groups, nan_color=UNKNOWN),
+        "fill_color": transform.factor_cmap(field, colours, groups, nan_color=PAGE_UNKNOWN_COLOUR),
         "marker": transform.factor_mark(field, markers, groups),
     }
 
 
-def marks(column: Column) -> list[tuple[str, str, str, int]]:
+def make_group_legend(column: MetadataColumn) -> list[tuple[str, str, str, int]]:
     """The legend of groups: colour, marker, name and number of samples."""
     return [
-        (GROUP_COLOURS[i % 7], GLYPHS[(i + i // 7) % 7], name, members.size)
+        (GROUP_COLOURS[i % 7], GROUP_GLYPHS[(i + i // 7) % 7], name, members.size)
         for i, (name, members) in enumerate(column.groups.items())
     ]
 
 
-def _shaded(field: str, values: Array) -> Any:
+def _make_colour_scale(field: str, values: Array) -> Any:
     """Shades from the least to the largest number, told apart by every eye."""
     finite = np.asarray(values, float)[np.isfinite(np.asarray(values, float))]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    return bokeh("transform").linear_cmap(field, "Viridis256", low, high, nan_color=UNKNOWN)
+    return import_bokeh("transform").linear_cmap(field, "Viridis256", low, high, nan_color=PAGE_UNKNOWN_COLOUR)
 
 
-def outliers_chart(samples: Samples, source: Any) -> Any:
+def make_outliers_chart(samples: ReportSamples, source: Any) -> Any:
     """Distances within the components and outside of them, with the limits; chosen samples are those of the scores."""
     labels = ("distance within the components, T²", "squared residual, outside of the components")
-    chart = _figure("outliers", *labels, SAMPLE_TOOLS)
+    chart = _make_figure("outliers", *labels, SAMPLE_TOOLS)
     style = {"size": 8, "line_color": None, "fill_alpha": 0.85, "nonselection_fill_alpha": 0.12}
-    dots = chart.scatter("inside", "outside", source=source, fill_color=BLUE, **style)
-    span = bokeh("models").Span
+    dots = chart.scatter("inside", "outside", source=source, fill_color=PAGE_BLUE, **style)
+    span = import_bokeh("models").Span
     for limit, dimension in zip(samples.limits, ("height", "width"), strict=True):
         chart.add_layout(span(location=limit, dimension=dimension, line_color=VERMILION, line_dash="dashed"))
-    _hover(chart, [dots], [("sample", "@name"), ("T²", f"@inside{NUMBER}"), ("residual", f"@outside{NUMBER}")])
-    _lasso(chart)
+    _add_hover(
+        chart,
+        [dots],
+        [("sample", "@name"), ("T²", f"@inside{HOVER_NUMBER_FORMAT}"), ("residual", f"@outside{HOVER_NUMBER_FORMAT}")],
+    )
+    _activate_lasso(chart)
     return chart
 
 
-def loadings_chart(contents: Contents) -> Any:
+def make_loadings_chart(contents: ReportContent) -> Any:
     """The loadings of all components side by side; a click asks for the values of a variable."""
-    listed = contents.listed
+    listed = contents.listed_loadings
     variables = [variable for _, variable in listed]
     data = {
         "x": np.arange(len(listed)),
@@ -185,44 +194,48 @@ def loadings_chart(contents: Contents) -> Any:
         "component": np.array([component.number for component, _ in listed]),
         "colour": [GROUP_COLOURS[(component.number - 1) % 7] for component, _ in listed],
         "mean": np.array([variable.mean for variable in variables], float),
-        "spread": np.array([variable.spread for variable in variables], float),
-        "at": np.array([variable.at for variable in variables]),
+        "spread": np.array([variable.standard_deviation for variable in variables], float),
+        "at": np.array([variable.index for variable in variables]),
     }
-    source = bokeh("models").ColumnDataSource(data, name="loadings")
+    source = import_bokeh("models").ColumnDataSource(data, name="loadings")
     label = "component, its variables by size of the loading"
-    chart = _figure("loadings", label, "loading", "pan,box_zoom,wheel_zoom,tap,reset,save", 340)
+    chart = _make_figure("loadings", label, "loading", "pan,box_zoom,wheel_zoom,tap,reset,save", 340)
     chart.segment("x", 0, "x", "y", source=source, line_color="colour", line_alpha=0.6, nonselection_line_alpha=0.3)
     style = {"size": 9, "line_color": None, "nonselection_fill_alpha": 0.35}
     dots = chart.scatter("x", "y", source=source, fill_color="colour", **style)
-    chart.xaxis.ticker, chart.xgrid.visible = _middles(listed), False
-    chart.xaxis.major_label_overrides = _numbers(listed)
+    chart.xaxis.ticker, chart.xgrid.visible = _find_label_positions(listed), False
+    chart.xaxis.major_label_overrides = _make_tick_labels(listed)
     rows = [("variable", "@name"), ("component", "@component"), ("loading", "@y{+0.0000}")]
-    _hover(chart, [dots], [*rows, ("mean", f"@mean{NUMBER}"), ("standard deviation", f"@spread{NUMBER}")])
+    _add_hover(
+        chart,
+        [dots],
+        [*rows, ("mean", f"@mean{HOVER_NUMBER_FORMAT}"), ("standard deviation", f"@spread{HOVER_NUMBER_FORMAT}")],
+    )
     return chart
 
 
-def _middles(listed: list[Any]) -> list[int]:
+def _find_label_positions(listed_loadings: list[Any]) -> list[int]:
     """Where the name of each component stands."""
-    numbers = [component.number for component, _ in listed]
+    numbers = [component.number for component, _ in listed_loadings]
     return [numbers.index(number) + (numbers.count(number) - 1) // 2 for number in dict.fromkeys(numbers)]
 
 
-def _numbers(listed: list[Any]) -> dict[float, str]:
-    return {at: f"{listed[at][0].number}" for at in _middles(listed)}
+def _make_tick_labels(listed_loadings: list[Any]) -> dict[float, str]:
+    return {at: f"{listed_loadings[at][0].number}" for at in _find_label_positions(listed_loadings)}
 
 
-def scree_chart(contents: Contents) -> Any:
+def make_scree_chart(contents: ReportContent) -> Any:
     """What each component explains, beside ordinary components and beside chance."""
-    shares = 100 * np.array([component.share for component in contents.components])
+    shares = 100 * np.array([component.explained_share for component in contents.components])
     places = np.arange(1, shares.size + 1)
-    ordinary = 100 * np.asarray(contents.ordinary)
+    ordinary = 100 * np.asarray(contents.pca_shares)
     data = {"x": places, "share": shares, "total": np.cumsum(shares), "pca": ordinary, "pca_total": np.cumsum(ordinary)}
-    source = bokeh("models").ColumnDataSource(data, name="scree")
-    chart = _figure("scree", "component", "% of variance", PLAIN_TOOLS, 320)
-    bars = chart.vbar("x", 0.62, "share", source=source, fill_color=BLUE, line_color=None)
-    style: dict[str, Any] = {"source": source, "line_color": QUIET}
-    chart.scatter("x", "pca", marker="diamond", size=11, fill_color=QUIET, **style)
-    chart.line("x", "total", source=source, line_color=BLUE, line_dash="dashed")
+    source = import_bokeh("models").ColumnDataSource(data, name="scree")
+    chart = _make_figure("scree", "component", "% of variance", PLAIN_TOOLS, 320)
+    bars = chart.vbar("x", 0.62, "share", source=source, fill_color=PAGE_BLUE, line_color=None)
+    style: dict[str, Any] = {"source": source, "line_color": PAGE_GREY}
+    chart.scatter("x", "pca", marker="diamond", size=11, fill_color=PAGE_GREY, **style)
+    chart.line("x", "total", source=source, line_color=PAGE_BLUE, line_dash="dashed")
     chart.line("x", "pca_total", line_dash="dotted", **style)
     test = contents.results.test
     if test is not None:
@@ -231,25 +244,25 @@ def scree_chart(contents: Contents) -> Any:
     chart.xaxis.ticker, chart.y_range.start = places, 0
     chart.xgrid.visible = False
     rows = [("component", "@x"), ("sparse", "@share{0.00} %"), ("sparse, running total", "@total{0.00} %")]
-    _hover(chart, [bars], [*rows, ("ordinary", "@pca{0.00} %"), ("ordinary, running total", "@pca_total{0.00} %")])
+    _add_hover(chart, [bars], [*rows, ("ordinary", "@pca{0.00} %"), ("ordinary, running total", "@pca_total{0.00} %")])
     return chart
 
 
-def path_chart(contents: Contents) -> Any:
+def make_path_chart(contents: ReportContent) -> Any:
     """Variance against the number of variables, with the point that the slider is on."""
     path = contents.results.path
     assert path is not None
     count, share = path.cardinality.mean(axis=1), 100 * path.share_of_pca
     shown = count > 0
-    models, label = bokeh("models"), "variables per component"
+    models, label = import_bokeh("models"), "variables per component"
     source = models.ColumnDataSource({"x": count[shown], "y": share[shown]}, name="path")
-    chart = _figure("path", label, "% of ordinary components", PLAIN_TOOLS, 320, x_axis_type="log")
-    chart.line("x", "y", source=source, line_color=BLUE, line_width=2)
-    dots = chart.scatter("x", "y", source=source, fill_color=BLUE, line_color=None, size=6)
-    at = contents.at_on_path
+    chart = _make_figure("path", label, "% of ordinary components", PLAIN_TOOLS, 320, x_axis_type="log")
+    chart.line("x", "y", source=source, line_color=PAGE_BLUE, line_width=2)
+    dots = chart.scatter("x", "y", source=source, fill_color=PAGE_BLUE, line_color=None, size=6)
+    at = contents.path_start_index
     here = models.ColumnDataSource({"x": count[[at]], "y": share[[at]]}, name="here")
     chart.scatter("x", "y", source=here, fill_color=None, line_color=VERMILION, line_width=3, size=16)
     chart.y_range.start, chart.xaxis.ticker.base = 0, 10
     chart.xaxis.formatter = models.NumeralTickFormatter(format="0a")
-    _hover(chart, [dots], [("variables per component", "@x{0.[0]}"), ("% of ordinary components", "@y{0.00}")])
+    _add_hover(chart, [dots], [("variables per component", "@x{0.[0]}"), ("% of ordinary components", "@y{0.00}")])
     return chart

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpower._utils.files import check_writable, replaced
+from gpower._utils.files import check_writable, write_file_atomically
 from gpower.analysis.association import Metadata
-from gpower.report.assembly import page_of
-from gpower.report.content import collected
-from gpower.report.requirements import check_needs
-from gpower.report.results import Results
+from gpower.report.assembly import render_page
+from gpower.report.content import collect_content
+from gpower.report.requirements import check_report_packages
+from gpower.report.results import ReportResults
 
 
 def html_report(
@@ -80,27 +80,27 @@ def html_report(
     ...     file.name, file.stat().st_size < 3e6
     ('report.html', True)
     """
-    place = prepared_place(path)
-    contents = collected(
+    place = prepare_report_file(path)
+    contents = collect_content(
         model,
         X,
         metadata=metadata,
         sample_names=sample_names,
         feature_names=feature_names,
-        results=Results.of(results),
+        results=ReportResults.from_iterable(results),
         with_samples=scores,
         anonymise=anonymise,
         warnings=warnings,
     )
-    page = page_of(contents, title)
-    with replaced(place) as file:
+    page = render_page(contents, title)
+    with write_file_atomically(place) as file:
         file.write_text(page, encoding="utf-8", newline="\n")
     return place
 
 
-def prepared_place(path: str | os.PathLike[str]) -> Path:
+def prepare_report_file(path: str | os.PathLike[str]) -> Path:
     """Where a page goes, refused before the work if nothing can be written there; missing folders are made."""
-    check_needs()
+    check_report_packages()
     place = Path(path)
     if place.is_dir():
         raise ValueError(f"{place}: this is a folder; a report is one file, such as {place / 'report.html'}.")

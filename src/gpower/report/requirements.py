@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from gpower._utils.optional import extra
+from gpower._utils.optional import import_optional
 
-PACKAGES = ("bokeh", "jinja2", "matplotlib.pyplot", "openpyxl")
+REPORT_PACKAGES = ("bokeh", "jinja2", "matplotlib.pyplot", "openpyxl")
 
 
-def needed(module: str) -> ModuleType:
+def import_for_report(module: str) -> ModuleType:
     """A module of one of them, loaded with the first page, or what to install."""
-    return extra(module, "report", "A report needs", "bokeh, jinja2, matplotlib and openpyxl")
+    return import_optional(module, "report", "A report needs", "bokeh, jinja2, matplotlib and openpyxl")
 
 
-def check_needs() -> None:
+def check_report_packages() -> None:
     """Refuse, before the work, where one of them is missing."""
-    for package in PACKAGES:
-        needed(package)
+    for package in REPORT_PACKAGES:
+        import_for_report(package)

@@ -12,7 +12,7 @@ from gpower.model_selection import ComponentTest, SparsityPath, Stability
 
 
 @dataclass(frozen=True)
-class Results:
+class ReportResults:
     """What was found beside the model, each where it was asked for."""
 
     enrichment: Enrichment | None = None
@@ -22,10 +22,10 @@ class Results:
     certificates: tuple[Certificate, ...] = ()
 
     @classmethod
-    def of(cls, given: Iterable[object]) -> Results:
+    def from_iterable(cls, results: Iterable[object]) -> ReportResults:
         """Results by what they are; a list, as `certify` returns it, for what it holds, or what it holds one by one."""
         found: dict[str, Any] = {}
-        for each in given:
+        for each in results:
             match each:
                 case Enrichment():
                     found["enrichment"] = each
@@ -46,7 +46,7 @@ class Results:
                     )
         return cls(**found)
 
-    def check(self, shape: tuple[int, int]) -> None:
+    def check_shapes(self, shape: tuple[int, int]) -> None:
         """Refuse results of another model."""
         sizes = {
             "Enrichment": self.enrichment and len(self.enrichment.n_selected),

@@ -11,17 +11,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
-from gpower.analysis.association import Column, Metadata, column_of, columns_of
+from gpower.analysis.association import Metadata, MetadataColumn, parse_metadata, parse_metadata_column
 from gpower.estimators.base import SparsePCAEstimator
 
 #: Samples and columns of metadata that a page shows at most, and numbers of single variables that it holds.
-MOST_SAMPLES, MOST_COLUMNS, MOST_VALUES = 2000, 12, 250_000
+MAX_REPORT_SAMPLES, MAX_METADATA_COLUMNS, MAX_EMBEDDED_VALUES = 2000, 12, 250_000
 #: Share of normal samples that the limits hold.
-LEVEL = 0.95
+OUTLIER_LIMIT_LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class ReportSamples:
     """Rows of a table as a page shows them.
 
     Attributes
@@ -45,102 +45,118 @@ class Samples:
         Columns of metadata that are not shown.
     """
 
-    rows: NDArray[np.intp]
-    names: list[str]
+    row_indices: NDArray[np.intp]
+    sample_names: list[str]
     scores: Array
-    t2: Array
-    residual: Array
+    hotelling_t2: Array
+    squared_residual: Array
     limits: tuple[float, float]
-    columns: dict[str, Column]
-    variables: NDArray[np.intp]
-    values: Array
-    n_all: int
-    left_out: tuple[str, ...] = ()
+    metadata_columns: dict[str, MetadataColumn]
+    variable_indices: NDArray[np.intp]
+    variable_values: Array
+    n_samples: int
+    omitted_columns: tuple[str, ...] = ()
 
     @property
-    def beyond(self) -> NDArray[np.bool_]:
+    def is_beyond_limits(self) -> NDArray[np.bool_]:
         """Which are beyond which limit, (n_shown, 2)."""
-        return np.column_stack([self.t2, self.residual]) > np.array(self.limits)
+        return np.column_stack([self.hotelling_t2, self.squared_residual]) > np.array(self.limits)
 
     @property
-    def n_beyond(self) -> tuple[int, int]:
+    def n_beyond_limits(self) -> tuple[int, int]:
         """How many are."""
-        inside, outside = self.beyond.sum(axis=0)
+        inside, outside = self.is_beyond_limits.sum(axis=0)
         return int(inside), int(outside)
 
-    def anonymous(self, left_out: tuple[str, ...]) -> Samples:
+    def anonymise(self, omitted_columns: tuple[str, ...]) -> ReportSamples:
         """The same in an order of chance, numbered, with columns named that were left out.
 
         The order comes from the system, not from a seed: nobody can go back.
         """
-        order = np.random.default_rng().permutation(len(self.rows))
+        order = np.random.default_rng().permutation(len(self.row_indices))
         names = [f"sample {i}" for i in range(1, len(order) + 1)]
-        return replace(self._taken(order), names=names, left_out=(*self.left_out, *left_out))
+        return replace(
+            self._reorder(order), sample_names=names, omitted_columns=(*self.omitted_columns, *omitted_columns)
+        )
 
-    def _taken(self, order: NDArray[np.intp]) -> Samples:
+    def _reorder(self, order: NDArray[np.intp]) -> ReportSamples:
         """Rows in another order."""
-        taken = {name: getattr(self, name)[order] for name in ("rows", "scores", "t2", "residual", "values")}
-        columns = {name: _part(column, order) for name, column in self.columns.items()}
-        return replace(self, **taken, names=[self.names[i] for i in order], columns=columns)
+        taken = {
+            name: getattr(self, name)[order]
+            for name in ("row_indices", "scores", "hotelling_t2", "squared_residual", "variable_values")
+        }
+        columns = {name: _take_column_rows(column, order) for name, column in self.metadata_columns.items()}
+        return replace(self, **taken, sample_names=[self.sample_names[i] for i in order], metadata_columns=columns)
 
 
-def samples_of(
-    model: SparsePCAEstimator, matrix: Any, names: Sequence[str], metadata: Metadata, used: NDArray[np.intp]
-) -> Samples:
+def collect_samples(
+    model: SparsePCAEstimator,
+    matrix: Any,
+    sample_names: Sequence[str],
+    metadata: Metadata,
+    used_variables: NDArray[np.intp],
+) -> ReportSamples:
     """What a model says of the rows of a matrix; of very many, some drawn by a fixed seed."""
     n = matrix.shape[0]
-    if len(names) != n:
-        raise ValueError(f"sample_names has {len(names)} entries, but X has {n} samples.")
-    columns = columns_of(metadata, n) if metadata else {}
-    kept = dict(list(columns.items())[:MOST_COLUMNS])
-    rows = np.arange(n) if n <= MOST_SAMPLES else np.sort(np.random.default_rng(0).permutation(n)[:MOST_SAMPLES])
-    shown, variables = matrix[rows], used[: MOST_VALUES // max(len(rows), 1)]
-    return Samples(
-        rows=rows,
-        names=[str(names[i]) for i in rows],
+    if len(sample_names) != n:
+        raise ValueError(f"sample_names has {len(sample_names)} entries, but X has {n} samples.")
+    columns = parse_metadata(metadata, n) if metadata else {}
+    kept = dict(list(columns.items())[:MAX_METADATA_COLUMNS])
+    rows = (
+        np.arange(n)
+        if n <= MAX_REPORT_SAMPLES
+        else np.sort(np.random.default_rng(0).permutation(n)[:MAX_REPORT_SAMPLES])
+    )
+    shown, variables = matrix[rows], used_variables[: MAX_EMBEDDED_VALUES // max(len(rows), 1)]
+    return ReportSamples(
+        row_indices=rows,
+        sample_names=[str(sample_names[i]) for i in rows],
         scores=np.asarray(model.transform(shown), np.float64),
-        t2=model.hotelling_t2(shown),
-        residual=model.squared_residual(shown),
-        limits=(model.hotelling_t2_limit(LEVEL), model.squared_residual_limit(matrix, LEVEL)),
-        columns={name: _part(column, rows) for name, column in kept.items()},
-        variables=variables,
-        values=dense(shown[:, variables]).astype(np.float32),
-        n_all=n,
-        left_out=tuple(columns)[MOST_COLUMNS:],
+        hotelling_t2=model.hotelling_t2(shown),
+        squared_residual=model.squared_residual(shown),
+        limits=(
+            model.hotelling_t2_limit(OUTLIER_LIMIT_LEVEL),
+            model.squared_residual_limit(matrix, OUTLIER_LIMIT_LEVEL),
+        ),
+        metadata_columns={name: _take_column_rows(column, rows) for name, column in kept.items()},
+        variable_indices=variables,
+        variable_values=to_dense(shown[:, variables]).astype(np.float32),
+        n_samples=n,
+        omitted_columns=tuple(columns)[MAX_METADATA_COLUMNS:],
     )
 
 
-def moments(matrix: Any, columns: NDArray[np.intp]) -> Mapping[str, Array]:
+def compute_column_moments(matrix: Any, column_indices: NDArray[np.intp]) -> Mapping[str, Array]:
     """Mean and standard deviation of some columns, gaps left out."""
-    values = dense(matrix[:, columns]).astype(np.float64)
+    values = to_dense(matrix[:, column_indices]).astype(np.float64)
     return {"mean": np.nanmean(values, axis=0), "spread": np.nanstd(values, axis=0, ddof=min(1, len(values) - 1))}
 
 
-def dense(part: Any) -> Array:
+def to_dense(part: Any) -> Array:
     """A few columns as an ordinary array."""
     return np.asarray(part.toarray() if sp.issparse(part) else part)
 
 
-def _part(column: Column, rows: NDArray[np.intp]) -> Column:
-    return Column(column.values[rows], column.known[rows])
+def _take_column_rows(column: MetadataColumn, rows: NDArray[np.intp]) -> MetadataColumn:
+    return MetadataColumn(column.values[rows], column.is_known[rows])
 
 
-def naming(metadata: Metadata) -> tuple[str, ...]:
+def find_identifying_columns(metadata: Metadata) -> tuple[str, ...]:
     """Columns that name samples, or nearly: words that mostly differ, whole numbers that all do.
 
     Examples
     --------
     >>> known = {"id": ["a7", "b1", "c9", "c9"], "number": [1007, 1003, 1009, 1001], "sex": ["f", "m", "f", "m"]}
-    >>> naming(known | {"age": [31.5, 40.5, 52.5, 40.5]})
+    >>> find_identifying_columns(known | {"age": [31.5, 40.5, 52.5, 40.5]})
     ('id', 'number')
     """
-    return tuple(str(name) for name, values in metadata.items() if _names_samples(column_of(values)))
+    return tuple(str(name) for name, values in metadata.items() if _is_identifying(parse_metadata_column(values)))
 
 
-def _names_samples(column: Column) -> bool:
+def _is_identifying(column: MetadataColumn) -> bool:
     """Whether a column tells samples apart as names do."""
-    values = column.values[column.known]
+    values = column.values[column.is_known]
     distinct = len(set(values.tolist()))
-    if column.is_measured:
+    if column.is_continuous:
         return distinct == values.size > 1 and bool(np.all(values == values.round()))
     return values.size > 1 and distinct > values.size / 2

@@ -9,13 +9,13 @@ from importlib.metadata import version
 
 import numpy as np
 
-from gpower._utils.text import counted, proven
+from gpower._utils.text import format_count, format_ratio
 from gpower.estimators.gpower import GPower
-from gpower.report.choices import CONSTRAINTS, clauses, search
-from gpower.report.content import Component, Contents
-from gpower.report.samples import LEVEL
-from gpower.report.text import percent
-from gpower.validation.params import parameters_of
+from gpower.report.choices import CONSTRAINT_PHRASES, describe_choices, describe_search
+from gpower.report.content import Component, ReportContent
+from gpower.report.samples import OUTLIER_LIMIT_LEVEL
+from gpower.report.text import format_percent
+from gpower.validation.params import get_constructor_params
 
 #: What there is to cite, by the part of a page that rests on it.
 CITATIONS = {
@@ -32,109 +32,118 @@ CITATIONS = {
     "problems, I. Annals of Mathematical Statistics 25, 290–302.",
 }
 #: Parameters that tell of a machine rather than of the model, and the longest that are spelled out.
-_OURS = ("callback", "checkpoint", "resume", "memory_limit", "verbose", "warm_start")
-_SHORT = reprlib.Repr()
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 24
-_SHORT.maxstring = _SHORT.maxother = 80
+_MACHINE_PARAMS = ("callback", "checkpoint", "resume", "memory_limit", "verbose", "warm_start")
+_SHORT_REPR = reprlib.Repr()
+_SHORT_REPR.maxlist = _SHORT_REPR.maxtuple = _SHORT_REPR.maxdict = _SHORT_REPR.maxset = 24
+_SHORT_REPR.maxstring = _SHORT_REPR.maxother = 80
 
 
-def size_of(contents: Contents) -> str:
+def describe_data_size(contents: ReportContent) -> str:
     """How large the data are."""
     n, p = contents.matrix.shape
-    return counted(p, "variable") if contents.is_covariance else f"{counted(n, 'sample')} × {counted(p, 'variable')}"
+    return (
+        format_count(p, "variable")
+        if contents.is_covariance
+        else f"{format_count(n, 'sample')} × {format_count(p, 'variable')}"
+    )
 
 
-def each_has(counts: Sequence[int]) -> str:
+def describe_cardinalities(counts: Sequence[int]) -> str:
     """How many variables components have.
 
     Examples
     --------
-    >>> each_has([20, 20]), each_has([20, 10]), each_has([3])
+    >>> describe_cardinalities([20, 20]), describe_cardinalities([20, 10]), describe_cardinalities([3])
     ('20 variables each', '20 and 10 variables', '3 variables')
     """
     one, first = len(set(counts)) == 1, ", ".join(map(str, counts[:-1]))
-    words = counted(counts[0], "variable") if one else f"{first} and {counts[-1]} variables"
+    words = format_count(counts[0], "variable") if one else f"{first} and {counts[-1]} variables"
     return f"{words} each" if one and len(counts) > 1 else words
 
 
-def axis(component: Component) -> str:
+def format_axis_label(component: Component) -> str:
     """What stands at an axis of scores: the component, and what it explains."""
-    return f"Component {component.number} ({percent(component.share)})"
+    return f"Component {component.number} ({format_percent(component.explained_share)})"
 
 
-def summary(contents: Contents) -> tuple[str, str, str]:
+def summarize_content(contents: ReportContent) -> tuple[str, str, str]:
     """Three sentences: what was looked at, what is explained, and how far that is from the best possible."""
-    parts, ordinary = contents.components, float(contents.ordinary.sum())
+    parts, ordinary = contents.components, float(contents.pca_shares.sum())
     counts = [len(component.variables) for component in parts]
-    used = len({variable.at for component in parts for variable in component.variables})
+    used = len({variable.index for component in parts for variable in component.variables})
     what = "A covariance of" if contents.is_covariance else "A table of"
-    first = f"{what} {size_of(contents)} was reduced to {counted(len(parts), 'sparse component')} of {each_has(counts)}"
+    first = (
+        f"{what} {describe_data_size(contents)} was reduced to {format_count(len(parts), 'sparse component')} of "
+        f"{describe_cardinalities(counts)}"
+    )
     they, explain = ("It uses", "explains") if len(parts) == 1 else ("They use", "explain")
     second = (
-        f"{they} {counted(used, 'variable')} and {explain} {percent(parts[-1].total)} of the variance; as many "
-        f"ordinary principal components, with all variables, explain {percent(ordinary)}."
+        f"{they} {format_count(used, 'variable')} and {explain} {format_percent(parts[-1].cumulative_share)} of the "
+        f"variance; as many ordinary principal components, with all variables, explain {format_percent(ordinary)}."
     )
-    apart = parameters_of(contents.model).get("constraint")
-    first += "" if apart is None else f", {CONSTRAINTS[apart]}"
-    return "; ".join([first, *clauses(contents)]) + ".", second, _distance(contents)
+    apart = get_constructor_params(contents.model).get("constraint")
+    first += "" if apart is None else f", {CONSTRAINT_PHRASES[apart]}"
+    return "; ".join([first, *describe_choices(contents)]) + ".", second, _describe_optimality(contents)
 
 
-def _distance(contents: Contents) -> str:
+def _describe_optimality(contents: ReportContent) -> str:
     """What is proven of the components; of all together where something keeps them apart."""
-    ratios = [component.ratio for component in contents.components if component.ratio is not None]
+    ratios = [component.optimality_ratio for component in contents.components if component.optimality_ratio is not None]
     if not ratios:
         return "How far that is from the best possible with so few variables was not computed (certify)."
-    least, total = proven(min(ratios)), vars(contents.model).get("total_optimality_ratio_")
-    apart = parameters_of(contents.model).get("constraint")
+    least, total = format_ratio(min(ratios)), vars(contents.model).get("total_optimality_ratio_")
+    apart = get_constructor_params(contents.model).get("constraint")
     together = ""
     if total is not None and apart is not None:
-        together = f", and all of them together at least {proven(float(total))} of the best {CONSTRAINTS[apart]}"
+        together = (
+            f", and all of them together at least {format_ratio(float(total))} of the best {CONSTRAINT_PHRASES[apart]}"
+        )
     what = "be the best possible" if least == "100 %" else f"reach at least {least} of the best possible"
     which = "It" if len(contents.components) == 1 else "Each"
     return f"{which} is proven to {what} with as many variables{together}."
 
 
-def methods(contents: Contents) -> Iterator[str]:
+def describe_methods(contents: ReportContent) -> Iterator[str]:
     """Sentences for the methods of a paper."""
-    params = parameters_of(contents.model)
+    params = get_constructor_params(contents.model)
     counts = [len(component.variables) for component in contents.components]
     by = f"gpower {version('gpower')}, an implementation of the generalized power method (Journée et al. 2010)"
-    by = by if _is_ours(contents) else f"{type(contents.model).__name__} of gpower {version('gpower')}"
-    yield f"Sparse principal components were computed with {by}, from {size_of(contents)}."
-    yield from (f"{clause[0].upper()}{clause[1:]}." for clause in clauses(contents))
-    how = search(params) if _is_ours(contents) else "were found"
-    yield f"{counted(len(counts), 'component')} of {each_has(counts)} {how}."
+    by = by if _is_gpower_model(contents) else f"{type(contents.model).__name__} of gpower {version('gpower')}"
+    yield f"Sparse principal components were computed with {by}, from {describe_data_size(contents)}."
+    yield from (f"{clause[0].upper()}{clause[1:]}." for clause in describe_choices(contents))
+    how = describe_search(params) if _is_gpower_model(contents) else "were found"
+    yield f"{format_count(len(counts), 'component')} of {describe_cardinalities(counts)} {how}."
     yield (
         "Explained variance is adjusted: of each component only the part counts that the others of larger variance "
         "leave, so that no variance is counted twice."
     )
-    yield from _proofs(contents)
-    yield from _results(contents)
-    yield from _samples(contents)
+    yield from _describe_certificates(contents)
+    yield from _describe_results(contents)
+    yield from _describe_sample_analysis(contents)
 
 
-def _is_ours(contents: Contents) -> bool:
+def _is_gpower_model(contents: ReportContent) -> bool:
     """Whether the generalized power method found the model, and not one that it is compared with."""
     return isinstance(contents.model, GPower)
 
 
-def _proofs(contents: Contents) -> Iterator[str]:
+def _describe_certificates(contents: ReportContent) -> Iterator[str]:
     """What certificates bound."""
-    if all(component.ratio is None for component in contents.components):
+    if all(component.optimality_ratio is None for component in contents.components):
         return
     yield (
         "Upper bounds on what any component of as many variables explains of what the components before it leave were "
         "computed as certificates."
     )
     total = vars(contents.model).get("total_optimality_ratio_")
-    if total is not None and parameters_of(contents.model).get("constraint") is None:
+    if total is not None and get_constructor_params(contents.model).get("constraint") is None:
         yield (
-            f"The variances of all components sum to at least {proven(float(total))} of those that the best components "
-            "of each size would have alone; nothing else bounds components that may repeat each other."
+            f"The variances of all components sum to at least {format_ratio(float(total))} of those that the best "
+            "components of each size would have alone; nothing else bounds components that may repeat each other."
         )
 
 
-def _results(contents: Contents) -> Iterator[str]:
+def _describe_results(contents: ReportContent) -> Iterator[str]:
     """What was asked for beside the model."""
     found = contents.results
     if found.stability is not None:
@@ -156,7 +165,7 @@ def _results(contents: Contents) -> Iterator[str]:
         )
 
 
-def _samples(contents: Contents) -> Iterator[str]:
+def _describe_sample_analysis(contents: ReportContent) -> Iterator[str]:
     """What the samples were held against."""
     if contents.association is not None:
         tests = sorted(set(contents.association.tests))
@@ -166,16 +175,16 @@ def _samples(contents: Contents) -> Iterator[str]:
         )
     if contents.samples is not None:
         yield (
-            f"Limits for single samples hold {100 * LEVEL:g} % of normal ones: Hotelling’s T² (1931) within the "
-            "components, and the squared residual (Box 1954) outside of them."
+            f"Limits for single samples hold {100 * OUTLIER_LIMIT_LEVEL:g} % of normal ones: Hotelling’s T² (1931) "
+            "within the components, and the squared residual (Box 1954) outside of them."
         )
 
 
-def citations(contents: Contents) -> list[str]:
+def list_citations(contents: ReportContent) -> list[str]:
     """The papers behind what the page shows, and the software."""
     found = contents.results
     wanted = {
-        "method": _is_ours(contents),
+        "method": _is_gpower_model(contents),
         "stability": found.stability is not None,
         "test": found.test is not None,
         "adjusted": found.enrichment is not None or contents.association is not None,
@@ -189,23 +198,28 @@ def citations(contents: Contents) -> list[str]:
     return [CITATIONS[name] for name, cited in wanted.items() if cited] + [own]
 
 
-def versions() -> str:
+def list_package_versions() -> str:
     """What it was computed with."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("gpower", "numpy", "scipy", "scikit-learn"))
     return f"{packages}, Python {platform.python_version()}"
 
 
-def options(contents: Contents) -> str:
+def format_changed_params(contents: ReportContent) -> str:
     """The parameters of the model that are not as usual; of long lists the beginning."""
     kind = type(contents.model)
-    usual, given = parameters_of(kind()), parameters_of(contents.model)
-    told = {name: value for name, value in given.items() if name not in _OURS and not _same(value, usual.get(name))}
-    return f"{kind.__name__}({', '.join(f'{name}={_SHORT.repr(_plain(value))}' for name, value in told.items())})"
+    usual, given = get_constructor_params(kind()), get_constructor_params(contents.model)
+    told = {
+        name: value
+        for name, value in given.items()
+        if name not in _MACHINE_PARAMS and not _are_values_equal(value, usual.get(name))
+    }
+    arguments = ", ".join(f"{name}={_SHORT_REPR.repr(_array_to_list(value))}" for name, value in told.items())
+    return f"{kind.__name__}({arguments})"
 
 
-def _plain(value: object) -> object:
+def _array_to_list(value: object) -> object:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _same(one: object, other: object) -> bool:
+def _are_values_equal(one: object, other: object) -> bool:
     return bool(np.array_equal(np.asarray(one, dtype=object), np.asarray(other, dtype=object)))

@@ -24,7 +24,7 @@ import numpy as np
 from gpower.feasible_sets import FeasibleSet
 
 #: A relative fall of the objective that rounding does not explain.
-FALL = 1e-3
+MAX_RELATIVE_DECREASE = 1e-3
 
 
 class Objective(Protocol):
@@ -35,7 +35,7 @@ class Objective(Protocol):
         ...
 
 
-class Status(Enum):
+class AscentStatus(Enum):
     """Why an ascent stopped, as a sentence."""
 
     CONVERGED = "Converged: the last step raised the objective by no more than tol, relatively."
@@ -83,7 +83,7 @@ class AscentState:
     @property
     def gap(self) -> float:
         """The first-order measure Δ at the point."""
-        return gap_at(self.feasible_set, self.gradient, self.point)
+        return compute_gap(self.feasible_set, self.gradient, self.point)
 
 
 #: Called with the state after each step; a true answer stops the ascent.
@@ -96,7 +96,7 @@ class AscentResult:
 
     Attributes
     ----------
-    last : AscentState
+    last_state : AscentState
         The final point with its value, gradient and set; `point`, `value`, `n_iter` and `gap` are read off it, and
         the gap Δ, which takes a product, only when it is asked for.
     status : Status
@@ -117,34 +117,34 @@ class AscentResult:
     (1.0, 1, 'Converged: the last step raised the objective by no more than tol, relatively.')
     """
 
-    last: AscentState
-    status: Status
+    last_state: AscentState
+    status: AscentStatus
     history: np.ndarray
 
     @property
     def point(self) -> Any:
         """The final point."""
-        return self.last.point
+        return self.last_state.point
 
     @property
     def value(self) -> float:
         """f at the final point."""
-        return float(self.last.value)
+        return float(self.last_state.value)
 
     @property
     def n_iter(self) -> int:
         """Steps made."""
-        return self.last.n_iter
+        return self.last_state.n_iter
 
     @cached_property
     def gap(self) -> float:
         """Δ at the final point."""
-        return self.last.gap
+        return self.last_state.gap
 
     @property
     def converged(self) -> bool:
         """Whether the stopping rule was met."""
-        return self.status is Status.CONVERGED
+        return self.status is AscentStatus.CONVERGED
 
 
 def maximize(
@@ -204,7 +204,7 @@ def maximize(
     (1.5, True)
     """
     value, gradient = objective.value_and_gradient(start)
-    point, history, momentum, status = start, [value], Momentum(), Status.MAX_ITER
+    point, history, momentum, status = start, [value], Momentum(), AscentStatus.MAX_ITER
     for n_iter in range(1, max_iter + 1):
         step = feasible_set.step(gradient, point)
         target = momentum.extrapolate(feasible_set, step) if acceleration else step
@@ -213,16 +213,16 @@ def maximize(
             momentum, target = Momentum(step), step
             new_value, new_gradient = objective.value_and_gradient(target)
         growth, previous = new_value - value, value
-        if not growth >= -FALL * abs(previous) and not growth >= -feasible_set.noise:
-            raise ValueError(_fallen(n_iter, previous, new_value))
+        if not growth >= -MAX_RELATIVE_DECREASE * abs(previous) and not growth >= -feasible_set.objective_tolerance:
+            raise ValueError(_format_decrease_error(n_iter, previous, new_value))
         point, value, gradient = target, new_value, new_gradient
         history.append(max(value, history[-1]))  # a plain step falls by rounding only
         stop = callback is not None and callback(AscentState(n_iter, value, point, gradient, feasible_set, history[0]))
         if growth <= tol * abs(previous):
-            status = Status.CONVERGED
+            status = AscentStatus.CONVERGED
             break
         if stop:
-            status = Status.CALLBACK
+            status = AscentStatus.CALLBACK
             break
     last = AscentState(len(history) - 1, value, point, gradient, feasible_set, history[0])
     return AscentResult(last, status, np.asarray(history))
@@ -254,51 +254,51 @@ class Trace:
 
     def __init__(self) -> None:
         self.ascents: list[list[tuple[float, float, float, float]]] = []
-        self.begin, self.own = time.perf_counter(), 0.0
+        self.start_time, self.own_passes = time.perf_counter(), 0.0
 
     def __call__(self, state: AscentState) -> bool:
         """Record a step; never stops the ascent."""
         if state.n_iter == 1:
             self.ascents.append([(state.start_value, math.nan, math.nan, math.nan)])
-        passes, seconds = state.feasible_set.passes - self.own, time.perf_counter() - self.begin
+        passes, seconds = state.feasible_set.passes - self.own_passes, time.perf_counter() - self.start_time
         gap = state.gap
-        self.own += state.feasible_set.passes - self.own - passes
-        self.begin += time.perf_counter() - self.begin - seconds
+        self.own_passes += state.feasible_set.passes - self.own_passes - passes
+        self.start_time += time.perf_counter() - self.start_time - seconds
         self.ascents[-1].append((state.value, gap, passes, seconds))
         return False
 
-    def _column(self, i: int) -> np.ndarray:
+    def _get_column(self, i: int) -> np.ndarray:
         return np.array([step[i] for step in self.ascents[-1]]) if self.ascents else np.zeros(0)
 
     @property
     def values(self) -> np.ndarray:
         """Values of the last ascent."""
-        return self._column(0)
+        return self._get_column(0)
 
     @property
     def gaps(self) -> np.ndarray:
         """Its first-order measures Δ."""
-        return self._column(1)
+        return self._get_column(1)
 
     @property
     def passes(self) -> np.ndarray:
         """Reads of the matrix until each step."""
-        return self._column(2)
+        return self._get_column(2)
 
     @property
     def seconds(self) -> np.ndarray:
         """Seconds since the trace was made."""
-        return self._column(3)
+        return self._get_column(3)
 
 
-def _fallen(n_iter: int, before: float, after: float) -> str:
+def _format_decrease_error(n_iter: int, before: float, after: float) -> str:
     return (
         f"Step {n_iter} took the objective from {before:.6g} to {after:.6g}, which no step on a convex function can do "
         "from a point of the set: check that the start lies in the set, that the objective is convex, and its gradient."
     )
 
 
-def gap_at(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:
+def compute_gap(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:
     """Δ(x) = max ⟨f′(x), y − x⟩ over the set, at least 0 but for rounding."""
     return max(feasible_set.support_value(gradient) - feasible_set.pairing(gradient, point), 0.0)
 
@@ -306,12 +306,12 @@ def gap_at(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:
 class Momentum:
     """Nesterov's weights b: 0, 0.28, 0.43, … between successive steps."""
 
-    def __init__(self, last: Any = None) -> None:
-        self.last, self.t = last, 1.0
+    def __init__(self, last_step: Any = None) -> None:
+        self.last_step, self.t = last_step, 1.0
 
     def extrapolate(self, feasible_set: FeasibleSet, step: Any) -> Any:
         """The step carried on in its direction; the step itself where there is nothing to go by."""
         t = (1 + math.sqrt(1 + 4 * self.t**2)) / 2
-        b, last = (self.t - 1) / t, self.last
-        self.last, self.t = step, t
+        b, last = (self.t - 1) / t, self.last_step
+        self.last_step, self.t = step, t
         return step if last is None or b == 0 else feasible_set.extrapolate(step, last, b)

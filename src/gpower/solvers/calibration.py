@@ -11,15 +11,15 @@ from gpower.feasible_sets import Point
 from gpower.penalties.elementary import Penalty
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
-from gpower.solvers.working_set import Settings, ascend
+from gpower.solvers.working_set import AscentSettings, ascend
 
 #: Bisections before giving up on an active set that jumps over the wanted number, and the relative width of a bracket
 #: within which γ no longer tells values from rounding.
-MAX_BISECTIONS, NARROW = 48, 1e-9
+MAX_BISECTIONS, MIN_RELATIVE_BRACKET = 48, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class CalibrationResult:
     """The problem at some γ, its solution, and how many variables of each unit are active there."""
 
     problem: Problem
@@ -27,12 +27,14 @@ class Level:
     result: AscentResult
 
     @property
-    def active(self) -> Array:
+    def active_counts(self) -> Array:
         """Number of active variables per unit, (m,), or of their groups."""
-        return self.problem.penalty.count(self.problem.loadings(self.result.point) != 0)
+        return self.problem.penalty.count_selected(self.problem.compute_loadings(self.result.point) != 0)
 
 
-def calibrate(problem: Problem, largest: Array, wanted: Array, start: Point, settings: Settings) -> Level:
+def calibrate_gamma(
+    problem: Problem, gamma_max: Array, cardinalities: Array, start: Point, settings: AscentSettings
+) -> CalibrationResult:
     """Find γ in [0, largest) with exactly `wanted` active variables per unit.
 
     Where the active set jumps over the wanted number, the smallest set above it is returned, or where the units of a
@@ -48,42 +50,48 @@ def calibrate(problem: Problem, largest: Array, wanted: Array, start: Point, set
         First start; later ones are the previous solutions.
     settings : Settings
     """
-    low, high = np.zeros_like(largest), largest.copy()
-    gamma, here = 0.5 * largest, start
-    best: Level | None = None
+    low, high = np.zeros_like(gamma_max), gamma_max.copy()
+    gamma, here = 0.5 * gamma_max, start
+    best: CalibrationResult | None = None
     for _ in range(MAX_BISECTIONS):
-        tried = _solve(at_gamma(problem, gamma), gamma, here, start, settings)
-        here, active = tried.result.point, tried.active
-        if best is None or _miss(active, wanted) < _miss(best.active, wanted):
+        tried = _solve_at_gamma(set_problem_gamma(problem, gamma), gamma, here, start, settings)
+        here, active = tried.result.point, tried.active_counts
+        if best is None or _count_missing_and_excess(active, cardinalities) < _count_missing_and_excess(
+            best.active_counts, cardinalities
+        ):
             best = tried
-        if np.all(active == wanted):
+        if np.all(active == cardinalities):
             break
-        low, high = np.where(active > wanted, gamma, low), np.where(active < wanted, gamma, high)
-        if np.all((active == wanted) | (high - low <= NARROW * largest)):
+        low, high = np.where(active > cardinalities, gamma, low), np.where(active < cardinalities, gamma, high)
+        if np.all((active == cardinalities) | (high - low <= MIN_RELATIVE_BRACKET * gamma_max)):
             break
-        gamma = np.where(active == wanted, gamma, 0.5 * (low + high))
+        gamma = np.where(active == cardinalities, gamma, 0.5 * (low + high))
     assert best is not None
     return best
 
 
-def at_gamma(problem: Problem, gamma: Array) -> Problem:
+def set_problem_gamma(problem: Problem, gamma: Array) -> Problem:
     """The problem at absolute γ, (m,)."""
     return replace(problem, penalty=problem.penalty.at_gamma(gamma.astype(problem.operator.dtype)))
 
 
-def cut_or_filled(penalty: Penalty, Z: Array, C: Array, wanted: Array) -> Array:
+def resize_support(penalty: Penalty, Z: Array, C: Array, cardinalities: Array) -> Array:
     """Pattern of the wanted number of variables per unit: the largest loadings first, then the largest correlations."""
     correlations = np.abs(C)
     scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
-    return penalty.pattern_of(scores, wanted)
+    return penalty.select_pattern(scores, cardinalities)
 
 
-def _miss(active: Array, wanted: Array) -> tuple[int, int]:
+def _count_missing_and_excess(active_counts: Array, cardinalities: Array) -> tuple[int, int]:
     """Variables short of the wanted number, which weigh more, and variables above it."""
-    return int(np.maximum(wanted - active, 0).sum()), int(np.maximum(active - wanted, 0).sum())
+    return int(np.maximum(cardinalities - active_counts, 0).sum()), int(
+        np.maximum(active_counts - cardinalities, 0).sum()
+    )
 
 
-def _solve(problem: Problem, gamma: Array, here: Point, start: Point, settings: Settings) -> Level:
+def _solve_at_gamma(
+    problem: Problem, gamma: Array, previous: Point, start: Point, settings: AscentSettings
+) -> CalibrationResult:
     """Ascend from the last solution, or from the first start where that has nothing active any more."""
-    values, _ = problem.penalty.evaluate(here.C)
-    return Level(problem, gamma, ascend(problem, here if np.all(values > 0) else start, settings))
+    values, _ = problem.penalty.evaluate(previous.C)
+    return CalibrationResult(problem, gamma, ascend(problem, previous if np.all(values > 0) else start, settings))

@@ -11,27 +11,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpower._utils.arrays import Array, beside, largest, reciprocal, to_host
+from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, to_host
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 
 #: The product of all columns with all others costs at most as much as one of so many columns with the whole matrix.
-COLUMNS_WORTH = 4000
+MAX_PRODUCT_COLUMNS = 4000
 #: Samples that suffice, whatever their number: noise of a correlation is then 0.03.
-MOST_SAMPLES = 1000
+MAX_SCREENING_SAMPLES = 1000
 #: Fewest samples that tell a module from noise; with more columns than that allows only the longest are scored.
-FEWEST_SAMPLES = 64
+MIN_SCREENING_SAMPLES = 64
 #: Norms of columns, and one over them, whose fourth powers single precision holds.
-MODERATE = 1e5
+MAX_FLOAT32_NORM = 1e5
 #: Rows and columns of a tile of the matrix of correlations.
-TILE = (256, 2048)
+TILE_SHAPE = (256, 2048)
 #: Columns of a covariance that are scored at once.
-COVARIANCE_TILE = 2048
+COVARIANCE_TILE_COLUMNS = 2048
 #: Digits of a score that rounding does not reach; columns of equal score keep their order.
-TIES = 5
+SCORE_DECIMALS = 5
 
 
-def sample_operator(operator: Operator) -> Operator:
+def subsample_operator(operator: Operator) -> Operator:
     """Return the matrix on a part of its samples, evenly spaced, its columns as long as before; itself if it has none.
 
     Small enough that the product of all columns with all others is cheap; in single precision where that suffices.
@@ -39,24 +39,24 @@ def sample_operator(operator: Operator) -> Operator:
     if not operator.has_samples:
         return operator
     p, n = operator.shape
-    n_samples = int(np.clip(COLUMNS_WORTH * p / n, FEWEST_SAMPLES, MOST_SAMPLES))
-    n_samples = max(1, min(n_samples, entries_at_once(operator) // n))
+    n_samples = int(np.clip(MAX_PRODUCT_COLUMNS * p / n, MIN_SCREENING_SAMPLES, MAX_SCREENING_SAMPLES))
+    n_samples = max(1, min(n_samples, compute_max_extra_entries(operator) // n))
     rows = np.unique(np.linspace(0, p - 1, min(n_samples, p)).astype(np.intp))
-    single = 1 / MODERATE < largest(operator.column_norms) < MODERATE
-    B = operator.sample_rows(rows).astype(np.float32 if single else operator.dtype, order="F")  # (r, n)
+    single = 1 / MAX_FLOAT32_NORM < max_or_zero(operator.column_norms) < MAX_FLOAT32_NORM
+    B = operator.get_rows(rows).astype(np.float32 if single else operator.dtype, order="F")  # (r, n)
     # As long as the whole column: a length that varies by chance would hide correlations that do not.
     norms = operator.column_norms.astype(B.dtype)
-    B *= norms * reciprocal(np.linalg.norm(B, axis=0))
-    return DataMatrix(operator.container.held(B), norms)
+    B *= norms * safe_reciprocal(np.linalg.norm(B, axis=0))
+    return DataMatrix(operator.container.wrap_array(B), norms)
 
 
-def entries_at_once(operator: Operator) -> int:
+def compute_max_extra_entries(operator: Operator) -> int:
     """Return how many entries an array beside the matrix may have: half as many as the columns that may be gathered."""
     p, n = operator.shape
-    return p * n if operator.widest_take >= n else p * operator.widest_take // 2
+    return p * n if operator.max_cached_columns >= n else p * operator.max_cached_columns // 2
 
 
-def screen_columns(operator: Operator, threshold: float, usable: Array, count: int) -> Array:
+def screen_columns(operator: Operator, threshold: float, usable: Array, max_columns: int) -> Array:
     """Return the columns j with the largest Σᵢ (cᵢⱼ² − t)₊, where cᵢⱼ = aᵢᵀaⱼ/‖aⱼ‖.
 
     Parameters
@@ -77,40 +77,40 @@ def screen_columns(operator: Operator, threshold: float, usable: Array, count: i
     """
     norms = to_host(operator.column_norms).astype(np.float64)
     usable = to_host(usable) & (norms > 0)
-    if int(np.count_nonzero(usable)) <= count:
-        order = _descending(norms)
+    if int(np.count_nonzero(usable)) <= max_columns:
+        order = _argsort_descending(norms)
     else:
-        order = _descending(_score_columns(operator, threshold, norms))
-    return order[usable[order]][:count]
+        order = _argsort_descending(_score_column_correlations(operator, threshold, norms))
+    return order[usable[order]][:max_columns]
 
 
-def _descending(values: Array) -> Array:
+def _argsort_descending(values: Array) -> Array:
     """Return the order of decreasing values; values that differ by rounding keep their places."""
     top = float(np.max(values, initial=0.0)) or 1.0
-    return np.argsort(-np.round(values / top, TIES), kind="stable")
+    return np.argsort(-np.round(values / top, SCORE_DECIMALS), kind="stable")
 
 
-def _score_columns(operator: Operator, threshold: float, norms: Array) -> Array:
+def _score_column_correlations(operator: Operator, threshold: float, norms: Array) -> Array:
     """Return Σᵢ (cᵢⱼ² − t)₊ of every column j, (n,); zero where a column is not scored."""
     n = norms.size
     if not operator.has_samples:
-        blocks = np.array_split(np.arange(n), -(-n // COVARIANCE_TILE))
-        return np.concatenate([_score_covariance(operator, idx, threshold, norms) for idx in blocks])
-    order = _descending(norms)
+        blocks = np.array_split(np.arange(n), -(-n // COVARIANCE_TILE_COLUMNS))
+        return np.concatenate([_score_covariance_columns(operator, idx, threshold, norms) for idx in blocks])
+    order = _argsort_descending(norms)
     B = operator.columns(order)  # (r, n)
-    n_scored = int(min(n, COLUMNS_WORTH * MOST_SAMPLES / B.shape[0]))
+    n_scored = int(min(n, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / B.shape[0]))
     scores = np.zeros(n)
-    scores[order[:n_scored]] = _sum_excess(B, threshold, norms[order] ** 2, n_scored)
+    scores[order[:n_scored]] = _sum_excess_correlations(B, threshold, norms[order] ** 2, n_scored)
     return scores
 
 
-def _score_covariance(operator: Operator, idx: Array, threshold: float, norms: Array) -> Array:
+def _score_covariance_columns(operator: Operator, idx: Array, threshold: float, norms: Array) -> Array:
     """Return Σᵢ (cᵢⱼ² − t)₊ of some columns of a matrix that is known by its covariance."""
-    C = to_host(operator.correlate(operator.columns(idx))).astype(np.float64) * reciprocal(norms[idx])
+    C = to_host(operator.correlate(operator.columns(idx))).astype(np.float64) * safe_reciprocal(norms[idx])
     return np.sum(np.maximum(C * C - threshold, 0), axis=0)
 
 
-def _sum_excess(B: Array, threshold: float, squares: Array, n_scored: int) -> Array:
+def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scored: int) -> Array:
     """Return Σᵢ (cᵢⱼ² − t)₊ for the first columns j of B, (r, n), whose columns come by decreasing length.
 
     Only the half above the diagonal of BᵀB is computed. There the second column of a pair is the shorter one, to which
@@ -129,18 +129,18 @@ def _sum_excess(B: Array, threshold: float, squares: Array, n_scored: int) -> Ar
     ndarray of float64 of shape (n_scored,), on the host
     """
     n, sums = B.shape[1], np.zeros(B.shape[1])
-    level = beside(B, (threshold * squares).astype(B.dtype))
-    inverse = reciprocal(squares)
-    for i in range(0, n_scored, TILE[0]):
-        left = B[:, i : min(i + TILE[0], n_scored)].T
-        for j in range(i, n, TILE[1]):
-            G = left @ B[:, j : j + TILE[1]]
+    level = asarray_like(B, (threshold * norms_sq).astype(B.dtype))
+    inverse = safe_reciprocal(norms_sq)
+    for i in range(0, n_scored, TILE_SHAPE[0]):
+        left = B[:, i : min(i + TILE_SHAPE[0], n_scored)].T
+        for j in range(i, n, TILE_SHAPE[1]):
+            G = left @ B[:, j : j + TILE_SHAPE[1]]
             np.square(G, out=G)
-            flat = np.flatnonzero(np.greater(G, level[j : j + TILE[1]]))
+            flat = np.flatnonzero(np.greater(G, level[j : j + TILE_SHAPE[1]]))
             excess, at = to_host(G.reshape(-1)[flat]).astype(np.float64), to_host(flat)
             first, second = i + at // G.shape[1], j + at % G.shape[1]
             above = second > first
             excess, first, second = excess[above], first[above], second[above]
             sums += np.bincount(second, np.maximum(excess * inverse[second] - threshold, 0), n)
             sums += np.bincount(first, np.maximum(excess * inverse[first] - threshold, 0), n)
-    return (sums + np.maximum(squares - threshold, 0))[:n_scored]
+    return (sums + np.maximum(norms_sq - threshold, 0))[:n_scored]

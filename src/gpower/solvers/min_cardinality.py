@@ -13,112 +13,120 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
-from gpower.solvers.initialization import Ground, Near
-from gpower.solvers.specification import Exact, Recipe, Solution, Wish
+from gpower.solvers.initialization import StartContext, WarmStart
+from gpower.solvers.specification import AscentSolution, ExactCardinality, FitSpec, SparsitySpec
 
 #: A share that is missed by less, relatively, is reached.
-ROUNDING = 1e-9
+RELATIVE_SHARE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Share(Wish):
+class MinCardinality(SparsitySpec):
     """The fewest variables that explain shares, the levels, of what an unrestricted component would."""
 
-    inner: Wish
-    counts = True
-    sees_all = True
+    cardinality_spec: SparsitySpec
+    has_cardinality_levels = True
+    needs_all_columns = True
 
-    def unit(self, j: int) -> Share:
+    def select_unit(self, j: int) -> MinCardinality:
         """The wish of unit j alone."""
-        return replace(super().unit(j), inner=self.inner.unit(j))
+        return replace(super().select_unit(j), cardinality_spec=self.cardinality_spec.select_unit(j))
 
-    def gamma(self, norms: Array, mu: Array) -> Array:
+    def compute_gamma(self, norms: Array, mu: Array) -> Array:
         """As of the number that is sought."""
-        return self.inner.gamma(norms, mu)
+        return self.cardinality_spec.compute_gamma(norms, mu)
 
-    def penalty(self, gamma: Array) -> Penalty:
+    def make_free_sign_penalty(self, gamma: Array) -> Penalty:
         """That of the fewest variables."""
-        return self.inner.penalty(gamma)
+        return self.cardinality_spec.make_free_sign_penalty(gamma)
 
-    def is_costly(self, block: bool) -> bool:
+    def is_costly(self, is_block: bool) -> bool:
         """Many numbers are tried."""
         return True
 
-    def solve(self, ground: Ground, gamma: Array, recipe: Recipe) -> Solution:
+    def solve(self, context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
         """The solution of the fewest variables that reach the share."""
-        asked = _Asked(self, ground, gamma, recipe)
-        return asked.fewest(asked.sufficient())
+        asked = _MinCardinalitySearch(self, context, gamma, spec)
+        return asked.find_fewest(asked.find_sufficient())
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _MinCardinalitySearch:
     """A share that is asked of one unit on a matrix."""
 
-    wish: Share
-    ground: Ground
+    sparsity: MinCardinality
+    context: StartContext
     gamma: Array
-    recipe: Recipe
+    spec: FitSpec
 
     @property
-    def numbers(self) -> tuple[int, int]:
+    def cardinality_range(self) -> tuple[int, int]:
         """The fewest and the most variables, or groups, that are admissible."""
-        problem = self.ground.problem
-        known = problem.penalty.admissible
+        problem = self.context.problem
+        known = problem.penalty.support_rules
         if known is None:
             return 1, problem.operator.shape[1]
-        return max(1, int(known.spent[0])), int(np.count_nonzero(known.sizes[:, 0]))
+        return max(1, int(known.required_cost[0])), int(np.count_nonzero(known.group_sizes[:, 0]))
 
-    def at(self, k: int, recipe: Recipe) -> Solution:
+    def solve_cardinality(self, k: int, spec: FitSpec) -> AscentSolution:
         """The solution of k variables, as a fit that asks for k would find it."""
-        inner = replace(self.wish.inner, levels=(k,))
-        problem = self.ground.problem
-        if isinstance(inner, Exact):
+        inner = replace(self.sparsity.cardinality_spec, levels=(k,))
+        problem = self.context.problem
+        if isinstance(inner, ExactCardinality):
             problem = replace(problem, penalty=problem.penalty.at_cardinality(np.array([k])))
-        ground = replace(self.ground, problem=problem, rng=deepcopy(self.ground.rng))
-        return inner.solve(ground, self.gamma, replace(recipe, wish=inner))
+        ground = replace(self.context, problem=problem, rng=deepcopy(self.context.rng))
+        return inner.solve(ground, self.gamma, replace(spec, sparsity=inner))
 
-    def explained(self, Z: Array) -> float:
+    def compute_explained_variance(self, Z: Array) -> float:
         """‖A z‖², or its square by the other variance."""
-        problem = self.ground.problem
-        return problem.samples.support(problem.operator, problem.operator.combine(Z)) ** 2
+        problem = self.context.problem
+        return problem.sample_set.support_function(problem.operator, problem.operator.combine(Z)) ** 2
 
-    def whole(self) -> Array:
+    def solve_unrestricted(self) -> Array:
         """The loadings of a component of all variables, (n, 1)."""
-        problem = self.ground.problem
-        free = problem.is_single and not problem.penalty.one_sided and problem.penalty.admissible is None
+        problem = self.context.problem
+        free = (
+            problem.is_single_l2_unit and not problem.penalty.is_nonnegative and problem.penalty.support_rules is None
+        )
         if free:
-            return problem.operator.own(leading_components(problem.operator, 1)[0])
-        return self.at(self.numbers[1], replace(self.recipe, polish=False)).Z
+            return problem.operator.to_backend(compute_leading_components(problem.operator, 1)[0])
+        return self.solve_cardinality(self.cardinality_range[1], replace(self.spec, local_search=False)).Z
 
-    def sufficient(self) -> tuple[Solution, int, float]:
+    def find_sufficient(self) -> tuple[AscentSolution, int, float]:
         """A solution that reaches the share, its number of variables, and what there is to reach."""
-        z = self.whole()
-        enough = self.wish.levels[0] * self.explained(z) * (1 - ROUNDING)
-        near = replace(self.recipe, start=Near(z), polish=False)
-        low, high = self.numbers
+        z = self.solve_unrestricted()
+        enough = self.sparsity.levels[0] * self.compute_explained_variance(z) * (1 - RELATIVE_SHARE_TOLERANCE)
+        near = replace(self.spec, start=WarmStart(z), local_search=False)
+        low, high = self.cardinality_range
         k, too_few = low, low - 1
-        while (found := self.at(k, near)) and self.explained(found.Z) < enough and k < high:
+        while (
+            (found := self.solve_cardinality(k, near))
+            and self.compute_explained_variance(found.Z) < enough
+            and k < high
+        ):
             too_few, k = k, min(2 * k, high)
         while k - too_few > 1:
             middle = (k + too_few) // 2
-            tried = self.at(middle, near)
-            if self.explained(tried.Z) < enough:
+            tried = self.solve_cardinality(middle, near)
+            if self.compute_explained_variance(tried.Z) < enough:
                 too_few = middle
             else:
                 found, k = tried, middle
         return found, k, enough
 
-    def fewest(self, known: tuple[Solution, int, float]) -> Solution:
+    def find_fewest(self, sufficient: tuple[AscentSolution, int, float]) -> AscentSolution:
         """The same with all care: steps down of growing width while they suffice, then halves."""
-        quick, k, enough = known
-        best = max(quick, self.at(k, self.recipe), key=lambda found: self.explained(found.Z))
-        too_few, step, stepping = self.numbers[0] - 1, 1, True
+        quick, k, enough = sufficient
+        best = max(
+            quick, self.solve_cardinality(k, self.spec), key=lambda found: self.compute_explained_variance(found.Z)
+        )
+        too_few, step, stepping = self.cardinality_range[0] - 1, 1, True
         while k - too_few > 1:
             tried = max(k - step, too_few + 1) if stepping else (k + too_few) // 2
-            found = self.at(tried, self.recipe)
-            if self.explained(found.Z) < enough:
+            found = self.solve_cardinality(tried, self.spec)
+            if self.compute_explained_variance(found.Z) < enough:
                 too_few, stepping = tried, False
             else:
                 best, k, step = found, tried, 2 * step

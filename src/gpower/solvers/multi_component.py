@@ -10,100 +10,129 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, beside, embedded, orient, to_host
+from gpower._utils.arrays import Array, asarray_like, embed_rows, orient, to_host
 from gpower.feasible_sets import CorrelationSet
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
-from gpower.operators.leading_pca import leading_components
-from gpower.problem.deflation import Schur
-from gpower.problem.formulation import OnCorrelations
-from gpower.solvers.component import Extraction, extract
+from gpower.operators.leading_pca import compute_leading_components
+from gpower.problem.deflation import SchurDeflation
+from gpower.problem.formulation import PenaltyObjective
+from gpower.solvers.component import ComponentResult, solve_component
 from gpower.solvers.joint.constraints import Constraint
-from gpower.solvers.joint.search import adjusted_together, considered, held_together
-from gpower.solvers.sequential import Standing, Told, extract_one_by_one
-from gpower.solvers.specification import Recipe
+from gpower.solvers.joint.search import candidate_variables, maximize_adjusted_variance, solve_joint
+from gpower.solvers.sequential import ProgressCallback, SolverState, solve_sequential
+from gpower.solvers.specification import FitSpec
 
 #: Turns of non-negative components that share no variable.
-APART_TURNS = 5
+MAX_DISJOINT_ROUNDS = 5
 
 
-def extract_components(
+def solve_all_components(
     operator: Operator,
-    recipe: Recipe,
+    spec: FitSpec,
     rng: np.random.RandomState,
-    standing: Standing | None = None,
-    told: Told | None = None,
-) -> Extraction:
+    state: SolverState | None = None,
+    on_progress: ProgressCallback | None = None,
+) -> ComponentResult:
     """All components; `standing` is where an earlier fit of the same problem was, `told` hears how far this one is."""
-    if recipe.constraint is not None and len(recipe.mu) > 1:
-        free = extract_components(operator, replace(recipe, constraint=None, polish=False), rng, standing, told)
-        return _constrained(operator, recipe, recipe.constraint, free, rng)
-    if recipe.block:
-        found = extract(operator, recipe, rng)
-        return _within_rank(operator, _total(operator, recipe, found, rng) if recipe.is_total else found)
-    return extract_one_by_one(operator, recipe, rng, standing, told)
+    if spec.constraint is not None and len(spec.mu) > 1:
+        free = solve_all_components(
+            operator, replace(spec, constraint=None, local_search=False), rng, state, on_progress
+        )
+        return _solve_constrained(operator, spec, spec.constraint, free, rng)
+    if spec.is_block:
+        found = solve_component(operator, spec, rng)
+        return _zero_units_beyond_rank(
+            operator,
+            _maximize_block_variance(operator, spec, found, rng) if spec.should_maximize_total_variance else found,
+        )
+    return solve_sequential(operator, spec, rng, state, on_progress)
 
 
-def _constrained(
-    operator: Operator, recipe: Recipe, constraint: Constraint, free: Extraction, rng: np.random.RandomState
-) -> Extraction:
+def _solve_constrained(
+    operator: Operator,
+    spec: FitSpec,
+    constraint: Constraint,
+    unconstrained: ComponentResult,
+    rng: np.random.RandomState,
+) -> ComponentResult:
     """Components that keep a constraint, begun at those without."""
-    levels, start = recipe.levels, to_host(free.Z).astype(np.float64)
-    if recipe.wish.positive:
-        Z: Array | None = _apart(operator, recipe, constraint, start, rng)
+    levels, start = spec.cardinalities, to_host(unconstrained.Z).astype(np.float64)
+    if spec.sparsity.positive:
+        Z: Array | None = _solve_nonnegative_disjoint(operator, spec, constraint, start, rng)
     else:
-        Z = _held(operator, recipe, constraint, start, rng)
+        Z = _solve_constrained_signed(operator, spec, constraint, start, rng)
     m = len(levels)
-    variances = np.zeros(m) if Z is None else Scores.of(operator, operator.own(Z)).variances
-    if Z is None or not constraint.allows(variances):
-        raise ValueError(constraint.refusal(m, min(levels)))
-    Z = operator.own(orient(Z).astype(operator.dtype))
-    n_iter, converged = np.resize(free.n_iter, m), np.resize(free.converged, m)
-    return replace(free, Z=Z, objective=variances, gap=np.full(m, np.nan), n_iter=n_iter, converged=converged, end=None)
+    variances = np.zeros(m) if Z is None else Scores.from_loadings(operator, operator.to_backend(Z)).variances
+    if Z is None or not constraint.accepts_variances(variances):
+        raise ValueError(constraint.format_error(m, min(levels)))
+    Z = operator.to_backend(orient(Z).astype(operator.dtype))
+    n_iter, converged = np.resize(unconstrained.n_iter, m), np.resize(unconstrained.converged, m)
+    return replace(
+        unconstrained,
+        Z=Z,
+        objective=variances,
+        gap=np.full(m, np.nan),
+        n_iter=n_iter,
+        converged=converged,
+        ascent_loadings=None,
+    )
 
 
-def _held(
-    operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array, rng: np.random.RandomState
+def _solve_constrained_signed(
+    operator: Operator, spec: FitSpec, constraint: Constraint, start_loadings: Array, rng: np.random.RandomState
 ) -> Array | None:
     """Such components of either sign, begun at Z, and at components that share no variable, one after the other."""
-    starts = [Z]
-    if constraint.of_loadings and operator.widest_take >= operator.shape[1]:
-        alone = replace(recipe, constraint=None, start=None)
-        starts.append(_in_turn_apart(operator, alone, np.zeros(Z.shape, bool), rng, turns=1)[0])
-    ends = [held_together(operator, start, recipe.levels, constraint, rng) for start in starts]
+    starts = [start_loadings]
+    if constraint.is_met_by_disjoint_supports and operator.max_cached_columns >= operator.shape[1]:
+        alone = replace(spec, constraint=None, start=None)
+        starts.append(
+            _solve_disjoint_in_turn(operator, alone, np.zeros(start_loadings.shape, bool), rng, max_rounds=1)[0]
+        )
+    ends = [solve_joint(operator, start, spec.cardinalities, constraint, rng) for start in starts]
     kept = [end for end in ends if end is not None]
-    return max(kept, key=lambda end: float(Scores.of(operator, operator.own(end)).variances.sum()), default=None)
+    return max(
+        kept,
+        key=lambda end: float(Scores.from_loadings(operator, operator.to_backend(end)).variances.sum()),
+        default=None,
+    )
 
 
-def _apart(operator: Operator, recipe: Recipe, constraint: Constraint, Z: Array, rng: np.random.RandomState) -> Array:
+def _solve_nonnegative_disjoint(
+    operator: Operator, spec: FitSpec, constraint: Constraint, start_loadings: Array, rng: np.random.RandomState
+) -> Array:
     """Disjoint components that are non-negative: each in turn the best of what the others leave, while that helps.
 
     From nothing, and from the variables of components of either sign, whose search exchanges them; the better is kept.
     """
-    W = considered(operator, Z, recipe.levels)
+    W = candidate_variables(operator, start_loadings, spec.cardinalities)
     if W.size == 0:
-        return np.zeros_like(Z)
+        return np.zeros_like(start_loadings)
     inner = operator.take(W)
-    signed = held_together(inner, Z[W], recipe.levels, constraint, rng)
-    starts = [np.zeros_like(Z[W]), np.zeros_like(Z[W]) if signed is None else signed]
-    ends = [_in_turn_apart(inner, recipe, start != 0, rng) for start in starts]
-    return embedded(max(ends, key=lambda end: end[1])[0], W, Z.shape[0])
+    signed = solve_joint(inner, start_loadings[W], spec.cardinalities, constraint, rng)
+    starts = [np.zeros_like(start_loadings[W]), np.zeros_like(start_loadings[W]) if signed is None else signed]
+    ends = [_solve_disjoint_in_turn(inner, spec, start != 0, rng) for start in starts]
+    return embed_rows(max(ends, key=lambda end: end[1])[0], W, start_loadings.shape[0])
 
 
-def _in_turn_apart(
-    operator: Operator, recipe: Recipe, begun: Array, rng: np.random.RandomState, turns: int = APART_TURNS
+def _solve_disjoint_in_turn(
+    operator: Operator,
+    spec: FitSpec,
+    start_supports: Array,
+    rng: np.random.RandomState,
+    max_rounds: int = MAX_DISJOINT_ROUNDS,
 ) -> tuple[Array, float]:
     """Such components begun on supports, (n, m), and the sum of their variances."""
-    best, found = np.zeros(begun.shape[1]), np.zeros(begun.shape)
+    best, found = np.zeros(start_supports.shape[1]), np.zeros(start_supports.shape)
 
     def improve(j: int, room: Array) -> None:
-        unit = extract(operator.take(room), recipe.unit(j), rng)
+        unit = solve_component(operator.take(room), spec.select_unit(j), rng)
         if unit.objective[0] > best[j] * (1 + 1e-9):
-            best[j], found[:, j] = unit.objective[0], embedded(to_host(unit.Z), room, len(found))[:, 0]
+            best[j], found[:, j] = unit.objective[0], embed_rows(to_host(unit.Z), room, len(found))[:, 0]
 
-    for j in np.flatnonzero(begun.any(axis=0)).tolist():
-        improve(j, np.flatnonzero(begun[:, j]))
-    for _ in range(turns):
+    for j in np.flatnonzero(start_supports.any(axis=0)).tolist():
+        improve(j, np.flatnonzero(start_supports[:, j]))
+    for _ in range(max_rounds):
         before = best.sum()
         for j in range(best.size):
             improve(j, np.flatnonzero(~np.delete(found, j, axis=1).any(axis=1)))
@@ -112,29 +141,34 @@ def _in_turn_apart(
     return found, float(best.sum())
 
 
-def _total(operator: Operator, recipe: Recipe, found: Extraction, rng: np.random.RandomState) -> Extraction:
+def _maximize_block_variance(
+    operator: Operator, spec: FitSpec, block_result: ComponentResult, rng: np.random.RandomState
+) -> ComponentResult:
     """A block that explains as much as it can: the better of itself and of components found in turn, each improved."""
-    alone = replace(recipe, block=False, mu=(1.0,) * len(recipe.mu), start=None, deflation=Schur())
-    ends = [to_host(each.Z).astype(np.float64) for each in (extract_one_by_one(operator, alone, rng), found)]
-    if not recipe.wish.positive:
-        ends = [adjusted_together(operator, Z, recipe.levels) for Z in ends]
-    Z = max(ends, key=lambda Z: float(Scores.of(operator, operator.own(Z)).adjusted().sum()))
-    Z = operator.own(orient(Z).astype(operator.dtype))
-    problem = recipe.wish.problem(operator, operator.column_norms, np.asarray(recipe.mu), recipe.regularization)
-    point = problem.feasible_set.point(operator.combine(Z))
-    value, slope = OnCorrelations(problem.penalty).value_and_gradient(point)
-    data = CorrelationSet(operator, problem.mu, problem.samples)
+    alone = replace(spec, is_block=False, mu=(1.0,) * len(spec.mu), start=None, deflation=SchurDeflation())
+    ends = [to_host(each.Z).astype(np.float64) for each in (solve_sequential(operator, alone, rng), block_result)]
+    if not spec.sparsity.positive:
+        ends = [maximize_adjusted_variance(operator, Z, spec.cardinalities) for Z in ends]
+    Z = max(
+        ends,
+        key=lambda Z: float(Scores.from_loadings(operator, operator.to_backend(Z)).compute_adjusted_variances().sum()),
+    )
+    Z = operator.to_backend(orient(Z).astype(operator.dtype))
+    problem = spec.sparsity.make_problem(operator, operator.column_norms, np.asarray(spec.mu), spec.regularization)
+    point = problem.feasible_set.make_point(operator.combine(Z))
+    value, slope = PenaltyObjective(problem.penalty).value_and_gradient(point)
+    data = CorrelationSet(operator, problem.mu, problem.sample_set)
     gap = max(data.support_value(slope) - data.pairing(slope, point), 0.0)
-    return replace(found, Z=Z, objective=np.array([value]), gap=np.array([gap]), end=None)
+    return replace(block_result, Z=Z, objective=np.array([value]), gap=np.array([gap]), ascent_loadings=None)
 
 
-def _within_rank(operator: Operator, found: Extraction) -> Extraction:
+def _zero_units_beyond_rank(operator: Operator, block_result: ComponentResult) -> ComponentResult:
     """A block less its units beyond the rank of the data, which can but repeat the others: they are zero."""
-    m, used = found.Z.shape[1], to_host(np.count_nonzero(found.Z, axis=0)) > 0
-    adjusted = Scores.of(operator, found.Z).adjusted()
+    m, used = block_result.Z.shape[1], to_host(np.count_nonzero(block_result.Z, axis=0)) > 0
+    adjusted = Scores.from_loadings(operator, block_result.Z).compute_adjusted_variances()
     if not np.any(used & (adjusted <= 64 * operator.precision * adjusted.max())):
-        return found
-    rank = int(np.count_nonzero(leading_components(operator, m)[1]))
+        return block_result
+    rank = int(np.count_nonzero(compute_leading_components(operator, m)[1]))
     beyond = np.argsort(np.where(used, adjusted, -1), kind="stable")[: m - rank]
     kept = np.isin(np.arange(m), beyond, invert=True).astype(operator.dtype)
-    return replace(found, Z=found.Z * beside(found.Z, kept))
+    return replace(block_result, Z=block_result.Z * asarray_like(block_result.Z, kept))

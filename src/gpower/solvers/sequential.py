@@ -17,39 +17,39 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, first_largest, largest, to_host
+from gpower._utils.arrays import Array, max_or_zero, stable_argmax, to_host
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
-from gpower.solvers.component import Extraction, extract, extract_in_turn
-from gpower.solvers.initialization import FINALISTS, Candidates, Largest, module_starts
-from gpower.solvers.sketch import Sketch, sketched
-from gpower.solvers.specification import WIDEST, Recipe
-from gpower.solvers.working_set import GROWTH, LEAST, working_set
+from gpower.solvers.component import ComponentResult, solve_by_deflation, solve_component
+from gpower.solvers.initialization import N_FINALISTS, CandidateStarts, SketchStarts, make_module_starts
+from gpower.solvers.sketch import Sketch, make_sketch
+from gpower.solvers.specification import MAX_SHARED_COLUMN_SHARE, FitSpec
+from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET, select_working_set
 
 #: Starts of every component on the sketch, and of all together if that is more. With 24 the components of GSE1992 and
 #: GSE3143 explain 0.3 % less; with 128 or more one of GSE3143, standardised, explains up to
 #: 9 % more than with 32.
-STARTS, STARTS_IN_ALL = 32, 512
+N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL = 32, 512
 #: Share of the first component's variance that a sketch must hold: 0.64 to 0.72 in Gaussian noise of 500 × 5000, from
 #: 0.94 on in expression data, word counts and factor models.
-HELD = 0.85
+MIN_SKETCHED_SHARE = 0.85
 #: A sketch is sharpened as long as a turn leaves no more than this of what it missed: 0.94 in Gaussian noise, 0.4 to
 #: 0.8 in sparse counts whose programmes stand out little.
-GAIN = 0.85
-SHARPENED = 2
+MAX_MISSING_RATIO = 0.85
+MAX_SHARPENINGS = 2
 #: Columns of a sketch among which the components are looked for: so many, or so many times the variables wished for.
 #: With 4000 of the 15,528 columns of GSE1992, standardised, 30 components explain 4 % less.
-MOST_RACED, RACED_TIMES = 20_000, 8
+MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE = 20_000, 8
 #: Starts at single columns that race beside those of the sketch, and the columns that all of them want together.
-CANDIDATES, LEAST_CANDIDATES, CANDIDATE_COLUMNS = 48, 8, 2400
+MAX_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATE_COLUMNS = 48, 8, 2400
 #: Columns near a component that it may exchange its variables for.
-NEIGHBOURS = 384
+MAX_NEIGHBOUR_COLUMNS = 384
 #: Columns whose Gram matrix, 72 MB, fits anywhere.
-SMALL_GRAM = 3000
+MAX_SMALL_GRAM_COLUMNS = 3000
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class SolverState:
     """How far the components are: what a checkpoint keeps.
 
     Attributes
@@ -62,14 +62,14 @@ class Standing:
         W; none where the components are found one after the other.
     """
 
-    units: tuple[Extraction, ...] = ()
-    settled: int = 0
-    columns: Array = field(default_factory=lambda: np.zeros(0, np.intp))
+    units: tuple[ComponentResult, ...] = ()
+    n_final: int = 0
+    working_set: Array = field(default_factory=lambda: np.zeros(0, np.intp))
 
     @property
-    def known(self) -> tuple[Extraction, ...]:
+    def final_units(self) -> tuple[ComponentResult, ...]:
         """The units that are final."""
-        return self.units[: self.settled]
+        return self.units[: self.n_final]
 
     @property
     def Z(self) -> Array:
@@ -78,224 +78,260 @@ class Standing:
 
 
 #: Told how far the components are, after each round or each component.
-Told = Callable[[Standing], object]
+ProgressCallback = Callable[[SolverState], object]
 
 
-def extract_one_by_one(
+def solve_sequential(
     operator: Operator,
-    recipe: Recipe,
+    spec: FitSpec,
     rng: np.random.RandomState,
-    standing: Standing | None = None,
-    told: Told | None = None,
-) -> Extraction:
+    state: SolverState | None = None,
+    on_progress: ProgressCallback | None = None,
+) -> ComponentResult:
     """Components of which each is looked for in what those before it leave: in shared rounds, or one after the other.
 
     `standing` is where an earlier fit of the same problem was.
     """
-    standing = Standing() if standing is None else standing
-    varies = largest(operator.column_norms) > operator.noise
-    shares = varies and recipe.shares(operator)
-    if shares and not standing.units:
-        standing = _begun(operator, recipe, rng)
-    if shares and not standing.columns.size and len(standing.units) < len(recipe.mu) <= FINALISTS:
-        return Extraction.joined(_searched_again(operator, recipe, rng, standing.known, told))
-    while standing.columns.size and standing.settled < len(recipe.mu):
-        if told is not None:
-            told(standing)
-        standing = _round(operator, recipe, standing, rng)
-    if standing.settled < len(recipe.mu):
-        standing = _in_turn(operator, recipe, rng, standing, told)
-    return Extraction.joined(standing.units)
+    state = SolverState() if state is None else state
+    varies = max_or_zero(operator.column_norms) > operator.norm_tolerance
+    shares = varies and spec.should_share_rounds(operator)
+    if shares and not state.units:
+        state = _initialize_state(operator, spec, rng)
+    if shares and not state.working_set.size and len(state.units) < len(spec.mu) <= N_FINALISTS:
+        return ComponentResult.concatenate(
+            _solve_with_fresh_starts(operator, spec, rng, state.final_units, on_progress)
+        )
+    while state.working_set.size and state.n_final < len(spec.mu):
+        if on_progress is not None:
+            on_progress(state)
+        state = _run_round(operator, spec, state, rng)
+    if state.n_final < len(spec.mu):
+        state = _solve_remaining_by_deflation(operator, spec, rng, state, on_progress)
+    return ComponentResult.concatenate(state.units)
 
 
-def _searched_again(
+def _solve_with_fresh_starts(
     operator: Operator,
-    recipe: Recipe,
+    spec: FitSpec,
     rng: np.random.RandomState,
-    known: Sequence[Extraction],
-    told: Told | None,
-) -> list[Extraction]:
+    known_units: Sequence[ComponentResult],
+    on_progress: ProgressCallback | None,
+) -> list[ComponentResult]:
     """Find one component after the other, each by rounds of its own, with starts in what those before it leave."""
-    units: list[Extraction] = []
-    for j in range(len(recipe.mu)):
-        units.append(known[j] if j < len(known) else extract_one_by_one(operator, recipe.unit(j), rng))
-        if told is not None and j >= len(known):
-            told(Standing(tuple(units), len(units)))
-        if j + 1 < len(recipe.mu):
-            operator = recipe.deflation.remove(operator, units[j].Z[:, 0])
+    units: list[ComponentResult] = []
+    for j in range(len(spec.mu)):
+        units.append(known_units[j] if j < len(known_units) else solve_sequential(operator, spec.select_unit(j), rng))
+        if on_progress is not None and j >= len(known_units):
+            on_progress(SolverState(tuple(units), len(units)))
+        if j + 1 < len(spec.mu):
+            operator = spec.deflation.remove(operator, units[j].Z[:, 0])
     return units
 
 
-def _in_turn(
-    operator: Operator, recipe: Recipe, rng: np.random.RandomState, standing: Standing, told: Told | None
-) -> Standing:
+def _solve_remaining_by_deflation(
+    operator: Operator,
+    spec: FitSpec,
+    rng: np.random.RandomState,
+    state: SolverState,
+    on_progress: ProgressCallback | None,
+) -> SolverState:
     """One after the other on the whole matrix, or on its covariance where that is small, after those that are final.
 
     The others begin where they were, if they were anywhere.
     """
     n = operator.shape[1]
-    if operator.has_samples and operator.container.is_tall and recipe.is_worth_gram(n, recipe.reads_in_turn()):
+    if (
+        operator.has_samples
+        and operator.container.should_use_covariance
+        and spec.should_form_gram(n, spec.estimate_sequential_passes())
+    ):
         operator = Covariance(operator.gram(np.arange(n)), operator.counter)
-    recipe = recipe.begun_at(standing.Z) if len(standing.units) == len(recipe.mu) else recipe
+    spec = spec.with_start_loadings(state.Z) if len(state.units) == len(spec.mu) else spec
 
-    def now(units: Sequence[Extraction]) -> Standing:
-        return Standing((*units, *standing.units[len(units) :]), len(units))
+    def now(units: Sequence[ComponentResult]) -> SolverState:
+        return SolverState((*units, *state.units[len(units) :]), len(units))
 
-    completed = None if told is None else lambda units: told(now(units))
-    return now(extract_in_turn(operator, recipe, rng, standing.known, completed))
+    completed = None if on_progress is None else lambda units: on_progress(now(units))
+    return now(solve_by_deflation(operator, spec, rng, state.final_units, completed))
 
 
-def _begun(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
+def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SolverState:
     """Components of a sketch, or given ones, and the columns that they want; nothing where a sketch says nothing."""
-    if recipe.near is not None:
-        gamma = recipe.wish.gamma(operator.column_norms, np.ones(len(recipe.mu)))
-        pairs = zip(recipe.near.T[:, :, None], gamma[:, None], strict=True)
-        return _standing(operator, recipe, tuple(Extraction.given(z, level) for z, level in pairs))
-    from_sketch = _raced(operator, recipe, rng)
+    if spec.start_loadings is not None:
+        gamma = spec.sparsity.compute_gamma(operator.column_norms, np.ones(len(spec.mu)))
+        pairs = zip(spec.start_loadings.T[:, :, None], gamma[:, None], strict=True)
+        return _compute_state(operator, spec, tuple(ComponentResult.from_loadings(z, level) for z, level in pairs))
+    from_sketch = _solve_on_sketch(operator, spec, rng)
     if not from_sketch.units:
         return from_sketch
-    return _first_round(operator, recipe, from_sketch, _candidates(operator, recipe), rng)
+    return _run_first_round(operator, spec, from_sketch, _find_candidates(operator, spec), rng)
 
 
-def _candidates(operator: Operator, recipe: Recipe) -> tuple[Array, Array]:
+def _find_candidates(operator: Operator, spec: FitSpec) -> tuple[Array, Array]:
     """Return loadings that any unit may begin at, found from single columns, (n, c), and the columns they want."""
-    first = recipe.unit(int(np.argmax(recipe.wish.levels)) if recipe.levels else 0)
-    norms = first.wish.samples.reach(operator)
-    problem = first.wish.problem(operator, norms, np.ones(1))
+    first = spec.select_unit(int(np.argmax(spec.sparsity.levels)) if spec.cardinalities else 0)
+    norms = first.sparsity.sample_set.compute_max_correlations(operator)
+    problem = first.sparsity.make_problem(operator, norms, np.ones(1))
     penalty = problem.penalty
-    width = GROWTH * max(penalty.most, LEAST)
-    count = max(recipe.n_init or 0, int(min(CANDIDATES, max(LEAST_CANDIDATES, _room(operator) // width))))
-    C = module_starts(problem, norms, count).C
+    width = COLUMNS_PER_ACTIVE * max(penalty.max_cardinality, MIN_WORKING_SET)
+    count = max(
+        spec.n_init or 0,
+        int(min(MAX_CANDIDATES, max(MIN_CANDIDATES, _compute_max_candidate_columns(operator) // width))),
+    )
+    C = make_module_starts(problem, norms, count).C
     T = penalty.evaluate(C)[1]
-    wanted = [working_set(penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
+    wanted = [select_working_set(penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
     return to_host(penalty.loadings(C)), np.unique(np.concatenate(wanted))
 
 
-def _room(operator: Operator) -> int:
+def _compute_max_candidate_columns(operator: Operator) -> int:
     """Return how many columns may be looked at for the sake of candidates."""
-    return int(min(CANDIDATE_COLUMNS, 0.8 * WIDEST * operator.shape[1], operator.container.widest_gram // 2))
+    return int(
+        min(
+            MAX_CANDIDATE_COLUMNS,
+            0.8 * MAX_SHARED_COLUMN_SHARE * operator.shape[1],
+            operator.container.max_gram_columns // 2,
+        )
+    )
 
 
-def _first_round(
-    operator: Operator, recipe: Recipe, standing: Standing, candidates: tuple[Array, Array], rng: np.random.RandomState
-) -> Standing:
+def _run_first_round(
+    operator: Operator, spec: FitSpec, state: SolverState, candidates: tuple[Array, Array], rng: np.random.RandomState
+) -> SolverState:
     """Find the components on the columns that a sketch and single columns suggest, each from the best of all starts."""
     Z, columns = candidates
-    if standing.units:
-        Z = np.hstack([to_host(standing.Z), Z])
-    m = len(recipe.mu)
-    W = np.union1d(standing.columns, columns)
-    if W.size > _most_columns(operator):
-        return standing
-    finalists = FINALISTS if m <= FINALISTS else 1
-    inner = replace(recipe, start=Candidates(Z, finalists), polish=recipe.polish and m <= FINALISTS).among(W)
-    units = extract_in_turn(operator.restrict(W).inner, inner, rng)
-    near = max(LEAST, min(NEIGHBOURS, _room(operator) // m))
-    return _standing(operator, recipe, tuple(unit.embedded(W, operator) for unit in units), least=near)
+    if state.units:
+        Z = np.hstack([to_host(state.Z), Z])
+    m = len(spec.mu)
+    W = np.union1d(state.working_set, columns)
+    if W.size > _compute_max_round_columns(operator):
+        return state
+    finalists = N_FINALISTS if m <= N_FINALISTS else 1
+    inner = replace(
+        spec, start=CandidateStarts(Z, finalists), local_search=spec.local_search and m <= N_FINALISTS
+    ).restrict(W)
+    units = solve_by_deflation(operator.restrict(W).operator, inner, rng)
+    near = max(MIN_WORKING_SET, min(MAX_NEIGHBOUR_COLUMNS, _compute_max_candidate_columns(operator) // m))
+    return _compute_state(operator, spec, tuple(unit.embed(W, operator) for unit in units), min_columns=near)
 
 
-def _raced(operator: Operator, recipe: Recipe, rng: np.random.RandomState) -> Standing:
+def _solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SolverState:
     """Components of a sketch, which is sharpened until it holds the first, or no longer gains much by it.
 
     None where there are a few and the sketch does not hold the first: what is hidden, or noise, is looked for again
     after every deflation. In noise of 150 × 2500 five components explain 1.3 % less otherwise.
     """
-    sketch, missing = sketched(operator, len(recipe.mu), rng), 1.0
-    for turn in range(SHARPENED + 1):
-        kept = _race_columns(sketch, recipe)
+    sketch, missing = make_sketch(operator, len(spec.mu), rng), 1.0
+    for turn in range(MAX_SHARPENINGS + 1):
+        kept = _choose_sketch_columns(sketch, spec)
         part = sketch.matrix.take(kept)
-        count = max(recipe.n_init or 0, STARTS, STARTS_IN_ALL // len(recipe.mu))
-        racing = replace(recipe.among(kept), start=Largest(count, sketch.noise[kept]), polish=False)
-        first = extract(part, racing.unit(0), rng)
-        before, missing = missing, 1 - sketch.holds(first.embedded(kept, sketch.matrix).Z)
-        sharper = sketch.sharpened() if 1 - HELD < missing <= GAIN * before and turn < SHARPENED else None
+        count = max(spec.n_init or 0, N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL // len(spec.mu))
+        racing = replace(
+            spec.restrict(kept), start=SketchStarts(count, sketch.unshared_norms_sq[kept]), local_search=False
+        )
+        first = solve_component(part, racing.select_unit(0), rng)
+        before, missing = missing, 1 - sketch.compute_variance_share(first.embed(kept, sketch.matrix).Z)
+        sharper = (
+            sketch.sharpen()
+            if 1 - MIN_SKETCHED_SHARE < missing <= MAX_MISSING_RATIO * before and turn < MAX_SHARPENINGS
+            else None
+        )
         if sharper is None:
             break
         sketch = sharper
-    if missing > 1 - HELD and 1 < len(recipe.mu) <= FINALISTS:
-        return Standing()
-    units = extract_in_turn(part, racing, rng, [first])
+    if missing > 1 - MIN_SKETCHED_SHARE and 1 < len(spec.mu) <= N_FINALISTS:
+        return SolverState()
+    units = solve_by_deflation(part, racing, rng, [first])
     # A sketch has few rows. What the first units leave of it is hardly sparse, and a penalty lets in hundreds of
     # columns that the unit of the whole matrix does not use: no later unit gets more of them than the first half.
     sizes = [np.count_nonzero(unit.Z) for unit in units[: (len(units) + 1) // 2]]
-    most = max(LEAST, int(GROWTH * max(sizes)))
-    embedded = tuple(unit.embedded(kept, sketch.matrix) for unit in units)
-    return _standing(sketch.matrix, recipe, embedded, most=most)
+    most = max(MIN_WORKING_SET, int(COLUMNS_PER_ACTIVE * max(sizes)))
+    embedded = tuple(unit.embed(kept, sketch.matrix) for unit in units)
+    return _compute_state(sketch.matrix, spec, embedded, max_columns=most)
 
 
-def _race_columns(sketch: Sketch, recipe: Recipe) -> Array:
+def _choose_sketch_columns(sketch: Sketch, spec: FitSpec) -> Array:
     """Columns that starts race on: the most promising of those that may be used, and those that must."""
-    known = recipe.wish.family.admissible
+    known = spec.sparsity.penalty_family.support_rules
     if known is None:
-        return sketch.promising(max(MOST_RACED, RACED_TIMES * sum(recipe.levels)))
-    most = len(recipe.mu) * recipe.wish.penalty_of(np.zeros(len(recipe.mu))).most
-    kept = sketch.promising(max(MOST_RACED, RACED_TIMES * most), known.usable)
-    return np.union1d(kept, np.flatnonzero(known.spread(known.forced).any(axis=1)))
+        return sketch.choose_columns(max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * sum(spec.cardinalities)))
+    most = len(spec.mu) * spec.sparsity.make_penalty(np.zeros(len(spec.mu))).max_cardinality
+    kept = sketch.choose_columns(max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * most), known.usable_variables)
+    return np.union1d(kept, np.flatnonzero(known.broadcast_to_variables(known.required).any(axis=1)))
 
 
-def _most_columns(operator: Operator) -> float:
+def _compute_max_round_columns(operator: Operator) -> float:
     """Return the number of columns above which a round would take as long, or as much memory, as the whole matrix."""
-    return min(WIDEST * operator.shape[1], max(SMALL_GRAM, operator.container.widest_gram))
+    return min(
+        MAX_SHARED_COLUMN_SHARE * operator.shape[1], max(MAX_SMALL_GRAM_COLUMNS, operator.container.max_gram_columns)
+    )
 
 
-def _is_small(operator: Operator) -> bool:
+def _has_small_gram(operator: Operator) -> bool:
     """Return whether the Gram matrix of all columns is small, and there already or cheaper than the samples."""
     n = operator.shape[1]
-    there = not operator.has_samples or n <= operator.container.gram_share * operator.shape[0]
-    return n <= SMALL_GRAM and there
+    there = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
+    return n <= MAX_SMALL_GRAM_COLUMNS and there
 
 
-def _round(operator: Operator, recipe: Recipe, standing: Standing, rng: np.random.RandomState) -> Standing:
+def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.random.RandomState) -> SolverState:
     """The components that are not final, found again on W from where they were; what they want of the whole matrix."""
-    W, n = standing.columns, operator.shape[1]
-    if W.size > WIDEST * n and _is_small(operator):
+    W, n = state.working_set, operator.shape[1]
+    if W.size > MAX_SHARED_COLUMN_SHARE * n and _has_small_gram(operator):
         W = np.arange(n)
-    elif W.size > _most_columns(operator):
-        return Standing(standing.units, standing.settled)
-    part, inner = operator.restrict(W).inner, recipe.begun_at(standing.Z).among(W)
-    units = extract_in_turn(part, inner, rng, [unit.among(W, part) for unit in standing.known])
-    return _standing(operator, recipe, tuple(unit.embedded(W, operator) for unit in units), W)
+    elif W.size > _compute_max_round_columns(operator):
+        return SolverState(state.units, state.n_final)
+    part, inner = operator.restrict(W).operator, spec.with_start_loadings(state.Z).restrict(W)
+    units = solve_by_deflation(part, inner, rng, [unit.restrict(W, part) for unit in state.final_units])
+    return _compute_state(operator, spec, tuple(unit.embed(W, operator) for unit in units), W)
 
 
-def _standing(
+def _compute_state(
     operator: Operator,
-    recipe: Recipe,
-    units: tuple[Extraction, ...],
+    spec: FitSpec,
+    units: tuple[ComponentResult, ...],
     W: Array | None = None,
-    least: int = LEAST,
-    most: int | None = None,
-) -> Standing:
+    min_columns: int = MIN_WORKING_SET,
+    max_columns: int | None = None,
+) -> SolverState:
     """Units found on the columns W, what they want outside, and how many of the first want nothing.
 
     Without W each wants all it has, and some more: `least` columns at least, `most` at most.
     """
     Z = np.hstack([unit.Z for unit in units]).astype(operator.dtype)
-    refitted = any(unit.end is not None for unit in units)
-    ends = np.hstack([unit.Z if unit.end is None else unit.end for unit in units]) if refitted else Z
-    C, norms = map(to_host, recipe.deflation.seen(operator, Z, ends.astype(operator.dtype, copy=False)))
+    refitted = any(unit.ascent_loadings is not None for unit in units)
+    ends = (
+        np.hstack([unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units])
+        if refitted
+        else Z
+    )
+    C, norms = map(to_host, spec.deflation.deflated_correlations(operator, Z, ends.astype(operator.dtype, copy=False)))
     outside = np.ones(operator.shape[1], bool)
     outside[[] if W is None else W] = False
-    most = operator.shape[1] if most is None else most
+    max_columns = operator.shape[1] if max_columns is None else max_columns
     wanted = [
-        _wanted(recipe.unit(j), unit, C[:, [j]], norms[:, j], outside, (least, most)) for j, unit in enumerate(units)
+        _find_missing_columns(spec.select_unit(j), unit, C[:, [j]], norms[:, j], outside, (min_columns, max_columns))
+        for j, unit in enumerate(units)
     ]
     settled = next((j for j, idx in enumerate(wanted) if idx.size), len(units))
     outside[np.concatenate(wanted)] = False
-    return Standing(units, settled, np.flatnonzero(~outside))
+    return SolverState(units, settled, np.flatnonzero(~outside))
 
 
-def _wanted(recipe: Recipe, unit: Extraction, C: Array, norms: Array, outside: Array, sizes: tuple[int, int]) -> Array:
+def _find_missing_columns(
+    spec: FitSpec, unit: ComponentResult, C: Array, norms: Array, outside: Array, size_limits: tuple[int, int]
+) -> Array:
     """Columns outside W that would be active in a unit, with some that nearly would, or that its γ depends on."""
-    penalty = recipe.wish.penalty_of(unit.gamma.astype(C.dtype))
+    penalty = spec.sparsity.make_penalty(unit.gamma.astype(C.dtype))
     if not unit.Z.any():  # nothing was found on W: whatever is left outside is wanted
         C = norms[:, None]
     T = penalty.evaluate(C)[1]
     idx = np.zeros(0, np.intp)
     if np.any((T[:, 0] != 0) & outside):
-        idx = working_set(penalty, C, T, *sizes)
+        idx = select_working_set(penalty, C, T, *size_limits)
     left = np.where(outside, norms, 0)
     rounding = 64 * float(np.finfo(C.dtype).eps)  # columns of equal norm are no reason to look again
-    if np.any(recipe.wish.gamma(left, np.ones(1)) > unit.gamma * (1 + rounding)):
-        longest, known = first_largest(penalty.promise(left)), penalty.admissible
-        idx = np.append(idx, longest if known is None else known.members(longest))
+    if np.any(spec.sparsity.compute_gamma(left, np.ones(1)) > unit.gamma * (1 + rounding)):
+        longest, known = stable_argmax(penalty.start_score(left)), penalty.support_rules
+        idx = np.append(idx, longest if known is None else known.group_members(longest))
     return idx[outside[idx]]

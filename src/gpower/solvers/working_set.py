@@ -18,34 +18,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._utils.arrays import Array, rows_of, to_host
-from gpower.feasible_sets import Correlations, CorrelationSet, FeasibleSet, Point
+from gpower._utils.arrays import Array, take_rows, to_host
+from gpower.feasible_sets import CorrelationSet, CorrelationStart, FeasibleSet, Point
 from gpower.operators.base import Operator
-from gpower.penalties.elementary import Penalty, top
-from gpower.problem.formulation import OnCorrelations, Problem
+from gpower.penalties.elementary import Penalty, find_largest_rows
+from gpower.problem.formulation import PenaltyObjective, Problem
 from gpower.solvers.ascent import AscentResult, AscentState, Callback, maximize
 
 #: Matrices of up to this many entries are ascended directly: there the rounds' overhead is the whole time.
-SMALL = 250_000
+MAX_DIRECT_ENTRIES = 250_000
 #: Columns in W per active column, and its least size.
-GROWTH, LEAST = 1.5, 32
+COLUMNS_PER_ACTIVE, MIN_WORKING_SET = 1.5, 32
 #: When W would be more than this share of the matrix, the ascent runs on the whole matrix: a large matrix for the sake
 #: of memory, one of up to MEDIUM entries where gathering would cost more than it saves.
-DENSE_SHARE, DENSE_SHARE_MEDIUM, MEDIUM = 0.15, 0.4, 4_000_000
+MAX_WORKING_SET_SHARE, MAX_MEDIUM_WORKING_SET_SHARE, MAX_MEDIUM_ENTRIES = 0.15, 0.4, 4_000_000
 #: The inner ascent is this much more precise than the rounds.
-INNER_PRECISION = 0.3
+INNER_TOL_FACTOR = 0.3
 #: It is cut short after so many steps if it has raised the objective by this factor: other columns matter by then.
-CUT_STEPS, CUT_RISE = 8, 1.2
+MIN_INNER_STEPS, MAX_INNER_RISE_FACTOR = 8, 1.2
 
 
 @dataclass(frozen=True)
-class Settings:
+class AscentSettings:
     """How to ascend: `tol`, `max_iter`, `acceleration`, `callback` of the estimator, and whether by rounds.
 
     `rounds` is None where the size of the matrix decides.
     """
 
-    rounds: bool | None = None
+    use_working_set: bool | None = None
     tol: float = 1e-6
     max_iter: int = 1000
     acceleration: bool = True
@@ -53,73 +53,75 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class EndPoint(Point):
+class ConvergedPoint(Point):
     """The end of an ascent on the columns `settled`, for a `problem`, which stopped there by itself."""
 
-    settled: Array
+    columns: Array
     problem: Problem
 
-    def is_of(self, problem: Problem, T: Array) -> bool:
+    def is_converged_for(self, problem: Problem, T: Array) -> bool:
         """Whether nothing is active outside its columns, for this very problem: another penalty has other ends."""
-        return self.problem is problem and bool(np.count_nonzero(rows_of(T, self.settled)) == np.count_nonzero(T))
+        return self.problem is problem and bool(np.count_nonzero(take_rows(T, self.columns)) == np.count_nonzero(T))
 
 
 @dataclass(frozen=True, eq=False)
-class Rounds(FeasibleSet):
+class WorkingSetSolver(FeasibleSet):
     """The data's set with a better step: instead of one linear maximisation, an ascent on a working set."""
 
     problem: Problem
-    settings: Settings
+    settings: AscentSettings
 
     @property
-    def whole(self) -> CorrelationSet:
+    def full_set(self) -> CorrelationSet:
         """The data's own set."""
         return self.problem.feasible_set
 
     @property
     def passes(self) -> float:
         """Reads of the matrix so far."""
-        return self.whole.passes
+        return self.full_set.passes
 
     @property
-    def noise(self) -> float:
+    def objective_tolerance(self) -> float:
         """As of the data's set."""
-        return self.whole.noise
+        return self.full_set.objective_tolerance
 
     def argmax_linear(self, g: Array) -> Point:
         """As on the data's set."""
-        return self.whole.argmax_linear(g)
+        return self.full_set.argmax_linear(g)
 
-    def step(self, g: Array, x: Correlations | Point) -> Point:
+    def step(self, g: Array, x: CorrelationStart | Point) -> Point:
         """The end of an ascent on the working set, as a point of the whole problem.
 
         Where such an ascent ended at this very point, and the whole product shows nothing active outside its columns,
         another would end here too: its last step was one of the whole problem and raised f by no more than tol.
         """
-        if isinstance(x, EndPoint) and x.is_of(self.problem, g):
+        if isinstance(x, ConvergedPoint) and x.is_converged_for(self.problem, g):
             return x
         problem, (p, n) = self.problem, self.problem.operator.shape
-        W = working_set(problem.penalty, x.C, g)
-        share = DENSE_SHARE_MEDIUM if p * n <= MEDIUM else DENSE_SHARE
-        if W.size > min(share * n, max(LEAST, problem.operator.container.widest_gram)):
-            end = self._ascend(problem.penalty, self.whole, self.whole.argmax_linear(g))
-            return self._settled(end.point, end, np.arange(n))
+        W = select_working_set(problem.penalty, x.C, g)
+        share = MAX_MEDIUM_WORKING_SET_SHARE if p * n <= MAX_MEDIUM_ENTRIES else MAX_WORKING_SET_SHARE
+        if W.size > min(share * n, max(MIN_WORKING_SET, problem.operator.container.max_gram_columns)):
+            end = self._ascend_inner(problem.penalty, self.full_set, self.full_set.argmax_linear(g))
+            return self._mark_converged(end.point, end, np.arange(n))
         restriction = problem.operator.restrict(W)
-        inner_set = CorrelationSet(restriction.inner, problem.mu, problem.samples)
-        start = Correlations(restriction.inner.own(rows_of(x.C, W)))
-        end = self._ascend(problem.penalty.restrict(W), inner_set, start)
-        return self._settled(self.whole.point(restriction.lift(end.point.X)), end, W)
+        inner_set = CorrelationSet(restriction.operator, problem.mu, problem.sample_set)
+        start = CorrelationStart(restriction.operator.to_backend(take_rows(x.C, W)))
+        end = self._ascend_inner(problem.penalty.restrict(W), inner_set, start)
+        return self._mark_converged(self.full_set.make_point(restriction.lift(end.point.X)), end, W)
 
-    def _settled(self, point: Point, end: AscentResult, columns: Array) -> Point:
+    def _mark_converged(self, point: Point, result: AscentResult, columns: Array) -> Point:
         """A point where an ascent on some columns came to rest, marked as such."""
-        return EndPoint(point.X, point.C, columns, self.problem) if end.converged else point
+        return ConvergedPoint(point.X, point.C, columns, self.problem) if result.converged else point
 
-    def _ascend(self, penalty: Penalty, feasible_set: FeasibleSet, start: Correlations | Point) -> AscentResult:
+    def _ascend_inner(
+        self, penalty: Penalty, feasible_set: FeasibleSet, start: CorrelationStart | Point
+    ) -> AscentResult:
         return maximize(
-            OnCorrelations(penalty),
+            PenaltyObjective(penalty),
             feasible_set,
             start,
-            tol=self.settings.tol * INNER_PRECISION,
+            tol=self.settings.tol * INNER_TOL_FACTOR,
             max_iter=self.settings.max_iter,
             acceleration=self.settings.acceleration,
             callback=_has_moved_far,
@@ -127,58 +129,64 @@ class Rounds(FeasibleSet):
 
     def pairing(self, g: Array, x: Point) -> float:
         """⟨g, x⟩ in the whole problem."""
-        return self.whole.pairing(g, x)
+        return self.full_set.pairing(g, x)
 
     def support_value(self, g: Array) -> float:
         """max ⟨g, y⟩ over the data's whole set."""
-        return self.whole.support_value(g)
+        return self.full_set.support_value(g)
 
 
 def _has_moved_far(state: AscentState) -> bool:
     """Whether an inner ascent has left the region that its columns were chosen for."""
-    return state.n_iter >= CUT_STEPS and state.value > CUT_RISE * state.start_value
+    return state.n_iter >= MIN_INNER_STEPS and state.value > MAX_INNER_RISE_FACTOR * state.start_value
 
 
-def working_set(penalty: Penalty, C: Array, T: Array, least: int | None = None, most: int | None = None) -> Array:
+def select_working_set(
+    penalty: Penalty, C: Array, T: Array, min_size: int | None = None, max_size: int | None = None
+) -> Array:
     """Sorted indices of the columns to ascend on: all active ones, where T ≠ 0, and half as many again; some at least.
 
     One unit orders its columns by |C| alone where the threshold is the same for all; a block by relevance.
     """
     n, m = C.shape
-    if m == 1 and penalty.even:
+    if m == 1 and penalty.has_uniform_threshold:
         active = T[:, 0] != 0
         score = np.where(active, np.inf, np.abs(C[:, 0]))
     else:
-        score = penalty.relevance(C, T).max(axis=1)
+        score = penalty.activity_ratio(C, T).max(axis=1)
         active = score > 1
-    size = min(int(GROWTH * int(np.count_nonzero(active))), n if most is None else most)
-    size = max(LEAST if least is None else least, size)
+    size = min(int(COLUMNS_PER_ACTIVE * int(np.count_nonzero(active))), n if max_size is None else max_size)
+    size = max(MIN_WORKING_SET if min_size is None else min_size, size)
     if size >= n:
         return np.arange(n)
-    return np.sort(to_host(top(score[:, None], size)[:, 0]))
+    return np.sort(to_host(find_largest_rows(score[:, None], size)[:, 0]))
 
 
-def is_large(operator: Operator, settings: Settings) -> bool:
+def is_large_matrix(operator: Operator, settings: AscentSettings) -> bool:
     """Whether a matrix is worth rounds, where nothing is said."""
     p, n = operator.shape
-    return p * n > SMALL if settings.rounds is None else settings.rounds
+    return p * n > MAX_DIRECT_ENTRIES if settings.use_working_set is None else settings.use_working_set
 
 
-def uses_rounds(problem: Problem, settings: Settings) -> bool:
+def should_use_working_set(problem: Problem, settings: AscentSettings) -> bool:
     """Whether the rounds solve this problem, by default when the matrix is not small.
 
     A regularised objective needs the samples of every iterate, and the cube has no Gram matrix to ascend on:
     both are ascended directly.
     """
-    return not problem.regularization and problem.samples.by_gram and is_large(problem.operator, settings)
+    return (
+        not problem.regularization
+        and problem.sample_set.needs_only_gram
+        and is_large_matrix(problem.operator, settings)
+    )
 
 
-def ascend(problem: Problem, start: Correlations | Point, settings: Settings) -> AscentResult:
+def ascend(problem: Problem, start: CorrelationStart | Point, settings: AscentSettings) -> AscentResult:
     """Solve a problem from a start, by rounds or by the ascent on the whole matrix."""
-    rounds = uses_rounds(problem, settings)
+    rounds = should_use_working_set(problem, settings)
     return maximize(
         problem.objective,
-        Rounds(problem, settings) if rounds else problem.feasible_set,
+        WorkingSetSolver(problem, settings) if rounds else problem.feasible_set,
         start,
         tol=settings.tol,
         max_iter=settings.max_iter,

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from gpower._utils.arrays import Array, is_device
+from gpower._utils.arrays import Array, is_device_array
 from gpower._utils.backends import as_native
-from gpower._utils.text import unique_names
-from gpower.io.stores.source import as_block
-from gpower.operators import container_of, recognised
+from gpower._utils.text import make_names_unique
+from gpower.io.stores.source import to_working_block
+from gpower.operators import as_container, find_registered_container
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
@@ -20,13 +20,13 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
 
     Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
     """
-    X = as_native(plain(X))
-    if is_device(X):
-        return _counted(estimator, _on_device(X), reset)
-    elsewhere = recognised(X, None if memory_limit is None else bytes_of(memory_limit))
+    X = as_native(to_plain_table(X))
+    if is_device_array(X):
+        return _set_or_check_features(estimator, _check_device_array(X), reset)
+    elsewhere = find_registered_container(X, None if memory_limit is None else parse_memory_size(memory_limit))
     if elsewhere is not None:
-        return _counted(estimator, elsewhere, reset)
-    _check_container(X)
+        return _set_or_check_features(estimator, elsewhere, reset)
+    _refuse_non_matrix(X)
     try:
         found = validate_data(
             estimator,
@@ -44,10 +44,10 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
         if "float() argument" in str(error) or "Cannot cast" in str(error):
             raise TypeError(f"X is no table of numbers ({error}); give samples × variables.") from None
         raise
-    return as_block(found, found.dtype)  # an entry stored in parts counts as their sum
+    return to_working_block(found, found.dtype)  # an entry stored in parts counts as their sum
 
 
-def plain(X: Any) -> Any:
+def to_plain_table(X: Any) -> Any:
     """X with NaN where an array is masked, and with different names for columns of a frame that have the same."""
     if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
         X = np.ma.array(X)
@@ -60,10 +60,10 @@ def plain(X: Any) -> Any:
     columns = getattr(X, "columns", None) if hasattr(X, "set_axis") else None
     if columns is None or columns.is_unique:
         return X
-    return X.set_axis(unique_names([str(name) for name in columns]), axis=1)
+    return X.set_axis(make_names_unique([str(name) for name in columns]), axis=1)
 
 
-def _on_device(X: Any) -> Any:
+def _check_device_array(X: Any) -> Any:
     """An array on a device, if it is a matrix of real numbers."""
     if X.ndim != 2:
         raise ValueError(f"X has the shape {tuple(X.shape)}; a matrix of samples × variables has two dimensions.")
@@ -72,12 +72,12 @@ def _on_device(X: Any) -> Any:
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
-def bytes_of(size: Any) -> int:
+def parse_memory_size(size: Any) -> int:
     """A number of bytes, from a number or words such as "2GB".
 
     Examples
     --------
-    >>> bytes_of("2GB"), bytes_of("512 MB"), bytes_of(1000)
+    >>> parse_memory_size("2GB"), parse_memory_size("512 MB"), parse_memory_size(1000)
     (2000000000, 512000000, 1000)
     """
     text = str(size).strip().upper().removesuffix("B").rstrip()
@@ -91,7 +91,7 @@ def bytes_of(size: Any) -> int:
     return int(count)
 
 
-def _counted(estimator: Any, X: Any, reset: bool) -> Any:
+def _set_or_check_features(estimator: Any, X: Any, reset: bool) -> Any:
     """A matrix in blocks or on a device, with the attributes and checks that scikit-learn gives an array."""
     n = X.shape[1]
     if 0 in X.shape:
@@ -100,7 +100,7 @@ def _counted(estimator: Any, X: Any, reset: bool) -> Any:
         estimator.n_features_in_ = n
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
-        names = container_of(X).names
+        names = as_container(X).feature_names
         if names is not None:
             estimator.feature_names_in_ = np.array(names, dtype=object)
     elif n != estimator.n_features_in_:
@@ -110,7 +110,7 @@ def _counted(estimator: Any, X: Any, reset: bool) -> Any:
     return X
 
 
-def _check_container(X: Any) -> None:
+def _refuse_non_matrix(X: Any) -> None:
     """Refuse what is near a matrix but none: an AnnData object, a lazy frame, a frame with text columns."""
     if isinstance(X, BaseEstimator):
         raise TypeError(
@@ -123,7 +123,7 @@ def _check_container(X: Any) -> None:
         raise TypeError("X is a lazy frame, which holds no data yet; pass X.collect().")
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return
-    text = [str(name) for name, dtype in zip(X.columns, X.dtypes, strict=True) if _is_text(X, name, dtype)]
+    text = [str(name) for name, dtype in zip(X.columns, X.dtypes, strict=True) if _is_text_column(X, name, dtype)]
     if text:
         shown = ", ".join(repr(name) for name in text[:3]) + (", …" if len(text) > 3 else "")
         raise ValueError(
@@ -132,7 +132,7 @@ def _check_container(X: Any) -> None:
         )
 
 
-def _is_text(X: Any, name: Any, dtype: Any) -> bool:
+def _is_text_column(X: Any, name: Any, dtype: Any) -> bool:
     """Whether a pandas or polars column cannot be read as numbers."""
     word = str(dtype).lower()
     if word.startswith(("float", "int", "uint", "bool", "double", "sparse", "decimal")):
@@ -146,16 +146,16 @@ def _is_text(X: Any, name: Any, dtype: Any) -> bool:
     return False
 
 
-def check_finite(X: Any, names: Array | None, sums: Array | None = None, *, allow_nan: bool = False) -> None:
+def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, *, allow_nan: bool = False) -> None:
     """Refuse missing and infinite values (or infinite ones only) by the name of the first column that has one.
 
     `sums` are column sums, norms or the like, not finite wherever a column is not: they spare a read of X.
     """
-    if sums is not None and np.all(np.isfinite(sums)):
+    if column_sums is not None and np.all(np.isfinite(column_sums)):
         return
-    bad = container_of(X).bad_entry(sums is not None, allow_nan)
+    bad = as_container(X).find_non_finite(column_sums is not None, allow_nan)
     if bad is not None:
-        raise bad.error(name_of(bad.column, names))
+        raise bad.make_error(format_variable_name(bad.column, names))
 
 
 def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
@@ -169,11 +169,11 @@ def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
     else:
         return
     raise ValueError(
-        f"Column {name_of(j, names)} has the norm {norms[j]:.3g}, too {problem} for the arithmetic of "
+        f"Column {format_variable_name(j, names)} has the norm {norms[j]:.3g}, too {problem} for the arithmetic of "
         f"{np.dtype(dtype).name}; {remedy}."
     )
 
 
-def name_of(j: int, names: Array | None) -> str:
+def format_variable_name(j: int, names: Array | None) -> str:
     """How to call variable j in a message."""
     return repr(str(names[j])) if names is not None else str(j)

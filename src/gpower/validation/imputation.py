@@ -15,25 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.warnings import NotConverged, warn
+from gpower._utils.warnings import NotConvergedWarning, warn
 from gpower.operators import as_operator
-from gpower.operators.leading_pca import leading_components
+from gpower.operators.leading_pca import compute_leading_components
 
 #: Relative fall of the misfit at which the filling stops, and the most steps. On three synthetic cohorts (60 × 150 to
 #: 100 × 1000) with 5, 20 and 40 % missing it took 8 to 62 steps; 1e-5 and 1e-8 gave errors within 0.4 % of its own.
-TOL, MAX_STEPS = 1e-6, 300
+MISFIT_TOLERANCE, MAX_IMPUTATION_STEPS = 1e-6, 300
 #: Misfit of a table that the model fits exactly, as the square of a relative error.
-EXACT = 1e-9
+EXACT_FIT_TOLERANCE = 1e-9
 #: Growth of the length of a step after one that lowered the misfit. On tables of rank 3 (60 × 80) with half the entries
 #: missing 23 to 61 steps instead of 42 to 151, noise of 0.5 to none; as many as without with a tenth missing. From 1.15
 #: to 1.6 it made little difference.
-LONGER = 1.3
+STEP_GROWTH_FACTOR = 1.3
 #: Rows whose misfit is summed at once.
-ROWS = 1024
+MISFIT_BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Imputed:
+class ImputationResult:
     """A filled table.
 
     Attributes
@@ -49,14 +49,14 @@ class Imputed:
     """
 
     X: Array
-    misfit: Array
+    misfit_history: Array
     converged: bool
     note: str
 
 
 def impute(
     X: Array, rank: int, *, center: bool = True, scale: bool = False, names: Sequence[str] | Array | None = None
-) -> Imputed:
+) -> ImputationResult:
     """Fill NaN entries by a model of means and `rank` components.
 
     Parameters
@@ -98,43 +98,45 @@ def impute(
     filled[rows, columns] = mean[columns]
     misfit, converged = list[float](), True
     if rank > 0:
-        V = leading_components(as_operator(filled, center=center)[0], min(rank, *X.shape))[0]  # (n_features, rank)
-        misfit, converged = _fill(filled, holes, mean, V, center)
+        V = compute_leading_components(as_operator(filled, center=center)[0], min(rank, *X.shape))[
+            0
+        ]  # (n_features, rank)
+        misfit, converged = _iterate_imputation(filled, holes, mean, V, center)
     if not converged:
         warn(
-            f"The filling of {rows.size} missing entries still changed after {MAX_STEPS} steps; a model of rank "
-            f"{rank} may be too much for what was observed. Ask for fewer components, or drop variables and samples "
-            "with many holes.",
-            NotConverged,
+            f"The filling of {rows.size} missing entries still changed after {MAX_IMPUTATION_STEPS} steps; a model of "
+            f"rank {rank} may be too much for what was observed. Ask for fewer components, or drop variables and "
+            "samples with many holes.",
+            NotConvergedWarning,
         )
     table = X.copy()
     table[rows, columns] = filled[rows, columns] * unit[columns]
     share, variables = 100 * rows.size / X.size, np.unique(columns).size
     note = f"{rows.size} missing value(s), {share:.2g} % of the table, in {variables} variable(s) were estimated."
-    return Imputed(table, np.array(misfit), converged, note)
+    return ImputationResult(table, np.array(misfit), converged, note)
 
 
-def _fill(filled: Array, holes: Array, mean: Array, V: Array, center: bool) -> tuple[list[float], bool]:
+def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, center: bool) -> tuple[list[float], bool]:
     """Fill the holes in place, from the model (mean, V) on; the misfits, and whether they stopped falling."""
     rows, columns = np.nonzero(holes)
-    exact = max(EXACT, 100 * float(np.finfo(filled.dtype).eps)) ** 2
+    exact = max(EXACT_FIT_TOLERANCE, 100 * float(np.finfo(filled.dtype).eps)) ** 2
     enough = exact * float(np.sum(np.where(holes, 0, filled - mean) ** 2, dtype=np.float64))
     misfit: list[float] = []
     modelled, length = filled[rows, columns], 1.0
-    for _ in range(MAX_STEPS):
-        U, new_mean, new_V = _refitted(filled, mean, V, center)
-        left = _observed_misfit(filled, holes, U, new_mean, new_V)
+    for _ in range(MAX_IMPUTATION_STEPS):
+        U, new_mean, new_V = _update_low_rank_model(filled, mean, V, center)
+        left = _compute_observed_misfit(filled, holes, U, new_mean, new_V)
         if length > 1 and left > misfit[-1]:
             filled[rows, columns], length = modelled, 1.0
             continue
         mean, V = new_mean, new_V
         modelled = np.sum(U[rows] * V[columns], axis=1) + mean[columns]
-        stalled = bool(misfit) and misfit[-1] - left <= TOL * left
+        stalled = bool(misfit) and misfit[-1] - left <= MISFIT_TOLERANCE * left
         misfit.append(left)
         if left <= enough or (stalled and length == 1):
             filled[rows, columns] = modelled
             return misfit, True
-        length = 1.0 if stalled else LONGER * length
+        length = 1.0 if stalled else STEP_GROWTH_FACTOR * length
         filled[rows, columns] += length * (modelled - filled[rows, columns])
     filled[rows, columns] = modelled
     return misfit, False
@@ -149,7 +151,7 @@ def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | A
         raise ValueError(f"{what} {which} has no observed value{others}, so nothing says how to fill it. Drop it.")
 
 
-def _refitted(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Array, Array]:
+def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Array, Array]:
     """Scores by least squares on the loadings, then means and loadings by least squares on the scores."""
     U = (X @ V - mean @ V) @ np.linalg.pinv(V.T @ V)
     design = np.hstack([U, np.ones((len(U), 1), U.dtype)]) if center else U
@@ -157,17 +159,17 @@ def _refitted(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Arr
     return U, solved[-1] if center else mean, solved[: V.shape[1]].T
 
 
-def _observed_misfit(X: Array, holes: Array, U: Array, mean: Array, V: Array) -> float:
+def _compute_observed_misfit(X: Array, holes: Array, U: Array, mean: Array, V: Array) -> float:
     """‖X − mean − U Vᵀ‖² over the observed entries, a block of rows at a time."""
     total = 0.0
-    for start in range(0, len(X), ROWS):
-        part = slice(start, start + ROWS)
+    for start in range(0, len(X), MISFIT_BLOCK_ROWS):
+        part = slice(start, start + MISFIT_BLOCK_ROWS)
         left = np.where(holes[part], 0.0, X[part] - mean - U[part] @ V.T)
         total += float(np.sum(left.astype(np.float64) ** 2))
     return total
 
 
-def fill_from(X: Array, Z: Array, mean: Array, scale: Array) -> Array:
+def impute_from_loadings(X: Array, Z: Array, mean: Array, scale: Array) -> Array:
     """X with the holes of each sample filled by the combination of loadings nearest to what was observed of it.
 
     Parameters
@@ -180,7 +182,7 @@ def fill_from(X: Array, Z: Array, mean: Array, scale: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> fill_from(np.array([[3.0, np.nan]]), np.array([[0.6], [0.8]]), np.zeros(2), np.ones(2))
+    >>> impute_from_loadings(np.array([[3.0, np.nan]]), np.array([[0.6], [0.8]]), np.zeros(2), np.ones(2))
     array([[3., 4.]])
     """
     missing, filled = np.isnan(X), X.copy()

@@ -13,71 +13,81 @@ from sklearn.utils import check_random_state
 from gpower._utils.arrays import Array
 from gpower.feasible_sets import Cube, Stiefel
 from gpower.penalties.elementary import L0, L1, Penalty
-from gpower.penalties.grouped import Chosen, WeighedL0, WeighedL1
-from gpower.problem.deflation import RULES
-from gpower.solvers.initialization import Given, Paper, Start
+from gpower.penalties.grouped import GroupCardinality, GroupL0, GroupL1
+from gpower.problem.deflation import DEFLATION_RULES
+from gpower.solvers.initialization import LargestNormStart, Start, UserStart
 from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
-from gpower.solvers.min_cardinality import Share
-from gpower.solvers.refit import AUTOMATIC, Refit
-from gpower.solvers.specification import AsGiven, Bounded, Calibrated, Exact, Penalized, Recipe, Wish
-from gpower.solvers.working_set import Settings
-from gpower.validation.checks import is_a, is_listed, unboxed, unboxed_list
-from gpower.validation.variable_rules import Knowledge, Names
+from gpower.solvers.min_cardinality import MinCardinality
+from gpower.solvers.refit import AUTO_REFIT, RefitSpec
+from gpower.solvers.specification import (
+    CalibratedPenalty,
+    CustomPenalty,
+    ExactCardinality,
+    FitSpec,
+    L1BoundSpec,
+    PenaltyLevel,
+    SparsitySpec,
+)
+from gpower.solvers.working_set import AscentSettings
+from gpower.validation.checks import is_number, is_sequence, to_python, to_python_list
+from gpower.validation.variable_rules import FeatureNames, VariableRules
 
 #: What a user gives for all components, or for each of them.
-Counts = int | Sequence[int] | None
-Levels = float | Sequence[float] | None
+IntPerComponent = int | Sequence[int] | None
+FloatPerComponent = float | Sequence[float] | None
 
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
-FAMILIES: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
-SOLVERS = {"auto": None, "rounds": True, "direct": False}
-REFITS = {"auto": AUTOMATIC, "norms": Refit((1,)), "variance": Refit((2,)), None: Refit(())}
+PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
+USE_WORKING_SET_BY_SOLVER = {"auto": None, "rounds": True, "direct": False}
+REFITS_BY_NAME = {"auto": AUTO_REFIT, "norms": RefitSpec((1,)), "variance": RefitSpec((2,)), None: RefitSpec(())}
 
 
-def recipe_from(params: Mapping[str, Any], shape: tuple[int, int], names: Names = None) -> Recipe:
+def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: FeatureNames = None) -> FitSpec:
     """The recipe that `GPower(**params)` asks for on data of a shape (n_samples, n_features), with named variables."""
-    m = whole(params["n_components"], "n_components", 1)
+    m = check_int(params["n_components"], "n_components", 1)
     if m > shape[1]:
         raise ValueError(
             f"n_components={m} is more than the number of variables, n_features={shape[1]}; ask for at most {shape[1]}."
         )
-    one_of(params["method"], "method", ("deflation", "block"))
-    one_of(params["variance"], "variance", ("l2", "l1"))
-    one_of(params["covariance"], "covariance", (None, "precomputed"))
-    one_of(params["deflation"], "deflation", tuple(RULES))
-    one_of(params["psd"], "psd", ("lift", "error"))
-    one_of(params["accumulation"], "accumulation", (None, "float64"))
+    check_option(params["method"], "method", ("deflation", "block"))
+    check_option(params["variance"], "variance", ("l2", "l1"))
+    check_option(params["covariance"], "covariance", (None, "precomputed"))
+    check_option(params["deflation"], "deflation", tuple(DEFLATION_RULES))
+    check_option(params["psd"], "psd", ("lift", "error"))
+    check_option(params["accumulation"], "accumulation", (None, "float64"))
     for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume", "warm_start"):
-        one_of(params[name], name, (True, False))
+        check_option(params[name], name, (True, False))
     if params["callback"] is not None and not callable(params["callback"]):
         raise ValueError(f"callback={params['callback']!r}: a function of the state of the ascent is needed, or None.")
     block = params["method"] == "block"
-    _check_combinations(params, block, m, shape)
-    wish = _wish(params, Knowledge.of(params, shape[1], m, names))
-    return Recipe(
-        wish=wish,
-        mu=_weights(params["mu"], block, m),
-        block=block,
+    _check_option_combinations(params, block, m, shape)
+    wish = _build_sparsity_spec(params, VariableRules.from_params(params, shape[1], m, names))
+    return FitSpec(
+        sparsity=wish,
+        mu=_expand_component_weights(params["mu"], block, m),
+        is_block=block,
         n_init=None
         if isinstance(params["n_init"], str) and params["n_init"] == "auto"
-        else whole(params["n_init"], "n_init", 1),
-        start=_start(params["init"], shape[0], m),
-        refit=REFITS[one_of(params["refit"], "refit", tuple(REFITS))],
-        polish=bool(params["polish"]),
-        deflation=RULES[params["deflation"]],
-        regularization=number(params["regularization"], "regularization", 0.0),
-        constraint=_constraint(params, wish, shape),
-        settings=Settings(
-            rounds=SOLVERS[one_of(params["solver"], "solver", tuple(SOLVERS))],
-            tol=number(params["tol"], "tol", 0.0),
-            max_iter=whole(params["max_iter"], "max_iter", 1),
+        else check_int(params["n_init"], "n_init", 1),
+        start=_build_start(params["init"], shape[0], m),
+        refit=REFITS_BY_NAME[check_option(params["refit"], "refit", tuple(REFITS_BY_NAME))],
+        local_search=bool(params["polish"]),
+        deflation=DEFLATION_RULES[params["deflation"]],
+        regularization=check_float(params["regularization"], "regularization", 0.0),
+        constraint=_build_constraint(params, wish, shape),
+        settings=AscentSettings(
+            use_working_set=USE_WORKING_SET_BY_SOLVER[
+                check_option(params["solver"], "solver", tuple(USE_WORKING_SET_BY_SOLVER))
+            ],
+            tol=check_float(params["tol"], "tol", 0.0),
+            max_iter=check_int(params["max_iter"], "max_iter", 1),
             acceleration=bool(params["acceleration"]),
             callback=params["callback"],
         ),
     )
 
 
-def _check_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
+def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
     """Options that exclude each other."""
     given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
@@ -111,44 +121,46 @@ def _check_combinations(params: Mapping[str, Any], block: bool, m: int, shape: t
         )
 
 
-def _wish(params: Mapping[str, Any], knowledge: Knowledge) -> Wish:
+def _build_sparsity_spec(params: Mapping[str, Any], variable_rules: VariableRules) -> SparsitySpec:
     """What is sparse, and how much, one level per unit."""
-    word, n, m = params["penalty"], knowledge.n_features, knowledge.n_components
+    word, n, m = params["penalty"], variable_rules.n_features, variable_rules.n_components
     own = isinstance(word, Penalty)
     if not own and not isinstance(word, str):
         raise ValueError(
             f"penalty={reprlib.repr(word)} is not known; use one of 'l0', 'l1', or an object of a class derived from "
             "gpower.penalties.Penalty."
         )
-    family = word if own else FAMILIES[one_of(word, "penalty", tuple(FAMILIES))]
+    family = word if own else PENALTIES_BY_NAME[check_option(word, "penalty", tuple(PENALTIES_BY_NAME))]
     if own:
-        _check_contract(family, (n, m if params["method"] == "block" else 1))
+        _check_custom_penalty(family, (n, m if params["method"] == "block" else 1))
     samples = Cube() if params["variance"] == "l1" else Stiefel()
-    common: dict[str, Any] = {"positive": bool(params["positive"]), "samples": samples}
-    if knowledge.told or params["budget"] is not None:
-        return _restricted(params, knowledge, common)
+    common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": samples}
+    if variable_rules.active_params or params["budget"] is not None:
+        return _build_restricted_sparsity(params, variable_rules, common)
     if params["cardinality"] is not None:
-        if _is_share(params["cardinality"]):
-            return _shared(params, knowledge, common)
-        common["levels"] = _cardinalities(params["cardinality"], m, n)
+        if _is_variance_share(params["cardinality"]):
+            return _build_min_cardinality(params, variable_rules, common)
+        common["levels"] = _expand_cardinalities(params["cardinality"], m, n)
         if own:
             family.at_cardinality(np.asarray(common["levels"]))  # refuses here what it does not know
-            return Exact(family=family, **common)
-        return Exact(**common) if word == "l0" else Calibrated(family=family, **common)
+            return ExactCardinality(penalty_family=family, **common)
+        return ExactCardinality(**common) if word == "l0" else CalibratedPenalty(penalty_family=family, **common)
     if params["l1_bound"] is not None:
-        bounds = tuple(number(s, "l1_bound", 1.0) for s in per_unit(params["l1_bound"], "l1_bound", m))
-        return Bounded(levels=bounds, **common)
+        bounds = tuple(check_float(s, "l1_bound", 1.0) for s in expand_per_component(params["l1_bound"], "l1_bound", m))
+        return L1BoundSpec(levels=bounds, **common)
     if own and params["gamma"] is None:
-        return AsGiven(family=family, **common)
-    levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
+        return CustomPenalty(penalty_family=family, **common)
+    levels = _expand_gamma_fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
     family.at_gamma(np.zeros(m))
-    return Penalized(family=family, levels=levels, **common)
+    return PenaltyLevel(penalty_family=family, levels=levels, **common)
 
 
-def _restricted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:
+def _build_restricted_sparsity(
+    params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
+) -> SparsitySpec:
     """The same where not all supports are admissible."""
-    word, m = params["penalty"], knowledge.n_components
-    told = [*knowledge.told, *(["budget"] if params["budget"] is not None else [])]
+    word, m = params["penalty"], variable_rules.n_components
+    told = [*variable_rules.active_params, *(["budget"] if params["budget"] is not None else [])]
     for name, odd in {
         "a penalty of your own": isinstance(word, Penalty),
         "l1_bound": params["l1_bound"] is not None,
@@ -157,91 +169,97 @@ def _restricted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[st
         if odd:
             raise ValueError(f"{told[0]} does not go together with {name}; leave one of the two.")
     if params["budget"] is not None:
-        return _budgeted(params, knowledge, common)
+        return _build_budgeted_sparsity(params, variable_rules, spec_kwargs)
     zeros = np.zeros(m)
     if params["cardinality"] is not None:
-        if word == "l0" and knowledge.weights is not None:
+        if word == "l0" and variable_rules.variable_and_group_weights is not None:
             raise ValueError(
                 "penalty_weights says nothing about a cardinality, which counts; give budget=, the most that "
                 "the weights may sum to, or gamma."
             )
-        if _is_share(params["cardinality"]):
-            return _shared(params, knowledge, common)
-        common["levels"] = _cardinalities(params["cardinality"], m, knowledge.n_groups, "groups" in told)
-        counting = knowledge.admissible()
+        if _is_variance_share(params["cardinality"]):
+            return _build_min_cardinality(params, variable_rules, spec_kwargs)
+        spec_kwargs["levels"] = _expand_cardinalities(
+            params["cardinality"], m, variable_rules.n_groups, "groups" in told
+        )
+        counting = variable_rules.build_support_rules()
         assert counting is not None
-        knowledge.check_level(counting, common["levels"], "cardinality")
+        variable_rules.check_levels(counting, spec_kwargs["levels"], "cardinality")
         if word == "l0":
-            return Exact(family=Chosen(counting, np.ones(1)), **common)
-    known = knowledge.admissible(adding=False)
+            return ExactCardinality(penalty_family=GroupCardinality(counting, np.ones(1)), **spec_kwargs)
+    known = variable_rules.build_support_rules(sum_weights=False)
     assert known is not None
-    family = WeighedL0(known, zeros) if word == "l0" else WeighedL1(known, zeros)
+    family = GroupL0(known, zeros) if word == "l0" else GroupL1(known, zeros)
     if params["cardinality"] is not None:
-        return Calibrated(family=family, **common)
-    levels = _fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
-    return Penalized(family=family, levels=levels, **common)
+        return CalibratedPenalty(penalty_family=family, **spec_kwargs)
+    levels = _expand_gamma_fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
+    return PenaltyLevel(penalty_family=family, levels=levels, **spec_kwargs)
 
 
-def _is_share(cardinality: Any) -> bool:
+def _is_variance_share(cardinality: Any) -> bool:
     """Whether the number of variables is a share of the variance, for all components or for each."""
-    listed = is_listed(cardinality)
+    listed = is_sequence(cardinality)
     levels = list(cardinality) if listed else [cardinality]
-    return bool(levels) and all(is_a(s, Real) and not is_a(s, Integral) and 0 < float(s) < 1 for s in levels)
+    return bool(levels) and all(is_number(s, Real) and not is_number(s, Integral) and 0 < float(s) < 1 for s in levels)
 
 
-def _shared(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:
+def _build_min_cardinality(
+    params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
+) -> SparsitySpec:
     """The fewest variables for shares of the variance."""
-    m = knowledge.n_components
+    m = variable_rules.n_components
     if params["method"] == "block":
         raise ValueError(
             f"cardinality={params['cardinality']!r} is a share, of what a component could explain at its turn; "
             'method="block" knows no turns: give numbers of variables, or use method="deflation".'
         )
-    shares = tuple(float(s) for s in per_unit(params["cardinality"], "cardinality", m))
-    inner = _wish({**params, "cardinality": knowledge.numbers[0]}, knowledge)
-    return Share(inner=inner, family=inner.family, levels=shares, **common)
+    shares = tuple(float(s) for s in expand_per_component(params["cardinality"], "cardinality", m))
+    inner = _build_sparsity_spec({**params, "cardinality": variable_rules.cardinality_range[0]}, variable_rules)
+    return MinCardinality(cardinality_spec=inner, penalty_family=inner.penalty_family, levels=shares, **spec_kwargs)
 
 
-def _budgeted(params: Mapping[str, Any], knowledge: Knowledge, common: dict[str, Any]) -> Wish:
+def _build_budgeted_sparsity(
+    params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
+) -> SparsitySpec:
     """So much to spend on variables."""
     if params["penalty"] != "l0":
         raise ValueError(f'budget works with penalty="l0", not {params["penalty"]!r}; use gamma with weights there.')
     if params["penalty_weights"] is None:
         raise ValueError("budget is what the variables of a component may cost; give penalty_weights, a cost for each.")
-    m = knowledge.n_components
-    levels = tuple(number(s, "budget", 0.0) for s in per_unit(params["budget"], "budget", m))
-    known = knowledge.admissible(adding=True)
+    m = variable_rules.n_components
+    levels = tuple(check_float(s, "budget", 0.0) for s in expand_per_component(params["budget"], "budget", m))
+    known = variable_rules.build_support_rules(sum_weights=True)
     if known is None:  # all cost one: a number of variables
-        numbers = [min(int(level), knowledge.n_features) for level in levels]
-        return Exact(levels=_cardinalities(numbers, m, knowledge.n_features), **common)
-    knowledge.check_level(known, levels, "budget")
-    return Exact(family=Chosen(known, np.ones(1)), levels=levels, **common)
+        numbers = [min(int(level), variable_rules.n_features) for level in levels]
+        return ExactCardinality(levels=_expand_cardinalities(numbers, m, variable_rules.n_features), **spec_kwargs)
+    variable_rules.check_levels(known, levels, "budget")
+    return ExactCardinality(penalty_family=GroupCardinality(known, np.ones(1)), levels=levels, **spec_kwargs)
 
 
-def _constraint(params: Mapping[str, Any], wish: Wish, shape: tuple[int, int]) -> Constraint | None:
+def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: tuple[int, int]) -> Constraint | None:
     """What components owe each other, if they can."""
-    word = one_of(params["constraint"], "constraint", (None, *CONSTRAINTS))
+    word = check_option(params["constraint"], "constraint", (None, *CONSTRAINTS))
     if word is None:
         return None
-    if _is_share(params["cardinality"]):
+    if _is_variance_share(params["cardinality"]):
         raise ValueError(
             f"cardinality={params['cardinality']!r} is a share, of what a component could explain at its turn, and "
             f'with constraint="{word}" there are no turns; fit without the constraint first, and give the numbers of '
             "variables that it takes."
         )
-    if not wish.exchangeable:
+    if not sparsity.has_exchangeable_variables:
         good = {"cardinality": params["cardinality"], "penalty": "l0", "variance": "l2"}
         seen = ", ".join(f"{k}={params[k]!r}" for k, v in good.items() if v is None or params[k] != v)
         raise ValueError(
             f'constraint="{word}" works on components with a cardinality, penalty="l0" and variance="l2", not with '
             f"{seen}; say how many variables each may have, as cardinality=10."
         )
-    if wish.positive and word != "disjoint":
+    if sparsity.positive and word != "disjoint":
         raise ValueError(
             f"positive=True with constraint={word!r}: non-negative loadings are orthogonal only without common "
             'variables; use constraint="disjoint".'
         )
-    m, wanted, (p, n) = len(wish.levels), sum(map(int, wish.levels)), shape
+    m, wanted, (p, n) = len(sparsity.levels), sum(map(int, sparsity.levels)), shape
     if word == "disjoint" and wanted > n:
         raise ValueError(
             f'constraint="disjoint": {m} components of cardinality={params["cardinality"]!r} need {wanted} variables, '
@@ -255,7 +273,7 @@ def _constraint(params: Mapping[str, Any], wish: Wish, shape: tuple[int, int]) -
     return CONSTRAINTS[word]
 
 
-def _check_contract(penalty: Penalty, shape: tuple[int, int]) -> None:
+def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
     """Refuse a penalty of the user's own that does not keep its contract on correlations of a shape (n, m)."""
     name = f"{type(penalty).__name__}.evaluate"
     try:
@@ -269,15 +287,15 @@ def _check_contract(penalty: Penalty, shape: tuple[int, int]) -> None:
         )
 
 
-def _cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> tuple[int, ...]:
+def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> tuple[int, ...]:
     """A number of variables, or of groups of them, for every unit."""
-    levels = per_unit(cardinality, "cardinality", m)
+    levels = expand_per_component(cardinality, "cardinality", m)
     most = f"{n} groups" if grouped else f"n_features={n} variables"
-    if not all(is_a(k, Integral) and 1 <= int(k) <= n for k in levels):
+    if not all(is_number(k, Integral) and 1 <= int(k) <= n for k in levels):
         remedy = "one number for all components, or one each, or as 0.9 a share of the variance that the fewest reach"
         if isinstance(cardinality, str):
             remedy = "GPowerCV chooses it by cross-validation, and sparsity_path shows what each number explains"
-        elif is_a(cardinality, Real) and float(cardinality).is_integer():
+        elif is_number(cardinality, Real) and float(cardinality).is_integer():
             remedy = f"write cardinality={int(cardinality)}" if 1 <= cardinality <= n else remedy
         raise ValueError(
             f"cardinality={cardinality!r}: a component uses between 1 and {most}, as a whole number; {remedy}."
@@ -285,10 +303,10 @@ def _cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> t
     return tuple(int(k) for k in levels)
 
 
-def _fractions(gamma: Any, m: int) -> tuple[float, ...]:
+def _expand_gamma_fractions(gamma: Any, m: int) -> tuple[float, ...]:
     """A fraction of the largest useful γ for every unit."""
-    levels = per_unit(gamma, "gamma", m)
-    if not all(is_a(fraction, Real) and 0 <= float(fraction) < 1 for fraction in levels):
+    levels = expand_per_component(gamma, "gamma", m)
+    if not all(is_number(fraction, Real) and 0 <= float(fraction) < 1 for fraction in levels):
         raise ValueError(
             f"gamma={gamma!r}: gamma is a fraction of its largest useful value and lies in [0, 1); "
             "0 is ordinary PCA, values near 1 leave a single variable. "
@@ -297,86 +315,87 @@ def _fractions(gamma: Any, m: int) -> tuple[float, ...]:
     return tuple(float(fraction) for fraction in levels)
 
 
-def _weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
+def _expand_component_weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
     if mu is None:
         return (1.0,) * m
     if not block:
         raise ValueError(
             'mu weighs the units of a block; it has no meaning with method="deflation". Use method="block".'
         )
-    weights = per_unit(mu, "mu", m)
+    weights = expand_per_component(mu, "mu", m)
     if not all(isinstance(w, Real) and 1e-6 <= float(w) <= 1e6 for w in weights):
         raise ValueError(f"mu={mu!r}: the weights of the units must be positive numbers, between 1e-6 and 1e6.")
     return tuple(float(w) for w in weights)
 
 
-def _start(init: Any, p: int, m: int) -> Start | None:
+def _build_start(init: Any, p: int, m: int) -> Start | None:
     if init is None:
         return None
     if isinstance(init, str):
         if init == "paper":
-            return Paper()
+            return LargestNormStart()
         raise ValueError(f'init={init!r}: use None, "paper", or an array of shape (n_samples, n_components).')
     points = np.asarray(init, float)
     if points.shape != (p, m):
         raise ValueError(f"init has shape {points.shape}, but a start for each component is needed: {(p, m)}.")
     if not np.all(np.isfinite(points)) or not np.all(np.any(points, axis=0)):
         raise ValueError("init has a column that is zero or not finite; every start must be a direction.")
-    return Given(points)
+    return UserStart(points)
 
 
-def parameters_of(estimator: object) -> dict[str, Any]:
+def get_constructor_params(estimator: object) -> dict[str, Any]:
     """What an estimator was constructed with, by name: `get_params` without its look at the signature, 0.2 ms."""
     return {name: value for name, value in vars(estimator).items() if name[0] != "_" != name[-1]}
 
 
-def random_source(state: Any) -> np.random.RandomState:
+def make_random_state(state: Any) -> np.random.RandomState:
     """The generator of random starts and parts; None stands for a fixed seed."""
     return np.random.RandomState(0) if state is None else check_random_state(state)
 
 
-def per_unit(value: Any, name: str, m: int) -> list[Any]:
+def expand_per_component(value: Any, name: str, m: int) -> list[Any]:
     """A number for every unit, from one number or one each."""
-    if is_listed(value):
-        values = unboxed_list(value)
+    if is_sequence(value):
+        values = to_python_list(value)
         if len(values) != m:
             raise ValueError(f"{name} has {len(values)} entries, but n_components={m}; give one number, or {m}.")
         return values
     return [value] * m
 
 
-def one_of(value: Any, name: str, options: tuple[Any, ...]) -> Any:
+def check_option(value: Any, name: str, options: tuple[Any, ...]) -> Any:
     """The value, if it is one of the options."""
-    own = unboxed(value)
+    own = to_python(value)
     if not any(own is option or (type(own) is type(option) and own == option) for option in options):
         allowed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name}={reprlib.repr(value)} is not known; use one of {allowed}.")
     return own
 
 
-def whole(value: Any, name: str, least: int) -> int:
+def check_int(value: Any, name: str, minimum: int) -> int:
     """The value, if it is a whole number of at least `least`."""
-    if not is_a(value, Integral) or value < least:
-        raise ValueError(f"{name}={value!r}: a whole number of at least {least} is needed.")
+    if not is_number(value, Integral) or value < minimum:
+        raise ValueError(f"{name}={value!r}: a whole number of at least {minimum} is needed.")
     return int(value)
 
 
-def number(value: Any, name: str, least: float) -> float:
+def check_float(value: Any, name: str, minimum: float) -> float:
     """The value, if it is a finite number of at least `least`."""
-    if not is_a(value, Real) or not np.isfinite(float(value)) or value < least:
-        raise ValueError(f"{name}={value!r}: a finite number of at least {least:g} is needed.")
+    if not is_number(value, Real) or not np.isfinite(float(value)) or value < minimum:
+        raise ValueError(f"{name}={value!r}: a finite number of at least {minimum:g} is needed.")
     return float(value)
 
 
-def check_weights(weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
+def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
     """Non-negative sample weights, or None."""
-    if weight is None:
+    if sample_weight is None:
         return None
     try:
-        w = np.ma.filled(np.ma.asarray(weight).astype(np.float64), np.nan)
+        w = np.ma.filled(np.ma.asarray(sample_weight).astype(np.float64), np.nan)
     except (TypeError, ValueError):
         raise ValueError(
-            f"sample_weight={reprlib.repr(weight)} does not hold numbers; give one non-negative number per sample."
+            f"sample_weight={reprlib.repr(sample_weight)} does not hold numbers; give one non-negative number per "
+            "sample."
         ) from None
     if w.ndim == 0:
         w = np.full(n_samples, float(w))

@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from gpower._utils.arrays import Array
 
 
-class FindsComponents:
-    """Mark an estimator of this package, so that `Held` knows it among the steps of a pipeline."""
+class ComponentModelMixin:
+    """Mark an estimator of this package, so that `UnwrappedModel` knows it among the steps of a pipeline."""
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class UnwrappedModel:
     """A model that finds components, out of whatever a user holds it in, and the pipeline that ends with it.
 
     Examples
@@ -32,7 +32,7 @@ class Held:
     >>> from gpower import GPower
     >>> pipeline = make_pipeline(StandardScaler(), GPower(1, cardinality=2))
     >>> pipeline = pipeline.fit(np.random.default_rng(0).standard_normal((20, 4)))
-    >>> Held.of(pipeline).model.n_components_
+    >>> UnwrappedModel.unwrap(pipeline).model.n_components_
     1
     """
 
@@ -40,24 +40,24 @@ class Held:
     pipeline: Pipeline | None = None
 
     @classmethod
-    def of(cls, model: Any) -> Held:
+    def unwrap(cls, model: Any) -> UnwrappedModel:
         """The model itself or, of a pipeline, its last step that finds components, with the names that it was given."""
         if not isinstance(model, Pipeline):
             return cls(model)
-        at = [j for j, (_, step) in enumerate(model.steps) if isinstance(step, FindsComponents)]
+        at = [j for j, (_, step) in enumerate(model.steps) if isinstance(step, ComponentModelMixin)]
         if not at:
             steps = ", ".join(type(step).__name__ for _, step in model.steps)
             raise TypeError(f"The pipeline has no step of this package, only {steps}; pass a fitted GPower.")
         whole = model[: at[-1] + 1]
         inner = copy(whole[-1])
         if len(whole) > 1 and hasattr(inner, "components_") and not hasattr(inner, "feature_names_in_"):
-            inner.feature_names_in_ = _names_through(whole[:-1], inner.n_features_in_)
+            inner.feature_names_in_ = _get_pipeline_feature_names(whole[:-1], inner.n_features_in_)
         return cls(inner, whole)
 
     @classmethod
-    def fitted(cls, model: Any) -> Held:
+    def unwrap_fitted(cls, model: Any) -> UnwrappedModel:
         """The same, if it has components."""
-        held = cls.of(model)
+        held = cls.unwrap(model)
         if isinstance(held.model, BaseEstimator):
             check_is_fitted(held.model)
         if not hasattr(held.model, "components_"):
@@ -66,18 +66,18 @@ class Held:
             )
         return held
 
-    def seen(self, X: Any) -> Any:
+    def apply_earlier_steps(self, X: Any) -> Any:
         """Data as the model itself sees them."""
         return X if self.pipeline is None or len(self.pipeline) == 1 else self.pipeline[:-1].transform(X)
 
-    def scores(self, X: Any) -> Array:
+    def compute_scores(self, X: Any) -> Array:
         """Scores of samples."""
         return np.asarray((self.model if self.pipeline is None else self.pipeline).transform(X))
 
 
-def _names_through(before: Pipeline, n_features: int) -> Array:
+def _get_pipeline_feature_names(earlier_steps: Pipeline, n_features: int) -> Array:
     """Names of variables after the steps of a pipeline, or x0, x1, … where a step does not tell."""
     try:
-        return np.asarray(before.get_feature_names_out(), dtype=object)
+        return np.asarray(earlier_steps.get_feature_names_out(), dtype=object)
     except (AttributeError, NotFittedError, ValueError):
         return np.array([f"x{j}" for j in range(n_features)], dtype=object)

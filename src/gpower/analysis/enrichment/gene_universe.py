@@ -16,9 +16,9 @@ from gpower.io.gmt import GeneSets
 
 __all__ = ["Universe"]
 
-_UNNAMED = frozenset({"", "na", "nan", "n/a", "null", "none", "---", "-"})
-_NUMBERED = re.compile(r"(.+)\.\d+")  # TP53.1: how the reader of tables names a second TP53
-_SHOWN = 3
+_MISSING_GENE_NAMES = frozenset({"", "na", "nan", "n/a", "null", "none", "---", "-"})
+_DUPLICATE_SUFFIX_PATTERN = re.compile(r"(.+)\.\d+")  # TP53.1: how the reader of tables names a second TP53
+_MAX_LISTED_GENES = 3
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Universe:
         The gene sets.
     membership : scipy.sparse matrix of shape (n_genes, n_sets)
         1 where a gene is in a set; stored by columns.
-    gene_of : ndarray of int, of shape (n_variables,)
+    gene_indices : ndarray of int, of shape (n_variables,)
         The gene that each variable measures, −1 where it has no name.
     n_unnamed, n_repeated : int
         Variables without a name, and variables beyond the first of their gene.
-    other_case : tuple of str
+    case_mismatches : tuple of str
         Genes found in the sets only because case is ignored.
     n_set_genes, n_unmeasured : int
         Distinct genes of all sets, and those of them that were not measured.
@@ -48,7 +48,7 @@ class Universe:
     Examples
     --------
     >>> from gpower.analysis.enrichment import Universe
-    >>> universe = Universe.of(["TP53", "tp53.1", "Mdm2", ""], {"P53": ["TP53", "MDM2", "CDKN1A"]})
+    >>> universe = Universe.from_genes(["TP53", "tp53.1", "Mdm2", ""], {"P53": ["TP53", "MDM2", "CDKN1A"]})
     >>> universe.genes, universe.set_sizes.tolist()
     (('TP53', 'Mdm2'), [2])
     >>> for note in universe.notes():
@@ -62,15 +62,15 @@ class Universe:
     genes: tuple[str, ...]
     set_names: tuple[str, ...]
     membership: sparse.csc_array = field(repr=False)
-    gene_of: NDArray[np.intp] = field(repr=False)
+    gene_indices: NDArray[np.intp] = field(repr=False)
     n_unnamed: int
     n_repeated: int
-    other_case: tuple[str, ...] = field(repr=False)
+    case_mismatches: tuple[str, ...] = field(repr=False)
     n_set_genes: int
     n_unmeasured: int
 
     @classmethod
-    def of(cls, genes: Sequence[object], gene_sets: GeneSets) -> Universe:
+    def from_genes(cls, genes: Sequence[object], gene_sets: GeneSets) -> Universe:
         """The universe of the variables named `genes`, one name each, and of `gene_sets`.
 
         Raises
@@ -81,17 +81,17 @@ class Universe:
         if not gene_sets:
             raise ValueError("There are no gene sets; read some with gpower.datasets.read_gmt.")
         names = [str(gene).strip() for gene in genes]
-        keys = _keys(names)
+        keys = _build_match_keys(names)
         place = {key: at for at, key in enumerate(dict.fromkeys(filter(None, keys)))}
         as_first_written = {name.casefold(): name for name in reversed(names)}
         distinct = tuple(as_first_written[key] for key in place)
-        members = [_members(name, set_genes) for name, set_genes in gene_sets.items()]
+        members = [_read_set_members(name, set_genes) for name, set_genes in gene_sets.items()]
         rows = [np.array([place[key] for key in of_set if key in place], np.intp) for of_set in members]
-        membership = _indicator(rows, len(place)).T
+        membership = _build_indicator_matrix(rows, len(place)).T
         spelled = {key: gene for genes_of_set in members for key, gene in genes_of_set.items()}
         if membership.nnz == 0:
-            measured = ", ".join(distinct[:_SHOWN])
-            known = ", ".join(list(spelled.values())[:_SHOWN])
+            measured = ", ".join(distinct[:_MAX_LISTED_GENES])
+            known = ", ".join(list(spelled.values())[:_MAX_LISTED_GENES])
             raise ValueError(
                 f"None of the {len(place)} measured genes ({measured}) is in a gene set ({known}). "
                 "Give the genes the kind of names that the sets use, such as symbols."
@@ -100,10 +100,12 @@ class Universe:
             genes=distinct,
             set_names=tuple(gene_sets),
             membership=membership,
-            gene_of=np.array([place.get(key, -1) for key in keys], dtype=np.intp),
+            gene_indices=np.array([place.get(key, -1) for key in keys], dtype=np.intp),
             n_unnamed=sum(not key for key in keys),
             n_repeated=sum(bool(key) for key in keys) - len(place),
-            other_case=tuple(gene for key, gene in zip(place, distinct, strict=True) if spelled.get(key, gene) != gene),
+            case_mismatches=tuple(
+                gene for key, gene in zip(place, distinct, strict=True) if spelled.get(key, gene) != gene
+            ),
             n_set_genes=len(spelled),
             n_unmeasured=len(spelled.keys() - place.keys()),
         )
@@ -115,54 +117,54 @@ class Universe:
 
     def select(self, variables: Sequence[NDArray[np.intp]]) -> sparse.csr_array:
         """Which genes a few lists of variables measure: a sparse matrix of shape (n_lists, n_genes)."""
-        rows = [np.unique(self.gene_of[chosen]) for chosen in variables]
-        return _indicator([row[row >= 0] for row in rows], len(self.genes))
+        rows = [np.unique(self.gene_indices[chosen]) for chosen in variables]
+        return _build_indicator_matrix([row[row >= 0] for row in rows], len(self.genes))
 
     def draw(self, sizes: Sequence[int], random_state: Seed = None) -> sparse.csr_array:
         """Random genes, `sizes` of them without repetition: a sparse matrix of shape (len(sizes), n_genes)."""
         rng = check_random_state(random_state)
         n = len(self.genes)
-        return _indicator([rng.choice(n, size, replace=False) for size in sizes], n)
+        return _build_indicator_matrix([rng.choice(n, size, replace=False) for size in sizes], n)
 
     def notes(self) -> Iterator[str]:
         """Sentences on names that are missing, repeated, in another case or not measured."""
         if self.n_unnamed:
             what = "has no gene name and is" if self.n_unnamed == 1 else "have no gene name and are"
-            yield f"{self.n_unnamed} of the {len(self.gene_of)} variables {what} left out."
+            yield f"{self.n_unnamed} of the {len(self.gene_indices)} variables {what} left out."
         if self.n_repeated:
             what = "variable measures" if self.n_repeated == 1 else "variables measure"
             yield f"{self.n_repeated} {what} a gene that an earlier one measures; they count as one gene."
-        if n_other := len(self.other_case):
+        if n_other := len(self.case_mismatches):
             what = "gene is" if n_other == 1 else "genes are"
-            shown = ", ".join(self.other_case[:_SHOWN]) + (", …" if n_other > _SHOWN else "")
+            shown = ", ".join(self.case_mismatches[:_MAX_LISTED_GENES]) + (", …" if n_other > _MAX_LISTED_GENES else "")
             yield f"{n_other} {what} written in another case in the gene sets ({shown}); case is ignored."
         if self.n_unmeasured:
             what = "was not measured and is" if self.n_unmeasured == 1 else "were not measured and are"
             yield f"{self.n_unmeasured} of the {self.n_set_genes} genes of the sets {what} left out."
 
 
-def _keys(names: Sequence[str]) -> list[str]:
+def _build_match_keys(names: Sequence[str]) -> list[str]:
     """What names are compared by: without case, TP53.1 as TP53 where that is there, "" for no name."""
     folded = [name.casefold() for name in names]
     known = set(folded)
 
     def key(name: str) -> str:
-        if name in _UNNAMED:
+        if name in _MISSING_GENE_NAMES:
             return ""
-        numbered = _NUMBERED.fullmatch(name)
+        numbered = _DUPLICATE_SUFFIX_PATTERN.fullmatch(name)
         return key(numbered[1]) if numbered and numbered[1] in known else name
 
     return [key(name) for name in folded]
 
 
-def _members(set_name: str, genes: Iterable[str]) -> dict[str, str]:
+def _read_set_members(set_name: str, genes: Iterable[str]) -> dict[str, str]:
     """The genes of a set: what they are compared by → as written."""
     if isinstance(genes, str):
         raise ValueError(f"The gene set {set_name!r} is one string, {genes[:20]!r}; give a list of gene names.")
     return {str(gene).strip().casefold(): str(gene).strip() for gene in genes}
 
 
-def _indicator(rows: list[NDArray[np.intp]], n: int) -> sparse.csr_array:
+def _build_indicator_matrix(rows: list[NDArray[np.intp]], n: int) -> sparse.csr_array:
     """1 at the places that each row names, of n columns."""
     ends = np.concatenate([[0], np.cumsum([row.size for row in rows])])
     columns = np.concatenate([np.empty(0, np.intp), *rows])

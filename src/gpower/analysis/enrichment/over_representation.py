@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse, stats
 
 from gpower._utils.arrays import Array
-from gpower._utils.frames import frame
+from gpower._utils.frames import make_frame
 from gpower.analysis.enrichment.gene_universe import Universe
 from gpower.io.gmt import GeneSets
-from gpower.validation.params import number, whole
+from gpower.validation.params import check_float, check_int
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ class Enrichment:
         """
         return float(np.mean(self.enriched.any(axis=0)))
 
-    def shared(self, component: int, gene_set: int) -> tuple[str, ...]:
+    def get_shared_genes(self, component: int, gene_set: int) -> tuple[str, ...]:
         """The genes that a component and a set share, both counted from 0."""
         members, selected = self.universe.membership, self.selected
         of_set = members.indices[members.indptr[gene_set] : members.indptr[gene_set + 1]]
@@ -98,7 +98,9 @@ class Enrichment:
         component, place = np.nonzero(np.take_along_axis(self.overlaps, order, axis=1))
         gene_set = order[component, place]
         n_selected, set_size = self.n_selected[component], self.universe.set_sizes[gene_set]
-        genes = [" ".join(self.shared(*pair)) for pair in zip(component.tolist(), gene_set.tolist(), strict=True)]
+        genes = [
+            " ".join(self.get_shared_genes(*pair)) for pair in zip(component.tolist(), gene_set.tolist(), strict=True)
+        ]
         return {
             "component": component + 1,
             "gene_set": np.array(self.universe.set_names, dtype=object)[gene_set],
@@ -129,7 +131,7 @@ class Enrichment:
          component gene_set  overlap genes
                  1       AB        2   A B
         """
-        return frame(self.columns())
+        return make_frame(self.columns())
 
     def plot(self, axes: Axes | None = None, *, top: int = 20) -> Axes:
         """Bars of −log10 of the adjusted p-values; see `gpower.plotting.plot_enrichment`.
@@ -216,23 +218,27 @@ def enrich(
     """
     if scope not in ("component", "all"):
         raise ValueError(f"scope is {scope!r}; choose 'component' or 'all'.")
-    if not 0 < number(alpha, "alpha", 0.0) < 1:
+    if not 0 < check_float(alpha, "alpha", 0.0) < 1:
         raise ValueError(f"alpha is {alpha}; give a number between 0 and 1, such as 0.05.")
-    components, names = _loadings_and_names(model_or_loadings, genes)
-    universe = Universe.of(names, gene_sets)
-    return tested(universe, universe.select(_chosen(components, top)), scope, alpha)
+    components, names = _extract_loadings_and_names(model_or_loadings, genes)
+    universe = Universe.from_genes(names, gene_sets)
+    return compute_overrepresentation(
+        universe, universe.select(_select_component_variables(components, top)), scope, alpha
+    )
 
 
-def tested(universe: Universe, selected: sparse.csr_array, scope: str, alpha: float) -> Enrichment:
+def compute_overrepresentation(universe: Universe, selected: sparse.csr_array, scope: str, alpha: float) -> Enrichment:
     """The enrichment of given selections, a sparse matrix of shape (n_components, n_genes)."""
     overlaps = (selected @ universe.membership).toarray()
-    p_values = _upper_tail(universe, overlaps, np.diff(selected.indptr))
+    p_values = _compute_upper_tail(universe, overlaps, np.diff(selected.indptr))
     axis = 1 if scope == "component" else None
     adjusted = stats.false_discovery_control(p_values, axis=axis, method="bh").reshape(p_values.shape)
     return Enrichment(universe, selected, overlaps, p_values, adjusted, alpha, scope)
 
 
-def _upper_tail(universe: Universe, overlaps: NDArray[np.int64], n_selected: NDArray[np.int64]) -> NDArray[np.float64]:
+def _compute_upper_tail(
+    universe: Universe, overlaps: NDArray[np.int64], n_selected: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """P(X ≥ overlap), each distinct question asked once: random draws repeat them thousands of times."""
     questions = np.stack(np.broadcast_arrays(overlaps, universe.set_sizes, n_selected[:, None]), axis=-1)
     asked, answers = np.unique(questions.reshape(-1, 3), axis=0, return_inverse=True)
@@ -241,7 +247,7 @@ def _upper_tail(universe: Universe, overlaps: NDArray[np.int64], n_selected: NDA
     return np.clip(p_values, 0.0, 1.0)[answers.ravel()].reshape(overlaps.shape)
 
 
-def _loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
+def _extract_loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
     """Loadings of shape (n_components, n_features) and the gene of each variable, from whatever holds them."""
     own = None
     if hasattr(source, "components_"):
@@ -264,7 +270,7 @@ def _loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArr
     return components, list(names)
 
 
-def _chosen(components: NDArray[np.float64], top: int | None) -> list[NDArray[np.intp]]:
+def _select_component_variables(components: NDArray[np.float64], top: int | None) -> list[NDArray[np.intp]]:
     """The variables that each component selects: its non-zero loadings, or the `top` largest of them."""
     n = components.shape[1]
     if top is None and n > 1 and components.all():
@@ -272,7 +278,7 @@ def _chosen(components: NDArray[np.float64], top: int | None) -> list[NDArray[np
             f"All {n} loadings of every component are non-zero, so no gene is selected; say how many of the largest to "
             "use, as in top=100."
         )
-    if top is not None and whole(top, "top", 0) not in range(1, n + 1):
+    if top is not None and check_int(top, "top", 0) not in range(1, n + 1):
         raise ValueError(f"top is {top}; give a number of genes between 1 and {n}.")
     orders = np.argsort(-np.abs(components), axis=1, kind="stable")[:, :top]
     return [order[row[order] != 0] for order, row in zip(orders, components, strict=True)]

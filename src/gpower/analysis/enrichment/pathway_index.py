@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gpower._utils.arrays import Seed
-from gpower._utils.frames import frame
-from gpower.analysis.enrichment.over_representation import Enrichment, enrich, tested
+from gpower._utils.frames import make_frame
+from gpower.analysis.enrichment.over_representation import Enrichment, compute_overrepresentation, enrich
 from gpower.io.gmt import GeneSets
-from gpower.validation.params import whole
+from gpower.validation.params import check_int
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,11 +85,15 @@ def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: Se
     >>> chance.mean < result.index
     True
     """
-    n_draws = whole(n_draws, "n_draws", 1)
+    n_draws = check_int(n_draws, "n_draws", 1)
     rng = check_random_state(random_state)
     universe, sizes = enrichment.universe, enrichment.n_selected.tolist()
     draws = (universe.draw(sizes, rng) for _ in range(n_draws))
-    return RandomIndex(np.array([tested(universe, drawn, enrichment.scope, enrichment.alpha).index for drawn in draws]))
+    return RandomIndex(
+        np.array(
+            [compute_overrepresentation(universe, drawn, enrichment.scope, enrichment.alpha).index for drawn in draws]
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ class IndexScan:
     def to_frame(self) -> pd.DataFrame:
         """The scan as a pandas DataFrame, one row per cardinality."""
         columns = {"cardinality": self.cardinalities, "index": self.indices, "chance": self.chance}
-        return frame({**columns, "chance_standard_error": self.chance_standard_error})
+        return make_frame({**columns, "chance_standard_error": self.chance_standard_error})
 
 
 def scan_index(

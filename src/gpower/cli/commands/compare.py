@@ -10,36 +10,36 @@ from rich.table import Column
 from rich.text import Text
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, note, noted, progress
-from gpower.cli.flags import changed, flags_of
-from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
-from gpower.cli.tables import Loaded, load
-from gpower.report.terminal import print_rows, say, write_columns
+from gpower.cli.console import command_context, print_notes, show_progress, warnings_to_stderr
+from gpower.cli.flags import override_flags, read_library_flags
+from gpower.cli.options import GPOWER_FLAGS, N_COMPONENTS_OVERRIDE, READ_TABLE_FLAGS, OptionValues, infer_n_components
+from gpower.cli.tables import InputTable, load_table
+from gpower.report.terminal import print_line, print_rows, write_csv_file
 
 if TYPE_CHECKING:
-    from gpower.baselines.comparison import Comparison, Entry
+    from gpower.baselines.comparison import Comparison, ComparisonEntry
     from gpower.datasets import Table
 
-_HEADS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
-_TEXT = ("method", "variables")
-_CARDINALITY = {
+_COMPARISON_HEADINGS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
+_COMPARISON_TEXT_HEADINGS = ("method", "variables")
+_COMPARE_CARDINALITY_OVERRIDE = {
     "default": None,
     "help": "Variables in each component: one number, or one per component, as 20,10,5. Required.",
 }
-_OPTIONS = changed(
-    flags_of("gpower", "compare", like=GPOWER) | {"missing": GPOWER["missing"]},
-    n_components=COUNTED,
-    cardinality=_CARDINALITY,
+_COMPARE_FLAGS = override_flags(
+    read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
+    n_components=N_COMPONENTS_OVERRIDE,
+    cardinality=_COMPARE_CARDINALITY_OVERRIDE,
     refit={"long": "--refit/--no-refit"},
 )
 
 
-@command(reading=READING, options=_OPTIONS)
+@command(reading=READ_TABLE_FLAGS, options=_COMPARE_FLAGS)
 def compare(
     data: Path,
     *,
-    reading: Values,
-    options: Values,
+    reading: OptionValues,
+    options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     as_json: bool = False,
@@ -56,54 +56,70 @@ def compare(
     as_json : bool
         Print the figures as JSON.
     """
-    with answering(output, plot, as_json, inputs=(data,)) as answer:
+    with command_context(output, plot, as_json, input_paths=(data,)) as answer:
         from gpower import compare as compare_methods
 
         if options["cardinality"] is None:
             raise ValueError("Say how many variables a component may have: -k 20, or one number each, -k 20,10,5.")
-        count_components(options)
-        loaded = load(data, reading, options, answer.err)
-        table = _filled(loaded, options, answer.err)
-        with noted(answer.err), progress(answer.err, f"comparing on {data.name}"):
-            comparison = compare_methods(table.labelled(), **options)
-        note(answer.err, dict.fromkeys(line for entry in comparison if entry.model for line in entry.model.notes_))
-        answer.give(
-            lambda: [entry.record() | {"cardinality": entry.cardinality} for entry in comparison],
-            lambda console: _print(console, comparison, loaded.title),
+        infer_n_components(options)
+        loaded = load_table(data, reading, options, answer.err_console)
+        table = _impute_table(loaded, options, answer.err_console)
+        with warnings_to_stderr(answer.err_console), show_progress(answer.err_console, f"comparing on {data.name}"):
+            comparison = compare_methods(table.to_frame_or_array(), **options)
+        print_notes(
+            answer.err_console,
+            dict.fromkeys(line for entry in comparison if entry.model for line in entry.model.notes_),
         )
-        answer.write(lambda folder: [write_columns(folder / "comparison.csv", comparison.columns())])
-        answer.draw(comparison.plot)
+        answer.print_result(
+            lambda: [entry.to_record() | {"cardinality": entry.cardinality} for entry in comparison],
+            lambda console: _print_comparison(console, comparison, loaded.title),
+        )
+        answer.write_files(lambda folder: [write_csv_file(folder / "comparison.csv", comparison.columns())])
+        answer.save_plot(comparison.plot)
 
 
-def _filled(loaded: Loaded, options: Values, err: Console) -> "Table":
+def _impute_table(input_table: InputTable, options: OptionValues, err_console: Console) -> "Table":
     """The table, its missing cells estimated once where that is asked for, so that all methods see the same numbers."""
     import numpy as np
     from scipy.sparse import issparse
 
     from gpower.validation.imputation import impute
-    from gpower.validation.params import one_of
+    from gpower.validation.params import check_option
 
-    X = loaded.table.X
-    if one_of(options.pop("missing"), "missing", ("error", "impute")) == "error":
-        return loaded.table
-    if loaded.covariance or loaded.where != "memory" or issparse(X):
+    X = input_table.table.X
+    if check_option(options.pop("missing"), "missing", ("error", "impute")) == "error":
+        return input_table.table
+    if input_table.is_covariance or input_table.storage != "memory" or issparse(X):
         raise ValueError("--missing impute fills the cells of a dense table of samples; this is none.")
     if not np.isnan(X).any():
-        return loaded.table
-    with noted(err):
+        return input_table.table
+    with warnings_to_stderr(err_console):
         filled = impute(
-            X, options["n_components"], center=options["center"], scale=options["scale"], names=loaded.names
+            X,
+            options["n_components"],
+            center=options["center"],
+            scale=options["scale"],
+            names=input_table.feature_names,
         )
-    note(err, [filled.note])
-    return replace(loaded.table, X=filled.X)
+    print_notes(err_console, [filled.note])
+    return replace(input_table.table, X=filled.X)
 
 
-def _print(console: Console, comparison: "Comparison", title: str) -> None:
+def _print_comparison(console: Console, comparison: "Comparison", title: str) -> None:
     """The table of figures, and below it what there is to say about single methods."""
-    say(console, title)
-    asked = [head for head in _HEADS if head != "violation" or any(entry.violation >= 0 for entry in comparison)]
-    columns = [Column(head, justify="left" if head in _TEXT else "right", no_wrap=True) for head in asked]
-    rows = [[cell for head, cell in zip(_HEADS, _cells(entry), strict=True) if head in asked] for entry in comparison]
+    print_line(console, title)
+    asked = [
+        head
+        for head in _COMPARISON_HEADINGS
+        if head != "violation" or any(entry.violation >= 0 for entry in comparison)
+    ]
+    columns = [
+        Column(head, justify="left" if head in _COMPARISON_TEXT_HEADINGS else "right", no_wrap=True) for head in asked
+    ]
+    rows = [
+        [cell for head, cell in zip(_COMPARISON_HEADINGS, _format_entry_cells(entry), strict=True) if head in asked]
+        for entry in comparison
+    ]
     if sum(2 + max(map(len, cells)) for cells in zip(asked, *rows, strict=True)) <= console.width:
         print_rows(console, columns, rows, padding=(0, 1, 0, 0))
     else:  # too narrow for columns
@@ -112,13 +128,13 @@ def _print(console: Console, comparison: "Comparison", title: str) -> None:
             console.print(Text(f"{method}: {said}"))
     for entry in comparison:
         if entry.note:
-            say(console, f"{entry.method}: {entry.note}")
+            print_line(console, f"{entry.method}: {entry.note}")
 
 
-def _cells(entry: "Entry") -> list[str]:
+def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:
     """One line of the printed table; dashes where a method did not run."""
     if entry.model is None:
-        return [entry.method, *("–" for _ in _HEADS[1:])]
+        return [entry.method, *("–" for _ in _COMPARISON_HEADINGS[1:])]
     counts, same = entry.cardinality, len(set(entry.cardinality)) == 1 < len(entry.cardinality)
     return [
         entry.method,

@@ -7,34 +7,35 @@ from rich.console import Console
 from rich.table import Column
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, counted, note, noted
-from gpower.cli.flags import changed, flags_of
-from gpower.cli.options import GPOWER, READING, TYPED, Values
-from gpower.cli.tables import load
-from gpower.cli.variable_files import read_column, read_names
-from gpower.report.terminal import print_rows, say, write_columns
+from gpower.cli.console import command_context, print_notes, show_progress_bar, warnings_to_stderr
+from gpower.cli.flags import override_flags, read_library_flags
+from gpower.cli.options import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
+from gpower.cli.tables import load_table
+from gpower.cli.variable_files import read_groups_column, resolve_variable_options
+from gpower.report.terminal import print_line, print_rows, write_csv_file
 
 if TYPE_CHECKING:
     from gpower import ComponentTest
 
-FURTHER = (
+COMPONENT_TEST_PARAMS = (
     *("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "deflation"),
     *("groups", "include", "exclude", "penalty_weights", "budget", "memory_limit"),
 )
-_COUNT = {"help": "The most components to look for."}
-_OPTIONS = changed(
-    flags_of("gpower", "component_test", like=GPOWER) | {name: GPOWER[name] for name in FURTHER},
-    n_components=_COUNT,
-    cardinality=TYPED,
+_MAX_COMPONENTS_OVERRIDE = {"help": "The most components to look for."}
+_COMPONENTS_FLAGS = override_flags(
+    read_library_flags("gpower", "component_test", fallback_flags=GPOWER_FLAGS)
+    | {name: GPOWER_FLAGS[name] for name in COMPONENT_TEST_PARAMS},
+    n_components=_MAX_COMPONENTS_OVERRIDE,
+    cardinality=CARDINALITY_OVERRIDE,
 )
 
 
-@command(reading=READING, options=_OPTIONS)
+@command(reading=READ_TABLE_FLAGS, options=_COMPONENTS_FLAGS)
 def components(
     data: Path,
     *,
-    reading: Values,
-    options: Values,
+    reading: OptionValues,
+    options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     as_json: bool = False,
@@ -51,28 +52,31 @@ def components(
     as_json : bool
         Print the figures as JSON.
     """
-    with answering(output, plot, as_json) as answer:
+    with command_context(output, plot, as_json) as answer:
         from gpower import component_test
 
-        read_column(options, reading, data)
-        loaded = load(data, reading, options | {"covariance": None}, answer.err)
-        read_names(options, loaded.names)
+        read_groups_column(options, reading, data)
+        loaded = load_table(data, reading, options | {"covariance": None}, answer.err_console)
+        resolve_variable_options(options, loaded.feature_names)
         n_features = loaded.table.X.shape[1]
         options["n_components"] = min(options["n_components"], *loaded.table.X.shape)
-        with noted(answer.err), counted(answer.err, f"permuting {n_features} variables") as tell:
-            test = component_test(loaded.table.labelled(), **options, progress=tell)
-        note(answer.err, test.chance.notes)
-        answer.give(
+        with (
+            warnings_to_stderr(answer.err_console),
+            show_progress_bar(answer.err_console, f"permuting {n_features} variables") as tell,
+        ):
+            test = component_test(loaded.table.to_frame_or_array(), **options, progress=tell)
+        print_notes(answer.err_console, test.null_distribution.notes)
+        answer.print_result(
             lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},
-            lambda console: _print(console, test, loaded.title),
+            lambda console: _print_component_test(console, test, loaded.title),
         )
-        answer.write(lambda folder: [write_columns(folder / "components.csv", test.columns())])
-        answer.draw(test.plot)
+        answer.write_files(lambda folder: [write_csv_file(folder / "components.csv", test.columns())])
+        answer.save_plot(test.plot)
 
 
-def _print(console: Console, test: "ComponentTest", title: str) -> None:
+def _print_component_test(console: Console, test: "ComponentTest", title: str) -> None:
     """A line per component that was tested, and the numbers below."""
-    say(console, title)
+    print_line(console, title)
     heads = ("component", "% of variance", "by chance", "p", "PCA", "Horn")
     unit = 100 / test.total_variance
     rows = [
@@ -82,5 +86,5 @@ def _print(console: Console, test: "ComponentTest", title: str) -> None:
     ][: test.n_tested]
     print_rows(console, [Column(head, justify="right") for head in heads], rows)
     made = test.permuted_variance.shape[0]
-    say(console, f"{test.n_components} at the level {test.level:g}, by up to {made} permuted tables;")
-    say(console, f"{test.n_components_pca} ordinary components above Horn's line.")
+    print_line(console, f"{test.n_components} at the level {test.level:g}, by up to {made} permuted tables;")
+    print_line(console, f"{test.n_components_pca} ordinary components above Horn's line.")

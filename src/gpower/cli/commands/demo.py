@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpower.cli.app import command
-from gpower.cli.commands.fit import fitted
-from gpower.cli.console import Answer, answering, note
-from gpower.cli.options import Values
-from gpower.cli.tables import Loaded
+from gpower.cli.commands.fit import fit_model
+from gpower.cli.console import OutputSink, command_context, print_notes
+from gpower.cli.options import OptionValues
+from gpower.cli.tables import InputTable
 from gpower.report.terminal import print_components
 
 if TYPE_CHECKING:
@@ -26,49 +26,53 @@ def demo(*, output: Path = Path("gpower-demo")) -> None:
     output : folder
         Folder for the two pictures and the report.
     """
-    with answering(output) as answer:
+    with command_context(output) as answer:
         from gpower.datasets import Table, load_pitprops, load_planted_expression
 
         pitprops = load_pitprops()
         table = Table(pitprops.correlation, pitprops.feature_names)
         title = f"Pitprops: correlations of 13 measurements on {pitprops.n_samples} pit props (Jeffers 1967)"
-        _show(answer, Loaded(table, output / "pitprops.png", covariance=True), _PITPROPS_CARDINALITY, title)
+        _fit_and_show(
+            answer, InputTable(table, output / "pitprops.png", is_covariance=True), _PITPROPS_CARDINALITY, title
+        )
 
         expression = load_planted_expression()
         table = Table(expression.X, expression.feature_names, expression.sample_names)
         title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
-        model = _show(answer, Loaded(table, output / "expression.png"), [8, 6, 5], title)
+        model = _fit_and_show(answer, InputTable(table, output / "expression.png"), [8, 6, 5], title)
         for j, (module, genes) in enumerate(expression.modules.items()):
             found = set(model.loadings(expression.feature_names)[j])
-            answer.tell(f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes.")
-        _report(answer, model, table, output / "report.html")
+            answer.print_message(
+                f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes."
+            )
+        _write_demo_report(answer, model, table, output / "report.html")
 
 
-def _report(answer: Answer, model: "GPower", table: "Table", file: Path) -> None:
+def _write_demo_report(sink: OutputSink, model: "GPower", table: "Table", file: Path) -> None:
     """Write the page of a model, and say how to open it."""
     from gpower import html_report
 
-    names: Values = {"sample_names": table.sample_names, "feature_names": table.feature_names}
+    names: OptionValues = {"sample_names": table.sample_names, "feature_names": table.feature_names}
     try:
-        html_report(model, table.labelled(), file, **names, title="Expression, made up")
+        html_report(model, table.to_frame_or_array(), file, **names, title="Expression, made up")
     except ImportError as error:
-        note(answer.err, [f"no report. {error}"])
+        print_notes(sink.err_console, [f"no report. {error}"])
     else:
-        answer.tell(f"\nReport: {file}, a page to explore; open it in any browser: {file.resolve().as_uri()}")
+        sink.print_message(f"\nReport: {file}, a page to explore; open it in any browser: {file.resolve().as_uri()}")
 
 
-def _show(answer: Answer, loaded: Loaded, cardinality: list[int], title: str) -> "GPower":
+def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[int], title: str) -> "GPower":
     """Fit, print and draw one bundled table."""
-    from gpower.plotting import plot_loadings, save_picture
+    from gpower.plotting import plot_loadings, save_figure
 
-    covariance = "precomputed" if loaded.covariance else None
+    covariance = "precomputed" if input_table.is_covariance else None
     options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
-    model, _ = fitted(loaded, options, answer.err)
-    print_components(answer.console, model, loaded.names, title)
+    model, _ = fit_model(input_table, options, sink.err_console)
+    print_components(sink.console, model, input_table.feature_names, title)
     try:
-        save_picture(plot_loadings(model, loaded.names), loaded.path)
+        save_figure(plot_loadings(model, input_table.feature_names), input_table.path)
     except ImportError as error:
-        note(answer.err, [f"no picture. {error}"])
+        print_notes(sink.err_console, [f"no picture. {error}"])
     else:
-        answer.tell(f"Picture: {loaded.path}\n")
+        sink.print_message(f"Picture: {input_table.path}\n")
     return model

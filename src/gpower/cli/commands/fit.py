@@ -6,40 +6,49 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, counted, logged, note, noted, progress
-from gpower.cli.flags import changed, flags_of
-from gpower.cli.options import COUNTED, GPOWER, READING, Values, count_components
-from gpower.cli.tables import Loaded, load
-from gpower.cli.variable_files import read_column, read_names
-from gpower.report.terminal import attributes, print_components, write_results
+from gpower.cli.console import (
+    command_context,
+    log_to_stderr,
+    print_notes,
+    show_progress,
+    show_progress_bar,
+    warnings_to_stderr,
+)
+from gpower.cli.flags import override_flags, read_library_flags
+from gpower.cli.options import GPOWER_FLAGS, N_COMPONENTS_OVERRIDE, READ_TABLE_FLAGS, OptionValues, infer_n_components
+from gpower.cli.tables import InputTable, load_table
+from gpower.cli.variable_files import read_groups_column, resolve_variable_options
+from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 
 if TYPE_CHECKING:
     from gpower import GPower
 
-_CARDINALITY = {
+_FIT_CARDINALITY_OVERRIDE = {
     "kind": 'int, float or sequence of these or "auto"',
     "help": "Variables in each component: one number, one each, as 20,10,5, a share of the variance, as 90%, or auto: "
     "by cross-validation.",
 }
-_GRID = {
+_CARDINALITY_GRID_OVERRIDE = {
     "long": "--grid",
     "short": "",
     "help": "With -k auto: the numbers of variables to choose from; by default up to 50, from one to all.",
 }
-_OPTIONS = changed(GPOWER, n_components=COUNTED, cardinality=_CARDINALITY)
-_CHOICE = changed(
-    flags_of("gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", like=GPOWER),
-    cardinalities=_GRID,
+_FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=_FIT_CARDINALITY_OVERRIDE)
+_CROSS_VALIDATION_FLAGS = override_flags(
+    read_library_flags(
+        "gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", fallback_flags=GPOWER_FLAGS
+    ),
+    cardinalities=_CARDINALITY_GRID_OVERRIDE,
 )
 
 
-@command(reading=READING, options=_OPTIONS, choice=_CHOICE)
+@command(reading=READ_TABLE_FLAGS, options=_FIT_FLAGS, choice=_CROSS_VALIDATION_FLAGS)
 def fit(
     data: Path,
     *,
-    reading: Values,
-    options: Values,
-    choice: Values,
+    reading: OptionValues,
+    options: OptionValues,
+    choice: OptionValues,
     cache: Path | None = None,
     device: str = "cpu",
     scheduler: str | None = None,
@@ -71,45 +80,53 @@ def fit(
     top : int
         Print at most so many variables of a component.
     """
-    with answering(output, plot, as_json, inputs=(data,)) as answer, logged():
+    with command_context(output, plot, as_json, input_paths=(data,)) as answer, log_to_stderr():
         from gpower.plotting import plot_loadings
 
-        count_components(options)
-        read_column(options, reading, data)
-        loaded = load(data, reading, options, answer.err).decoded(cache, scheduler, answer.err)
-        read_names(options, loaded.names)
-        with loaded.shared_with(scheduler) as shared:
+        infer_n_components(options)
+        read_groups_column(options, reading, data)
+        loaded = load_table(data, reading, options, answer.err_console).decode_to_cache(
+            cache, scheduler, answer.err_console
+        )
+        resolve_variable_options(options, loaded.feature_names)
+        with loaded.share_with_cluster(scheduler) as shared:
             if options["cardinality"] == "auto":
-                options["cardinality"] = _chosen(shared, options, choice, answer.err)
-            model, notes = fitted(shared, options, answer.err, device)
-            answer.give(
-                lambda: attributes(model, shared.names, [*shared.doubts, *notes]),
-                lambda console: print_components(console, model, shared.names, shared.title, top),
+                options["cardinality"] = _choose_cardinality(shared, options, choice, answer.err_console)
+            model, notes = fit_model(shared, options, answer.err_console, device)
+            answer.print_result(
+                lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
+                lambda console: print_components(console, model, shared.feature_names, shared.title, top),
             )
-            answer.write(
-                lambda place: write_results(place, model, shared.table, shared.names, shared.covariance, safe_csv)
+            answer.write_files(
+                lambda place: write_results(
+                    place, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv
+                )
             )
-            answer.draw(lambda: plot_loadings(model, shared.names))
+            answer.save_plot(lambda: plot_loadings(model, shared.feature_names))
 
 
-def fitted(loaded: Loaded, options: Values, err: Console, device: str = "cpu") -> tuple["GPower", list[str]]:
+def fit_model(
+    input_table: InputTable, options: OptionValues, err_console: Console, device: str = "cpu"
+) -> tuple["GPower", list[str]]:
     """The model, on the host wherever it was fitted, with its warnings as notes on stderr."""
     from gpower import GPower
-    from gpower._utils.backends import on_host, to_device
+    from gpower._utils.backends import to_device, to_numpy
 
-    what = "fitting {} × {}".format(*loaded.table.X.shape)
-    with noted(err) as notes, progress(err, what, loaded.bytes_on_disk) as tell:
-        X = loaded.table.labelled() if device == "cpu" else to_device(loaded.table.X, device)
+    what = "fitting {} × {}".format(*input_table.table.X.shape)
+    with warnings_to_stderr(err_console) as notes, show_progress(err_console, what, input_table.bytes_on_disk) as tell:
+        X = input_table.table.to_frame_or_array() if device == "cpu" else to_device(input_table.table.X, device)
         model = GPower(**options, callback=tell).fit(X)
-    note(err, model.notes_)
-    model.components_, model.mean_, model.scale_ = map(on_host, (model.components_, model.mean_, model.scale_))
+    print_notes(err_console, model.notes_)
+    model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
     return model, [*notes, *model.notes_]
 
 
-def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[int]:
+def _choose_cardinality(
+    input_table: InputTable, options: OptionValues, cv_options: OptionValues, err_console: Console
+) -> list[int]:
     """The number of variables of each component by cross-validation, said on stderr."""
     from gpower import GPower, GPowerCV
-    from gpower.validation.params import per_unit
+    from gpower.validation.params import expand_per_component
 
     if options["n_components"] == "auto":
         raise ValueError(
@@ -124,13 +141,20 @@ def _chosen(loaded: Loaded, options: Values, how: Values, err: Console) -> list[
         raise ValueError(f"-k auto does not go together with {flags}; give the number of variables instead.")
     shared = {name: value for name, value in options.items() if name in known}
     search = "joint" if options["method"] == "block" else "sequential"
-    with noted(err), counted(err, f"choosing the number of variables by {how['cv']} folds") as tell:
-        model = GPowerCV(**shared, **how, search=search, progress=tell).fit(loaded.table.labelled())
-    chosen: list[int] = per_unit(model.best_estimator_.cardinality, "-k", options["n_components"])
+    with (
+        warnings_to_stderr(err_console),
+        show_progress_bar(err_console, f"choosing the number of variables by {cv_options['cv']} folds") as tell,
+    ):
+        model = GPowerCV(**shared, **cv_options, search=search, progress=tell).fit(
+            input_table.table.to_frame_or_array()
+        )
+    chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
     by = ",".join(dict.fromkeys(model.chosen_by_))
     others = ", ".join(
         f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != by
     )
     what = "variables" if options["groups"] is None else "groups"
-    note(err, [f"{by} chose {','.join(map(str, chosen))} {what}, in {how['cv']} folds; others: {others}."])
+    print_notes(
+        err_console, [f"{by} chose {','.join(map(str, chosen))} {what}, in {cv_options['cv']} folds; others: {others}."]
+    )
     return chosen

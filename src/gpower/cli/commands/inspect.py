@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Column
 
-from gpower._utils.text import listed
+from gpower._utils.text import format_names
 from gpower.cli.app import command
-from gpower.cli.console import answering
+from gpower.cli.console import command_context
 from gpower.cli.models import load_model
-from gpower.report.terminal import print_rows, say, shortened, told_groups
+from gpower.report.terminal import describe_groups_used, print_line, print_rows, truncate_text
 
 if TYPE_CHECKING:
     from gpower.estimators.base import SparsePCAEstimator
 
-_WIDEST = 60  # characters of an option's value
+_MAX_VALUE_CHARACTERS = 60  # characters of an option's value
 
 
 @command()
@@ -31,54 +31,57 @@ def inspect(model: Path, *, as_json: bool = False, top: int = 6) -> None:
     top : int
         Name at most so many variables of a component.
     """
-    with answering(as_json=as_json) as answer:
+    with command_context(as_json=as_json) as answer:
         from gpower.io.model_file import read_model
 
         header, arrays = read_model(model)
-        answer.give(
+        answer.print_result(
             lambda: (
                 {"file": str(model), **header, "arrays": {name: list(each.shape) for name, each in arrays.items()}}
-                | ({} if "components_" not in arrays else {"components": _told(load_model(model), top)})
+                | ({} if "components_" not in arrays else {"components": _describe_components(load_model(model), top)})
             ),
-            lambda console: _print(console, model, header, arrays, top),
+            lambda console: _print_saved_model(console, model, header, arrays, top),
         )
 
 
-def _print(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:
+def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:
     """The file, its components, its options that are not the usual ones."""
     by = header.get("written_by")
     versions = f", written by {', '.join(f'{name} {number}' for name, number in by.items())}" if by else ""
-    say(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
+    print_line(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
     if "components_" in arrays:
         model = load_model(path)
         named = "named" if hasattr(model, "feature_names_in_") else "without names"
-        say(console, f"{model.components_.shape[1]} variables, {named}; {float(model.n_samples_):g} samples")
-        rows = [[str(value) for value in component.values()] for component in _told(model, top)]
+        print_line(console, f"{model.components_.shape[1]} variables, {named}; {float(model.n_samples_):g} samples")
+        rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
         right = [Column(head, justify="right") for head in ("component", "variables", "% of variance")]
         print_rows(console, [*right, Column("largest loadings")], rows)
-        for line in told_groups(model):
-            say(console, line)
+        for line in describe_groups_used(model):
+            print_line(console, line)
     elif "grid" in arrays:
-        say(
+        print_line(
             console,
             f"{arrays['grid'].size} points of {header['kind']}, {arrays['grid'][0]:g} to {arrays['grid'][-1]:g}",
         )
     else:
-        say(console, f"It holds {listed(sorted(arrays))}")
-    options = [f"{name}={shortened(repr(value), _WIDEST)}" for name, value in _unusual(header).items()]
-    say(console, f"Options: {', '.join(options) if options else 'as by default'}")
+        print_line(console, f"It holds {format_names(sorted(arrays))}")
+    options = [
+        f"{name}={truncate_text(repr(value), _MAX_VALUE_CHARACTERS)}"
+        for name, value in _find_changed_params(header).items()
+    ]
+    print_line(console, f"Options: {', '.join(options) if options else 'as by default'}")
 
 
-def _told(model: "SparsePCAEstimator", top: int) -> list[dict[str, object]]:
+def _describe_components(model: "SparsePCAEstimator", top: int) -> list[dict[str, object]]:
     """Of each component its number, its variables, its share of the variance, and its largest loadings by name."""
     shares = [f"{100 * float(share):.3g}" for share in model.explained_variance_ratio_]
     return [
-        {"component": j, "variables": len(named), "% of variance": share, "largest": listed(list(named)[:top])}
+        {"component": j, "variables": len(named), "% of variance": share, "largest": format_names(list(named)[:top])}
         for j, (named, share) in enumerate(zip(model.loadings(), shares, strict=True), 1)
     ]
 
 
-def _unusual(header: dict[str, Any]) -> dict[str, Any]:
+def _find_changed_params(header: dict[str, Any]) -> dict[str, Any]:
     """The parameters that are not what they are by default."""
     from gpower import GPower, GPowerCV
 

@@ -7,31 +7,33 @@ import typer
 from rich.console import Console
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, counted, note, noted
-from gpower.cli.flags import flags_of
-from gpower.cli.options import GPOWER, READING, Values
-from gpower.cli.tables import load
-from gpower.cli.variable_files import read_column, read_names
-from gpower.report.terminal import print_path, say, write_columns
+from gpower.cli.console import command_context, print_notes, show_progress_bar, warnings_to_stderr
+from gpower.cli.flags import read_library_flags
+from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
+from gpower.cli.tables import load_table
+from gpower.cli.variable_files import read_groups_column, resolve_variable_options
+from gpower.report.terminal import print_line, print_path, write_csv_file
 
 if TYPE_CHECKING:
     from gpower import SparsityPath
 
-_FILE = "path.npz"
-_KNOWN = ("groups", "include", "exclude", "penalty_weights")
-FURTHER = (
-    *_KNOWN,
+_PATH_FILE_NAME = "path.npz"
+_PATH_VARIABLE_PARAMS = ("groups", "include", "exclude", "penalty_weights")
+SPARSITY_PATH_PARAMS = (
+    *_PATH_VARIABLE_PARAMS,
     *("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state"),
 )
-_OPTIONS = flags_of("gpower", "sparsity_path", like=GPOWER) | {name: GPOWER[name] for name in FURTHER}
+_PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWER_FLAGS) | {
+    name: GPOWER_FLAGS[name] for name in SPARSITY_PATH_PARAMS
+}
 
 
-@command(reading=READING, options=_OPTIONS)
+@command(reading=READ_TABLE_FLAGS, options=_PATH_FLAGS)
 def path(
     data: Path,
     *,
-    reading: Values,
-    options: Values,
+    reading: OptionValues,
+    options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     resume: bool = False,
@@ -48,37 +50,37 @@ def path(
     resume : bool
         Go on from the path.npz of an interrupted run, in -o or here.
     """
-    with answering(output, plot, inputs=(data,)) as answer:
+    with command_context(output, plot, input_paths=(data,)) as answer:
         from gpower import sparsity_path
         from gpower.plotting import plot_tradeoff
 
         folder = output or Path()
-        earlier = _earlier(folder / _FILE, answer.err) if resume else None
-        read_column(options, reading, data)
-        loaded = load(data, reading, options, answer.err)
-        read_names(options, loaded.names)
-        with noted(answer.err), counted(answer.err, "walking the path") as tell:
-            found = sparsity_path(loaded.table.labelled(), **options, resume=earlier, progress=tell)
-        note(answer.err, found.common["notes_"])
+        earlier = _load_earlier_path(folder / _PATH_FILE_NAME, answer.err_console) if resume else None
+        read_groups_column(options, reading, data)
+        loaded = load_table(data, reading, options, answer.err_console)
+        resolve_variable_options(options, loaded.feature_names)
+        with warnings_to_stderr(answer.err_console), show_progress_bar(answer.err_console, "walking the path") as tell:
+            found = sparsity_path(loaded.table.to_frame_or_array(), **options, resume=earlier, progress=tell)
+        print_notes(answer.err_console, found.common["notes_"])
         print_path(answer.console, found, loaded.title)
         if output is not None or not found.complete:
-            answer.write(lambda place: _written(found, place), folder.resolve())
-        answer.draw(lambda: plot_tradeoff(found))
+            answer.write_files(lambda place: _write_path_files(found, place), folder.resolve())
+        answer.save_plot(lambda: plot_tradeoff(found))
         if not found.complete:
-            say(answer.err, "Interrupted. Go on with the same command and --resume.")
+            print_line(answer.err_console, "Interrupted. Go on with the same command and --resume.")
             raise typer.Exit(130)
 
 
-def _earlier(file: Path, err: Console) -> "SparsityPath | None":
+def _load_earlier_path(file: Path, err_console: Console) -> "SparsityPath | None":
     """What an earlier run has saved; where it has saved nothing, this one begins."""
     from gpower import SparsityPath
 
     if file.exists():
         return SparsityPath.load(file)
-    note(err, [f"{file}: nothing is saved here yet; the path begins anew."])
+    print_notes(err_console, [f"{file}: nothing is saved here yet; the path begins anew."])
     return None
 
 
-def _written(found: "SparsityPath", place: Path) -> list[str]:
-    found.save(place / _FILE)
-    return [write_columns(place / "path.csv", found.columns()), _FILE]
+def _write_path_files(sparsity_path: "SparsityPath", folder: Path) -> list[str]:
+    sparsity_path.save(folder / _PATH_FILE_NAME)
+    return [write_csv_file(folder / "path.csv", sparsity_path.columns()), _PATH_FILE_NAME]

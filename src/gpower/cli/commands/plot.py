@@ -6,30 +6,30 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpower._utils.text import listed
+from gpower._utils.text import format_names
 from gpower.cli.app import command
-from gpower.cli.console import answering, note, noted, progress
-from gpower.cli.models import load_for, load_model
-from gpower.cli.options import READING, Values
-from gpower.cli.tables import Loaded
+from gpower.cli.console import command_context, print_notes, show_progress, warnings_to_stderr
+from gpower.cli.models import load_matching_table, load_model
+from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
+from gpower.cli.tables import InputTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gpower.analysis.association import Column
+    from gpower.analysis.association import MetadataColumn
     from gpower.estimators.base import SparsePCAEstimator
 
 #: A picture: the name of its file, and what draws it.
-Picture = tuple[str, Callable[[], Any]]
-_MOST_COLOURED = 12  # columns of metadata that the scores are coloured by
+NamedPlot = tuple[str, Callable[[], Any]]
+_MAX_COLOURING_COLUMNS = 12  # columns of metadata that the scores are coloured by
 
 
-@command(reading=READING)
+@command(reading=READ_TABLE_FLAGS)
 def plot(
     model: Path,
     data: Path,
     *,
-    reading: Values,
+    reading: OptionValues,
     metadata: Path | None = None,
     output: Path = Path("figures"),
     suffix: str = "png",
@@ -51,105 +51,111 @@ def plot(
     level : float
         Share of normal samples that limits and ellipses hold.
     """
-    with answering(output) as answer:
-        from gpower.plotting import save_picture
-        from gpower.validation.params import one_of
+    with command_context(output) as answer:
+        from gpower.plotting import save_figure
+        from gpower.validation.params import check_option
 
-        one_of(suffix, "suffix", ("png", "pdf", "svg"))
+        check_option(suffix, "suffix", ("png", "pdf", "svg"))
         fitted = load_model(model)
-        loaded = load_for(fitted, data, reading, answer.err)
-        with noted(answer.err):
-            columns = metadata_columns(metadata, loaded)
-        note(answer.err, _untold(columns))
+        loaded = load_matching_table(fitted, data, reading, answer.err_console)
+        with warnings_to_stderr(answer.err_console):
+            columns = read_metadata_columns(metadata, loaded)
+        print_notes(answer.err_console, _describe_skipped_columns(columns))
         drawn: list[str] = []
-        with noted(answer.err), progress(answer.err, f"drawing {model.name}"):
-            for name, draw in _pictures(fitted, loaded, columns, level):
+        with warnings_to_stderr(answer.err_console), show_progress(answer.err_console, f"drawing {model.name}"):
+            for name, draw in _list_plots(fitted, loaded, columns, level):
                 try:
-                    save_picture(draw(), output / f"{name}.{suffix}")
+                    save_figure(draw(), output / f"{name}.{suffix}")
                     drawn.append(f"{name}.{suffix}")
                 except ValueError as error:  # one picture that cannot be is no reason to lose the others
-                    note(answer.err, [f"no {name}. {error}"])
-        answer.tell(f"Wrote {', '.join(drawn)} into {output}.")
+                    print_notes(answer.err_console, [f"no {name}. {error}"])
+        answer.print_message(f"Wrote {', '.join(drawn)} into {output}.")
 
 
-def metadata_columns(metadata: Path | None, loaded: Loaded) -> dict[str, list[str]]:
+def read_metadata_columns(metadata: Path | None, input_table: InputTable) -> dict[str, list[str]]:
     """What a file knows of the samples, by column; nothing where no file is given."""
     from gpower.datasets import read_metadata
 
     if metadata is None:
         return {}
-    if loaded.covariance:
+    if input_table.is_covariance:
         raise ValueError("--metadata tells of samples; DATA is a covariance and has none.")
-    return read_metadata(metadata, loaded.table.X.shape[0], loaded.table.sample_names)
+    return read_metadata(metadata, input_table.table.X.shape[0], input_table.table.sample_names)
 
 
-def _pictures(
-    model: "SparsePCAEstimator", loaded: Loaded, columns: dict[str, list[str]], level: float
-) -> Iterator[Picture]:
+def _list_plots(
+    model: "SparsePCAEstimator", input_table: InputTable, columns: dict[str, list[str]], level: float
+) -> Iterator[NamedPlot]:
     """Those of the model, those of its variables and samples, those by metadata."""
     from gpower import plotting
 
-    X, names, m = loaded.table.labelled(), loaded.names, len(model.components_)
+    X, names, m = input_table.table.to_frame_or_array(), input_table.feature_names, len(model.components_)
     yield "loadings", partial(plotting.plot_loadings, model, names)
     yield "support", partial(plotting.plot_support, model, names)
     yield "scree", partial(plotting.plot_scree, model, X)
     if m > 1:
         yield "overlap", partial(plotting.plot_overlap, model)
         yield "correlation_circle", partial(plotting.plot_correlation_circle, model, X, feature_names=names)
-    if loaded.covariance:
+    if input_table.is_covariance:
         return
-    yield "outliers", partial(plotting.plot_outliers, model, X, loaded.table.sample_names, level=level)
+    yield "outliers", partial(plotting.plot_outliers, model, X, input_table.table.sample_names, level=level)
     if m > 1:
-        yield "scores", partial(plotting.plot_scores, model, X, names=loaded.table.sample_names, ellipse=level)
+        yield "scores", partial(plotting.plot_scores, model, X, names=input_table.table.sample_names, ellipse=level)
         yield "biplot", partial(plotting.plot_biplot, model, X, feature_names=names)
     if m > 2:
         yield "pairs", partial(plotting.plot_pairs, model, X)
     if columns:
         yield "metadata", partial(plotting.plot_metadata, model, X, columns)
-        yield from _coloured(model, X, columns, level) if m > 1 else ()
+        yield from _list_coloured_plots(model, X, columns, level) if m > 1 else ()
 
 
-def _coloured(model: "SparsePCAEstimator", X: Any, columns: dict[str, list[str]], level: float) -> Iterator[Picture]:
+def _list_coloured_plots(
+    model: "SparsePCAEstimator", X: Any, columns: dict[str, list[str]], level: float
+) -> Iterator[NamedPlot]:
     """The scores by each column that tells samples apart."""
     from gpower.plotting import plot_scores
 
     files: set[str] = set()
-    for name, column in _telling(columns).items():
+    for name, column in _select_colouring_columns(columns).items():
         file = "scores_by_" + (re.sub(r"\W+", "_", name).strip("_")[:40] or "column")
         while file in files:
             file += "_"
         files.add(file)
-        ellipse = None if column.is_measured else level
-        yield file, partial(_entitled, name, partial(plot_scores, model, X, labels=columns[name], ellipse=ellipse))
+        ellipse = None if column.is_continuous else level
+        yield (
+            file,
+            partial(_draw_with_title, name, partial(plot_scores, model, X, labels=columns[name], ellipse=ellipse)),
+        )
 
 
-def _untold(columns: dict[str, list[str]]) -> list[str]:
+def _describe_skipped_columns(columns: dict[str, list[str]]) -> list[str]:
     """What there is to say of columns that no scores are coloured by."""
     from gpower.plotting.sample_groups import MAX_GROUPS
 
-    telling = _telling(columns)
+    telling = _select_colouring_columns(columns)
     idle = [name for name in columns if name not in telling]
     shown = (
-        f"colours show the first {_MOST_COLOURED} columns of numbers, or of words that make 2 to {MAX_GROUPS} groups"
+        f"colours show the first {_MAX_COLOURING_COLUMNS} columns of numbers, "
+        f"or of words that make 2 to {MAX_GROUPS} groups"
     )
-    return [f"scores are not coloured by {listed(idle)}: {shown}."] if idle else []
+    return [f"scores are not coloured by {format_names(idle)}: {shown}."] if idle else []
 
 
-def _telling(columns: dict[str, list[str]]) -> "dict[str, Column]":
+def _select_colouring_columns(columns: dict[str, list[str]]) -> "dict[str, MetadataColumn]":
     """The first columns that tell samples apart: of numbers, or of groups that colours can show."""
-    from gpower.analysis.association import column_of
+    from gpower.analysis.association import parse_metadata_column
     from gpower.plotting.sample_groups import MAX_GROUPS
 
-    found = {name: column_of(values) for name, values in columns.items()}
-    telling = [name for name, each in found.items() if each.is_measured or 1 < len(each.groups) <= MAX_GROUPS]
-    return {name: found[name] for name in telling[:_MOST_COLOURED]}
+    found = {name: parse_metadata_column(values) for name, values in columns.items()}
+    telling = [name for name, each in found.items() if each.is_continuous or 1 < len(each.groups) <= MAX_GROUPS]
+    return {name: found[name] for name in telling[:_MAX_COLOURING_COLUMNS]}
 
 
-def _entitled(name: str, draw: Callable[[], "Axes"]) -> "Axes":
+def _draw_with_title(name: str, draw: Callable[[], "Axes"]) -> "Axes":
     """A picture with a name above it."""
-    from gpower.plotting.canvas import entitle
-    from gpower.plotting.style import literal
+    from gpower.plotting.canvas import set_left_title
+    from gpower.plotting.style import escape_label
 
     panel = draw()
-    entitle(panel, literal(name))
+    set_left_title(panel, escape_label(name))
     return panel

@@ -4,18 +4,18 @@ import sys
 from pathlib import Path
 
 from gpower.cli.app import command
-from gpower.cli.console import answering, noted, progress, refuse_inputs
-from gpower.cli.models import load_for, load_model
-from gpower.cli.options import READING, Values
-from gpower.report.terminal import score_columns, write_columns, write_table
+from gpower.cli.console import command_context, refuse_overwriting_inputs, show_progress, warnings_to_stderr
+from gpower.cli.models import load_matching_table, load_model
+from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
+from gpower.report.terminal import compute_score_columns, write_csv, write_csv_file
 
 
-@command(reading=READING)
+@command(reading=READ_TABLE_FLAGS)
 def transform(
     model: Path,
     data: Path,
     *,
-    reading: Values,
+    reading: OptionValues,
     missing: str | None = None,
     output: Path | None = None,
     safe_csv: bool = False,
@@ -36,21 +36,24 @@ def transform(
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
     """
-    with answering() as answer:
-        from gpower._utils.files import check_writable, replaced
+    with command_context() as answer:
+        from gpower._utils.files import check_writable, write_file_atomically
 
         fitted = load_model(model)
         if output is not None:
-            refuse_inputs((model, data), output)
+            refuse_overwriting_inputs((model, data), output)
             check_writable(output.parent)
-        loaded = load_for(fitted, data, reading, answer.err, missing, for_scores=True)
-        if loaded.covariance:
+        loaded = load_matching_table(fitted, data, reading, answer.err_console, missing, allow_absent_unused=True)
+        if loaded.is_covariance:
             raise ValueError(f"{model} was fitted to a covariance and knows no means; it has no scores of samples.")
-        with noted(answer.err), progress(answer.err, f"scoring {data.name}", loaded.bytes_on_disk):
-            columns = score_columns(fitted, loaded.table)
+        with (
+            warnings_to_stderr(answer.err_console),
+            show_progress(answer.err_console, f"scoring {data.name}", loaded.bytes_on_disk),
+        ):
+            columns = compute_score_columns(fitted, loaded.table)
         if output is None:
-            write_table(sys.stdout, columns, safe_csv)
+            write_csv(sys.stdout, columns, safe_csv)
             return
-        with replaced(output) as place:
-            write_columns(place, columns, safe_csv)
-        answer.tell(f"Wrote the scores of {len(columns['sample'])} samples into {output}.")
+        with write_file_atomically(output) as place:
+            write_csv_file(place, columns, safe_csv)
+        answer.print_message(f"Wrote the scores of {len(columns['sample'])} samples into {output}.")

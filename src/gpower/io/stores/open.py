@@ -15,21 +15,21 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, package_of
-from gpower._utils.files import reading
-from gpower._utils.memory import granted_memory
-from gpower._utils.optional import extra
-from gpower._utils.text import told_apart
+from gpower._utils.arrays import Array, get_package_name
+from gpower._utils.files import convert_read_errors
+from gpower._utils.memory import get_default_memory_limit
+from gpower._utils.optional import import_optional
+from gpower._utils.text import deduplicate
 from gpower._utils.warnings import warn
-from gpower.io.stores.hdf5_check import check_heaps
-from gpower.io.stores.npy import NpyFile, npy_source
-from gpower.io.stores.parquet import parquet_source
-from gpower.io.stores.source import Source, StoreError, matrix_form
+from gpower.io.stores.hdf5_check import check_hdf5_heaps
+from gpower.io.stores.npy import NpyFile, open_npy_source
+from gpower.io.stores.parquet import open_parquet_source
+from gpower.io.stores.source import MatrixSource, StoreError, check_matrix_form
 
 #: Suffixes of stores that are always read in blocks, and of files that are where they are large.
-STORES, FILES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
-_NEEDS = "Reading this store needs"
-COMPRESSED = ("data", "indices", "indptr")  # the arrays of a CSR or CSC matrix
+STORE_SUFFIXES, FILE_SUFFIXES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
+_MISSING_PACKAGE_PREFIX = "Reading this store needs"
+SPARSE_ARRAY_NAMES = ("data", "indices", "indptr")  # the arrays of a CSR or CSC matrix
 
 
 class StoredArray(Protocol):
@@ -52,13 +52,13 @@ class StoredGroup(Protocol):
     def __contains__(self, key: object, /) -> bool: ...
 
 
-class Backed(Protocol):
+class BackedSparseMatrix(Protocol):
     """A CSR or CSC matrix of an AnnData that is on disk."""
 
     group: StoredGroup
 
 
-def open_source(X: Any, key: str | None = None, memory_limit: float | None = None) -> Source | None:
+def open_source(X: Any, key: str | None = None, memory_limit: float | None = None) -> MatrixSource | None:
     """X as a source of blocks; None where it is no matrix on disk.
 
     Parameters
@@ -87,104 +87,112 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
     ...     open_source(path).shape
     (3, 3)
     """
-    if isinstance(X, Source):
+    if isinstance(X, MatrixSource):
         return X
     if isinstance(X, str | os.PathLike):
-        return _open_path(Path(X), key)
+        return _open_path_source(Path(X), key)
     if isinstance(X, np.memmap):
-        limit = granted_memory() if memory_limit is None else memory_limit
-        return _from_memmap(X, "the memory map") if X.nbytes > limit else None
-    opener = _opener(X)
+        limit = get_default_memory_limit() if memory_limit is None else memory_limit
+        return _open_memmap_source(X, "the memory map") if X.nbytes > limit else None
+    opener = _find_opener(X)
     if opener is None:
         return None
-    held = X.group if opener is _from_backed else X  # what is in a file or folder
-    name = f"the {package_of(X)} matrix {str(held.name or '').strip('/')}".rstrip()
-    with reading(lambda what: StoreError(f"{name}: it cannot be read ({what}).")):
-        return replace(opener(X, name, key), origin=_origin(held))
+    held = X.group if opener is _open_backed_source else X  # what is in a file or folder
+    name = f"the {get_package_name(X)} matrix {str(held.name or '').strip('/')}".rstrip()
+    with convert_read_errors(lambda what: StoreError(f"{name}: it cannot be read ({what}).")):
+        return replace(opener(X, name, key), storage_path=_find_storage_path(held))
 
 
-def _opener(X: object) -> Opener | None:
+def _find_opener(X: object) -> SourceOpener | None:
     """The reader of an object of zarr, h5py or anndata, by the name of its class; None for anything else."""
     places = ((cls.__module__.partition(".")[0], cls.__name__) for cls in type(X).__mro__)
-    return next((_OPENERS[place] for place in places if place in _OPENERS), None)
+    return next((_OBJECT_OPENERS[place] for place in places if place in _OBJECT_OPENERS), None)
 
 
-def _origin(held: Any) -> str:
+def _find_storage_path(array: Any) -> str:
     """The file or folder that a zarr or HDF5 array is in; empty where it is in neither."""
-    if package_of(held) == "h5py":
-        return str(held.file.filename)
-    return str(getattr(held.store, "root", getattr(held.store, "path", "")))
+    if get_package_name(array) == "h5py":
+        return str(array.file.filename)
+    return str(getattr(array.store, "root", getattr(array.store, "path", "")))
 
 
-def is_store(path: Path, memory_limit: object = None) -> bool:
+def should_read_in_blocks(path: Path, memory_limit: object = None) -> bool:
     """Whether a path is one to read in blocks: a store, or a file that a quarter of the free memory cannot hold."""
     suffix = path.suffix.lower()
-    large = path.is_file() and path.stat().st_size > granted_memory()
-    return suffix in STORES or (suffix in FILES and (large or memory_limit is not None))
+    large = path.is_file() and path.stat().st_size > get_default_memory_limit()
+    return suffix in STORE_SUFFIXES or (suffix in FILE_SUFFIXES and (large or memory_limit is not None))
 
 
-def some_columns_of(source: Source, idx: Array) -> Source:
+def select_source_columns(source: MatrixSource, idx: Array) -> MatrixSource:
     """A source that gives only some columns of another; their indices grow."""
-    shape, grain, n = (source.shape[0], len(idx)), source.grain, source.shape[1]
-    names = None if source.names is None else tuple(source.names[j] for j in idx)
-    part = replace(source, shape=shape, names=names, decoded=False, read_bytes=source.bytes_per_line)
+    shape, grain, n = (source.shape[0], len(idx)), source.chunk_length, source.shape[1]
+    names = None if source.feature_names is None else tuple(source.feature_names[j] for j in idx)
+    part = replace(
+        source, shape=shape, feature_names=names, is_decoded=False, read_bytes_per_line=source.bytes_per_line
+    )
     if source.axis == 0:
-        return replace(part, read=lambda lo, hi: source.read(lo, hi)[:, idx])
+        return replace(part, read_slice=lambda lo, hi: source.read_slice(lo, hi)[:, idx])
 
     def read(lo: int, hi: int) -> Array | sp.csc_matrix:
         wanted, columns = idx[lo:hi], []
         for first in np.unique(wanted // grain) * grain:  # what the store keeps together is read once
             held = wanted[(wanted >= first) & (wanted < first + grain)] - first
-            columns.append(source.read(int(first), min(int(first) + grain, n))[:, held])
-        return sp.hstack(columns, format="csc") if source.sparse else np.concatenate(columns, axis=1)
+            columns.append(source.read_slice(int(first), min(int(first) + grain, n))[:, held])
+        return sp.hstack(columns, format="csc") if source.is_sparse else np.concatenate(columns, axis=1)
 
-    return replace(part, read=read, grain=1, nnz=int(source.nnz * len(idx) / max(n, 1)))
+    return replace(part, read_slice=read, chunk_length=1, nnz=int(source.nnz * len(idx) / max(n, 1)))
 
 
-def _open_path(path: Path, key: str | None) -> Source:
+def _open_path_source(path: Path, key: str | None) -> MatrixSource:
     """The matrix of a file or folder, by its suffix."""
     suffix = path.suffix.lower()
-    if suffix not in (*FILES, *STORES):
+    if suffix not in (*FILE_SUFFIXES, *STORE_SUFFIXES):
         raise StoreError(
-            f"{path}: a matrix on disk ends in {', '.join((*FILES, *STORES)[:-1])} or {STORES[-1]}. Read any other "
-            "table with gpower.datasets.read_table(path), and fit its X."
+            f"{path}: a matrix on disk ends in {', '.join((*FILE_SUFFIXES, *STORE_SUFFIXES)[:-1])} or "
+            f"{STORE_SUFFIXES[-1]}. Read any other table with gpower.datasets.read_table(path), and fit its X."
         )
     if not path.exists():
         raise StoreError(f"{path}: there is no such file.")
-    with reading(lambda what: StoreError(f"{path}: this is not {_WHAT[suffix]} ({what}).")):
-        return replace(_OPENED[suffix](path, key), origin=str(path.resolve()))
+    with convert_read_errors(lambda what: StoreError(f"{path}: this is not {_EXPECTED_CONTENT[suffix]} ({what}).")):
+        return replace(_PATH_OPENERS[suffix](path, key), storage_path=str(path.resolve()))
 
 
-def _from_zarr(path: Path, key: str | None) -> Source:
-    return _from_member(extra("zarr", "dask", _NEEDS).open(str(path), mode="r"), str(path), key)
+def _open_zarr_source(path: Path, key: str | None) -> MatrixSource:
+    return _open_member_source(
+        import_optional("zarr", "dask", _MISSING_PACKAGE_PREFIX).open(str(path), mode="r"), str(path), key
+    )
 
 
-def _from_hdf5(path: Path, key: str | None) -> Source:
-    check_heaps(path)
-    return _from_member(extra("h5py", "io", _NEEDS).File(str(path), mode="r"), str(path), key)
+def _open_hdf5_source(path: Path, key: str | None) -> MatrixSource:
+    check_hdf5_heaps(path)
+    return _open_member_source(
+        import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX).File(str(path), mode="r"), str(path), key
+    )
 
 
-def _from_memmap(X: Array, name: str) -> Source:
+def _open_memmap_source(X: Array, name: str) -> MatrixSource:
     """Rows of a C-ordered map, columns of a Fortran-ordered one; copied, so that the pages can be let go."""
-    shape, dtype = matrix_form(name, X.shape, X.dtype)
+    shape, dtype = check_matrix_form(name, X.shape, X.dtype)
     if X.flags.f_contiguous and not X.flags.c_contiguous:
-        return Source(name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi], order="F"), axis=1, decoded=True)
-    return Source(name, shape, dtype, lambda lo, hi: np.array(X[lo:hi]), decoded=True)
+        return MatrixSource(
+            name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi], order="F"), axis=1, is_decoded=True
+        )
+    return MatrixSource(name, shape, dtype, lambda lo, hi: np.array(X[lo:hi]), is_decoded=True)
 
 
-def _from_array(X: StoredArray, name: str, key: str | None = None) -> Source:
+def _open_array_source(X: StoredArray, name: str, key: str | None = None) -> MatrixSource:
     """Rows, or columns where the chunks are whole columns."""
-    shape, dtype = matrix_form(name, X.shape, X.dtype)
-    _warn_of_missing(X, name)
+    shape, dtype = check_matrix_form(name, X.shape, X.dtype)
+    _warn_unwritten_chunks(X, name)
     rows, columns = getattr(X, "shards", None) or X.chunks or (1, shape[1])
     if rows >= shape[0] and columns < shape[1]:
-        return Source(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, grain=columns)
-    return Source(name, shape, dtype, lambda lo, hi: np.asarray(X[lo:hi]), grain=rows)
+        return MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, chunk_length=columns)
+    return MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[lo:hi]), chunk_length=rows)
 
 
-def _warn_of_missing(X: Any, name: str) -> None:
+def _warn_unwritten_chunks(X: Any, name: str) -> None:
     """Chunks that were never written read as the fill value; zarr leaves out chunks that hold nothing else, too."""
-    stored, total, fill = (_hdf5_chunks if package_of(X) == "h5py" else _zarr_chunks)(X)
+    stored, total, fill = (_count_hdf5_chunks if get_package_name(X) == "h5py" else _count_zarr_chunks)(X)
     if stored < total:
         warn(
             f"{name}: {total - stored} of {total} chunks are not stored and read as {fill}. "
@@ -192,12 +200,12 @@ def _warn_of_missing(X: Any, name: str) -> None:
         )
 
 
-def _zarr_chunks(X: Any) -> tuple[int, int, object]:
+def _count_zarr_chunks(X: Any) -> tuple[int, int, object]:
     """Chunks that are stored, all chunks, and what the others read as; none where there are no chunks."""
     return (X.nchunks_initialized, X.nchunks, X.fill_value) if hasattr(X, "nchunks_initialized") else (0, 0, None)
 
 
-def _hdf5_chunks(X: Any) -> tuple[int, int, object]:
+def _count_hdf5_chunks(X: Any) -> tuple[int, int, object]:
     """The same; what is not in chunks is one, and has no room in the file before it is written."""
     if X.chunks is not None:
         total = math.prod(-(-length // size) for length, size in zip(X.shape, X.chunks, strict=True))
@@ -206,116 +214,120 @@ def _hdf5_chunks(X: Any) -> tuple[int, int, object]:
     return int(bool(elsewhere) or X.id.get_storage_size() > 0), 1, X.fillvalue
 
 
-def _from_backed(X: Backed, name: str, key: str | None = None) -> Source:
-    return _compressed_group(X.group, name)
+def _open_backed_source(X: BackedSparseMatrix, name: str, key: str | None = None) -> MatrixSource:
+    return _open_sparse_group(X.group, name)
 
 
-def compressed_source(
-    arrays: Sequence[StoredArray | NpyFile | Array], shape: tuple[int, int], by_column: bool, name: str, dtype: np.dtype
-) -> Source:
+def create_sparse_source(
+    arrays: Sequence[StoredArray | NpyFile | Array], shape: tuple[int, int], is_csc: bool, name: str, dtype: np.dtype
+) -> MatrixSource:
     """The arrays data, indices and indptr of a CSR or CSC matrix; the last one is kept in memory."""
-    for array, part in zip(arrays, COMPRESSED, strict=True):
-        _warn_of_missing(array, f"{name}, {part}")
+    for array, part in zip(arrays, SPARSE_ARRAY_NAMES, strict=True):
+        _warn_unwritten_chunks(array, f"{name}, {part}")
     data, indices, indptr = arrays
     pointers = np.asarray(indptr[:])
-    lines = shape[1] if by_column else shape[0]
+    lines = shape[1] if is_csc else shape[0]
     if pointers.size != lines + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
         raise StoreError(
             f"{name}: indptr has {pointers.size} entries; {lines + 1} are needed, the first 0, none less than the "
             "one before it."
         )
-    build = sp.csc_matrix if by_column else sp.csr_matrix
+    build = sp.csc_matrix if is_csc else sp.csr_matrix
 
     def read(lo: int, hi: int) -> sp.csr_matrix | sp.csc_matrix:
         first, last = int(pointers[lo]), int(pointers[hi])
-        part = (shape[0], hi - lo) if by_column else (hi - lo, shape[1])
+        part = (shape[0], hi - lo) if is_csc else (hi - lo, shape[1])
         stored = (np.array(data[first:last]), np.array(indices[first:last]), pointers[lo : hi + 1] - first)
         block = build(stored, shape=part)
         block.check_format(full_check=True)
         return block
 
-    return Source(name, shape, dtype, read, axis=int(by_column), sparse=True, nnz=int(pointers[-1]))
+    return MatrixSource(name, shape, dtype, read, axis=int(is_csc), is_sparse=True, nnz=int(pointers[-1]))
 
 
-def _from_group(group: StoredGroup, name: str, key: str | None = None) -> Source:
+def _open_group_source(group: StoredGroup, name: str, key: str | None = None) -> MatrixSource:
     """The matrix of a zarr group or HDF5 file: an array, or a group with data, indices and indptr."""
     keys = sorted(group)
-    if set(COMPRESSED) <= set(keys):
-        return _compressed_group(group, name)
+    if set(SPARSE_ARRAY_NAMES) <= set(keys):
+        return _open_sparse_group(group, name)
     if key is None:
         key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
     if key is None or key not in group:
         wanted = "no array is called X" if key is None else f"there is no {key!r}"
         raise StoreError(f"{name}: {wanted}; it holds {', '.join(keys[:8]) or 'nothing'}. Say which one with key.")
-    source = _from_member(group[key], f"{name}, {key}")
+    source = _open_member_source(group[key], f"{name}, {key}")
     p, n = source.shape
-    names, notes = told_apart(_names_in(group, "var", n))
-    return replace(source, names=names or None, sample_names=_names_in(group, "obs", p) or None, notes=notes)
+    names, notes = deduplicate(_read_annotation_names(group, "var", n))
+    return replace(
+        source, feature_names=names or None, sample_names=_read_annotation_names(group, "obs", p) or None, notes=notes
+    )
 
 
-def _from_member(X: object, name: str, key: str | None = None) -> Source:
+def _open_member_source(X: object, name: str, key: str | None = None) -> MatrixSource:
     """The matrix of an array or a group within a store, or of the store itself."""
-    opener = _opener(X)
+    opener = _find_opener(X)
     if opener is None:
         raise StoreError(f"{name}: a {type(X).__name__} is no matrix.")
     return opener(X, name, key)
 
 
-def _names_in(group: StoredGroup, table: str, count: int) -> tuple[str, ...]:
+def _read_annotation_names(group: StoredGroup, table: str, count: int) -> tuple[str, ...]:
     """Names of the genes (var) or cells (obs) in the file of an AnnData; empty where there are none."""
     index = group[table].attrs.get("_index") if table in group else None
     if index is None or index not in group[table]:
         return ()
     held = group[table][index]
-    if _opener(held) is _from_group:
+    if _find_opener(held) is _open_group_source:
         held = held["values"]  # nullable strings: values beside a mask
     if tuple(held.shape) != (count,):
         return ()
     return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in held[:])
 
 
-def column_in(path: Path, table: str, name: str) -> list[str]:
+def read_annotation_column(path: Path, table: str, name: str) -> list[str]:
     """A column of what is known of the genes (var) or cells (obs) in an .h5ad file, as words."""
-    check_heaps(path)
-    with extra("h5py", "io", _NEEDS).File(str(path), mode="r") as file:
+    check_hdf5_heaps(path)
+    with import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX).File(str(path), mode="r") as file:
         held = file.get(table, {})
         if name not in held:
             there = ", ".join(sorted(held)[:8]) or "nothing"
             raise StoreError(f"{path}: there is no column {name!r} in .{table}, which holds {there}.")
         column = held[name]
-        coded = "codes" in column if _opener(column) is _from_group else False
+        coded = "codes" in column if _find_opener(column) is _open_group_source else False
         values = column["categories"][:][column["codes"][:]] if coded else column[:]
     return [each.decode(errors="replace") if isinstance(each, bytes) else str(each) for each in values]
 
 
-def _compressed_group(group: StoredGroup, name: str) -> Source:
+def _open_sparse_group(group: StoredGroup, name: str) -> MatrixSource:
     encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", "csr"))
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
-    form, dtype = matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
-    arrays = [group[part] for part in COMPRESSED]
-    return compressed_source(arrays, form, encoding.startswith("csc"), name, dtype)
+    form, dtype = check_matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
+    arrays = [group[part] for part in SPARSE_ARRAY_NAMES]
+    return create_sparse_source(arrays, form, encoding.startswith("csc"), name, dtype)
 
 
 #: What a path with each suffix has to be, and what opens it.
-_WHAT = dict.fromkeys(STORES, "a whole HDF5 file") | {
+_EXPECTED_CONTENT = dict.fromkeys(STORE_SUFFIXES, "a whole HDF5 file") | {
     ".zarr": "a zarr store",
     ".npy": "a whole .npy file of numbers",
     ".parquet": "a whole Parquet file",
 }
-_OPENED: dict[str, Callable[[Path, str | None], Source]] = dict.fromkeys(STORES, _from_hdf5) | {
-    ".zarr": _from_zarr,
-    ".npy": lambda path, key: npy_source(path),
-    ".parquet": lambda path, key: parquet_source(path),
+_PATH_OPENERS: dict[str, Callable[[Path, str | None], MatrixSource]] = dict.fromkeys(
+    STORE_SUFFIXES, _open_hdf5_source
+) | {
+    ".zarr": _open_zarr_source,
+    ".npy": lambda path, key: open_npy_source(path),
+    ".parquet": lambda path, key: open_parquet_source(path),
 }
-Opener = Callable[[Any, str, str | None], Source]
+SourceOpener = Callable[[Any, str, str | None], MatrixSource]
 
 #: Which class of which package is read how; the name of a class serves, since the package may not be there.
-_OPENERS: dict[tuple[str, str], Opener] = {
-    ("zarr", "Array"): _from_array,
-    ("zarr", "Group"): _from_group,
-    ("h5py", "Dataset"): _from_array,
-    ("h5py", "Group"): _from_group,
-    ("anndata", "BaseCompressedSparseDataset"): _from_backed,
+_OBJECT_OPENERS: dict[tuple[str, str], SourceOpener] = {
+    ("zarr", "Array"): _open_array_source,
+    ("zarr", "Group"): _open_group_source,
+    ("h5py", "Dataset"): _open_array_source,
+    ("h5py", "Group"): _open_group_source,
+    ("anndata", "BaseCompressedSparseDataset"): _open_backed_source,
 }

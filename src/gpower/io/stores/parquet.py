@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.files import reading
-from gpower._utils.optional import extra
-from gpower.io.stores.source import Source, StoreError
+from gpower._utils.files import convert_read_errors
+from gpower._utils.optional import import_optional
+from gpower.io.stores.source import MatrixSource, StoreError
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
-_NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # how the names of numeric types begin
+_NUMERIC_TYPE_PREFIXES = ("int", "uint", "float", "double", "halffloat", "bool")  # how the names of numeric types begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,36 +36,36 @@ class ParquetTable:
 
     path: Path
     file: ParquetFile
-    types: dict[str, str]
-    index: list[str]
+    column_types: dict[str, str]
+    index_columns: list[str]
 
     @property
-    def columns(self) -> list[str]:
+    def data_columns(self) -> list[str]:
         """All columns but the names of the rows."""
-        return [name for name in self.types if name not in self.index]
+        return [name for name in self.column_types if name not in self.index_columns]
 
-    def holds_numbers(self, column: str) -> bool:
+    def is_numeric(self, column: str) -> bool:
         """Whether it does; True and False are numbers."""
-        return self.types[column].startswith(_NUMBERS)
+        return self.column_types[column].startswith(_NUMERIC_TYPE_PREFIXES)
 
-    def values(self, column: str) -> list[object]:
+    def read_column(self, column: str) -> list[object]:
         """The values of a column, whatever they are."""
         return list(self.file.read([column]).column(column).to_pylist())
 
-    def source(self, columns: Sequence[str]) -> Source:
+    def to_source(self, columns: Sequence[str]) -> MatrixSource:
         """Columns of numbers as a matrix: in single precision where all of them are."""
         rows = [self.file.metadata.row_group(i).num_rows for i in range(self.file.num_row_groups)]
         edges = np.concatenate([[0], np.cumsum(rows, dtype=int)])
-        single = all(self.types[name] == "float" for name in columns)
+        single = all(self.column_types[name] == "float" for name in columns)
         dtype = np.dtype(np.float32 if single and columns else np.float64)
-        read = _row_groups(self.file, edges, list(columns), dtype)
-        return Source(str(self.path), (int(edges[-1]), len(columns)), dtype, read, names=tuple(columns))
+        read = _make_row_reader(self.file, edges, list(columns), dtype)
+        return MatrixSource(str(self.path), (int(edges[-1]), len(columns)), dtype, read, feature_names=tuple(columns))
 
 
 def open_parquet(path: Path) -> ParquetTable:
     """The columns of a file; their numbers are read later."""
-    parquet = extra("pyarrow.parquet", "io", "Reading a Parquet file needs")
-    with reading(lambda what: StoreError(f"{path}: this is not a whole Parquet file ({what}).")):
+    parquet = import_optional("pyarrow.parquet", "io", "Reading a Parquet file needs")
+    with convert_read_errors(lambda what: StoreError(f"{path}: this is not a whole Parquet file ({what}).")):
         file = parquet.ParquetFile(path)
         schema = file.schema_arrow
         kept = (schema.pandas_metadata or {}).get("index_columns", [])
@@ -73,16 +73,20 @@ def open_parquet(path: Path) -> ParquetTable:
         return ParquetTable(path, file, types, [name for name in types if name in kept])
 
 
-def parquet_source(path: Path) -> Source:
+def open_parquet_source(path: Path) -> MatrixSource:
     """A file whose columns are all numbers, but for the names of the rows."""
     table = open_parquet(path)
-    for name in table.columns:
-        if not table.holds_numbers(name):
-            raise StoreError(f"{path}: column {name!r} holds {table.types[name]}, not numbers. Drop it from the file.")
-    return table.source(table.columns)
+    for name in table.data_columns:
+        if not table.is_numeric(name):
+            raise StoreError(
+                f"{path}: column {name!r} holds {table.column_types[name]}, not numbers. Drop it from the file."
+            )
+    return table.to_source(table.data_columns)
 
 
-def _row_groups(file: ParquetFile, edges: Array, names: list[str], dtype: np.dtype) -> Callable[[int, int], Array]:
+def _make_row_reader(
+    file: ParquetFile, group_edges: Array, names: list[str], dtype: np.dtype
+) -> Callable[[int, int], Array]:
     """A reader of rows that keeps the last row group, since blocks and groups do not begin together."""
     kept: dict[int, Array] = {}
 
@@ -97,8 +101,8 @@ def _row_groups(file: ParquetFile, edges: Array, names: list[str], dtype: np.dty
         return kept[i]
 
     def read(lo: int, hi: int) -> Array:
-        first, last = np.searchsorted(edges, [lo, hi - 1], side="right") - 1
-        parts = [group(i)[max(lo - edges[i], 0) : hi - edges[i]] for i in range(first, last + 1)]
+        first, last = np.searchsorted(group_edges, [lo, hi - 1], side="right") - 1
+        parts = [group(i)[max(lo - group_edges[i], 0) : hi - group_edges[i]] for i in range(first, last + 1)]
         return np.concatenate([np.empty((0, len(names)), dtype), *parts])
 
     return read

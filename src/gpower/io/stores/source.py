@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.files import FileError, reading
+from gpower._utils.files import FileError, convert_read_errors
 
 #: Largest block. The allocator keeps pieces of up to 32 MB at hand, and asks the system anew for larger ones, page by
 #: page: blocks of 128 MB were read at a fifth of the speed. The same blocks everywhere also give the same digits.
-MOST_BYTES = 24 << 20
+MAX_BLOCK_BYTES = 24 << 20
 
 
-_NUMBERS = "fiub"  # kinds of dtype that a float can hold
+_NUMERIC_DTYPE_KINDS = "fiub"  # kinds of dtype that a float can hold
 
 
 class StoreError(FileError):
@@ -25,7 +25,7 @@ class StoreError(FileError):
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class MatrixSource:
     """A matrix that gives blocks of rows (axis 0) or columns (axis 1).
 
     Attributes
@@ -60,95 +60,95 @@ class Source:
     name: str
     shape: tuple[int, int]
     dtype: np.dtype
-    read: Callable[[int, int], Block]
+    read_slice: Callable[[int, int], DataBlock]
     axis: int = 0
-    grain: int = 1
-    sparse: bool = False
+    chunk_length: int = 1
+    is_sparse: bool = False
     nnz: int = 0
-    names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
     sample_names: tuple[str, ...] | None = None
-    read_bytes: float = 0.0
-    origin: str = ""
-    decoded: bool = False
+    read_bytes_per_line: float = 0.0
+    storage_path: str = ""
+    is_decoded: bool = False
     notes: tuple[str, ...] = ()
 
     @property
-    def works_in(self) -> np.dtype:
+    def working_dtype(self) -> np.dtype:
         """The type that its values are worked with."""
-        return working_type(self.dtype)
+        return get_working_dtype(self.dtype)
 
     @property
     def bytes_per_line(self) -> float:
         """Size of one row or column in memory."""
         lines, length = self.shape[self.axis], self.shape[1 - self.axis]
-        size = self.works_in.itemsize
-        kept = self.nnz * (size + 4) / max(lines, 1) if self.sparse else length * size
-        return max(1.0, kept, self.read_bytes)
+        size = self.working_dtype.itemsize
+        kept = self.nnz * (size + 4) / max(lines, 1) if self.is_sparse else length * size
+        return max(1.0, kept, self.read_bytes_per_line)
 
-    def edges(self, block_bytes: float) -> list[int]:
+    def compute_block_edges(self, block_bytes: float) -> list[int]:
         """Where blocks of so many bytes, roughly, begin, and the end of the last one."""
         lines = self.shape[self.axis]
         per_block = min(int(max(block_bytes / self.bytes_per_line, 1)), lines)
-        return [*range(0, lines, max(1, per_block // self.grain) * self.grain), lines]
+        return [*range(0, lines, max(1, per_block // self.chunk_length) * self.chunk_length), lines]
 
-    def block_shape(self, lo: int, hi: int) -> tuple[int, int]:
+    def get_block_shape(self, lo: int, hi: int) -> tuple[int, int]:
         """The shape of what `read` gives."""
         return (hi - lo, self.shape[1]) if self.axis == 0 else (self.shape[0], hi - lo)
 
 
-def state_of(origin: str) -> tuple[str, int, int, int]:
+def get_storage_state(storage_path: str) -> tuple[str, int, int, int]:
     """Path, number of files, their bytes, and the last change of a file or of all files of a folder."""
-    path = Path(origin)
-    files = [path, *path.rglob("*")] if origin and path.is_dir() else [path] if origin else []
+    path = Path(storage_path)
+    files = [path, *path.rglob("*")] if storage_path and path.is_dir() else [path] if storage_path else []
     found = [file.stat() for file in files if file.is_file()]
     changed = max((stat.st_mtime_ns for stat in found), default=0)
     return str(path.resolve()), len(found), sum(stat.st_size for stat in found), changed
 
 
-def read_block(source: Source, lo: int, hi: int) -> Block:
+def read_source_block(source: MatrixSource, lo: int, hi: int) -> DataBlock:
     """Rows or columns of a source as numbers, or a sentence that names them."""
     what = f"{source.name}, {'rows' if source.axis == 0 else 'columns'} {lo} to {hi - 1}"
-    with reading(lambda why: StoreError(f"{what}: they could not be read ({why})."), MemoryError):
-        block = source.read(lo, hi)
-    wanted = source.block_shape(lo, hi)
+    with convert_read_errors(lambda why: StoreError(f"{what}: they could not be read ({why})."), MemoryError):
+        block = source.read_slice(lo, hi)
+    wanted = source.get_block_shape(lo, hi)
     if block.shape != wanted:
         raise StoreError(f"{what}: the store gave an array of shape {block.shape} instead of {wanted}.")
     try:
-        return as_block(block, source.works_in)
+        return to_working_block(block, source.working_dtype)
     except (TypeError, ValueError):
         raise StoreError(f"{what}: values of type {block.dtype} are not numbers.") from None
 
 
-def matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, int], np.dtype]:
+def check_matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, int], np.dtype]:
     """Shape and type, if they are those of a matrix of numbers."""
     if len(shape) != 2:
         raise StoreError(f"{name}: a matrix has two dimensions, this array has the shape {tuple(shape)}.")
-    if np.dtype(dtype).kind not in _NUMBERS:
+    if np.dtype(dtype).kind not in _NUMERIC_DTYPE_KINDS:
         raise StoreError(f"{name}: its values are of type {np.dtype(dtype)}, not numbers.")
     return (int(shape[0]), int(shape[1])), np.dtype(dtype)
 
 
-def working_type(dtype: np.dtype) -> np.dtype:
+def get_working_dtype(dtype: np.dtype) -> np.dtype:
     """The type that values are worked with: float32 as it is, everything else as float64."""
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def as_block(block: Block, dtype: np.dtype) -> Block:
+def to_working_block(block: DataBlock, dtype: np.dtype) -> DataBlock:
     """A block of numbers of the type that is worked with; an entry stored in parts counts as their sum."""
     if not sp.issparse(block):
         return np.asarray(block).astype(dtype, copy=False)
     stored = block if block.format in ("csr", "csc") else block.tocsr()
-    return canonical(stored.astype(dtype, copy=False))
+    return sum_duplicate_entries(stored.astype(dtype, copy=False))
 
 
 #: A CSR or CSC matrix or array of SciPy, which has no types; and such a one or an ndarray.
-Stored: TypeAlias = Any
+ScipySparse: TypeAlias = Any
 
 
-Block: TypeAlias = Any
+DataBlock: TypeAlias = Any
 
 
-def canonical(A: Stored) -> Stored:
+def sum_duplicate_entries(A: ScipySparse) -> ScipySparse:
     """A without entries stored in parts, which count as their sum; a copy only where there are any."""
     if A.has_canonical_format:
         return A

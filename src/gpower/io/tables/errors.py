@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpower._utils.files import FileError
-from gpower._utils.text import printable
+from gpower._utils.text import make_printable
 
 
-def _as_argument(option: str, value: object) -> str:
+def _format_as_argument(option: str, value: object) -> str:
     return f"{option}={value!r}"
 
 
@@ -35,15 +35,15 @@ class TableError(FileError):
 
     def __init__(self, path: Path, reason: str, **options: object) -> None:
         self.path, self.reason, self.options = path, reason, options
-        super().__init__(self.spelled(_as_argument))
+        super().__init__(self.format_message(_format_as_argument))
 
-    def spelled(self, spell: Callable[[str, object], str]) -> str:
+    def format_message(self, format_option: Callable[[str, object], str]) -> str:
         """The sentence, with each option written the way its reader would write it."""
         reason = self.reason
         for option, value in self.options.items():
-            reason = reason.replace(f"{{{option}}}", spell(option, value))
-        return printable(f"{self.path}: {reason}.")
+            reason = reason.replace(f"{{{option}}}", format_option(option, value))
+        return make_printable(f"{self.path}: {reason}.")
 
 
-class MissingCell(TableError):  # noqa: N818 - the place, rather than what went wrong
+class MissingCellError(TableError):
     """An empty cell of a table that has to be complete."""

@@ -7,21 +7,21 @@ from typing import BinaryIO
 
 from scipy import io as scipy_io
 
-from gpower._utils.files import reading
-from gpower._utils.text import quoted
+from gpower._utils.files import convert_read_errors
+from gpower._utils.text import quote
 from gpower.io.tables.errors import TableError
 from gpower.io.tables.table import Table, TableFile
-from gpower.io.tables.text_file import opened
+from gpower.io.tables.text_file import open_decompressed
 
-_HEADER = re.compile(
+_HEADER_PATTERN = re.compile(
     rb"%%MatrixMarket +matrix +(coordinate|array) +(real|double|integer|unsigned-integer|pattern|complex) "
     rb"+(general|symmetric|skew-symmetric|hermitian)\s*",
     re.IGNORECASE,
 )
-_NUMBER = rb"-?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+|[-+]?+(?:nan|inf(?:inity)?)"
-_NUMBERS_OF = {b"pattern": 0, b"complex": 2}  # behind the indices; one for the others
-_BLANK = re.compile(rb"^[ \t\r]*+\n", re.MULTILINE)
-_AT_ONCE = 1 << 22  # bytes that are checked at once, and the longest line
+_NUMBER_PATTERN = rb"-?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+|[-+]?+(?:nan|inf(?:inity)?)"
+_NUMBERS_PER_ENTRY = {b"pattern": 0, b"complex": 2}  # behind the indices; one for the others
+_BLANK_LINE_PATTERN = re.compile(rb"^[ \t\r]*+\n", re.MULTILINE)
+_CHUNK_BYTES = 1 << 22  # bytes that are checked at once, and the longest line
 
 
 def read_matrix_market(file: TableFile) -> Table:
@@ -39,34 +39,34 @@ def read_matrix_market(file: TableFile) -> Table:
     array([[0.5, 2. ]])
     """
     path = file.path
-    with reading(lambda what: TableError(path, f"this is not a whole Matrix Market file: {what}")):
-        _check(path)
-        with opened(path) as stream:
+    with convert_read_errors(lambda what: TableError(path, f"this is not a whole Matrix Market file: {what}")):
+        _check_matrix_market(path)
+        with open_decompressed(path) as stream:
             return Table(scipy_io.mmread(stream, spmatrix=False))
 
 
-def _check(path: Path) -> None:
+def _check_matrix_market(path: Path) -> None:
     """Refuse a header, a size or a line that is not what it should be."""
-    with opened(path) as stream:
-        header = _HEADER.fullmatch(stream.readline(_AT_ONCE))
+    with open_decompressed(path) as stream:
+        header = _HEADER_PATTERN.fullmatch(stream.readline(_CHUNK_BYTES))
         if header is None:
             raise ValueError("its first line is not %%MatrixMarket matrix, a format, a field and a symmetry")
         form, field, symmetry = (word.lower() for word in header.groups())
         line, number = b"%", 1
         while line.startswith(b"%") or line.isspace():
-            line, number = stream.readline(_AT_ONCE), number + 1
+            line, number = stream.readline(_CHUNK_BYTES), number + 1
         sizes = [int(size) for size in line.split()] if re.fullmatch(rb"[\d \t]+\r?\n?", line) else []
         if len(sizes) != (3 if form == b"coordinate" else 2) or min(sizes[:2]) == 0:
-            raise ValueError(f"line {number} tells no size of a matrix: {quoted(line.decode('latin1').strip())}")
+            raise ValueError(f"line {number} tells no size of a matrix: {quote(line.decode('latin1').strip())}")
         indices = rb"\d++[ \t]++\d++" if form == b"coordinate" else rb""
-        numbers = [rb"(?:" + _NUMBER + rb")"] * _NUMBERS_OF.get(field, 1)
+        numbers = [rb"(?:" + _NUMBER_PATTERN + rb")"] * _NUMBERS_PER_ENTRY.get(field, 1)
         pattern = rb"[ \t]*+" + rb"[ \t]++".join(filter(None, [indices, *numbers])) + rb"[ \t]*+\r?+\n"
-        lines = sum(_counted(_blocks(stream), pattern, number))
-    if lines != (wanted := _entries(sizes, form, symmetry)):
+        lines = sum(_count_block_entries(_iterate_line_blocks(stream), pattern, number))
+    if lines != (wanted := _count_expected_entries(sizes, form, symmetry)):
         raise ValueError(f"it has {lines} entries where its size tells {wanted}")
 
 
-def _entries(sizes: list[int], form: bytes, symmetry: bytes) -> int:
+def _count_expected_entries(sizes: list[int], form: bytes, symmetry: bytes) -> int:
     """The lines that have to follow."""
     if form == b"coordinate":
         return sizes[2]
@@ -76,12 +76,12 @@ def _entries(sizes: list[int], form: bytes, symmetry: bytes) -> int:
     return rows * (rows - 1 if symmetry == b"skew-symmetric" else rows + 1) // 2
 
 
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+def _iterate_line_blocks(stream: BinaryIO) -> Iterator[bytes]:
     """The rest of a file in blocks of whole lines."""
     rest = b""
-    while block := stream.read(_AT_ONCE):
+    while block := stream.read(_CHUNK_BYTES):
         end = block.rfind(b"\n") + 1
-        if end == 0 and len(rest) > _AT_ONCE:
+        if end == 0 and len(rest) > _CHUNK_BYTES:
             raise ValueError("a line has no end")
         if end:
             yield rest + block[:end]
@@ -92,15 +92,15 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _counted(blocks: Iterator[bytes], entry: bytes, number: int) -> Iterator[int]:
+def _count_block_entries(blocks: Iterator[bytes], entry_pattern: bytes, n_lines_before: int) -> Iterator[int]:
     """The number of entries of each block, behind so many lines; an error that says which line is none."""
-    entries = re.compile(rb"(?:" + entry + rb"|[ \t\r]*+\n)*+", re.IGNORECASE)
+    entries = re.compile(rb"(?:" + entry_pattern + rb"|[ \t\r]*+\n)*+", re.IGNORECASE)
     for block in blocks:
         found = entries.match(block)
         end, lines = found.end() if found else 0, block.count(b"\n")
         if end < len(block):
             line = block[end:].split(b"\n", 1)[0].decode("latin1")
-            number += 1 + block.count(b"\n", 0, end)
-            raise ValueError(f"line {number} is no entry of it: {quoted(line)}")
-        number += lines
-        yield lines - len(_BLANK.findall(block))
+            n_lines_before += 1 + block.count(b"\n", 0, end)
+            raise ValueError(f"line {n_lines_before} is no entry of it: {quote(line)}")
+        n_lines_before += lines
+        yield lines - len(_BLANK_LINE_PATTERN.findall(block))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from gpower._utils.text import listed, unique_names
+from gpower._utils.text import format_names, make_names_unique
 from gpower._utils.warnings import warn
-from gpower.io.tables.delimited import split_rows
+from gpower.io.tables.delimited import split_table_rows
 from gpower.io.tables.errors import TableError
 from gpower.io.tables.table import TableFile
 from gpower.io.tables.text_file import open_text
@@ -51,16 +51,16 @@ def read_metadata(
     """
     path = Path(path)
     with open_text(path) as lines:
-        rows = [[cell.strip() for cell in cells] for _, cells in split_rows(TableFile(path), lines)[1]]
+        rows = [[cell.strip() for cell in cells] for _, cells in split_table_rows(TableFile(path), lines)[1]]
     if len(rows) < 2:
         raise TableError(path, "there is no row below the headings")
-    headings = unique_names([name or f"column {j}" for j, name in enumerate(rows[0])])
+    headings = make_names_unique([name or f"column {j}" for j, name in enumerate(rows[0])])
     columns = {name: [row[j] if j < len(row) else "" for row in rows[1:]] for j, name in enumerate(headings)}
     if sample_names is not None:
         wanted = set(map(str, sample_names))
         by = max(columns, key=lambda name: len(wanted.intersection(columns[name])))
         if len(wanted.intersection(columns[by])) > n_samples / 2:
-            return _in_order(path, columns, by, sample_names)
+            return _align_to_samples(path, columns, by, sample_names)
         if len(rows) - 1 == n_samples:
             warn(f"No column of {path.name} names the samples of the data; its rows are taken in their order.")
     if len(rows) - 1 != n_samples:
@@ -72,17 +72,21 @@ def read_metadata(
     return columns
 
 
-def _in_order(path: Path, columns: dict[str, list[str]], by: str, sample_names: Sequence[str]) -> dict[str, list[str]]:
+def _align_to_samples(
+    path: Path, columns: dict[str, list[str]], name_column: str, sample_names: Sequence[str]
+) -> dict[str, list[str]]:
     """The other columns, in the order of the samples that one of them names."""
     place: dict[str, int] = {}
-    for i, name in enumerate(columns[by]):
+    for i, name in enumerate(columns[name_column]):
         if name in place and name in sample_names:
             raise TableError(path, f"the sample {name!r} has two rows, {place[name] + 2} and {i + 2}; keep one")
         place[name] = i
     if repeated := [name for name, times in Counter(sample_names).items() if times > 1]:
-        warn(f"Several samples of the data are called {listed(repeated)}; {path.name} tells the same of each.")
+        warn(f"Several samples of the data are called {format_names(repeated)}; {path.name} tells the same of each.")
     rows = [place.get(str(name)) for name in sample_names]
     without = sum(i is None for i in rows)
     if without:
         warn(f"{path.name} has no row for {without} of {len(rows)} samples; nothing is known of them.")
-    return {name: ["" if i is None else values[i] for i in rows] for name, values in columns.items() if name != by}
+    return {
+        name: ["" if i is None else values[i] for i in rows] for name, values in columns.items() if name != name_column
+    }

@@ -9,20 +9,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
-from gpower._utils.text import listed
+from gpower._utils.text import format_names
 from gpower.io.tables.errors import TableError
 from gpower.io.tables.table import Table
-from gpower.io.tables.text_file import Row, open_text, tabbed_rows
+from gpower.io.tables.text_file import NumberedRow, open_text, split_tabbed_rows
 
 __all__ = ["collapse_probes", "read_probe_genes"]
 
 # Headings, in lower case, of the probes and of the genes they measure, most telling first.
-_PROBES = ("id", "id_ref", "probe set id", "composite element name", "reporter name", "probe_id", "probe id", "probeid")
-_GENES = ("gene symbol", "gene_symbol", "genesymbol", "symbol", "hugo", "hgnc", "gene name", "gene_name", "ilmn_gene")
-_SEPARATORS = ("///", "|", ";", ",")  # between the genes of a probe that matches several
-_NO_GENE = frozenset({"", "---", "na", "n/a", "null", "none"})
-_REMARK = ("!", "#", "^")
-_END = "!platform_table_end"
+_PROBE_HEADINGS = (
+    "id",
+    "id_ref",
+    "probe set id",
+    "composite element name",
+    "reporter name",
+    "probe_id",
+    "probe id",
+    "probeid",
+)
+_GENE_HEADINGS = (
+    "gene symbol",
+    "gene_symbol",
+    "genesymbol",
+    "symbol",
+    "hugo",
+    "hgnc",
+    "gene name",
+    "gene_name",
+    "ilmn_gene",
+)
+_GENE_SEPARATORS = ("///", "|", ";", ",")  # between the genes of a probe that matches several
+_NO_GENE_MARKERS = frozenset({"", "---", "na", "n/a", "null", "none"})
+_REMARK_PREFIXES = ("!", "#", "^")
+_PLATFORM_END_MARK = "!platform_table_end"
 
 
 def read_probe_genes(
@@ -65,48 +84,53 @@ def read_probe_genes(
     path = Path(path)
     genes = dict[str, str]()
     with open_text(path, errors="replace") as text:
-        lines = enumerate(csv.reader(text), 1) if ".csv" in map(str.lower, path.suffixes) else tabbed_rows(text)
-        rows = ((line, cells) for line, cells in lines if any(cells) and not _is_remark(cells[0]))
-        probe_at, gene_at = _header(path, rows, probe_column, gene_column)
+        lines = enumerate(csv.reader(text), 1) if ".csv" in map(str.lower, path.suffixes) else split_tabbed_rows(text)
+        rows = ((line, cells) for line, cells in lines if any(cells) and not _is_remark_line(cells[0]))
+        probe_at, gene_at = _find_probe_header(path, rows, probe_column, gene_column)
         for line, cells in rows:
-            if cells[0].lower() == _END:
+            if cells[0].lower() == _PLATFORM_END_MARK:
                 break
             if len(cells) <= probe_at or not cells[probe_at]:
                 raise TableError(path, f"line {line} has no probe; the file seems cut off")
             gene = cells[gene_at] if len(cells) > gene_at else ""  # empty cells at the end are often not written
-            if gene.casefold() not in _NO_GENE and not any(mark in gene for mark in _SEPARATORS):
+            if gene.casefold() not in _NO_GENE_MARKERS and not any(mark in gene for mark in _GENE_SEPARATORS):
                 genes[cells[probe_at]] = gene
     if not genes:
         raise TableError(path, "no probe of the table has one gene")
     return genes
 
 
-def _is_remark(cell: str) -> bool:
-    return cell.startswith(_REMARK) and cell.lower() != _END
+def _is_remark_line(cell: str) -> bool:
+    return cell.startswith(_REMARK_PREFIXES) and cell.lower() != _PLATFORM_END_MARK
 
 
-def _header(path: Path, rows: Iterator[Row], probe_column: str | None, gene_column: str | None) -> tuple[int, int]:
+def _find_probe_header(
+    path: Path, rows: Iterator[NumberedRow], probe_column: str | None, gene_column: str | None
+) -> tuple[int, int]:
     """Where the two columns are, once `rows` has come to the line of headings."""
-    probes = (probe_column.casefold(),) if probe_column else _PROBES
-    genes = (gene_column.casefold(),) if gene_column else _GENES
+    probes = (probe_column.casefold(),) if probe_column else _PROBE_HEADINGS
+    genes = (gene_column.casefold(),) if gene_column else _GENE_HEADINGS
     nearest, headings = 0, list[str]()  # the longest line with one of the two
     for line, cells in rows:
-        probe_at, gene_at = _find(cells, probes, bool(probe_column)), _find(cells, genes, bool(gene_column))
+        probe_at, gene_at = (
+            _find_heading_column(cells, probes, bool(probe_column)),
+            _find_heading_column(cells, genes, bool(gene_column)),
+        )
         if probe_at is not None and gene_at is not None:
             return probe_at, gene_at
         if (probe_at is not None or gene_at is not None) and len(cells) > len(headings):
             nearest, headings = line, cells
-    seen = f"; line {nearest} has the headings {listed(headings)}" if nearest else ""
+    seen = f"; line {nearest} has the headings {format_names(headings)}" if nearest else ""
     advice = "call them ID and Gene symbol, or name them to read_probe_genes"
     raise TableError(path, f"no line has a heading of probes and one of genes{seen}; {advice}")
 
 
-def _find(cells: Sequence[str], wanted: Sequence[str], exact: bool) -> int | None:
+def _find_heading_column(cells: Sequence[str], accepted_headings: Sequence[str], is_exact: bool) -> int | None:
     """The first column whose heading is one of `wanted`, or, of an ArrayExpress design, has one in its brackets."""
     headings = [cell.casefold() for cell in cells]
-    for name in wanted:
+    for name in accepted_headings:
         for at, heading in enumerate(headings):
-            if heading == name or (not exact and heading.endswith((f"[{name}]", f"[{name}s]"))):
+            if heading == name or (not is_exact and heading.endswith((f"[{name}]", f"[{name}s]"))):
                 return at
     return None
 
@@ -140,17 +164,18 @@ def collapse_probes(table: Table, genes: Mapping[str, str]) -> Table:
     at = [j for j, probe in enumerate(probes) if probe in genes]
     if not at:
         raise ValueError(
-            f"None of the {len(probes)} probes of the table ({listed(probes[:3])}) is among the {len(genes)} of the "
-            f"annotation ({listed(list(genes)[:3])}); use the annotation of the platform that measured the table."
+            f"None of the {len(probes)} probes of the table ({format_names(probes[:3])}) is among the {len(genes)} of "
+            f"the annotation ({format_names(list(genes)[:3])}); use the annotation of the platform that measured the "
+            "table."
         )
     names, gene_of = np.unique([genes[probes[j]] for j in at], return_inverse=True)
     left_out = "; the other probes are left out" if len(at) < len(probes) else ""
     note = f"{len(at)} of {len(probes)} probes have one gene each and make up {len(names)} genes{left_out}"
-    X = _means(np.asarray(table.X)[:, at], gene_of, len(names))
+    X = _average_probes(np.asarray(table.X)[:, at], gene_of, len(names))
     return Table(X, tuple(map(str, names)), table.sample_names, notes=(*table.notes, note))
 
 
-def _means(X: Array, gene_of: NDArray[np.intp], n_genes: int) -> Array:
+def _average_probes(X: Array, gene_of: NDArray[np.intp], n_genes: int) -> Array:
     """The mean over the probes of each gene; NaN where all of them are missing."""
     order = np.argsort(gene_of, kind="stable")
     first = np.searchsorted(gene_of[order], np.arange(n_genes))

@@ -13,24 +13,24 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from gpower._utils.files import FileError, reading
-from gpower._utils.text import told_apart
+from gpower._utils.files import FileError, convert_read_errors
+from gpower._utils.text import deduplicate
 from gpower.io.stores.npy import read_npy
 from gpower.io.tables.delimited import read_delimited
 from gpower.io.tables.errors import TableError
 from gpower.io.tables.excel import read_gct, read_workbook
 from gpower.io.tables.geo import is_series_matrix, read_series_matrix
 from gpower.io.tables.matrix_market import read_matrix_market
-from gpower.io.tables.npz import read_archive
-from gpower.io.tables.parquet import read_parquet, refuse_missing
+from gpower.io.tables.npz import read_npz_table
+from gpower.io.tables.parquet import check_complete, read_parquet
 from gpower.io.tables.probes import collapse_probes, read_probe_genes
-from gpower.io.tables.streams import is_stream, on_disk
-from gpower.io.tables.table import Columns, Table, TableFile
-from gpower.io.tables.text_file import COMPRESSED, require_file
+from gpower.io.tables.streams import copy_stream_to_disk, is_stream
+from gpower.io.tables.table import ColumnSelectors, Table, TableFile
+from gpower.io.tables.text_file import DECOMPRESSORS, check_is_file
 
-TEXT = (".csv", ".tsv", ".tab", ".txt")
-_COMPRESSIBLE = (*TEXT, ".mtx", ".gct")
-_SERIES = "series matrix of GEO"  # a text file, recognised by what is in it
+TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
+_COMPRESSIBLE_SUFFIXES = (*TEXT_SUFFIXES, ".mtx", ".gct")
+_SERIES_MATRIX_KIND = "series matrix of GEO"  # a text file, recognised by what is in it
 
 
 def read_table(
@@ -40,13 +40,13 @@ def read_table(
     header: bool | None = None,
     transpose: bool = False,
     key: str | None = None,
-    drop: Columns = (),
+    drop: ColumnSelectors = (),
     complete: bool = False,
     platform: str | PathLike[str] | None = None,
     sep: str | None = None,
     decimal: str | None = None,
     skip: int = 0,
-    drop_rows: Columns = (),
+    drop_rows: ColumnSelectors = (),
 ) -> Table:
     r"""Read a table of numbers from a file, whose kind its suffix tells.
 
@@ -67,7 +67,7 @@ def read_table(
 
     A text file that begins with GEO's remarks (``!Series_…``) is a series matrix: samples × probes, without probes that
     have no value. GEO keeps what was submitted; where the values are intensities, the logarithms to base 2 are taken,
-    and `Table.notes` says so.
+    and `MatrixLike.notes` says so.
 
     Parameters
     ----------
@@ -128,33 +128,35 @@ def read_table(
     """
     path = Path(path)
     whole = complete and platform is None  # of several probes of a gene some may be missing
-    how = TableFile(path, index_col, header, transpose, key, drop, whole, _separator(sep), decimal, skip, drop_rows)
-    _check_options(how)
+    how = TableFile(
+        path, index_col, header, transpose, key, drop, whole, _resolve_separator(sep), decimal, skip, drop_rows
+    )
+    _check_reader_options(how)
     try:
-        with on_disk(path) as place:
-            table = _read(replace(how, path=place))
+        with copy_stream_to_disk(path) as place:
+            table = _read_table_file(replace(how, path=place))
     except FileError as error:
         if isinstance(error, TableError) and not is_stream(path):
             raise
-        raise _told_of(path, error) from error
+        raise _rename_error_source(path, error) from error
     if platform is not None:
         table = collapse_probes(table, read_probe_genes(platform))
         if complete:
-            refuse_missing(path, table, "fill it in")
-    return _named_apart(table)
+            check_complete(path, table, "fill it in")
+    return _deduplicate_feature_names(table)
 
 
-def _read(file: TableFile) -> Table:
+def _read_table_file(file: TableFile) -> Table:
     """The table of a file on disk."""
-    kind = _kind(file.path)
-    read, understood = _READERS[kind]
-    _refuse_unused(file, kind if kind == _SERIES else f"{kind} file", understood)
-    with reading(lambda what: TableError(file.path, f"the file cannot be read: {what}")):
+    kind = _detect_file_kind(file.path)
+    read, understood = _READERS_BY_KIND[kind]
+    _check_unused_options(file, kind if kind == _SERIES_MATRIX_KIND else f"{kind} file", understood)
+    with convert_read_errors(lambda what: TableError(file.path, f"the file cannot be read: {what}")):
         table = read(file)
-        return _checked(file.path, table.transposed() if file.transpose and kind != ".npz" else table)
+        return _check_numeric_table(file.path, table.transpose() if file.transpose and kind != ".npz" else table)
 
 
-def _told_of(path: Path, error: FileError) -> TableError:
+def _rename_error_source(path: Path, error: FileError) -> TableError:
     """An error about a copy, or of a store, as one about what the user gave."""
     name = Path("standard input") if str(path) == "-" else path
     if isinstance(error, TableError):
@@ -162,12 +164,12 @@ def _told_of(path: Path, error: FileError) -> TableError:
     return TableError(name, str(error).removeprefix(str(path)).lstrip(":, ").rstrip("."))
 
 
-def _separator(sep: str | None) -> str | None:
+def _resolve_separator(sep: str | None) -> str | None:
     """What a separator is called on a command line."""
     return {"tab": "\t", "\\t": "\t", "space": " "}.get(sep or "", sep)
 
 
-def _check_options(file: TableFile) -> None:
+def _check_reader_options(file: TableFile) -> None:
     """Refuse options that mean nothing for any file."""
     if file.sep is not None and len(file.sep) != 1:
         raise TableError(file.path, "{sep} is not one character, nor tab or space", sep=file.sep)
@@ -177,44 +179,49 @@ def _check_options(file: TableFile) -> None:
         raise TableError(file.path, "{skip} is no number of lines", skip=file.skip)
 
 
-def suffix_of(path: Path) -> str:
+def get_format_suffix(path: Path) -> str:
     """The suffix that tells how to read a file, that of what is in it where it is gzipped.
 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from gpower.io.tables.reader import suffix_of
-    >>> suffix_of(Path("genes.CSV.gz")), suffix_of(Path("genes.npy")), suffix_of(Path("genes"))
+    >>> from gpower.io.tables.reader import get_format_suffix
+    >>> get_format_suffix(Path("genes.CSV.gz")), get_format_suffix(Path("genes.npy")), get_format_suffix(Path("genes"))
     ('.csv', '.npy', '')
     """
     *others, last = ["", *map(str.lower, path.suffixes)]
     if is_stream(path):
         return ".txt"  # or what it begins with tells otherwise
-    return others[-1] if last in COMPRESSED and others[-1] in _COMPRESSIBLE else last
+    return others[-1] if last in DECOMPRESSORS and others[-1] in _COMPRESSIBLE_SUFFIXES else last
 
 
-def _kind(path: Path) -> str:
+def _detect_file_kind(path: Path) -> str:
     """What `path` is, once it is known to be a file with something in it: its suffix, or a series matrix."""
-    suffix = suffix_of(path)
-    require_file(path)
-    if suffix not in _READERS:
-        known = [*(kind for kind in _READERS if kind != _SERIES), *(f"{kind}.gz" for kind in _COMPRESSIBLE)]
+    suffix = get_format_suffix(path)
+    check_is_file(path)
+    if suffix not in _READERS_BY_KIND:
+        known = [
+            *(kind for kind in _READERS_BY_KIND if kind != _SERIES_MATRIX_KIND),
+            *(f"{kind}.gz" for kind in _COMPRESSIBLE_SUFFIXES),
+        ]
         advice = "; save its sheet as CSV or .xlsx" if suffix in (".xls", ".ods") else ""
         raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(known)}{advice}")
     if path.stat().st_size == 0:
         raise TableError(path, "the file is empty")
-    return _SERIES if suffix in TEXT and is_series_matrix(path) else suffix
+    return _SERIES_MATRIX_KIND if suffix in TEXT_SUFFIXES and is_series_matrix(path) else suffix
 
 
-def _refuse_unused(file: TableFile, what: str, understood: Sequence[str]) -> None:
+def _check_unused_options(file: TableFile, kind_description: str, supported_options: Sequence[str]) -> None:
     """Refuse an option that this kind of file would ignore."""
     usual = vars(TableFile(file.path))
     for option, value in vars(file).items():
-        if value != usual[option] and option not in (*understood, "complete"):
-            raise TableError(file.path, f"{{{option}}} has no meaning for a {what}; leave it out", **{option: value})
+        if value != usual[option] and option not in (*supported_options, "complete"):
+            raise TableError(
+                file.path, f"{{{option}}} has no meaning for a {kind_description}; leave it out", **{option: value}
+            )
 
 
-def _checked(path: Path, table: Table) -> Table:
+def _check_numeric_table(path: Path, table: Table) -> Table:
     """The table in float32 or float64, once it is known to be one and not to be empty."""
     X = table.X
     if X.ndim != 2:
@@ -230,27 +237,27 @@ def _checked(path: Path, table: Table) -> Table:
     return replace(table, X=X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
 
 
-def _named_apart(table: Table) -> Table:
+def _deduplicate_feature_names(table: Table) -> Table:
     """The table with a name of its own for every variable."""
     if table.feature_names is None:
         return table
-    names, notes = told_apart(table.feature_names)
+    names, notes = deduplicate(table.feature_names)
     return replace(table, feature_names=names, notes=(*table.notes, *notes))
 
 
-def _read_npy(file: TableFile) -> Table:
+def _read_npy_table(file: TableFile) -> Table:
     return Table(read_npy(file.path))
 
 
-_ROWS = ("index_col", "header", "drop", "drop_rows", "transpose")
+_ROW_TABLE_OPTIONS = ("index_col", "header", "drop", "drop_rows", "transpose")
 # What reads each kind of file, and the options that mean something to it.
-_READERS: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
-    **dict.fromkeys(TEXT, (read_delimited, (*_ROWS, "sep", "decimal", "skip"))),
-    ".xlsx": (read_workbook, (*_ROWS, "key", "skip")),
+_READERS_BY_KIND: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
+    **dict.fromkeys(TEXT_SUFFIXES, (read_delimited, (*_ROW_TABLE_OPTIONS, "sep", "decimal", "skip"))),
+    ".xlsx": (read_workbook, (*_ROW_TABLE_OPTIONS, "key", "skip")),
     ".gct": (read_gct, ("drop", "drop_rows")),
     ".parquet": (read_parquet, ("index_col", "drop", "transpose")),
-    ".npy": (_read_npy, ("transpose",)),
-    ".npz": (read_archive, ("key", "transpose")),
+    ".npy": (_read_npy_table, ("transpose",)),
+    ".npz": (read_npz_table, ("key", "transpose")),
     ".mtx": (read_matrix_market, ("transpose",)),
-    _SERIES: (read_series_matrix, ("drop",)),
+    _SERIES_MATRIX_KIND: (read_series_matrix, ("drop",)),
 }

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from gpower._utils.memory import free_memory
+from gpower._utils.memory import get_free_memory
 from gpower.io.tables.errors import TableError
 
 # What a stream begins with, and the suffix that a file of its kind has; anything else is text.
-_KINDS = {
+_SUFFIX_BY_MAGIC = {
     b"\x93NUMPY": ".npy",
     b"PK\x03\x04": ".npz",
     b"PAR1": ".parquet",
@@ -22,7 +22,7 @@ _KINDS = {
     b"BZh": ".txt.bz2",
     b"\xfd7zXZ": ".txt.xz",
 }
-_AT_ONCE = 1 << 20  # bytes
+_COPY_CHUNK_BYTES = 1 << 20  # bytes
 
 
 def is_stream(path: Path) -> bool:
@@ -41,26 +41,26 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def on_disk(path: Path) -> Iterator[Path]:
+def copy_stream_to_disk(path: Path) -> Iterator[Path]:
     """The path, or that of a copy of what comes through it; its name tells what it is."""
     if not is_stream(path):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="gpower-") as folder:
         if str(path) == "-":
-            yield _copied(path, sys.stdin.buffer, Path(folder))
+            yield _copy_stream(path, sys.stdin.buffer, Path(folder))
         else:
             with path.open("rb") as stream:
-                yield _copied(path, stream, Path(folder))
+                yield _copy_stream(path, stream, Path(folder))
 
 
-def _copied(path: Path, stream: BinaryIO, folder: Path) -> Path:
-    start, room = stream.read(8), free_memory()
-    suffix = next((suffix for magic, suffix in _KINDS.items() if start.startswith(magic)), ".txt")
+def _copy_stream(path: Path, stream: BinaryIO, folder: Path) -> Path:
+    start, room = stream.read(8), get_free_memory()
+    suffix = next((suffix for magic, suffix in _SUFFIX_BY_MAGIC.items() if start.startswith(magic)), ".txt")
     place = folder / f"table{suffix}"
     with place.open("wb") as copy:
         copy.write(start)
-        while part := stream.read(_AT_ONCE):
+        while part := stream.read(_COPY_CHUNK_BYTES):
             copy.write(part)
             room -= len(part)
             if room < 0:

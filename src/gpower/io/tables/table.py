@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = Any  # ndarray or scipy.sparse matrix: SciPy's classes have no types
 Names = tuple[str, ...]
-Columns = Sequence[int | str]  # by position from 0, or by heading
+ColumnSelectors = Sequence[int | str]  # by position from 0, or by heading
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class TableFile:
     header: bool | None = None
     transpose: bool = False
     key: str | None = None
-    drop: Columns = ()
+    drop: ColumnSelectors = ()
     complete: bool = False
     sep: str | None = None
     decimal: str | None = None
     skip: int = 0
-    drop_rows: Columns = ()
+    drop_rows: ColumnSelectors = ()
 
 
 @dataclass(frozen=True)
@@ -61,32 +61,32 @@ class Table:
     notes: Names = field(default=(), repr=False, kw_only=True)
 
     @property
-    def holes(self) -> int:
+    def n_missing(self) -> int:
         """How many cells have no number.
 
         Examples
         --------
         >>> import numpy as np
         >>> from gpower.datasets import Table
-        >>> Table(np.array([[1.0, np.nan]])).holes
+        >>> Table(np.array([[1.0, np.nan]])).n_missing
         1
         """
         return int(np.count_nonzero(np.isnan(self.X))) if isinstance(self.X, np.ndarray) else 0
 
-    def transposed(self) -> Table:
+    def transpose(self) -> Table:
         """The same numbers with rows and columns exchanged.
 
         Examples
         --------
         >>> import numpy as np
         >>> from gpower.datasets import Table
-        >>> Table(np.array([[1.0, 2.0]]), ("a", "b"), ("s1",)).transposed()
+        >>> Table(np.array([[1.0, 2.0]]), ("a", "b"), ("s1",)).transpose()
         Table(X=array([[1.],
                [2.]]), feature_names=('s1',), sample_names=('a', 'b'))
         """
         return Table(self.X.T, self.sample_names, self.feature_names, notes=self.notes)
 
-    def labelled(self) -> Matrix | pd.DataFrame:
+    def to_frame_or_array(self) -> Matrix | pd.DataFrame:
         """The numbers with their variables' names attached: a pandas DataFrame sharing the memory of `X`.
 
         Plain `X` where there are no names, where `X` is sparse, or where pandas is not installed.
@@ -95,7 +95,7 @@ class Table:
         --------
         >>> import numpy as np
         >>> from gpower.datasets import Table
-        >>> Table(np.eye(2)).labelled()
+        >>> Table(np.eye(2)).to_frame_or_array()
         array([[1., 0.],
                [0., 1.]])
         """

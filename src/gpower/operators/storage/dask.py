@@ -20,16 +20,28 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, package_of
-from gpower._utils.memory import granted_memory
-from gpower._utils.optional import extra
+from gpower._utils.arrays import Array, get_package_name
+from gpower._utils.memory import get_default_memory_limit
+from gpower._utils.optional import import_optional
 from gpower._utils.warnings import warn
 from gpower.io.stores.open import open_source
-from gpower.io.stores.source import Block, Source, StoreError, as_block, read_block, working_type
-from gpower.operators.storage.base import BadEntry
-from gpower.operators.storage.blocks import BlockMatrix, R, Share, Work
-from gpower.operators.storage.dask_client import current_client, named, patiently, workers_of
-from gpower.operators.storage.sparse import in_memory
+from gpower.io.stores.source import (
+    DataBlock,
+    MatrixSource,
+    StoreError,
+    get_working_dtype,
+    read_source_block,
+    to_working_block,
+)
+from gpower.operators.storage.base import NonFiniteEntry
+from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R
+from gpower.operators.storage.dask_client import (
+    call_with_worker_timeout,
+    convert_cluster_errors,
+    get_current_client,
+    get_workers,
+)
+from gpower.operators.storage.sparse import wrap_in_memory
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -37,16 +49,16 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 #: Share of the workers' memory that blocks may take before they spill to disk.
-PERSISTED_SHARE = 0.55
+MAX_PERSISTED_SHARE = 0.55
 #: Size of the blocks that a store is cut into.
 BLOCK_BYTES = 1 << 26
 #: What Dask tells a function of its chunk, by the number of the argument.
 ChunkInfo = Mapping[int, Mapping[str, Sequence[tuple[int, int]]]]
 
 
-def is_dask(X: object) -> bool:
+def is_dask_array(X: object) -> bool:
     """Whether X is a Dask array, without importing Dask."""
-    return package_of(X) == "dask" and hasattr(X, "chunks")
+    return get_package_name(X) == "dask" and hasattr(X, "chunks")
 
 
 def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes: int = BLOCK_BYTES) -> DaskArray:
@@ -76,26 +88,26 @@ def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes
     ...     from_store(f"{folder}/x.npy").shape
     (4, 4)
     """
-    da = extra("dask.array", "dask", "A store on a cluster needs")
+    da = import_optional("dask.array", "dask", "A store on a cluster needs")
     source = open_source(path, key)
     if source is None:
         raise StoreError(f"{path}: this is no store on disk.")
-    dtype = source.works_in
-    meta = sp.csr_matrix((0, 0), dtype=dtype) if source.sparse else np.empty((0, 0), dtype)
+    dtype = source.working_dtype
+    meta = sp.csr_matrix((0, 0), dtype=dtype) if source.is_sparse else np.empty((0, 0), dtype)
     parts = []
-    for lo, hi in pairwise(source.edges(block_bytes)):
-        block = _delayed(_read)(os.fspath(path), key, lo, hi)
-        parts.append(da.from_delayed(block, source.block_shape(lo, hi), dtype=dtype, meta=meta))
+    for lo, hi in pairwise(source.compute_block_edges(block_bytes)):
+        block = _make_delayed(_read_store_block)(os.fspath(path), key, lo, hi)
+        parts.append(da.from_delayed(block, source.get_block_shape(lo, hi), dtype=dtype, meta=meta))
     return da.concatenate(parts, axis=source.axis)
 
 
-def _read(path: str, key: str | None, lo: int, hi: int) -> Block:
+def _read_store_block(path: str, key: str | None, lo: int, hi: int) -> DataBlock:
     """Some rows or columns of a store, read where this runs."""
-    return read_block(_opened(path, key, os.stat(path).st_mtime_ns), lo, hi)
+    return read_source_block(_open_store_cached(path, key, os.stat(path).st_mtime_ns), lo, hi)
 
 
 @lru_cache(maxsize=4)
-def _opened(path: str, key: str | None, changed: int) -> Source:
+def _open_store_cached(path: str, key: str | None, modified_ns: int) -> MatrixSource:
     """A store in its present state, opened once for the many blocks that a worker reads of it."""
     source = open_source(path, key)
     assert source is not None
@@ -121,144 +133,157 @@ class DaskMatrix(BlockMatrix):
     """
 
     def __init__(self, X: DaskArray, memory_limit: float | None = None) -> None:
-        self.array = X = _checked(X)
+        self.array = X = _check_dask_array(X)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.axis = 1 if X.numblocks[1] > 1 else 0
-        self.edges = np.concatenate([[0], np.cumsum(X.chunks[self.axis])]).astype(int)
+        self.block_edges = np.concatenate([[0], np.cumsum(X.chunks[self.axis])]).astype(int)
         self.is_sparse = sp.issparse(X._meta)
-        self.dtype = working_type(X.dtype)
-        self.memory_limit = granted_memory() if memory_limit is None else memory_limit
-        self.client = current_client()
+        self.dtype = get_working_dtype(X.dtype)
+        self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit
+        self.client = get_current_client()
 
     @property
-    def names(self) -> None:  # type: ignore[override]
+    def feature_names(self) -> None:  # type: ignore[override]
         """None: a Dask array does not name its columns."""
 
     @property
-    def checked_later(self) -> bool:
+    def is_checked_on_read(self) -> bool:
         """Whether values are checked when they are read: always, as what is lazy is not there before."""
         return True
 
     @property
-    def covariances(self) -> int:
+    def max_covariances(self) -> int:
         """How many covariances of all columns fit; without workers each block has its own until they are added."""
-        return super().covariances // (self.n_blocks if self.client is None else 1)
+        return super().max_covariances // (self.n_blocks if self.client is None else 1)
 
     @cached_property
     def blocks(self) -> list[Delayed] | list[Future]:
         """The blocks: on the workers from the first product on, or lazy where there are none."""
-        lazy = [_delayed(_held)(block, self.dtype) for block in self.array.to_delayed().ravel()]
+        lazy = [_make_delayed(_wrap_chunk)(block, self.dtype) for block in self.array.to_delayed().ravel()]
         if self.client is None:
             return lazy
-        with self._lost():
-            self._check_room()
+        with self._cancel_on_error():
+            self._warn_if_memory_short()
             return list(self.client.compute(lazy, retries=2))
 
-    def project(self, loadings: Array, mean: Array) -> DaskArray:
+    def project_samples(self, loadings: Array, mean: Array) -> DaskArray:
         """Scores as a Dask array that is computed when it is used; an entry that is not finite is named then."""
         rows = self.array.rechunk({1: self.shape[1]})
         chunks = (rows.chunks[0], (loadings.shape[1],))
         meta = np.empty((0, 0), self.dtype)
-        return rows.map_blocks(_scores, loadings=loadings, mean=mean, chunks=chunks, dtype=self.dtype, meta=meta)
+        return rows.map_blocks(_project_chunk, loadings=loadings, mean=mean, chunks=chunks, dtype=self.dtype, meta=meta)
 
-    def _check_room(self) -> None:
+    def _warn_if_memory_short(self) -> None:
         """Say before the work that the blocks will not fit the workers' memory."""
-        workers = workers_of(self.client).values()
+        workers = get_workers(self.client).values()
         granted = sum(worker["memory_limit"] for worker in workers)
-        if granted and not self.is_sparse and self.nbytes > PERSISTED_SHARE * granted:
+        if granted and not self.is_sparse and self.nbytes > MAX_PERSISTED_SHARE * granted:
             warn(
-                f"The matrix takes {self.nbytes / 1e9:.3g} GB, more than {PERSISTED_SHARE:.0%} of the "
+                f"The matrix takes {self.nbytes / 1e9:.3g} GB, more than {MAX_PERSISTED_SHARE:.0%} of the "
                 f"{granted / 1e9:.3g} GB that the workers have; blocks will spill to disk. Use more workers.",
             )
 
-    def shifted(self, shift: Array) -> Self:
+    def subtract_offsets(self, shift: Array) -> Self:
         """The same matrix less a constant per column."""
         numbers = self.array.astype(self.dtype)
         if not self.is_sparse:
             return type(self)(numbers - shift.astype(self.dtype), self.memory_limit)
-        cut = [shift if self.axis == 0 else shift[part] for part in self.slices()]
+        cut = [shift if self.axis == 0 else shift[part] for part in self.get_block_slices()]
         place = self.axis  # of a block's number among the two of `block_id`
 
-        def moved(block: Block, block_id: tuple[int, int] | None = None) -> Block:
-            return in_memory(as_block(block, block.dtype)).shifted(cut[block_id[place]]).A if block_id else block
+        def moved(block: DataBlock, block_id: tuple[int, int] | None = None) -> DataBlock:
+            return (
+                wrap_in_memory(to_working_block(block, block.dtype)).subtract_offsets(cut[block_id[place]]).A
+                if block_id
+                else block
+            )
 
         return type(self)(numbers.map_blocks(moved, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
 
-    def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
+    def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
         """What `work` makes of every block with a share."""
-        wanted = [i for i, share in enumerate(shares) if share is not None]
+        wanted = [i for i, share in enumerate(arguments) if share is not None]
         if self.client is None:
             import dask
 
-            tasks = [_delayed(_piece)(self.blocks[i], work, shares[i]) for i in wanted]
+            tasks = [_make_delayed(_run_on_block)(self.blocks[i], function, arguments[i]) for i in wanted]
             return list(dask.compute(*tasks, scheduler="threads"))
-        grouped = self._by_worker(_pieces, work, shares, wanted)
+        grouped = self._run_by_worker(_run_on_blocks, function, arguments, wanted)
         results = {i: piece for group, found in grouped for i, piece in zip(group, found, strict=True)}
         return [results[i] for i in wanted]
 
-    def total(self, work: Work[Array], shares: Sequence[Share]) -> Array:
+    def sum_blocks(self, function: BlockFunction[Array], arguments: Sequence[BlockArguments]) -> Array:
         """The sum of ``work(block, *share)`` in float64, over the blocks of each worker there, then over workers.
 
         What rounding loses of each addition is kept and added at the end, so that the sum does not depend on which
         worker holds which block.
         """
         if self.client is None:
-            return np.sum(_added((piece, 0.0) for piece in self.pieces(work, shares)), axis=0)
-        wanted = [i for i, share in enumerate(shares) if share is not None]
-        return np.sum(_added(found for _, found in self._by_worker(_sum, work, shares, wanted)), axis=0)
+            return np.sum(_sum_compensated((piece, 0.0) for piece in self.map_blocks(function, arguments)), axis=0)
+        wanted = [i for i, share in enumerate(arguments) if share is not None]
+        return np.sum(
+            _sum_compensated(found for _, found in self._run_by_worker(_sum_over_blocks, function, arguments, wanted)),
+            axis=0,
+        )
 
-    def _by_worker(
-        self, fused: Work[R], work: Work[object], shares: Sequence[Share], wanted: list[int]
+    def _run_by_worker(
+        self,
+        batch_function: BlockFunction[R],
+        function: BlockFunction[object],
+        arguments: Sequence[BlockArguments],
+        block_numbers: list[int],
     ) -> list[tuple[list[int], R]]:
         """One task per worker over the blocks that it holds, in the order of their first blocks."""
         import dask
 
         tasks: list[Future] = []
-        with self._lost(tasks):
-            groups = self._owners(wanted)
+        with self._cancel_on_error(tasks):
+            groups = self._group_by_worker(block_numbers)
             for owner, group in groups:
-                blocks, own = [self.blocks[i] for i in group], [shares[i] for i in group]
+                blocks, own = [self.blocks[i] for i in group], [arguments[i] for i in group]
                 # Better run where the blocks are than anywhere else, but run it must.
                 where = {"workers": [owner] if owner else None, "allow_other_workers": bool(owner)}
                 # Dask warns of tasks with large arguments; ours are the vectors of a product, which must travel.
                 with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-                    tasks.append(self.client.submit(fused, blocks, work, own, **where, pure=False, retries=2))
-            found = patiently(self.client, partial(self.client.gather, tasks))
+                    tasks.append(
+                        self.client.submit(batch_function, blocks, function, own, **where, pure=False, retries=2)
+                    )
+            found = call_with_worker_timeout(self.client, partial(self.client.gather, tasks))
         return [(group, result) for (_, group), result in zip(groups, found, strict=True)]
 
     @contextmanager
-    def _lost(self, tasks: Sequence[Future] = ()) -> Iterator[None]:
+    def _cancel_on_error(self, tasks: Sequence[Future] = ()) -> Iterator[None]:
         """Nothing is left running on the cluster when something goes wrong, Ctrl-C included; a lost one is named."""
         try:
-            with named(self.client):
+            with convert_cluster_errors(self.client):
                 yield
         except BaseException:
             stop = [*tasks, *self.__dict__.pop("blocks", [])]
-            threading.Thread(target=_cancelled, args=(self.client, stop), daemon=True).start()
+            threading.Thread(target=_cancel_tasks, args=(self.client, stop), daemon=True).start()
             raise
 
-    def _owners(self, wanted: list[int]) -> list[tuple[str | None, list[int]]]:
+    def _group_by_worker(self, block_numbers: list[int]) -> list[tuple[str | None, list[int]]]:
         """Workers with the blocks that each holds; blocks that are nowhere yet are spread over the workers."""
-        blocks = [self.blocks[i] for i in wanted]
+        blocks = [self.blocks[i] for i in block_numbers]
         if not all(block.status in ("finished", "error") for block in blocks):
             from distributed import wait
 
-            patiently(self.client, partial(wait, blocks))
+            call_with_worker_timeout(self.client, partial(wait, blocks))
         held = self.client.who_has(blocks)
         groups: dict[str | None, list[int]] = {}
-        for i, block in zip(wanted, blocks, strict=True):
+        for i, block in zip(block_numbers, blocks, strict=True):
             owners = sorted(held.get(block.key) or ())
             groups.setdefault(owners[0] if owners else None, []).append(i)
         return sorted(groups.items(), key=lambda item: item[1][0])
 
 
-class _Block:
+class _WorkerBlock:
     """A block on a worker, put at an even address the first time it is used after a move."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: DataBlock) -> None:
         self.block = block
 
-    def get(self) -> Block:
+    def get_aligned(self) -> DataBlock:
         """The block, aligned."""
         if sp.issparse(self.block):
             stored = self.block
@@ -274,38 +299,42 @@ class _Block:
         return int(sum(part.nbytes for part in parts))
 
 
-def _held(block: Block, dtype: np.dtype) -> _Block:
+def _wrap_chunk(block: DataBlock, dtype: np.dtype) -> _WorkerBlock:
     """A chunk as it stays on its worker: numbers of the type that is worked with."""
-    return _Block(as_block(block, dtype))
+    return _WorkerBlock(to_working_block(block, dtype))
 
 
-def _piece(block: _Block, work: Work[R], share: Share) -> R:
+def _run_on_block(block: _WorkerBlock, function: BlockFunction[R], arguments: BlockArguments) -> R:
     """One block's result; values that are not finite are named later."""
     with np.errstate(all="ignore"):
-        return work(in_memory(block.get()), *(share or ()))
+        return function(wrap_in_memory(block.get_aligned()), *(arguments or ()))
 
 
-def _scores(block: Block, loadings: Array, mean: Array, block_info: ChunkInfo | None = None) -> Array:
+def _project_chunk(block: DataBlock, loadings: Array, mean: Array, block_info: ChunkInfo | None = None) -> Array:
     """The scores of a chunk that must hold numbers throughout."""
-    table = in_memory(as_block(block, loadings.dtype))
-    place = table.first_bad()
+    table = wrap_in_memory(to_working_block(block, loadings.dtype))
+    place = table.locate_non_finite()
     if place is not None:
         above = block_info[0]["array-location"][0][0] if block_info else 0
-        raise BadEntry(place[0] + above, place[1]).error(place[1])
-    return table.project(loadings, mean)
+        raise NonFiniteEntry(place[0] + above, place[1]).make_error(place[1])
+    return table.project_samples(loadings, mean)
 
 
-def _pieces(blocks: list[_Block], work: Work[R], shares: list[Share]) -> list[R]:
+def _run_on_blocks(blocks: list[_WorkerBlock], function: BlockFunction[R], arguments: list[BlockArguments]) -> list[R]:
     """The results of a worker's blocks."""
-    return [_piece(block, work, share) for block, share in zip(blocks, shares, strict=True)]
+    return [_run_on_block(block, function, share) for block, share in zip(blocks, arguments, strict=True)]
 
 
-def _sum(blocks: list[_Block], work: Work[Array], shares: list[Share]) -> Array:
+def _sum_over_blocks(
+    blocks: list[_WorkerBlock], function: BlockFunction[Array], arguments: list[BlockArguments]
+) -> Array:
     """Their sum, and what rounding lost of it."""
-    return _added((_piece(block, work, share), 0.0) for block, share in zip(blocks, shares, strict=True))
+    return _sum_compensated(
+        (_run_on_block(block, function, share), 0.0) for block, share in zip(blocks, arguments, strict=True)
+    )
 
 
-def _added(terms: Iterable[tuple[Array, Array | float] | Array]) -> Array:
+def _sum_compensated(terms: Iterable[tuple[Array, Array | float] | Array]) -> Array:
     """Sum of pairs (number, what was lost of it) as such a pair: each addition's own loss is kept (Knuth's TwoSum)."""
     total, lost = np.zeros(()), np.zeros(())
     for term, missing in terms:
@@ -316,18 +345,18 @@ def _added(terms: Iterable[tuple[Array, Array | float] | Array]) -> Array:
     return np.stack([total, lost])
 
 
-def _cancelled(client: Client, tasks: list[Future]) -> None:
+def _cancel_tasks(client: Client, tasks: list[Future]) -> None:
     with suppress(Exception):  # a lost cluster has nothing to stop
         client.cancel(tasks)
 
 
-def _delayed(function: Work[object]) -> Delayed:
+def _make_delayed(function: BlockFunction[object]) -> Delayed:
     import dask
 
     return dask.delayed(function, pure=False)
 
 
-def _checked(X: DaskArray) -> DaskArray:
+def _check_dask_array(X: DaskArray) -> DaskArray:
     """X as a matrix of numbers of known size, chunked along one axis."""
     if X.ndim != 2:
         raise StoreError(f"The Dask array has {X.ndim} dimensions; a matrix of samples × variables has two.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.optional import extra
+from gpower._utils.optional import import_optional
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 #: Seconds to wait for a scheduler, and for a cluster without workers to have one; seconds between two looks at it.
-TIMEOUT, WORKERLESS, BETWEEN_LOOKS = 10.0, 30.0, 1.0
+CONNECT_TIMEOUT_SECONDS, NO_WORKERS_TIMEOUT_SECONDS, POLL_INTERVAL_SECONDS = 10.0, 30.0, 1.0
 #: What a cluster that is gone makes Dask raise, here by name so that Dask need not be imported.
-_LOST = ("CommClosedError", "CancelledError", "FuturesCancelledError", "KilledWorker", "TimeoutError")
+_LOST_CLUSTER_ERROR_NAMES = (
+    "CommClosedError",
+    "CancelledError",
+    "FuturesCancelledError",
+    "KilledWorker",
+    "TimeoutError",
+)
 
 
 class ClusterError(OSError):
     """A cluster that is gone, or whose workers die at the same task again and again."""
 
 
-def current_client() -> Client:
+def get_current_client() -> Client:
     """The user's client; None if there is none."""
     try:
         from distributed import get_client
@@ -41,63 +47,65 @@ def current_client() -> Client:
         return None
 
 
-def connect(address: str, timeout: float | None = None) -> Client:
+def connect_to_cluster(address: str, timeout: float | None = None) -> Client:
     """A client of the cluster at an address, which later fits use; seconds to wait for an answer."""
-    distributed = extra("distributed", "dask", "A cluster needs dask and")
+    distributed = import_optional("distributed", "dask", "A cluster needs dask and")
     try:
-        return distributed.Client(address, timeout=TIMEOUT if timeout is None else timeout)
+        return distributed.Client(address, timeout=CONNECT_TIMEOUT_SECONDS if timeout is None else timeout)
     except OSError as error:
         raise ClusterError(f"No Dask scheduler answers at {address} ({error}).") from None
 
 
-def computed(scores: DaskArray) -> Array:
+def compute_on_cluster(array: DaskArray) -> Array:
     """A Dask array as numbers, from the cluster if there is one; a lost one is named."""
-    client = current_client()
+    client = get_current_client()
     if client is None:
-        return np.asarray(scores)
-    with named(client):
-        return np.asarray(patiently(client, scores.compute))
+        return np.asarray(array)
+    with convert_cluster_errors(client):
+        return np.asarray(call_with_worker_timeout(client, array.compute))
 
 
 @contextmanager
-def named(client: Client) -> Iterator[None]:
+def convert_cluster_errors(client: Client) -> Iterator[None]:
     """What is raised because the cluster is gone becomes our error; whatever Dask raises then, the client is closed."""
     try:
         yield
     except Exception as error:
-        if isinstance(error, ClusterError) or not (type(error).__name__ in _LOST or client.status != "running"):
+        if isinstance(error, ClusterError) or not (
+            type(error).__name__ in _LOST_CLUSTER_ERROR_NAMES or client.status != "running"
+        ):
             raise
         told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-        raise ClusterError(f"The Dask cluster at {_address(client)} is lost ({told}).") from error
+        raise ClusterError(f"The Dask cluster at {_get_scheduler_address(client)} is lost ({told}).") from error
 
 
-def patiently(client: Client, call: Callable[[], R]) -> R:
+def call_with_worker_timeout(client: Client, call: Callable[[], R]) -> R:
     """What a call that waits for workers gives; without any for a time it is given up."""
     answer: Answer[R] = Answer()
-    threading.Thread(target=_answered, args=(answer, call), daemon=True).start()
+    threading.Thread(target=_set_future_result, args=(answer, call), daemon=True).start()
     alone_since = time.monotonic()
-    while not wait([answer], timeout=BETWEEN_LOOKS).done:
-        if client.status == "running" and workers_of(client):
+    while not wait([answer], timeout=POLL_INTERVAL_SECONDS).done:
+        if client.status == "running" and get_workers(client):
             alone_since = time.monotonic()
-        elif time.monotonic() - alone_since > WORKERLESS:
-            told = f"has had no workers for {WORKERLESS:g} s; start some, and fit again"
-            raise ClusterError(f"The Dask cluster at {_address(client)} {told}.")
+        elif time.monotonic() - alone_since > NO_WORKERS_TIMEOUT_SECONDS:
+            told = f"has had no workers for {NO_WORKERS_TIMEOUT_SECONDS:g} s; start some, and fit again"
+            raise ClusterError(f"The Dask cluster at {_get_scheduler_address(client)} {told}.")
     return answer.result()
 
 
-def _answered(answer: Answer[R], call: Callable[[], R]) -> None:
+def _set_future_result(future: Answer[R], call: Callable[[], R]) -> None:
     try:
-        answer.set_result(call())
+        future.set_result(call())
     except BaseException as error:
-        answer.set_exception(error)
+        future.set_exception(error)
 
 
-def _address(client: Client) -> str:
+def _get_scheduler_address(client: Client) -> str:
     """Where the scheduler is, or was."""
     return str(client._start_arg if client.scheduler is None else client.scheduler.address)
 
 
-def workers_of(client: Client) -> dict[str, Mapping[str, float]]:
+def get_workers(client: Client) -> dict[str, Mapping[str, float]]:
     """All workers by address; since 2025 Dask tells of five unless asked."""
     try:
         info = client.scheduler_info(n_workers=-1)

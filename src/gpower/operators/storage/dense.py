@@ -9,85 +9,85 @@ from typing import Self
 import numpy as np
 
 from gpower._utils.arrays import Array, to_host
-from gpower.operators.storage.base import InMemory, SummedOnce
+from gpower.operators.storage.base import InMemoryMatrix, OnePassMoments
 
 #: Elements of the blocks in which a matrix is summed: a buffer that stays in the cache.
-BLOCK = 1 << 18
+SUM_TILE_ENTRIES = 1 << 18
 #: Entries from which moments are summed by several threads, and how many at most.
-THREADED, MOST_THREADS = 16_000_000, 8
+MIN_THREADED_SUM_ENTRIES, MAX_SUM_THREADS = 16_000_000, 8
 #: Rows that are summed at once in single precision.
-ROWS_IN_SINGLE = 1 << 10
+MAX_FLOAT32_SUM_ROWS = 1 << 10
 #: Least number of rows whose products are added at once.
-GRAM_ROWS = 256
+MIN_GRAM_BLOCK_ROWS = 256
 #: Share of the columns up to which they are gathered to be looked at again.
-FEW_COLUMNS = 1 / 8
+MAX_REREAD_COLUMN_SHARE = 1 / 8
 
 
-def product(A: Array, Y: Array) -> Array:
+def multiply_dense(A: Array, Y: Array) -> Array:
     """A @ Y in the form that reads a dense matrix fastest: (YᵀAᵀ)ᵀ, for a few columns in half the time of A Y."""
     return (Y.T @ A.T).T if Y.shape[1] > 1 else A @ Y
 
 
-class Dense(InMemory, SummedOnce):
+class DenseMatrix(InMemoryMatrix, OnePassMoments):
     """An array, in C or Fortran order."""
 
     #: The product in working precision, entries doubled at once for one in double, samples projected at once.
-    multiply = staticmethod(product)
-    doubled_at_once = 1 << 18
-    projected_at_once = 1 << 10
+    multiply_arrays = staticmethod(multiply_dense)
+    double_block_entries = 1 << 18
+    projection_block_rows = 1 << 10
 
     @property
-    def is_tall(self) -> bool:
+    def should_use_covariance(self) -> bool:
         """Twice as many samples as variables."""
         return 2 * self.shape[1] <= self.shape[0]
 
     def times(self, T: Array) -> Array:
         """X T."""
-        return self._in_double(self.A, T) if self.in_double else self.multiply(self.A, T)
+        return self._multiply_in_double(self.A, T) if self.has_double_sums else self.multiply_arrays(self.A, T)
 
     def transposed_times(self, Y: Array) -> Array:
         """XᵀY."""
-        return self._in_double(self.A.T, Y) if self.in_double else self.multiply(self.A.T, Y)
+        return self._multiply_in_double(self.A.T, Y) if self.has_double_sums else self.multiply_arrays(self.A.T, Y)
 
-    def cross(self, R: Array) -> Array:
+    def cross_gram(self, R: Array) -> Array:
         """XᵀR; of a matrix with itself by half the multiplications, which `multiply` would hide."""
-        return self._in_double(self.A.T, R) if self.in_double else self.A.T @ R
+        return self._multiply_in_double(self.A.T, R) if self.has_double_sums else self.A.T @ R
 
-    def _in_double(self, A: Array, Y: Array) -> Array:
+    def _multiply_in_double(self, A: Array, Y: Array) -> Array:
         """A @ Y with sums in double, some rows of A in double at a time."""
         wide = Y.astype(np.float64)
         total = np.zeros_like(wide, shape=(A.shape[0], Y.shape[1]))
         by_rows = A.flags.c_contiguous
         stored = A if by_rows else A.T
-        step = max(1, self.doubled_at_once // max(stored.shape[1], 1))
+        step = max(1, self.double_block_entries // max(stored.shape[1], 1))
         for start in range(0, stored.shape[0], step):
             part = slice(start, start + step)
             B = stored[part].astype(np.float64)
             if by_rows:
-                total[part] = self.multiply(B, wide)
+                total[part] = self.multiply_arrays(B, wide)
             else:
-                total += self.multiply(B.T, wide[part])
+                total += self.multiply_arrays(B.T, wide[part])
         return total.astype(A.dtype)
 
-    def dense(self) -> Array:
+    def to_dense(self) -> Array:
         """Itself, by column."""
         return np.asfortranarray(self.A)
 
-    def held(self, A: Array) -> Self:
+    def wrap_array(self, A: Array) -> Self:
         """A container of the same kind."""
-        return type(self)(A, self.in_double)
+        return type(self)(A, self.has_double_sums)
 
-    def shifted(self, shift: Array) -> Self:
+    def subtract_offsets(self, shift: Array) -> Self:
         """A copy."""
-        return self.held(self.A - shift.astype(self.dtype))
+        return self.wrap_array(self.A - shift.astype(self.dtype))
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
         """Some rows at a time, centred and weighted; their products are added in float64."""
-        A = self.A if idx is None else self.part(idx).A
-        step = max(A.shape[1], GRAM_ROWS)
+        A = self.A if idx is None else self.take(idx).A
+        step = max(A.shape[1], MIN_GRAM_BLOCK_ROWS)
 
         def squared(rows: slice) -> Array:
-            B = A[rows].astype(np.float64) if self.in_double else A[rows]
+            B = A[rows].astype(np.float64) if self.has_double_sums else A[rows]
             B = B if mean is None else B - mean.astype(B.dtype)
             B = B if weight is None else np.sqrt(weight[rows]).astype(B.dtype)[:, None] * B
             return B.T @ B
@@ -100,56 +100,56 @@ class Dense(InMemory, SummedOnce):
         return S
 
     @property
-    def values(self) -> Array:
+    def stored_values(self) -> Array:
         """All entries."""
         return self.A
 
-    def places(self, marked: Array) -> tuple[Array, Array]:
+    def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
         """Rows and columns of marked entries."""
-        rows, columns = np.nonzero(marked)
+        rows, columns = np.nonzero(entry_mask)
         return to_host(rows), to_host(columns)
 
-    def project(self, loadings: Array, mean: Array) -> Array:
+    def project_samples(self, loadings: Array, mean: Array) -> Array:
         """The variables in use, centred a block of samples at a time."""
         used = np.flatnonzero(np.any(loadings, axis=1))
         scores = np.zeros_like(self.A, order="C", shape=(self.shape[0], loadings.shape[1]))
-        for start in range(0, self.shape[0], self.projected_at_once):
-            rows = slice(start, start + self.projected_at_once)
+        for start in range(0, self.shape[0], self.projection_block_rows):
+            rows = slice(start, start + self.projection_block_rows)
             scores[rows] = (self.A[rows][:, used] - mean[used]) @ loadings[used]
         return scores
 
     @property
-    def about_zero(self) -> bool:
+    def is_first_shift_zero(self) -> bool:
         """In double precision."""
         return bool(self.dtype == np.float64)
 
-    def typical(self, weight: Array | None) -> Array:
+    def estimate_column_centers(self, weight: Array | None) -> Array:
         """The median of three samples, those of the largest weights."""
         p = self.shape[0]
         heaviest = np.arange(p) if weight is None else np.argsort(-weight, kind="stable")
         a, b, c = (self.A[heaviest[i % p]] for i in range(3))
         return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
-    def again(self, lost: Array) -> tuple[Array | slice, SummedOnce, float]:
+    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
         """The columns that lost digits; all of the matrix where they are many."""
-        idx = np.flatnonzero(lost)
-        if idx.size > FEW_COLUMNS * lost.size:
+        idx = np.flatnonzero(lost_columns)
+        if idx.size > MAX_REREAD_COLUMN_SHARE * lost_columns.size:
             return slice(None), self, 1.0
-        return idx, self.part(idx), idx.size / lost.size
+        return idx, self.take(idx), idx.size / lost_columns.size
 
-    def sums_about(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
         """By several threads if the matrix is large."""
         A = self.A
         by_columns = bool(A.flags.f_contiguous and not A.flags.c_contiguous)
         w = np.ones(A.shape[0], A.dtype) if weight is None else weight.astype(A.dtype)
-        threads = min(os.cpu_count() or 1, MOST_THREADS) if A.size >= THREADED else 1
+        threads = min(os.cpu_count() or 1, MAX_SUM_THREADS) if A.size >= MIN_THREADED_SUM_ENTRIES else 1
         parts = np.array_split(np.arange(A.shape[1] if by_columns else A.shape[0]), threads)
         cuts = [slice(int(part[0]), int(part[-1]) + 1) for part in parts if part.size]
 
         def work(cut: slice) -> tuple[Array, Array]:
             if by_columns:
-                return _tiled_sums(A[:, cut], shift[cut], w, by_columns)
-            return _tiled_sums(A[cut], shift, w[cut], by_columns)
+                return _sum_tiles(A[:, cut], shift[cut], w, by_columns)
+            return _sum_tiles(A[cut], shift, w[cut], by_columns)
 
         if len(cuts) == 1:
             return work(cuts[0])
@@ -160,12 +160,12 @@ class Dense(InMemory, SummedOnce):
         return np.sum(sums, axis=0), np.sum(squares, axis=0)
 
 
-def _tiled_sums(X: Array, shift: Array, w: Array, by_columns: bool) -> tuple[Array, Array]:
+def _sum_tiles(X: Array, shift: Array, sample_weight: Array, by_columns: bool) -> tuple[Array, Array]:
     """Weighted sums of x − shift and of its squares by one thread, by tiles that stay in the cache."""
     p, n = X.shape
-    rows, cols = (p, max(1, BLOCK // p)) if by_columns else (max(1, BLOCK // n), n)
+    rows, cols = (p, max(1, SUM_TILE_ENTRIES // p)) if by_columns else (max(1, SUM_TILE_ENTRIES // n), n)
     if X.dtype != np.float64:  # few rows at a time keep their digits
-        rows = min(rows, ROWS_IN_SINGLE)
+        rows = min(rows, MAX_FLOAT32_SUM_ROWS)
     sums, squares, moved = np.zeros(n), np.zeros(n), bool(np.any(shift))
     buffer = np.empty(min(rows, p) * min(cols, n), X.dtype)
     for i in range(0, p, rows):
@@ -173,8 +173,8 @@ def _tiled_sums(X: Array, shift: Array, w: Array, by_columns: bool) -> tuple[Arr
             tile = X[i : i + rows, j : j + cols]
             B = buffer[: tile.size].reshape(tile.shape, order="F" if by_columns else "C")
             shifted = np.subtract(tile, shift[j : j + cols], out=B) if moved else tile
-            sums[j : j + cols] += w[i : i + rows] @ shifted
+            sums[j : j + cols] += sample_weight[i : i + rows] @ shifted
             np.multiply(shifted, shifted, out=B)
-            B[w[i : i + rows] == 0] = 0  # what does not count may be too large to be squared
-            squares[j : j + cols] += w[i : i + rows] @ B
+            B[sample_weight[i : i + rows] == 0] = 0  # what does not count may be too large to be squared
+            squares[j : j + cols] += sample_weight[i : i + rows] @ B
     return sums, squares

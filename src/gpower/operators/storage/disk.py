@@ -10,16 +10,16 @@ from typing import Self
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.memory import granted_memory
-from gpower.io.stores.source import MOST_BYTES, Source, StoreError, read_block, state_of
-from gpower.operators.storage.base import InMemory
-from gpower.operators.storage.blocks import BlockMatrix, R, Share, Work
-from gpower.operators.storage.sparse import in_memory
+from gpower._utils.memory import get_default_memory_limit
+from gpower.io.stores.source import MAX_BLOCK_BYTES, MatrixSource, StoreError, get_storage_state, read_source_block
+from gpower.operators.storage.base import InMemoryMatrix
+from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R
+from gpower.operators.storage.sparse import wrap_in_memory
 
 #: Blocks in memory at once: the one in use, the next one, and room for a product of either.
-BLOCKS_AT_ONCE = 4
+MAX_BLOCKS_IN_MEMORY = 4
 #: Columns are picked from a store kept by column while no more than this share of it holds them.
-MOST_SHARE = 0.5
+MAX_PICKED_SHARE = 0.5
 
 
 class StreamedMatrix(BlockMatrix):
@@ -35,7 +35,7 @@ class StreamedMatrix(BlockMatrix):
     --------
     >>> import numpy as np
     >>> rows = np.arange(12.0).reshape(4, 3)
-    >>> X = StreamedMatrix(Source("rows", rows.shape, rows.dtype, lambda lo, hi: rows[lo:hi]))
+    >>> X = StreamedMatrix(MatrixSource("rows", rows.shape, rows.dtype, lambda lo, hi: rows[lo:hi]))
     >>> X.times(np.ones((3, 1)))
     array([[ 3.],
            [12.],
@@ -43,82 +43,86 @@ class StreamedMatrix(BlockMatrix):
            [30.]])
     """
 
-    def __init__(self, source: Source, memory_limit: float | None = None) -> None:
+    def __init__(self, source: MatrixSource, memory_limit: float | None = None) -> None:
         self.source = source
-        self.shape, self.axis, self.is_sparse = source.shape, source.axis, source.sparse
-        self.dtype = source.works_in
-        self.memory_limit = granted_memory() if memory_limit is None else memory_limit
-        self.names = source.names
-        self.shift: Array | None = None
-        self.edges = np.array(source.edges(min(self.memory_limit / BLOCKS_AT_ONCE, MOST_BYTES)))
-        self.state = state_of(source.origin)
+        self.shape, self.axis, self.is_sparse = source.shape, source.axis, source.is_sparse
+        self.dtype = source.working_dtype
+        self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit
+        self.feature_names = source.feature_names
+        self.column_shift: Array | None = None
+        self.block_edges = np.array(
+            source.compute_block_edges(min(self.memory_limit / MAX_BLOCKS_IN_MEMORY, MAX_BLOCK_BYTES))
+        )
+        self.source_state = get_storage_state(source.storage_path)
 
-    def pieces(self, work: Work[R], shares: Sequence[Share]) -> list[R]:
+    def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
         """What `work` makes of every block with a share."""
-        return list(self._worked(work, shares))
+        return list(self._iterate_results(function, arguments))
 
-    def total(self, work: Work[Array], shares: Sequence[Share]) -> Array:
+    def sum_blocks(self, function: BlockFunction[Array], arguments: Sequence[BlockArguments]) -> Array:
         """The sum of it in float64, added up as the blocks come."""
-        results = self._worked(work, shares)
+        results = self._iterate_results(function, arguments)
         total = np.array(next(results), np.float64)
         for result in results:
             total += result
         return total
 
-    def _worked(self, work: Work[R], shares: Sequence[Share]) -> Iterator[R]:
+    def _iterate_results(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> Iterator[R]:
         """Results in the order of the blocks; one block is read ahead."""
-        wanted = [(part, share) for part, share in zip(self.slices(), shares, strict=True) if share is not None]
+        wanted = [
+            (part, share) for part, share in zip(self.get_block_slices(), arguments, strict=True) if share is not None
+        ]
         if not wanted:
             return
         reader = ThreadPoolExecutor(1)
         try:
-            ahead = reader.submit(self.block, wanted[0][0])
+            ahead = reader.submit(self.load_block, wanted[0][0])
             for i, (_, share) in enumerate(wanted):
                 block = ahead.result()
                 if i + 1 < len(wanted):
-                    ahead = reader.submit(self.block, wanted[i + 1][0])
-                yield work(block, *share)
+                    ahead = reader.submit(self.load_block, wanted[i + 1][0])
+                yield function(block, *share)
         finally:
             reader.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for a slow disk
-        if state_of(self.source.origin) != self.state:
+        if get_storage_state(self.source.storage_path) != self.source_state:
             raise StoreError(
                 f"{self.source.name}: the store was changed while it was read, so that the answer would be of neither "
                 "state; fit it again once nothing writes to it."
             )
 
-    def block(self, part: slice) -> InMemory:
+    def load_block(self, block_slice: slice) -> InMemoryMatrix:
         """Rows or columns of the source, less the shift."""
-        block = in_memory(read_block(self.source, part.start, part.stop))
-        if self.shift is None:
+        block = wrap_in_memory(read_source_block(self.source, block_slice.start, block_slice.stop))
+        if self.column_shift is None:
             return block
-        return block.shifted(self.shift if self.axis == 0 else self.shift[part])
+        return block.subtract_offsets(self.column_shift if self.axis == 0 else self.column_shift[block_slice])
 
-    def part(self, idx: Array) -> InMemory:
+    def take(self, idx: Array) -> InMemoryMatrix:
         """Some columns; of a store that is kept by column only what holds them is read."""
         idx = np.asarray(idx)
-        if self.share(idx) in (0, 1):
-            return super().part(idx)
-        first = np.unique(idx // self.source.grain) * self.source.grain
-        ends = np.minimum(first + self.source.grain, self.shape[1])
+        if self.column_read_share(idx) in (0, 1):
+            return super().take(idx)
+        first = np.unique(idx // self.source.chunk_length) * self.source.chunk_length
+        ends = np.minimum(first + self.source.chunk_length, self.shape[1])
         few = copy(self)
-        few.edges = np.unique(np.concatenate([[0], first, ends, [self.shape[1]]]))
-        return BlockMatrix.part(few, idx)
+        few.block_edges = np.unique(np.concatenate([[0], first, ends, [self.shape[1]]]))
+        return BlockMatrix.take(few, idx)
 
-    def share(self, idx: Array) -> float:
+    def column_read_share(self, idx: Array) -> float:
         """Of a read of the matrix, what it takes to gather some columns; all of it where that is most of it."""
         if self.axis == 0:
-            return super().share(idx)
-        read = np.unique(idx // self.source.grain).size * self.source.grain / self.shape[1]
-        return float(read) if read <= MOST_SHARE else 1.0
+            return super().column_read_share(idx)
+        read = np.unique(idx // self.source.chunk_length).size * self.source.chunk_length / self.shape[1]
+        return float(read) if read <= MAX_PICKED_SHARE else 1.0
 
-    def head(self, count: int) -> Array:
+    def head(self, n_rows: int) -> Array:
         """The first rows, dense; of blocks of rows no more is read."""
         if self.axis == 1:
-            return super().head(count)
-        return self.block(slice(0, min(count, self.shape[0]))).head(count)
+            return super().head(n_rows)
+        return self.load_block(slice(0, min(n_rows, self.shape[0]))).head(n_rows)
 
-    def shifted(self, shift: Array) -> Self:
+    def subtract_offsets(self, shift: Array) -> Self:
         """The same matrix less a constant per column."""
         other = copy(self)
-        other.shift = shift if self.shift is None else self.shift + shift
+        other.column_shift = shift if self.column_shift is None else self.column_shift + shift
         return other

@@ -16,61 +16,63 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from gpower._utils.arrays import Array, embedded, to_host, unit_columns
+from gpower._utils.arrays import Array, embed_rows, normalize_columns, to_host
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
-from gpower.penalties.elementary import top
-from gpower.solvers.joint.constraints import Constraint, Schur, Supports
-from gpower.solvers.joint.manifold_newton import Joint
-from gpower.solvers.local_search import bordered_slack
+from gpower.penalties.elementary import find_largest_rows
+from gpower.solvers.joint.constraints import AdjustedVariancePenalty, Constraint, Supports
+from gpower.solvers.joint.manifold_newton import JointSolution
+from gpower.solvers.local_search import batched_swap_test
 
 #: Up to this many variables all are looked at together; of more those most correlated with a component, so many or so
 #: many times its cardinality.
-WHOLE, CANDIDATES, TIMES = 300, 48, 3
+MAX_UNSCREENED_VARIABLES, N_BASE_CANDIDATES, CANDIDATES_PER_VARIABLE = 300, 48, 3
 #: Rounds; and a relative rise that is none.
-ROUNDS, RISE = 4, 1e-9
+MAX_JOINT_ROUNDS, MIN_JOINT_RISE = 4, 1e-9
 #: Starts · Σ k · variables stays under this; there are never more than so many.
-WORK, MOST_STARTS = 60_000, 96
+MAX_BATCH_WORK, MAX_STARTS = 60_000, 96
 #: Prices, relative to the largest variance: the lowest is spread over the starts between these two; the highest; their
 #: number.
-LOWEST, HIGHEST, LEVELS = (0.05, 10.0), 30.0, 8
+LOWEST_PENALTY_RANGE, HIGHEST_PENALTY, N_PENALTY_LEVELS = (0.05, 10.0), 30.0, 8
 #: Exchanges of a component at each price. With two the pit props (6 × 4, orthogonal) take a tenth longer for as much.
-EXCHANGES = 1
+SWAPS_PER_PENALTY_LEVEL = 1
 #: Generations of starts, how many of the best the next begins at, and the share of their components begun anew.
-GENERATIONS, ELITE, RENEWED = 4, 4, 0.4
+N_GENERATIONS, N_ELITE, RENEWED_COMPONENT_SHARE = 4, 4, 0.4
 #: Starts that settle, of those that exchanges are tried, and exchanges made at most.
-SETTLED, POLISHED, MOST_EXCHANGES = 4, 2, 200
+N_PROJECTED_STARTS, N_POLISHED_SOLUTIONS, MAX_SWAPS = 4, 2, 200
 #: What a violation of one costs in the choice of starts that settle.
 VIOLATION_COST = 0.5
 #: Turns of all components without a constraint.
-TURNS = 20
+MAX_COORDINATE_ROUNDS = 20
 #: Steps and precision of the last ascent on their supports.
-REFINING = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-15, "gtol": 1e-9}
+LBFGS_OPTIONS = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-15, "gtol": 1e-9}
 
 
 @dataclass(eq=False)
-class Batch:
+class MultiStartBatch:
     """Sets of components side by side over a covariance."""
 
     S: Array  # (n, n)
     Z: Array  # (R, n, m)
     supports: list[Array]  # of each component, (R, k)
 
-    def improve(self, j: int, price: tuple[Array, Array], height: Array, exchanges: int) -> None:
+    def improve_component(
+        self, j: int, penalty_matrix: tuple[Array, Array], penalty_weights: Array, max_swaps: int
+    ) -> None:
         """Exchange variables of component j at a price of some heights, (R,), and take the best loadings there."""
-        V, d = price
+        V, d = penalty_matrix
         support, n, row = self.supports[j].copy(), self.S.shape[0], np.arange(len(self.Z))[:, None]
-        height = height[:, None, None]
-        diagonal = np.diagonal(self.S) - height[:, 0] * (np.sum(V * V, axis=-1) + d)  # (R, n)
+        penalty_weights = penalty_weights[:, None, None]
+        diagonal = np.diagonal(self.S) - penalty_weights[:, 0] * (np.sum(V * V, axis=-1) + d)  # (R, n)
         at = np.arange(support.shape[1])
-        for turn in range(exchanges + 1):
-            B = self.S[support] - height * (V[row, support] @ np.swapaxes(V, -1, -2))  # (R, k, n)
-            B[row, at, support] -= height[:, 0] * d[row, support]
+        for turn in range(max_swaps + 1):
+            B = self.S[support] - penalty_weights * (V[row, support] @ np.swapaxes(V, -1, -2))  # (R, k, n)
+            B[row, at, support] -= penalty_weights[:, 0] * d[row, support]
             P = np.take_along_axis(B, np.repeat(support[:, None], at.size, axis=1), axis=2)
-            if turn == exchanges:
+            if turn == max_swaps:
                 u = np.linalg.eigh(P)[1][..., -1]
                 break
-            _, u, slack = bordered_slack(P, B, diagonal)
+            _, u, slack = batched_swap_test(P, B, diagonal)
             slack[row[..., None], at[None, :, None], support[:, None]] = np.inf
             best = np.argmin(slack.reshape(len(support), -1), axis=1)
             helps = slack.reshape(len(support), -1)[row[:, 0], best] < 0
@@ -81,74 +83,87 @@ class Batch:
         self.Z[..., j] = 0.0
         self.Z[row, support, j] = u
 
-    def member(self, r: int) -> tuple[Array, Supports]:
+    def get_member(self, r: int) -> tuple[Array, Supports]:
         """One of the sets."""
         return self.Z[r], [support[r] for support in self.supports]
 
 
-def begun(S: Array, starts: Sequence[Array], levels: Sequence[int], count: int, rng: np.random.RandomState) -> Batch:
+def make_start_batch(
+    S: Array, starts: Sequence[Array], cardinalities: Sequence[int], count: int, rng: np.random.RandomState
+) -> MultiStartBatch:
     """A batch of so many starts: the given ones, each (n, m), as they are, then with some components at random."""
-    m = len(levels)
+    m = len(cardinalities)
     which = np.arange(count)
     given = np.stack(starts)[which % len(starts)]  # (R, n, m)
-    anew = (rng.random_sample((count, m)) < RENEWED) & (which >= len(starts))[:, None]
+    anew = (rng.random_sample((count, m)) < RENEWED_COMPONENT_SHARE) & (which >= len(starts))[:, None]
     Z = np.where(anew[:, None], 0.0, given)
     keys = np.where(Z != 0, 1 + np.abs(Z), rng.random_sample(Z.shape))
     order = np.argsort(-keys, axis=1, kind="stable")  # the loadings there are, then any
-    supports = [order[:, :k, j] for j, k in enumerate(levels)]
+    supports = [order[:, :k, j] for j, k in enumerate(cardinalities)]
     for j, support in enumerate(supports):
         empty = np.flatnonzero(~Z[..., j].any(axis=1))
         Z[empty[:, None], support[empty], j] = support.shape[1] ** -0.5
-    return Batch(S, Z, supports)
+    return MultiStartBatch(S, Z, supports)
 
 
-def searched(
-    S: Array, constraint: Constraint, starts: Sequence[Array], levels: Sequence[int], rng: np.random.RandomState
-) -> Joint | None:
+def multistart(
+    S: Array, constraint: Constraint, starts: Sequence[Array], cardinalities: Sequence[int], rng: np.random.RandomState
+) -> JointSolution | None:
     """The best components over a covariance whose largest value is about one; None if none were found.
 
     Generations of starts: the first begins at the given ones and at random, each other at the best so far with some of
     their components begun anew.
     """
-    count = int(np.clip(WORK // (sum(levels) * S.shape[0]), len(starts), MOST_STARTS))
-    best = _distinct([constraint.settled(S, given, _filled(S, given, levels)) for given in starts])
+    count = int(np.clip(MAX_BATCH_WORK // (sum(cardinalities) * S.shape[0]), len(starts), MAX_STARTS))
+    best = _select_distinct_solutions(
+        [constraint.project_feasible(S, given, _fill_joint_supports(S, given, cardinalities)) for given in starts]
+    )
     if not best:
-        best = _distinct(
-            [constraint.settled(S, sure, _filled(S, sure, levels)) for sure in constraint.surely(S, starts[0])]
+        best = _select_distinct_solutions(
+            [
+                constraint.project_feasible(S, sure, _fill_joint_supports(S, sure, cardinalities))
+                for sure in constraint.trivial_feasible(S, starts[0])
+            ]
         )
-    for generation in range(GENERATIONS if count > len(starts) else 1):
+    for generation in range(N_GENERATIONS if count > len(starts) else 1):
         elite = [joint.Z for joint in best] if generation and best else [*starts, np.zeros_like(starts[0])]
-        batch = begun(S, elite, levels, count, rng)
-        lowest = np.exp(rng.uniform(np.log(LOWEST[0]), np.log(LOWEST[1]), count))
-        for height in np.geomspace(lowest, HIGHEST, LEVELS):
-            for j in range(len(levels)):
-                batch.improve(j, constraint.price(S, np.delete(batch.Z, j, axis=-1)), height, EXCHANGES)
-        promise = np.sum(batch.Z * (S @ batch.Z), axis=(1, 2)) - VIOLATION_COST * constraint.violation(S, batch.Z)
-        chosen = np.unique(promise.round(9), return_index=True)[1][::-1][:SETTLED]
-        best = _distinct([*best, *(constraint.settled(S, *batch.member(r)) for r in chosen)])
-    polished = [_polished(S, constraint, end) for end in best[:POLISHED]]
+        batch = make_start_batch(S, elite, cardinalities, count, rng)
+        lowest = np.exp(rng.uniform(np.log(LOWEST_PENALTY_RANGE[0]), np.log(LOWEST_PENALTY_RANGE[1]), count))
+        for height in np.geomspace(lowest, HIGHEST_PENALTY, N_PENALTY_LEVELS):
+            for j in range(len(cardinalities)):
+                batch.improve_component(
+                    j, constraint.penalty_matrix(S, np.delete(batch.Z, j, axis=-1)), height, SWAPS_PER_PENALTY_LEVEL
+                )
+        promise = np.sum(batch.Z * (S @ batch.Z), axis=(1, 2)) - VIOLATION_COST * constraint.compute_violation(
+            S, batch.Z
+        )
+        chosen = np.unique(promise.round(9), return_index=True)[1][::-1][:N_PROJECTED_STARTS]
+        best = _select_distinct_solutions(
+            [*best, *(constraint.project_feasible(S, *batch.get_member(r)) for r in chosen)]
+        )
+    polished = [_polish_joint_solution(S, constraint, end) for end in best[:N_POLISHED_SOLUTIONS]]
     return max(polished, key=lambda joint: joint.value, default=None)
 
 
-def _distinct(ends: Sequence[Joint | None]) -> list[Joint]:
+def _select_distinct_solutions(ends: Sequence[JointSolution | None]) -> list[JointSolution]:
     """The best few of different values."""
     by_value = {round(end.value, 9): end for end in ends if end is not None}
-    return [by_value[value] for value in sorted(by_value, reverse=True)[:ELITE]]
+    return [by_value[value] for value in sorted(by_value, reverse=True)[:N_ELITE]]
 
 
-def _filled(S: Array, Z: Array, levels: Sequence[int]) -> Supports:
+def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Supports:
     """The supports of loadings, filled up with the variables most correlated with them, or of largest variance."""
     near = np.abs(S @ Z) + 1e-6 * np.diagonal(S)[:, None]
     order = np.argsort(-np.where(Z != 0, np.inf, near), axis=0, kind="stable")
-    return [order[: min(k, S.shape[0]), j] for j, k in enumerate(levels)]
+    return [order[: min(k, S.shape[0]), j] for j, k in enumerate(cardinalities)]
 
 
-def _polished(S: Array, constraint: Constraint, joint: Joint) -> Joint:
+def _polish_joint_solution(S: Array, constraint: Constraint, joint: JointSolution) -> JointSolution:
     """Exchanges within and across components, each made as soon as it raises the objective."""
-    for _ in range(MOST_EXCHANGES):
-        for supports, guess in constraint.proposals(S, joint):
-            end = constraint.settled(S, guess, supports)
-            if end is not None and end.value > joint.value * (1 + RISE):
+    for _ in range(MAX_SWAPS):
+        for supports, guess in constraint.swap_candidates(S, joint):
+            end = constraint.project_feasible(S, guess, supports)
+            if end is not None and end.value > joint.value * (1 + MIN_JOINT_RISE):
                 joint = end
                 break
         else:
@@ -156,28 +171,32 @@ def _polished(S: Array, constraint: Constraint, joint: Joint) -> Joint:
     return joint
 
 
-def cycled(S: Array, Z: Array, levels: Sequence[int]) -> tuple[Array, float]:
+def block_coordinate(S: Array, Z: Array, cardinalities: Sequence[int]) -> tuple[Array, float]:
     """Components without a constraint, each in turn the best on what the others leave, while their total rises.
 
     The total is the adjusted variance. Exchanges look at what is uncorrelated with the scores of all others.
     """
-    total = adjusted_total(S, Z)
-    for _ in range(TURNS):
+    total = compute_total_adjusted_variance(S, Z)
+    for _ in range(MAX_COORDINATE_ROUNDS):
         before = total
-        for j in range(len(levels)):
-            batch = Batch(S, Z[None].copy(), [support[None] for support in _filled(S, Z, levels)])
-            batch.improve(j, Schur().price(S, np.delete(batch.Z, j, axis=-1)), np.ones(1), MOST_EXCHANGES)
-            better = adjusted_total(S, batch.Z[0])
-            if better > total * (1 + RISE):
+        for j in range(len(cardinalities)):
+            batch = MultiStartBatch(
+                S, Z[None].copy(), [support[None] for support in _fill_joint_supports(S, Z, cardinalities)]
+            )
+            batch.improve_component(
+                j, AdjustedVariancePenalty().penalty_matrix(S, np.delete(batch.Z, j, axis=-1)), np.ones(1), MAX_SWAPS
+            )
+            better = compute_total_adjusted_variance(S, batch.Z[0])
+            if better > total * (1 + MIN_JOINT_RISE):
                 Z, total = batch.Z[0], better
-        Z = refined(S, Z)
-        total = adjusted_total(S, Z)
-        if total <= before * (1 + RISE):
+        Z = refine_loadings(S, Z)
+        total = compute_total_adjusted_variance(S, Z)
+        if total <= before * (1 + MIN_JOINT_RISE):
             break
     return Z, total
 
 
-def refined(S: Array, Z: Array) -> Array:
+def refine_loadings(S: Array, Z: Array) -> Array:
     """Components whose total adjusted variance is the largest near Z on the same supports, or Z where none is larger.
 
     With the Gram matrix G = ZᵀSZ of the scores = L D Lᵀ in the order of decreasing variance, the total is tr D, and its
@@ -201,58 +220,61 @@ def refined(S: Array, Z: Array) -> Array:
         return -float(np.sum(np.diagonal(root) ** 2)), -slope[rows, columns]
 
     try:
-        x = minimize(loss, Z[rows, columns], method="L-BFGS-B", jac=True, options=REFINING).x
+        x = minimize(loss, Z[rows, columns], method="L-BFGS-B", jac=True, options=LBFGS_OPTIONS).x
     except np.linalg.LinAlgError:  # scores that depend on each other
         return Z
     found = np.zeros_like(Z)
     found[rows, columns] = x
-    found = unit_columns(found)
-    return found if adjusted_total(S, found) > adjusted_total(S, Z) else Z
+    found = normalize_columns(found)
+    return found if compute_total_adjusted_variance(S, found) > compute_total_adjusted_variance(S, Z) else Z
 
 
-def adjusted_total(S: Array, Z: Array) -> float:
+def compute_total_adjusted_variance(S: Array, Z: Array) -> float:
     """Total adjusted variance."""
-    return float(Scores.of_products(Z.T @ S @ Z).adjusted().sum())
+    return float(Scores.from_gram(Z.T @ S @ Z).compute_adjusted_variances().sum())
 
 
-def considered(operator: Operator, Z: Array, levels: Sequence[int]) -> Array:
+def candidate_variables(operator: Operator, Z: Array, cardinalities: Sequence[int]) -> Array:
     """The variables that may matter to any of the components Z, (n, m): all of few, else those most correlated."""
     norms = to_host(operator.column_norms)
-    varying = norms > operator.noise
-    if int(np.count_nonzero(varying)) <= WHOLE:
+    varying = norms > operator.norm_tolerance
+    if int(np.count_nonzero(varying)) <= MAX_UNSCREENED_VARIABLES:
         return np.flatnonzero(varying)
-    C = np.abs(to_host(operator.correlate(operator.combine(operator.own(Z.astype(operator.dtype))))))
-    near = [top((C[:, j] * varying)[:, None], CANDIDATES + TIMES * k)[:, 0] for j, k in enumerate(levels)]
+    C = np.abs(to_host(operator.correlate(operator.combine(operator.to_backend(Z.astype(operator.dtype))))))
+    near = [
+        find_largest_rows((C[:, j] * varying)[:, None], N_BASE_CANDIDATES + CANDIDATES_PER_VARIABLE * k)[:, 0]
+        for j, k in enumerate(cardinalities)
+    ]
     wanted = np.union1d(np.flatnonzero(Z.any(axis=1)), np.concatenate(near))
     return wanted[varying[wanted]]
 
 
-def covariance_of(operator: Operator, idx: Array) -> tuple[Array, float]:
+def compute_scaled_covariance(operator: Operator, idx: Array) -> tuple[Array, float]:
     """Σ of some variables in float64, symmetric, divided by its largest variance; and that."""
     S = operator.gram(idx).astype(np.float64)
     scale = float(np.max(np.diagonal(S), initial=0.0)) or 1.0
     return (S + S.T) / (2 * scale), scale
 
 
-def adjusted_together(operator: Operator, Z: Array, levels: Sequence[int]) -> Array:
+def maximize_adjusted_variance(operator: Operator, Z: Array, cardinalities: Sequence[int]) -> Array:
     """Components without a constraint, improved in turn; their total adjusted variance is that of Z at least."""
     total = 0.0
-    for _ in range(ROUNDS):
-        W = considered(operator, Z, levels)
+    for _ in range(MAX_JOINT_ROUNDS):
+        W = candidate_variables(operator, Z, cardinalities)
         if W.size == 0:
             break
-        S, scale = covariance_of(operator, W)
-        found, better = cycled(S, Z[W], levels)
-        if better * scale <= total * (1 + RISE):
+        S, scale = compute_scaled_covariance(operator, W)
+        found, better = block_coordinate(S, Z[W], cardinalities)
+        if better * scale <= total * (1 + MIN_JOINT_RISE):
             break
-        Z, total = embedded(found, W, Z.shape[0]), better * scale
-        if W.size <= WHOLE:
+        Z, total = embed_rows(found, W, Z.shape[0]), better * scale
+        if W.size <= MAX_UNSCREENED_VARIABLES:
             break
     return Z
 
 
-def held_together(
-    operator: Operator, Z: Array, levels: Sequence[int], constraint: Constraint, rng: np.random.RandomState
+def solve_joint(
+    operator: Operator, Z: Array, cardinalities: Sequence[int], constraint: Constraint, rng: np.random.RandomState
 ) -> Array | None:
     """Components that keep a constraint, begun at Z, (n, m), on the host in float64; None if there seem to be none.
 
@@ -260,19 +282,21 @@ def held_together(
     """
     n, best = Z.shape[0], -np.inf
     found: Array | None = None
-    for _ in range(ROUNDS):
-        W = considered(operator, Z, levels)
-        m = constraint.most_components(levels, W.size)
+    for _ in range(MAX_JOINT_ROUNDS):
+        W = candidate_variables(operator, Z, cardinalities)
+        m = constraint.compute_max_components(cardinalities, W.size)
         if m == 0:
             return np.zeros_like(Z)
-        S, scale = covariance_of(operator, W)
+        S, scale = compute_scaled_covariance(operator, W)
         start, size = Z[W][:, :m], float(np.max(np.sum(Z[W] * (S @ Z[W]), axis=0))) or 1.0
-        joint = searched(S / size, constraint, [start], [min(k, W.size) for k in levels[:m]], rng)
-        if joint is None or joint.value * size * scale <= best * (1 + RISE):
+        joint = multistart(S / size, constraint, [start], [min(k, W.size) for k in cardinalities[:m]], rng)
+        if joint is None or joint.value * size * scale <= best * (1 + MIN_JOINT_RISE):
             break
         best = joint.value * size * scale
-        varies = np.sum(joint.Z * (S @ joint.Z), axis=0) > max(constraint.least_variance, 64 * operator.precision)
-        Z = found = np.pad(embedded(unit_columns(joint.Z * varies), W, n), ((0, 0), (0, Z.shape[1] - m)))
-        if W.size <= WHOLE:
+        varies = np.sum(joint.Z * (S @ joint.Z), axis=0) > max(
+            constraint.min_relative_variance, 64 * operator.precision
+        )
+        Z = found = np.pad(embed_rows(normalize_columns(joint.Z * varies), W, n), ((0, 0), (0, Z.shape[1] - m)))
+        if W.size <= MAX_UNSCREENED_VARIABLES:
             break
     return found
