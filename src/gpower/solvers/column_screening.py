@@ -15,7 +15,9 @@ from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciproc
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 
-#: The product of all columns with all others costs at most as much as one of so many columns with the whole matrix.
+#: The correlations of all columns with all others cost at most as much as the product of the whole matrix with this
+#: many columns. Only half of them are computed, so twice as many columns are scored at that price. With half of this
+#: number 2 of 60 standardised 250 × 6000 tables with a planted module end 6 and 11 % below the best.
 MAX_PRODUCT_COLUMNS = 4000
 #: Samples that suffice, whatever their number: noise of a correlation is then 0.03.
 MAX_SCREENING_SAMPLES = 1000
@@ -27,6 +29,9 @@ MAX_FLOAT32_NORM = 1e5
 TILE_SHAPE = (256, 2048)
 #: Columns of a covariance that are scored at once.
 COVARIANCE_TILE_COLUMNS = 2048
+#: Columns of the highest scores among which copies are looked for, as a multiple of the columns that are returned.
+#: A module of 120 columns has 120 high scores, which would leave no place for a smaller but stronger module.
+RANKED_PER_COLUMN = 8
 #: Digits of a score that rounding does not reach; columns of equal score keep their order.
 SCORE_DECIMALS = 5
 
@@ -39,7 +44,7 @@ def subsample_operator(operator: Operator) -> Operator:
     if not operator.has_samples:
         return operator
     p, n = operator.shape
-    n_samples = int(np.clip(MAX_PRODUCT_COLUMNS * p / n, MIN_SCREENING_SAMPLES, MAX_SCREENING_SAMPLES))
+    n_samples = int(np.clip(2 * MAX_PRODUCT_COLUMNS * p / n, MIN_SCREENING_SAMPLES, MAX_SCREENING_SAMPLES))
     n_samples = max(1, min(n_samples, compute_max_extra_entries(operator) // n))
     rows = np.unique(np.linspace(0, p - 1, min(n_samples, p)).astype(np.intp))
     single = 1 / MAX_FLOAT32_NORM < max_or_zero(operator.column_norms) < MAX_FLOAT32_NORM
@@ -57,7 +62,10 @@ def compute_max_extra_entries(operator: Operator) -> int:
 
 
 def screen_columns(operator: Operator, threshold: float, usable: Array, max_columns: int) -> Array:
-    """Return the columns j with the largest Σᵢ (cᵢⱼ² − t)₊, where cᵢⱼ = aᵢᵀaⱼ/‖aⱼ‖.
+    """Return the columns j with the largest Σᵢ (cᵢⱼ² − t)₊, where cᵢⱼ = aᵢᵀaⱼ/‖aⱼ‖, and columns unlike them.
+
+    Half of the places go to the highest scores. The other half goes to columns that are not copies of one with a
+    higher score, so that every module is represented; a copy has a squared correlation above t with it.
 
     Parameters
     ----------
@@ -67,21 +75,44 @@ def screen_columns(operator: Operator, threshold: float, usable: Array, max_colu
         t, the least squared correlation that counts.
     usable : ndarray of bool of shape (n,)
         The columns to choose from.
-    count : int
+    max_columns : int
         Number of columns to return at most.
 
     Returns
     -------
     ndarray of int
-        Indices on the host, the most promising column first.
+        Indices on the host, the highest scores first.
     """
     norms = to_host(operator.column_norms).astype(np.float64)
     usable = to_host(usable) & (norms > 0)
     if int(np.count_nonzero(usable)) <= max_columns:
         order = _argsort_descending(norms)
-    else:
-        order = _argsort_descending(_score_column_correlations(operator, threshold, norms))
-    return order[usable[order]][:max_columns]
+        return order[usable[order]]
+    order = _argsort_descending(_score_column_correlations(operator, threshold, norms))
+    ranked = order[usable[order]][: RANKED_PER_COLUMN * max_columns]
+    highest = np.arange(max_columns // 2)
+    distinct = _select_distinct_columns(operator, ranked, threshold, norms[ranked], max_columns)
+    further = np.setdiff1d(distinct, highest)[: max_columns - highest.size]
+    chosen = np.concatenate([highest, further])
+    copies = np.setdiff1d(np.arange(max_columns), chosen)[: max_columns - chosen.size]
+    return ranked[np.concatenate([chosen, copies])]
+
+
+def _select_distinct_columns(
+    operator: Operator, ranked: Array, threshold: float, norms: Array, max_columns: int
+) -> Array:
+    """Return positions in `ranked` of columns that are not copies of an earlier one, in increasing order."""
+    G = to_host(operator.gram(ranked)).astype(np.float64) ** 2
+    is_copy = G > threshold * np.minimum.outer(norms, norms) ** 2  # at the shorter of two columns
+    covered = np.zeros(ranked.size, bool)
+    distinct: list[int] = []
+    for j in range(ranked.size):
+        if not covered[j]:
+            distinct.append(j)
+            covered |= is_copy[j]
+        if len(distinct) == max_columns:
+            break
+    return np.array(distinct, np.intp)
 
 
 def _argsort_descending(values: Array) -> Array:
