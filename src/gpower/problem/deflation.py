@@ -1,224 +1,109 @@
-"""Removing a component from the matrix without rewriting it: A − Y Zᵀ as an operator.
+"""Rules for removing a component from a matrix before the next one is sought.
 
-Every rule below is such a low-rank change, so one wrapper serves them all, over data and over covariances.
+Each rule is a low-rank change A − Y Zᵀ, represented by `gpower.operators.deflated.DeflatedOperator` for data and for
+covariances alike.
 
 =================== ============================================== ==============================
 rule                change                                          what is left
 =================== ============================================== ==============================
 ``projection``      A − (A z)zᵀ [JNRS10, section 4.4]               nothing along z
-``orthogonalized``  the same with z orthogonalised against the      nothing in the span of all z
-                    earlier ones
+``orthogonalized``  A − (A q)qᵀ, q is z orthogonalised against      nothing in the span of all z
+                    the earlier loadings
 ``schur``           A − x(Aᵀx)ᵀ, x = A z/‖A z‖                      nothing correlated with A z
 =================== ============================================== ==============================
 
-The first leaves variance along earlier loadings once they overlap; the second does not; the third works on
-the samples: what is left is uncorrelated with the earlier scores. All keep AᵀA positive semidefinite.
+The projection leaves variance along earlier loadings once loadings overlap; the orthogonalised projection does not.
+Schur deflation works on the samples: what is left is uncorrelated with the earlier scores. All three keep AᵀA positive
+semidefinite.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, is_device_array, safe_reciprocal, take_rows, to_host
-from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
-from gpower.operators.covariance import Covariance
-from gpower.operators.data_matrix import ColumnCache, DataMatrix
+from gpower._utils.arrays import Array, asarray_like, is_device_array, safe_reciprocal, to_host
+from gpower.operators.base import Operator
+from gpower.operators.deflated import MAX_BLOCK_COLUMNS, DeflatedOperator
 
-#: Columns deflated at once, and entries of columns whose norms are taken at once.
-MAX_BLOCK_COLUMNS, MAX_BLOCK_ENTRIES = 256, 1 << 20
-
-
-@dataclass(frozen=True, eq=False)
-class DeflatedOperator(OperatorWrapper):
-    """A − Y Zᵀ.
-
-    Attributes
-    ----------
-    base : Operator
-        The matrix A.
-    Y : ndarray
-        Representation in sample space, one column per removed component.
-    D : ndarray
-        ``base.dual(Y)``.
-    Z : ndarray of shape (n_features, j)
-    norms : ndarray of shape (n_features,)
-        Column norms of the difference.
-    """
-
-    base: Operator
-    Y: Array
-    Y_dual: Array
-    Z: Array
-    norms: Array
-    counter: PassCounter = field(default_factory=PassCounter)
-
-    @property
-    def column_norms(self) -> Array:
-        """Norms of the deflated columns."""
-        return self.norms
-
-    @cached_property
-    def _vanished_columns(self) -> Array | None:
-        """Mask of the columns of which only rounding is left, which must not pass for data; None if there are none."""
-        gone = self.norms == 0
-        return gone if gone.any() else None
-
-    def correlate(self, X: Array) -> Array:
-        """AᵀX − Z(YᵀX)."""
-        C = self.base.correlate(X) - self.Z @ (self.Y_dual.T @ X)
-        return C if self._vanished_columns is None else np.where(self._vanished_columns[:, None], 0, C)
-
-    def combine_rows(self, T: Array, rows: Array) -> Array:
-        """A T − Y(ZᵀT)."""
-        return self.base.combine_rows(T, rows) - self.Y @ (self.Z.T @ T)
-
-    def columns(self, idx: Array) -> Array:
-        """A[:, idx] − Y Z[idx]ᵀ."""
-        A = self.base.columns(idx)
-        for j in range(
-            0, len(idx), MAX_BLOCK_COLUMNS
-        ):  # in place, a few columns at a time: A may be much of the matrix
-            A[:, j : j + MAX_BLOCK_COLUMNS] -= self.Y @ take_rows(self.Z, idx[j : j + MAX_BLOCK_COLUMNS]).T
-        if self._vanished_columns is not None:
-            A *= ~take_rows(self._vanished_columns, idx)
-        return A
-
-    def get_rows(self, idx: Array) -> Array:
-        """Return A[idx] − Y[idx] Zᵀ."""
-        A = self.base.get_rows(idx) - take_rows(self.Y, idx) @ self.Z.T
-        return A if self._vanished_columns is None else A * ~self._vanished_columns
-
-    def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """XᵀY; the base's own correlations are recovered from the deflated ones where it needs them."""
-        return self.base.inner(X, Y, self._restore_base_correlations(Y, C))
-
-    def squared_norms(self, X: Array, C: Array) -> Array:
-        """Diagonal of XᵀX."""
-        return self.base.squared_norms(X, self._restore_base_correlations(X, C))
-
-    def _restore_base_correlations(self, X: Array, C: Array) -> Array:
-        return C if self.has_samples else C + self.Z @ (self.Y_dual.T @ X)
-
-    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """Base, Y, D and Z."""
-        return self.base, self.Y, self.Y_dual, self.Z
-
-    def gram(self, idx: Array) -> Array:
-        """Gram matrix of some deflated columns."""
-        if self.has_samples and self.container.should_copy(len(idx)):
-            A = self.columns(idx)
-            return to_host(self.container.wrap_array(A).cross_gram(A))
-        Z = self.Z[idx]
-        cross = self._base_correlations[idx] @ Z.T
-        G = self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.Y_dual) @ Z.T
-        return (
-            G
-            if self._vanished_columns is None
-            else G * ~self._vanished_columns[idx] * ~self._vanished_columns[idx][:, None]
-        )
-
-    @cached_property
-    def _base_correlations(self) -> Array:
-        """AᵀY, (n_features, j)."""
-        return self.base.correlate(self.Y) if self.has_samples else self.Y_dual
-
-    def take(self, idx: Array) -> Operator:
-        """Some columns, the deflation carried out where they are dense."""
-        if self.is_sparse:
-            base = self.base.take(idx)
-            return replace(self, base=base, Z=self.Z[idx], norms=self.norms[idx], counter=base.counter)
-        if self.has_samples:
-            held = self.container.wrap_array(self.columns(idx))
-            return DataMatrix(held, take_rows(self.norms, idx), counter=self.counter_for_taken)
-        return Covariance(self.gram(idx), self.counter)
-
-    def with_column_cache(self) -> Operator:
-        """With a memory of gathered columns, where there are samples."""
-        return ColumnCache(self) if self.has_samples else self
-
-    def restrict(self, idx: Array) -> ColumnRestriction:
-        """Some columns, the deflation carried out, and the way back."""
-        if self.has_samples:
-            return ColumnCache(self).restrict(idx)
-        selector = self.columns(idx)  # coefficients of the deflated columns over all variables
-        return ColumnRestriction(Covariance(self.gram(idx)), lambda U: selector @ U)
+#: Entries of columns whose norms are computed at once.
+MAX_BLOCK_ENTRIES = 1 << 20
 
 
-def deflate_other_units(operator: Operator, X: Array, C: Array, j: int) -> Operator:
-    """Return the matrix less its part along all orthonormal units X but the j-th; C = AᵀX, (n_features, m)."""
-    others = np.arange(X.shape[1]) != j
-    Y, Z = X[:, asarray_like(X, others)], C[:, asarray_like(C, others)]
-    whole = operator.column_norms.astype(np.float64) ** 2
-    squares = whole - np.sum(Z.astype(np.float64) ** 2, axis=1)
-    norms = np.sqrt(np.where(squares > 32 * operator.precision * whole, squares, 0.0)).astype(operator.dtype)
-    return DeflatedOperator(operator, Y, operator.dual(Y), Z, norms, counter=operator.counter)
+class RemainingNorms(NamedTuple):
+    """Squared column norms after a deflation, (n,), and the share of the original ones that is rounding error."""
+
+    norms_sq: Array
+    rounding_share: float
 
 
-def deflate_sample_gram(deflated: Operator, base_gram: Array) -> Array:
-    """The Gram matrix of samples of what is left, by that of the matrix that the components were removed from."""
-    base, Y, _, Z = deflated.split_deflation()
-    cross = to_host(base.combine(Z) @ Y.T)
-    return base_gram - cross - cross.T + to_host(Y @ (Z.T @ Z) @ Y.T)
+class DeflationUpdate(NamedTuple):
+    """The rank-one change y zᵀ of a deflation: y in sample space, z (n, 1), and the column norms that remain."""
 
-
-#: What a component takes with it: y in sample space, z, and the squared column norms that are left, with their noise.
-DeflationUpdate = tuple[Array, Array, Array, float]
+    y: Array
+    z: Array
+    remaining: RemainingNorms
 
 
 class DeflationRule(ABC):
-    """How a component is removed before the next is looked for."""
+    """Rule for removing a component from a matrix."""
 
     def remove(self, operator: Operator, z: Array) -> Operator:
-        """The operator with the component of unit loadings z, (n_features,), removed; a zero z changes nothing."""
-        change = self._compute_update(operator, z.astype(operator.dtype)[:, None]) if np.any(z) else None
-        if change is None:
+        """Return the operator without the component of unit loadings z, (n_features,); a zero z changes nothing."""
+        update = self._compute_update(operator, z.astype(operator.dtype)[:, None]) if np.any(z) else None
+        if update is None:
             return operator
-        base, Y, D, Z = operator.split_deflation()
-        y, t, squares, noise = change
-        whole = base.column_norms.astype(np.float64) ** 2
-        norms = np.sqrt(np.where(squares > noise * whole, squares, 0.0)).astype(operator.dtype)
-        Y, D, Z = np.hstack([Y, y]), np.hstack([D, base.dual(y)]), np.hstack([Z, t])
-        return DeflatedOperator(base, Y, D, Z, norms, counter=operator.counter)
+        base, Y, Y_dual, Z = operator.split_deflation()
+        original_sq = base.column_norms.astype(np.float64) ** 2
+        norms_sq, rounding_share = update.remaining
+        norms = np.sqrt(np.where(norms_sq > rounding_share * original_sq, norms_sq, 0.0)).astype(operator.dtype)
+        return DeflatedOperator(
+            base,
+            np.hstack([Y, update.y]),
+            np.hstack([Y_dual, base.dual(update.y)]),
+            np.hstack([Z, update.z]),
+            norms,
+            counter=operator.counter,
+        )
 
     @abstractmethod
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
-        """What removing z, (n_features, 1), changes; None where nothing but rounding would be removed."""
+        """Compute the change that removes z, (n_features, 1); None where only rounding error would be removed."""
 
     @abstractmethod
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
-        """What m units see of the whole matrix, each of what the units before it leave, with one product.
+        """Compute the correlations of m components with all columns, each on its deflated matrix, in one product.
 
         Parameters
         ----------
         operator : Operator
-            Nothing removed yet.
+            The matrix before any deflation.
         Z : ndarray of shape (n_features, m)
             Loadings that are removed, in this order.
-        ends : ndarray of shape (n_features, m)
-            Loadings whose scores are the directions at which the units look.
+        view_loadings : ndarray of shape (n_features, m)
+            Loadings whose scores are the directions that are correlated with the columns.
 
         Returns
         -------
         correlations : ndarray of shape (n_features, m)
-            A_jᵀx_j, where A_j is what the loadings before j leave and x_j the unit vector along A_j·ends_j.
+            A_jᵀx_j, where A_j is the matrix without the components before j and x_j the unit vector along A_j v_j,
+            v_j being column j of `view_loadings`.
         norms : ndarray of shape (n_features, m)
-            Of the columns of A_j, at least outside the loadings.
+            Norms of the columns of A_j, exact at least outside the supports of Z.
         """
 
 
 class ProjectionDeflation(DeflationRule):
-    """Nothing is left along z."""
+    """Deflation that leaves nothing along z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
         y = operator.combine(z)
-        return y, z, *_compute_deflated_norms_sq(operator, y, z)
+        return DeflationUpdate(y, z, _compute_deflated_norms_sq(operator, y, z))
 
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
-        """A_j = A P₁…P_{j−1} with P = I − zzᵀ."""
+        """Compute the correlations with A_j = A P₁…P_{j−1}, where P = I − zzᵀ."""
         U, V = self._compute_removed_directions(Z), view_loadings.copy()
         m = U.shape[1]
         for i in range(m - 2, -1, -1):
@@ -231,12 +116,12 @@ class ProjectionDeflation(DeflationRule):
         return C, np.repeat(operator.column_norms[:, None], m, axis=1)
 
     def _compute_removed_directions(self, Z: Array) -> Array:
-        """The directions that are removed."""
+        """Return the orthogonal directions, (n_features, m), that are projected out."""
         return Z
 
 
 class OrthogonalizedDeflation(ProjectionDeflation):
-    """Nothing is left in the span of all z."""
+    """Deflation that leaves nothing in the span of all z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
         z = _orthogonalize_loadings(z, operator.split_deflation()[3])
@@ -250,20 +135,23 @@ class OrthogonalizedDeflation(ProjectionDeflation):
 
 
 class SchurDeflation(DeflationRule):
-    """Nothing is left that is correlated with A z."""
+    """Deflation that leaves nothing correlated with A z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
         y = operator.combine(z)
         c = operator.correlate(y)
         norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
-        if norm <= operator.norm_tolerance:  # the earlier components explain it: what is left points anywhere
+        if norm <= operator.norm_tolerance:  # only rounding error is left: its direction is arbitrary
             return None
-        t, y = c / norm, y / norm  # the removed part of column i is tᵢ long and orthogonal to the rest
-        before = operator.column_norms.astype(np.float64) ** 2
-        return y, t, *_recompute_cancelled_norms_sq(operator, y, t, before - t[:, 0].astype(np.float64) ** 2)
+        x, t = y / norm, c / norm  # the removed part of column i has length tᵢ and is orthogonal to the rest
+        norms_sq = operator.column_norms.astype(np.float64) ** 2 - t[:, 0].astype(np.float64) ** 2
+        return DeflationUpdate(x, t, _recompute_cancelled_norms_sq(operator, x, t, norms_sq))
 
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
-        """A_j is A less its part along the scores before j, whose orthonormal basis is made of inner products alone."""
+        """Compute the correlations with A_j, the matrix without its part along the scores before j.
+
+        The orthonormal basis of the scores is built from their inner products alone.
+        """
         m = Z.shape[1]
         T = Z if view_loadings is Z else np.hstack([Z, view_loadings])
         Y = operator.combine(T)
@@ -284,7 +172,7 @@ class SchurDeflation(DeflationRule):
         return C @ asarray_like(C, X.astype(C.dtype)), np.sqrt(left)
 
 
-#: The rules by the words of the estimator.
+#: Deflation rules by the value of the parameter ``deflation``.
 DEFLATION_RULES: dict[str, DeflationRule] = {
     "projection": ProjectionDeflation(),
     "orthogonalized": OrthogonalizedDeflation(),
@@ -293,40 +181,36 @@ DEFLATION_RULES: dict[str, DeflationRule] = {
 
 
 def _orthogonalize_loadings(z: Array, Z: Array) -> Array:
-    """z, (n, 1), less its part in the span of the orthonormal columns of Z, of unit length; zero if nothing is left."""
-    for _ in range(2):  # twice is enough
+    """Return z, (n, 1), orthogonalised against the orthonormal columns of Z, of unit length; zero if none is left."""
+    for _ in range(2):  # once more removes what rounding left
         z = z - Z @ (Z.T @ z)
     length = float(np.sqrt(np.sum(z * z)))
     return z / length if length > 1e3 * np.finfo(z.dtype).eps else 0 * z
 
 
-def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> tuple[Array, float]:
-    """Squared norms of A − y zᵀ, of which only columns with z ≠ 0 change, and the share of them that is rounding."""
-    before = operator.column_norms.astype(np.float64) ** 2
-    eps, t = operator.precision, z[:, 0].astype(np.float64)
-    idx = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
-    if operator.has_samples and 0 < idx.size <= t.size // 4 and not operator.is_remote:
-        few = max(8, min(MAX_BLOCK_COLUMNS, MAX_BLOCK_ENTRIES // operator.shape[0]))
-        for part in np.array_split(idx, idx.size // few + 1):
-            before[part] = np.sum((operator.columns(part) - y @ z[part].T).astype(np.float64) ** 2, axis=0)
-        return before, (128 * eps) ** 2
+def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> RemainingNorms:
+    """Compute the squared column norms of A − y zᵀ; only columns with z ≠ 0 change."""
+    norms_sq = operator.column_norms.astype(np.float64) ** 2
+    t = z[:, 0].astype(np.float64)
+    changed = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
+    if operator.has_samples and 0 < changed.size <= t.size // 4 and not operator.is_remote:
+        block_size = max(8, min(MAX_BLOCK_COLUMNS, MAX_BLOCK_ENTRIES // operator.shape[0]))
+        for idx in np.array_split(changed, changed.size // block_size + 1):
+            norms_sq[idx] = np.sum((operator.columns(idx) - y @ z[idx].T).astype(np.float64) ** 2, axis=0)
+        return RemainingNorms(norms_sq, (128 * operator.precision) ** 2)
     c = operator.correlate(y)
-    return _recompute_cancelled_norms_sq(
-        operator, y, z, before - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0])
-    )
+    expanded = norms_sq - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0])
+    return _recompute_cancelled_norms_sq(operator, y, z, expanded)
 
 
-def _recompute_cancelled_norms_sq(operator: Operator, y: Array, t: Array, norms_sq: Array) -> tuple[Array, float]:
-    """Squared norms of A − y tᵀ, of those that cancellation leaves in doubt by the columns, and what is rounding."""
-    whole, eps = operator.split_deflation()[0].column_norms.astype(np.float64) ** 2, operator.precision
-    doubtful = to_host(np.flatnonzero((norms_sq <= 32 * eps * whole) & (whole > 0)))
-    if (
-        not operator.has_samples
-        or operator.is_remote
-        or is_device_array(y)
-        or not 0 < doubtful.size <= MAX_BLOCK_COLUMNS
-    ):
-        return norms_sq, 32 * eps
-    A = operator.columns(doubtful).astype(np.float64)
-    norms_sq[doubtful] = np.sum((A - y.astype(np.float64) @ t[doubtful].astype(np.float64).T) ** 2, axis=0)
-    return norms_sq, (128 * eps) ** 2
+def _recompute_cancelled_norms_sq(operator: Operator, y: Array, t: Array, norms_sq: Array) -> RemainingNorms:
+    """Compute the squared norms of A − y tᵀ again, from the columns, where cancellation left few correct digits."""
+    original_sq = operator.split_deflation()[0].column_norms.astype(np.float64) ** 2
+    rounding_share = 32 * operator.precision
+    cancelled = to_host(np.flatnonzero((norms_sq <= rounding_share * original_sq) & (original_sq > 0)))
+    has_cheap_columns = operator.has_samples and not operator.is_remote and not is_device_array(y)
+    if not has_cheap_columns or not 0 < cancelled.size <= MAX_BLOCK_COLUMNS:
+        return RemainingNorms(norms_sq, rounding_share)
+    A = operator.columns(cancelled).astype(np.float64)
+    norms_sq[cancelled] = np.sum((A - y.astype(np.float64) @ t[cancelled].astype(np.float64).T) ** 2, axis=0)
+    return RemainingNorms(norms_sq, (128 * operator.precision) ** 2)

@@ -1,0 +1,147 @@
+"""A matrix less some components, seen through products: A − Y Zᵀ is never formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from gpower._utils.arrays import Array, asarray_like, take_rows, to_host
+from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
+from gpower.operators.covariance import Covariance
+from gpower.operators.data_matrix import ColumnCache, DataMatrix
+
+#: Columns that are deflated at once.
+MAX_BLOCK_COLUMNS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class DeflatedOperator(OperatorWrapper):
+    """The matrix A − Y Zᵀ.
+
+    Attributes
+    ----------
+    base : Operator
+        The matrix A.
+    Y : ndarray
+        One column per removed component, in the sample-space representation of `base`.
+    Y_dual : ndarray
+        ``base.dual(Y)``.
+    Z : ndarray of shape (n_features, j)
+        The removed directions, one column per removed component.
+    norms : ndarray of shape (n_features,)
+        Column norms of the difference; zero where only rounding error is left.
+    """
+
+    base: Operator
+    Y: Array
+    Y_dual: Array
+    Z: Array
+    norms: Array
+    counter: PassCounter = field(default_factory=PassCounter)
+
+    @property
+    def column_norms(self) -> Array:
+        """Return the norms of the deflated columns."""
+        return self.norms
+
+    @cached_property
+    def _vanished_columns(self) -> Array | None:
+        """Return the mask of columns of which only rounding error is left; None if there are none."""
+        gone = self.norms == 0
+        return gone if gone.any() else None
+
+    def correlate(self, X: Array) -> Array:
+        """Return AᵀX − Z(YᵀX)."""
+        C = self.base.correlate(X) - self.Z @ (self.Y_dual.T @ X)
+        return C if self._vanished_columns is None else np.where(self._vanished_columns[:, None], 0, C)
+
+    def combine_rows(self, T: Array, rows: Array) -> Array:
+        """Return A T − Y(ZᵀT)."""
+        return self.base.combine_rows(T, rows) - self.Y @ (self.Z.T @ T)
+
+    def columns(self, idx: Array) -> Array:
+        """Return A[:, idx] − Y Z[idx]ᵀ."""
+        A = self.base.columns(idx)
+        for j in range(0, len(idx), MAX_BLOCK_COLUMNS):  # a few at a time, in place: A may be most of the matrix
+            A[:, j : j + MAX_BLOCK_COLUMNS] -= self.Y @ take_rows(self.Z, idx[j : j + MAX_BLOCK_COLUMNS]).T
+        if self._vanished_columns is not None:
+            A *= ~take_rows(self._vanished_columns, idx)
+        return A
+
+    def get_rows(self, idx: Array) -> Array:
+        """Return A[idx] − Y[idx] Zᵀ."""
+        A = self.base.get_rows(idx) - take_rows(self.Y, idx) @ self.Z.T
+        return A if self._vanished_columns is None else A * ~self._vanished_columns
+
+    def inner(self, X: Array, Y: Array, C: Array) -> Array:
+        """Return XᵀY; the correlations with the base are restored from the deflated ones C where they are needed."""
+        return self.base.inner(X, Y, self._restore_base_correlations(Y, C))
+
+    def squared_norms(self, X: Array, C: Array) -> Array:
+        """Return the diagonal of XᵀX."""
+        return self.base.squared_norms(X, self._restore_base_correlations(X, C))
+
+    def _restore_base_correlations(self, X: Array, C: Array) -> Array:
+        return C if self.has_samples else C + self.Z @ (self.Y_dual.T @ X)
+
+    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
+        """Return `base`, `Y`, `Y_dual` and `Z`."""
+        return self.base, self.Y, self.Y_dual, self.Z
+
+    def gram(self, idx: Array) -> Array:
+        """Return the Gram matrix of some deflated columns."""
+        if self.has_samples and self.container.should_copy(len(idx)):
+            A = self.columns(idx)
+            return to_host(self.container.wrap_array(A).cross_gram(A))
+        Z = self.Z[idx]
+        cross = self._base_correlations[idx] @ Z.T
+        G = self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.Y_dual) @ Z.T
+        if self._vanished_columns is None:
+            return G
+        remains = ~self._vanished_columns[idx]
+        return G * remains * remains[:, None]
+
+    @cached_property
+    def _base_correlations(self) -> Array:
+        """Return AᵀY, (n_features, j)."""
+        return self.base.correlate(self.Y) if self.has_samples else self.Y_dual
+
+    def take(self, idx: Array) -> Operator:
+        """Return the operator of some columns; dense columns are deflated explicitly."""
+        if self.is_sparse:
+            base = self.base.take(idx)
+            return replace(self, base=base, Z=self.Z[idx], norms=self.norms[idx], counter=base.counter)
+        if self.has_samples:
+            container = self.container.wrap_array(self.columns(idx))
+            return DataMatrix(container, take_rows(self.norms, idx), counter=self.counter_for_taken)
+        return Covariance(self.gram(idx), self.counter)
+
+    def with_column_cache(self) -> Operator:
+        """Return the operator with a cache of gathered columns if it has samples, else itself."""
+        return ColumnCache(self) if self.has_samples else self
+
+    def restrict(self, idx: Array) -> ColumnRestriction:
+        """Return the explicitly deflated columns `idx` and the map back to sample space."""
+        if self.has_samples:
+            return ColumnCache(self).restrict(idx)
+        selector = self.columns(idx)  # coefficients of the deflated columns over all variables
+        return ColumnRestriction(Covariance(self.gram(idx)), lambda U: selector @ U)
+
+
+def deflate_other_units(operator: Operator, X: Array, C: Array, j: int) -> Operator:
+    """Return the matrix without its part along all orthonormal units X except the j-th; C = AᵀX, (n_features, m)."""
+    others = np.arange(X.shape[1]) != j
+    Y, Z = X[:, asarray_like(X, others)], C[:, asarray_like(C, others)]
+    whole = operator.column_norms.astype(np.float64) ** 2
+    squares = whole - np.sum(Z.astype(np.float64) ** 2, axis=1)
+    norms = np.sqrt(np.where(squares > 32 * operator.precision * whole, squares, 0.0)).astype(operator.dtype)
+    return DeflatedOperator(operator, Y, operator.dual(Y), Z, norms, counter=operator.counter)
+
+
+def deflate_sample_gram(deflated: Operator, base_gram: Array) -> Array:
+    """Return the Gram matrix of the samples of a deflated matrix from that of its base."""
+    base, Y, _, Z = deflated.split_deflation()
+    cross = to_host(base.combine(Z) @ Y.T)
+    return base_gram - cross - cross.T + to_host(Y @ (Z.T @ Z) @ Y.T)
