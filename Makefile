@@ -7,26 +7,33 @@
 # make release-check   sdist and wheel, built, looked at, installed into an empty environment and tried
 # make coverage   the suite, shuffled, with the lines and branches that it does not reach
 # make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
+# make metrics  the shape of the package (names, docstrings, layers), printed and kept in docs/architecture.md
 # make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
 # All set up a virtual environment inside the checkout the first time.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 STAMP  := $(VENV)/.installed
 SETTINGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-matrix test-lowest test-shuffled fuzz docs release-check coverage lint types layers schemas unit bench bench-full paper paper-full format clean
+.PHONY: demo test test-matrix test-lowest test-shuffled fuzz docs release-check coverage lint types layers metrics schemas unit bench bench-full paper paper-full format clean
 
-$(STAMP): pyproject.toml
+# The package and its extras are enough for the demo; tests and tools add their groups.
+$(PACKAGE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpower needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench --group experiments
+	$(BIN)/python -m pip install --quiet --editable ".[all]"
+	touch $(PACKAGE)
+
+$(STAMP): $(PACKAGE)
+	$(BIN)/python -m pip install --quiet --group test --group lint --group bench --group experiments
 	touch $(STAMP)
 
-demo: $(STAMP)
+demo: $(PACKAGE)
 	$(BIN)/gpower demo --output demo-output
 
 test: lint types layers schemas unit
@@ -60,6 +67,9 @@ types: $(STAMP)
 
 layers: $(STAMP)
 	$(BIN)/lint-imports --no-cache
+
+metrics: $(STAMP)
+	$(BIN)/python tools/metrics.py
 
 # Files that other people's programs read, against the schemas that these programs publish.
 SCHEMA := $(BIN)/check-jsonschema --builtin-schema
