@@ -1,8 +1,8 @@
-"""Compact sets Q, each known by its linear maximiser: the y in Q with the largest ⟨g, y⟩.
+"""Compact sets Q, each defined by its linear maximiser: the y in Q with the largest ⟨g, y⟩.
 
-That maximiser is the only thing the gradient scheme needs [JNRS10, Algorithm 1]; `retract`, the point of the
-set nearest to y, serves acceleration. `CorrelationSet` is the data's own set {μ∘AᵀX : X in a set of samples}:
-the objective holds no data, this set holds all of it.
+The gradient scheme needs only that maximiser [JNRS10, Algorithm 1]. Acceleration also needs `retract`, which returns a
+point of the set near y. `CorrelationSet` is the set {μ∘AᵀX : X in a sample set} of the data: it contains all of the
+data, and the objective contains none.
 
 [JNRS10] is Journée et al. (2010), Journal of Machine Learning Research 11, 517–553.
 """

@@ -1,4 +1,4 @@
-"""The contract of a compact set, and the two that every textbook knows: sphere and ball."""
+"""The contract of a compact set, and the sphere and the ball."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpower._utils.arrays import Array
 
 
 class FeasibleSet(ABC):
-    """A compact set with an easy linear maximiser.
+    """A compact set whose linear maximiser is easy to compute.
 
     Examples
     --------
-    The corners of a simplex: the largest coordinate of a gradient decides.
+    The linear maximiser of a simplex is the corner of the largest coordinate.
 
     >>> import numpy as np
     >>> from gpower.feasible_sets import FeasibleSet
@@ -31,39 +31,32 @@ class FeasibleSet(ABC):
 
     @property
     def passes(self) -> float:
-        """Reads of the data so far; NaN for a set that holds none."""
+        """Return the number of passes over the data so far, or NaN for a set without data."""
         return float("nan")
 
     @property
     def objective_tolerance(self) -> float:
-        """How far rounding alone may lower an objective on this set; zero where nothing is known of that."""
+        """Return the amount by which rounding errors may lower an objective on this set, zero if it is unknown."""
         return 0.0
 
     @abstractmethod
     def argmax_linear(self, g: Any) -> Any:
-        """A y in the set with the largest ⟨g, y⟩; the same one for the same g."""
-
-    def step(self, g: Any, x: Any) -> Any:
-        """Where an ascent goes from x, the gradient there being g: by default to the linear maximiser.
-
-        A set may know a better place, as long as the objective is no lower there.
-        """
-        return self.argmax_linear(g)
+        """Return a y in the set with the largest ⟨g, y⟩, always the same y for the same g."""
 
     def retract(self, y: Any) -> Any:
-        """A point of the set near y, where the set has a way there."""
+        """Return a point of the set near y; raise NotImplementedError if the set has no retraction."""
         raise NotImplementedError(f"{type(self).__name__} offers no retraction: run with acceleration=False.")
 
     def extrapolate(self, x: Any, previous: Any, b: float) -> Any:
-        """The point of the set near x + b(x − previous)."""
+        """Return the point of the set near x + b(x − previous)."""
         return self.retract(x + b * (x - previous))
 
     def pairing(self, g: Any, x: Any) -> float:
-        """⟨g, x⟩."""
+        """Compute ⟨g, x⟩."""
         return float(np.vdot(g, x))
 
     def support_value(self, g: Any) -> float:
-        """max ⟨g, y⟩ over the set."""
+        """Compute the maximum of ⟨g, y⟩ over the set."""
         return self.pairing(g, self.argmax_linear(g))
 
 
@@ -75,19 +68,19 @@ def _make_first_unit_vector(like: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Sphere(FeasibleSet):
-    """r·{‖x‖ = 1}; the maximiser of ⟨g, y⟩ is r G⁻¹g/‖g‖* [JNRS10, equation (22)].
+    """Sphere r·{‖x‖ = 1}; the maximiser of ⟨g, y⟩ is r G⁻¹g/‖g‖* [JNRS10, equation (22)].
 
     Parameters
     ----------
     radius : float, default=1.0
-        The length r of all points.
+        The norm r of all points.
     metric : ndarray of shape (d, d), optional
         Positive definite G of the norm ‖x‖² = ⟨Gx, x⟩; identity by default.
 
     Attributes
     ----------
     radius, metric
-        As given.
+        The parameters.
     convexity : float
         Strong convexity of the convex hull, 1/r.
 
@@ -108,7 +101,7 @@ class Sphere(FeasibleSet):
 
     @property
     def convexity(self) -> float:
-        """Strong convexity of the convex hull: σ_Q = 1/r."""
+        """Return the strong convexity of the convex hull, σ_Q = 1/r."""
         return 1.0 / self.radius
 
     @cached_property
@@ -127,41 +120,41 @@ class Sphere(FeasibleSet):
         return g if self.metric is None else np.asarray(sla.cho_solve(self._cholesky_factor, g))
 
     def norm(self, x: Array) -> float:
-        """‖x‖ in the metric G."""
+        """Compute ‖x‖ in the metric G."""
         return float(np.sqrt(np.vdot(x, x if self.metric is None else self.metric @ x)))
 
     def dual_norm(self, g: Array) -> float:
-        """‖g‖* = ⟨g, G⁻¹g⟩^½."""
+        """Compute ‖g‖* = ⟨g, G⁻¹g⟩^½."""
         return float(np.sqrt(np.vdot(g, self._apply_inverse_metric(g))))
 
     def argmax_linear(self, g: Array) -> Array:
-        """r G⁻¹g/‖g‖*; where g = 0 everything is a maximiser and the first coordinate is taken."""
+        """Return r G⁻¹g/‖g‖*; if g = 0, every point is a maximiser and the first coordinate vector is returned."""
         return self.retract(self._apply_inverse_metric(g) if np.any(g) else _make_first_unit_vector(g))
 
     def retract(self, y: Array) -> Array:
-        """r y/‖y‖."""
+        """Return r y/‖y‖."""
         return np.asarray((self.radius / self.norm(y)) * y)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Whether ‖x‖ = r."""
+        """Return whether ‖x‖ = r."""
         return abs(self.norm(x) - self.radius) <= tol * self.radius
 
 
 @dataclass(frozen=True, eq=False)
 class Ball(Sphere):
-    """r·{‖x‖ ≤ 1}; a convex function is largest on its boundary, the sphere.
+    """Ball r·{‖x‖ ≤ 1}; a convex function attains its maximum on the boundary, the sphere.
 
     Parameters
     ----------
     radius : float, default=1.0
-        The length r of the longest points.
+        The largest norm r of a point.
     metric : ndarray of shape (d, d), optional
         Positive definite G of the norm ‖x‖² = ⟨Gx, x⟩; identity by default.
 
     Attributes
     ----------
     radius, metric, convexity
-        As of a `Sphere`.
+        The attributes of `Sphere`.
 
     Examples
     --------
@@ -172,13 +165,13 @@ class Ball(Sphere):
     """
 
     def retract(self, y: Array) -> Array:
-        """The point of the ball nearest to y."""
+        """Return the point of the ball nearest to y."""
         return np.asarray(y * min(1.0, self.radius / max(self.norm(y), np.finfo(float).tiny)))
 
     def argmax_linear(self, g: Array) -> Array:
-        """As on the sphere."""
+        """Return the maximiser on the sphere."""
         return Sphere(self.radius, self.metric).argmax_linear(g)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Whether ‖x‖ ≤ r."""
+        """Return whether ‖x‖ ≤ r."""
         return self.norm(x) <= self.radius * (1 + tol)

@@ -1,4 +1,4 @@
-"""The data's own set {μ∘AᵀX : X in a set of samples}: all that an objective sees of the data."""
+"""The set {μ∘AᵀX : X in a sample set} of weighted correlations, the only access of an objective to the data."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gpower.operators.base import Operator
 
 @dataclass(frozen=True, eq=False)
 class CorrelationStart:
-    """What an objective sees of a point, C of shape (n, m): enough of a start to begin an ascent at."""
+    """Start of an ascent given by its weighted correlations C, (n_features, m), without sample-space units."""
 
     C: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Sample-space units X with their weighted correlations C = μ∘AᵀX."""
+    """Sample-space units X, (p, m), with their weighted correlations C = μ∘AᵀX, (n_features, m)."""
 
     X: Array
     C: Array
 
     def select_unit(self, j: int) -> Point:
-        """Unit j alone."""
+        """Return the point of unit j alone."""
         return Point(self.X[:, j : j + 1], self.C[:, j : j + 1])
 
     def replace_unit(self, j: int, unit: Point) -> Point:
@@ -39,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class CorrelationSet(FeasibleSet):
-    """The data's own set {μ∘AᵀX : X in `samples`}; the maximiser of ⟨T, C⟩ is μ∘Aᵀ·argmax⟨A(μ∘T), X⟩.
+    """Set {μ∘AᵀX : X in `sample_set`} of the data; the maximiser of ⟨T, C⟩ is μ∘Aᵀ·argmax⟨A(μ∘T), X⟩.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class CorrelationSet(FeasibleSet):
     mu : ndarray of shape (m,)
         Weights of the units.
     sample_set : SampleSet, default=Stiefel()
-        Where X lives: orthonormal units of a block, independent starts of one unit, or the cube of ℓ1 variance.
+        Set of X: orthonormal units of a block, independent starts of one unit, or the cube of ℓ1 variance.
 
     Examples
     --------
@@ -67,12 +67,12 @@ class CorrelationSet(FeasibleSet):
 
     @property
     def passes(self) -> float:
-        """Reads of the matrix so far."""
+        """Return the number of passes over the matrix so far."""
         return self.operator.passes
 
     @property
     def objective_tolerance(self) -> float:
-        """What of an objective is rounding: the square of that of a correlation."""
+        """Return the rounding error of an objective, the square of that of a correlation."""
         return (self.operator.norm_tolerance * float(np.max(self.mu))) ** 2
 
     @cached_property
@@ -80,54 +80,54 @@ class CorrelationSet(FeasibleSet):
         return bool(np.all(self.mu == 1))
 
     def _apply_weights(self, C: Array) -> Array:
-        """μ∘C."""
+        """Compute μ∘C."""
         return C if self._has_unit_weights else asarray_like(C, self.mu) * C
 
     def remove_weights(self, C: Array) -> Array:
-        """C/μ, the plain correlations."""
+        """Compute C/μ, the unweighted correlations."""
         return C if self._has_unit_weights else C / asarray_like(C, self.mu)
 
     def argmax_linear(self, g: Array) -> Point:
-        """One step: combine, put on the set of samples, correlate."""
+        """Return the maximiser of ⟨g, C⟩: combine columns, project onto the sample set, correlate."""
         return self.make_point(self.combine_weighted(g))
 
     def combine_weighted(self, T: Array) -> Array:
-        """A(μ∘T): the Y with ⟨Y, X⟩ = ⟨T, μ∘AᵀX⟩."""
+        """Compute Y = A(μ∘T), for which ⟨Y, X⟩ = ⟨T, μ∘AᵀX⟩."""
         return self.operator.combine(self._apply_weights(T))
 
     def make_point(self, Y: Array) -> Point:
-        """The point of the set at sample-space units Y, put on the set of samples first."""
+        """Return the point of the set that maximises ⟨Y, X⟩, for sample-space units Y, (p, m)."""
         X, C = self.sample_set.place_units(self.operator, Y)
         return Point(X, self._apply_weights(C))
 
     def extrapolate(self, x: Point, previous: Point, b: float) -> Point:
-        """Momentum on samples and correlations alike."""
-        here, before = ((at.X, self.remove_weights(at.C)) for at in (x, previous))
-        X, C = self.sample_set.extrapolate_units(self.operator, here, before, b)
+        """Return the point of the set near x + b(x − previous), extrapolating units and correlations alike."""
+        current, old = ((point.X, self.remove_weights(point.C)) for point in (x, previous))
+        X, C = self.sample_set.extrapolate_units(self.operator, current, old, b)
         return Point(X, self._apply_weights(C))
 
     def pairing(self, g: Array, x: Point) -> float:
-        """⟨g, C⟩, C the correlations at x."""
+        """Compute ⟨g, C⟩ for the correlations C of x."""
         return float(np.vdot(g, x.C))
 
     def support_value(self, g: Array) -> float:
-        """Nuclear norm (Stiefel), sum of column norms (Spheres) or ℓ1 norm (Cube) of A(μ∘g)."""
+        """Compute the nuclear norm (Stiefel), sum of column norms (Spheres) or ℓ1 norm (Cube) of A(μ∘g)."""
         return self.sample_set.support_function(self.operator, self.combine_weighted(g))
 
 
 @dataclass(frozen=True, eq=False)
 class RegularizedSet(CorrelationSet):
-    """The same set under linear functions ⟨g.C, μ∘AᵀX⟩ + ⟨g.X, X⟩, which a term in X itself adds to a gradient."""
+    """Correlation set with linear functions ⟨g.C, μ∘AᵀX⟩ + ⟨g.X, X⟩, for an objective with a term in X itself."""
 
     def argmax_linear(self, g: Point) -> Point:  # type: ignore[override]
-        """One step, towards both parts."""
+        """Return the maximiser of both terms together."""
         return self.make_point(self.combine_weighted(g.C) + g.X)
 
     def pairing(self, g: Point, x: Point) -> float:  # type: ignore[override]
-        """⟨g, x⟩, both parts."""
-        samples = np.trace(self.operator.inner(g.X, x.X, self.remove_weights(x.C)))
-        return super().pairing(g.C, x) + float(samples)
+        """Compute ⟨g.C, x.C⟩ + ⟨g.X, x.X⟩."""
+        unit_term = np.trace(self.operator.inner(g.X, x.X, self.remove_weights(x.C)))
+        return super().pairing(g.C, x) + float(unit_term)
 
     def support_value(self, g: Point) -> float:  # type: ignore[override]
-        """The dual norm of A(μ∘T) + Y."""
+        """Compute the support function of the sample set at A(μ∘g.C) + g.X."""
         return self.sample_set.support_function(self.operator, self.combine_weighted(g.C) + g.X)

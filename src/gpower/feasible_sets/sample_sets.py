@@ -1,8 +1,8 @@
-"""Where the units of samples live, side by side as columns of X: orthonormal, each on its sphere, or in a cube.
+"""Sets of sample-space units, the columns of X: orthonormal, each on its sphere, or in a cube.
 
-Each set knows the maximiser of ⟨Y, X⟩, the correlations C = AᵀX that come with it, and how large |aᵢᵀx| can be on it.
-On the sphere and the Stiefel manifold a point is put in place by a multiplication from the right, which acts on its
-correlations as well and saves a product; on the cube by a sign, which does not.
+Each set provides the maximiser of ⟨Y, X⟩, its correlations C = AᵀX, and the largest |aᵢᵀx| over the set. On spheres and
+on the Stiefel manifold the maximiser is Y times a matrix on the right, which also gives the correlations and saves a
+product with A. On the cube it is a sign, which does not.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gpower._utils.arrays import (
 from gpower.feasible_sets.base import FeasibleSet
 from gpower.operators.base import Operator
 
-#: A residual that is shorter than this share of the longest column has lost digits of its correlations.
+#: Share of the largest column norm below which a residual has lost digits of its correlations.
 MIN_RELIABLE_RESIDUAL_SHARE = 1e-4
 #: Sample-space units and their correlations with the columns of A.
 UnitsAndCorrelations = tuple[Array, Array]
 
 
 class SampleSet(FeasibleSet):
-    """A set of sample-space units X, (p, m), for a matrix A that is known by its products.
+    """A set of sample-space units X, (p, m), for a matrix A that is available through products.
 
     Examples
     --------
@@ -40,60 +40,60 @@ class SampleSet(FeasibleSet):
     >>> from gpower.feasible_sets import Stiefel
     >>> from gpower.operators import as_operator
     >>> operator, _ = as_operator(np.diag([3.0, 2.0]), center=False)
-    >>> Stiefel().compute_max_correlations(operator)  # what one unit can have to do with each column
+    >>> Stiefel().compute_max_correlations(operator)  # largest correlation of a unit with each column
     array([3., 2.])
     """
 
-    #: Whether a problem on some columns needs no more than their Gram matrix.
+    #: Whether the Gram matrix of some columns determines the problem on them.
     needs_only_gram = True
 
     def adapt_to(self, operator: Operator) -> SampleSet:
-        """The set for the samples of this matrix."""
+        """Return the set for the samples of this matrix."""
         return self
 
     @abstractmethod
     def compute_max_correlations(self, operator: Operator) -> Array:
-        """The largest |aᵢᵀx| of a unit in the set, for every column, (n,)."""
+        """Compute the largest |aᵢᵀx| over units x in the set, for every column, (n,)."""
 
     @abstractmethod
     def for_independent_starts(self) -> SampleSet:
-        """The set of many starts of one unit, each column on its own."""
+        """Return the set for many starts of one unit, each column independent of the others."""
 
     @abstractmethod
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """The maximiser X of ⟨Y, X⟩, and AᵀX; C = AᵀY where that is known."""
+        """Return the maximiser X of ⟨Y, X⟩, and AᵀX. Pass C = AᵀY if it is known."""
 
     @abstractmethod
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """max ⟨Y, X⟩."""
+        """Compute the maximum of ⟨Y, X⟩ over the set."""
 
     def extrapolate_units(
         self, operator: Operator, x: UnitsAndCorrelations, previous: UnitsAndCorrelations, b: float
     ) -> UnitsAndCorrelations:
-        """The point of the set near x + b(x − previous)."""
+        """Return the point of the set near x + b(x − previous), with its correlations."""
         Y, C = ((1 + b) * new - b * old for new, old in zip(x, previous, strict=True))
         return self.place_units(operator, Y, C)
 
 
 class _NormalizedSet(SampleSet):
-    """A set that units are put on by a multiplication from the right.
+    """A set whose maximiser of ⟨Y, X⟩ is Y times a matrix on the right.
 
-    Where Y is rank deficient (a unit has no active variable, or two coincide) the maximiser is not unique. The free
-    units are then pointed at the columns of A with the largest part that the others leave unexplained: still a
-    maximiser, so that the ascent stays monotone, and active again whenever anything can be. Where no such column is
-    left (more units than the rank of A) a unit without active variable is zero.
+    If Y is rank deficient (a unit has no active variable, or two units coincide), the maximiser is not unique. The free
+    units are then directed at the columns of A whose part unexplained by the other units is largest. This is still a
+    maximiser, so the ascent stays monotone, and such units become active again if any can. If no such column is left
+    (more units than the rank of A), a unit without active variables is zero.
     """
 
     def compute_max_correlations(self, operator: Operator) -> Array:
-        """‖aᵢ‖₂."""
+        """Return ‖aᵢ‖₂ of every column."""
         return operator.column_norms
 
     def for_independent_starts(self) -> SampleSet:
-        """Every column on its own sphere."""
+        """Return the set in which every column is on its own sphere."""
         return Spheres()
 
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """Y put on the set, with its correlations carried along."""
+        """Return Y normalised to the set and its correlations, which are normalised with it."""
         C = operator.correlate(Y) if C is None else C
         normalizer = self.make_normalizer(self._compute_unit_gram(operator, Y, C))
         X, C = normalizer.apply(Y), normalizer.apply(C)
@@ -101,28 +101,25 @@ class _NormalizedSet(SampleSet):
             C = operator.correlate(X)
             normalizer = self.make_normalizer(self._compute_unit_gram(operator, X, C))
             X, C = normalizer.apply(X), normalizer.apply(C)
-        return (
-            self._fill_free_units(operator, normalizer.free_directions, X, C)
-            if normalizer.free_directions.shape[1]
-            else (X, C)
-        )
+        free = normalizer.free_directions
+        return self._fill_free_units(operator, free, X, C) if free.shape[1] else (X, C)
 
     @abstractmethod
     def make_normalizer(self, gram: Array) -> Normalizer:
-        """The right multiplier that puts Y on the set, from what `_gram` gives."""
+        """Return the right multiplier that normalises Y to the set, given the result of `_compute_unit_gram`."""
 
     @abstractmethod
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
-        """The inner products of units that the normaliser needs, C = AᵀY."""
+        """Compute the inner products of units that the normaliser needs, given C = AᵀY."""
 
     @abstractmethod
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
-        """X with its free units pointed at columns of A."""
+        """Return X with its free units directed at columns of A, and its correlations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stiefel(_NormalizedSet):
-    """{X : XᵀX = I}; the maximiser of ⟨G, X⟩ is the polar factor of G, the value its nuclear norm.
+    """Stiefel manifold {X : XᵀX = I}; the maximiser of ⟨G, X⟩ is the polar factor of G, the value its nuclear norm.
 
     References
     ----------
@@ -137,23 +134,23 @@ class Stiefel(_NormalizedSet):
     """
 
     def argmax_linear(self, g: Array) -> Array:
-        """The polar factor [JNRS10, proposition on the Stiefel manifold]."""
+        """Return the polar factor [JNRS10, proposition on the Stiefel manifold]."""
         return polar_factor(g)
 
     def retract(self, y: Array) -> Array:
-        """The nearest matrix with orthonormal columns, again the polar factor."""
+        """Return the nearest matrix with orthonormal columns, the polar factor."""
         return polar_factor(y)
 
     def make_normalizer(self, gram: Array) -> Normalizer:
-        """The right multiplier that puts Y on the set, from its Gram matrix."""
+        """Return the right multiplier that normalises Y to the set, given its Gram matrix."""
         return make_polar_normalizer(gram)
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
-        """Whether XᵀX = I."""
+        """Return whether XᵀX = I."""
         return bool(np.max(np.abs(X.T @ X - np.eye(X.shape[1]))) <= tol)
 
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """The nuclear norm."""
+        """Compute the nuclear norm of Y."""
         gram = operator.inner(Y, Y, correlate_if_needed(operator, Y))
         M = self.make_normalizer(gram).multiplier
         return float(np.sum(M * gram)) if M.ndim == 2 else float(np.sum(M * np.diagonal(gram)))
@@ -168,7 +165,7 @@ class Stiefel(_NormalizedSet):
 
 @dataclass(frozen=True, eq=False)
 class Spheres(_NormalizedSet):
-    """Every column on its own unit sphere: many starts of one unit, side by side.
+    """Set in which every column is on its own unit sphere, for many starts of one unit.
 
     Examples
     --------
@@ -180,24 +177,24 @@ class Spheres(_NormalizedSet):
     """
 
     def argmax_linear(self, g: Array) -> Array:
-        """Columns scaled to unit norm; a zero column stays at the first coordinate."""
+        """Return the columns scaled to unit norm; a zero column becomes the first coordinate vector."""
         g = np.where(np.any(g, axis=0), g, np.eye(g.shape[0], 1, dtype=g.dtype))
         return self.make_normalizer(np.sum(g * g, axis=0)[:, None]).apply(g)
 
     def retract(self, y: Array) -> Array:
-        """Columns scaled to unit norm."""
+        """Return the columns scaled to unit norm."""
         return self.argmax_linear(y)
 
     def make_normalizer(self, gram: Array) -> Normalizer:
-        """The diagonal right multiplier that puts Y on the set, from the squared norms, (m, 1)."""
+        """Return the diagonal right multiplier that normalises Y to the set, given squared norms, (m, 1)."""
         return make_column_normalizer(gram[:, 0])
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
-        """Whether every column has unit norm."""
+        """Return whether every column has unit norm."""
         return bool(np.max(np.abs(np.sum(X * X, axis=0) - 1)) <= tol)
 
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """The sum of the norms of the columns."""
+        """Compute the sum of the column norms of Y."""
         squares = operator.squared_norms(Y, correlate_if_needed(operator, Y))
         return float(np.sum(np.sqrt(np.maximum(squares, 0))))
 
@@ -206,18 +203,18 @@ class Spheres(_NormalizedSet):
 
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
         N, CN = find_residual_directions(operator, 1)
-        dead = asarray_like(X, free.sum(axis=1))
-        return X + N * dead, C + CN * dead
+        is_free = asarray_like(X, free.sum(axis=1))
+        return X + N * is_free, C + CN * is_free
 
 
 @dataclass(frozen=True, eq=False)
 class Cube(SampleSet):
-    """[−r, r]^d; the maximiser of ⟨g, y⟩ is r·sign(g), the value r‖g‖₁.
+    """Cube [−r, r]^d; the maximiser of ⟨g, y⟩ is r·sign(g), the value r‖g‖₁.
 
     Parameters
     ----------
     radius : float or ndarray, default=1.0
-        Half of the width, r: one for all coordinates, or broadcast against the points.
+        Half-width r: a number for all coordinates, or an array that is broadcast against the points.
 
     Examples
     --------
@@ -231,90 +228,92 @@ class Cube(SampleSet):
     needs_only_gram = False
 
     def argmax_linear(self, g: Array) -> Array:
-        """r·sign(g), with +r where g is zero."""
+        """Return r·sign(g), with +r where g is zero."""
         return np.where(g < 0, -self.radius, self.radius).astype(g.dtype)
 
     def retract(self, y: Array) -> Array:
-        """Entries clipped to the cube."""
+        """Return y with entries clipped to the cube."""
         return np.clip(y, -self.radius, self.radius)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Whether every entry is in [−r, r]."""
+        """Return whether every entry is in [−r, r]."""
         return bool(np.all(np.abs(x) <= self.radius * (1 + tol)))
 
     def adapt_to(self, operator: Operator) -> Cube:
-        """As wide in every sample as its weight says."""
+        """Return the cube whose half-widths are the square roots of the sample weights."""
         radius = operator.sqrt_sample_weight
         return self if radius is None else Cube(radius[:, None])
 
     def compute_max_correlations(self, operator: Operator, block_columns: int = 256) -> Array:
-        """Σ rₖ|aₖᵢ|."""
-        n, blocks = operator.shape[1], range(0, operator.shape[1], block_columns)
+        """Compute Σ rₖ|aₖᵢ| of every column, reading `block_columns` columns at a time."""
+        p, n = operator.shape
         radius = operator.sqrt_sample_weight
-        radius = np.ones(operator.shape[0], operator.dtype) if radius is None else radius
-        parts = [radius @ np.abs(operator.columns(np.arange(i, min(i + block_columns, n)))) for i in blocks]
+        radius = np.ones(p, operator.dtype) if radius is None else radius
+        blocks = [np.arange(i, min(i + block_columns, n)) for i in range(0, n, block_columns)]
+        parts = [radius @ np.abs(operator.columns(idx)) for idx in blocks]
         return np.where(operator.column_norms > 0, np.concatenate(parts), 0)
 
     def for_independent_starts(self) -> Cube:
-        """The same: the columns do not see each other."""
+        """Return this set: the columns are independent already."""
         return self
 
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """The vertex that Y points at."""
+        """Return the vertex of the cube with the signs of Y, and its correlations."""
         X = self.argmax_linear(Y)
         return X, operator.correlate(X)
 
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """r‖Y‖₁."""
+        """Compute r‖Y‖₁."""
         return float(np.sum(self.radius * np.abs(Y)))
 
     def extrapolate_units(
         self, operator: Operator, x: UnitsAndCorrelations, previous: UnitsAndCorrelations, b: float
     ) -> UnitsAndCorrelations:
-        """No momentum: maxima are vertices."""
+        """Return x: extrapolation is useless because the maxima are vertices."""
         return x
 
 
 def correlate_if_needed(operator: Operator, Y: Array) -> Array:
-    """AᵀY where inner products cannot be had without, else nothing."""
+    """Return AᵀY if the operator needs it for inner products, otherwise an empty array."""
     return np.zeros((0, Y.shape[1])) if operator.has_samples else operator.correlate(Y)
 
 
 def find_residual_directions(
     operator: Operator, n_directions: int, X: Array | None = None, C: Array | None = None
 ) -> UnitsAndCorrelations:
-    """Orthonormal directions towards the columns that X leaves least explained, and their correlations.
+    """Return orthonormal directions of the columns that X explains least, and their correlations.
 
-    Pivoted QR of A continued from X: each new direction is the residual of the column whose residual is
-    largest. Zero where A has nothing left.
+    This continues the pivoted QR factorisation of A from X: each new direction is the residual of the column whose
+    residual is largest. Directions beyond the rank of A are zero.
     """
-    (p, n), like = operator.shape, operator.column_norms
-    X = np.zeros_like(like, shape=(p, 0)) if X is None else X
-    C = np.zeros_like(like, shape=(n, 0)) if C is None else C
-    known = X.shape[1]
+    p, n = operator.shape
+    X = np.zeros_like(operator.column_norms, shape=(p, 0)) if X is None else X
+    C = np.zeros_like(operator.column_norms, shape=(n, 0)) if C is None else C
+    n_given = X.shape[1]
     for _ in range(n_directions):
         q, c = _find_next_direction(operator, X, C)
         X, C = np.hstack([X, q]), np.hstack([C, c])
-    return X[:, known:], C[:, known:]
+    return X[:, n_given:], C[:, n_given:]
 
 
 def _find_next_direction(operator: Operator, X: Array, C: Array) -> UnitsAndCorrelations:
-    """Unit vector towards the column with the largest part orthogonal to X, and its correlations."""
+    """Return the unit residual of the column with the largest part orthogonal to X, and its correlations."""
     squares = operator.column_norms.astype(np.float64) ** 2  # (n,)
     pivot = stable_argmax(np.maximum(squares - np.sum(C.astype(np.float64) ** 2, axis=1), 0))
     q = operator.columns(np.array([pivot]))  # (p, 1)
     c = operator.correlate(q)
-    noise = 1e3 * float(np.finfo(q.dtype).eps)  # of a length; of its square where only AᵀA is known
-    least = (noise if operator.has_samples else np.sqrt(noise)) * np.sqrt(max_or_zero(squares))
-    faint = MIN_RELIABLE_RESIDUAL_SHARE * np.sqrt(max_or_zero(squares))
-    for _ in range(2):  # twice is enough to be orthogonal to working precision
+    largest_norm = np.sqrt(max_or_zero(squares))
+    rounding = 1e3 * float(np.finfo(q.dtype).eps)  # of a norm, or of its square if only AᵀA is known
+    min_norm = (rounding if operator.has_samples else np.sqrt(rounding)) * largest_norm
+    min_reliable_norm = MIN_RELIABLE_RESIDUAL_SHARE * largest_norm
+    for _ in range(2):  # two projections suffice for orthogonality to working precision
         overlap = asarray_like(q, operator.inner(X, q, c))  # (k, 1)
         q, c = q - X @ overlap, c - C @ overlap
         norm = float(np.sqrt(max(float(operator.squared_norms(q, c)[0]), 0.0)))
-        if norm <= least:
+        if norm <= min_norm:
             return 0 * q, 0 * c
         q, c = q / norm, c / norm
-        if norm < faint:  # what was carried along has lost its digits
+        if norm < min_reliable_norm:  # the updated correlations have lost digits
             c = operator.correlate(q)
-        least, faint = 0.0, 0.0
+        min_norm = min_reliable_norm = 0.0
     return q, c

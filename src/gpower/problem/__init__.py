@@ -1,1 +1,1 @@
-"""The optimisation problem of a fit: its formulation and how found components are removed."""
+"""The optimisation problem of a fit: its formulation, and how a component is removed from the matrix (deflation)."""

@@ -1,16 +1,16 @@
-"""A problem of sparse PCA: a penalty, the data's own set, a start, and how to read the loadings off.
+"""An optimisation problem of sparse PCA: a matrix, a penalty and a set of samples, and how to read off the loadings.
 
-All formulations are compositions of three choices; the same loop solves each of them.
+Every formulation combines three choices, and `gpower.solvers.ascent.maximize` solves all of them.
 
 ==================  ============================================  ======================================
-choice              objects                                        words of the estimator
+choice              objects                                        parameters of the estimator
 ==================  ============================================  ======================================
-what is sparse      `L1`, `L0`, `Cardinality`, `L1Ball`,           ``penalty``, ``gamma``,
+penalty             `L1`, `L0`, `Cardinality`, `L1Ball`,           ``penalty``, ``gamma``,
                     each also `NonNegative`                        ``cardinality``, ``l1_bound``,
                                                                    ``positive``
-which variance      samples on `Stiefel` (‖A z‖₂) or in the        ``variance``
+variance            samples on `Stiefel` (‖A z‖₂) or in the        ``variance``
                     `Cube` (‖A z‖₁)
-how many at once    one column, or a block with weights μ          ``method``, ``mu``
+block size          one unit, or a block with weights μ            ``method``, ``mu``
 ==================  ============================================  ======================================
 """
 
@@ -28,34 +28,35 @@ from gpower.penalties.elementary import Penalty
 
 @dataclass(frozen=True, eq=False)
 class PenaltyObjective:
-    """A penalty as a convex function on the data's set; the gradient is a function of the correlations."""
+    """A penalty φ as a convex objective of a point; it depends on the point through its correlations C alone."""
 
     penalty: Penalty
 
     def value_and_gradient(self, x: CorrelationStart | Point) -> tuple[float, Array]:
-        """φ(C) and φ′(C)."""
+        """Return φ(C) and φ′(C), the latter of shape (n_features, m)."""
         return self.penalty.value_and_gradient(x.C)
 
 
 @dataclass(frozen=True, eq=False)
 class RegularizedObjective:
-    """f + (ω/2)‖X‖²: strongly convex, and the same problem, since ‖X‖² is constant on the Stiefel manifold.
+    """The strongly convex objective φ(C) + (ω/2)‖X‖².
 
-    The constant is left out of the value. The step becomes polar(f′(X) + ωX) [JNRS10, sections 1 and 3.4].
+    Its maximisers are those of φ: ‖X‖² is constant on the Stiefel manifold, and the value omits that constant.
+    The step becomes polar(f′(X) + ωX) [JNRS10, sections 1 and 3.4].
     """
 
     penalty: Penalty
     omega: float
 
     def value_and_gradient(self, x: Point) -> tuple[float, Point]:
-        """φ(C) and the linear function ⟨φ′(C), ·⟩ + ω⟨X, ·⟩."""
+        """Return φ(C) and the gradient, the linear function ⟨φ′(C), ·⟩ + ω⟨X, ·⟩, as a `Point`."""
         value, gradient = self.penalty.value_and_gradient(x.C)
         return value, Point(self.omega * x.X, gradient)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """max φ(μ∘AᵀX) over X in a set of samples.
+    """The problem max φ(μ∘AᵀX) over X in a set of samples.
 
     Attributes
     ----------
@@ -64,11 +65,11 @@ class Problem:
     penalty : Penalty
         The function φ.
     mu : ndarray of shape (m,)
-        Weights of the units; their number is the size of the block.
-    samples : SampleSet
-        The set of X.
+        Weights of the units; m is the size of the block.
+    sample_set : SampleSet
+        The set of X, (n_samples, m).
     regularization : float
-        The weight ω.
+        The weight ω of the term (ω/2)‖X‖² that makes the objective strongly convex.
     """
 
     operator: Operator
@@ -79,30 +80,30 @@ class Problem:
 
     @property
     def feasible_set(self) -> CorrelationSet:
-        """The data's own set."""
-        kind = RegularizedSet if self.regularization else CorrelationSet
-        return kind(self.operator, self.mu, self.sample_set)
+        """Return the set of points, with the correlations μ∘AᵀX of each."""
+        set_class = RegularizedSet if self.regularization else CorrelationSet
+        return set_class(self.operator, self.mu, self.sample_set)
 
     @property
     def objective(self) -> PenaltyObjective | RegularizedObjective:
-        """φ on that set."""
+        """Return φ as an objective on `feasible_set`, with the term of the regularization if there is one."""
         if self.regularization:
             return RegularizedObjective(self.penalty, self.regularization)
         return PenaltyObjective(self.penalty)
 
     @property
     def is_single_l2_unit(self) -> bool:
-        """Whether it is one unit of plain variance, whose best loadings on given columns an eigenvector gives."""
+        """Return whether there is a single unit of variance ‖A z‖₂²; on a fixed support an eigenvector maximises it."""
         return self.mu.size == 1 and self.sample_set.needs_only_gram
 
     def as_batch(self, n_starts: int) -> Problem:
-        """The problem of one unit, `n_starts` times side by side as columns of one product."""
+        """Return the problem of one unit repeated for `n_starts` independent starts, one column of X for each."""
         return replace(self, mu=np.repeat(self.mu, n_starts), sample_set=self.sample_set.for_independent_starts())
 
     def restrict(self, idx: Array) -> Problem:
-        """The problem on the columns `idx` alone."""
+        """Return the problem on the columns `idx` of the matrix."""
         return replace(self, operator=self.operator.take(idx), penalty=self.penalty.restrict(idx))
 
     def compute_loadings(self, point: Point) -> Array:
-        """The loadings that attain the penalty at a point, (n_features, m)."""
+        """Return the unit loadings that attain the penalty at a point, (n_features, m)."""
         return self.penalty.loadings(point.C)

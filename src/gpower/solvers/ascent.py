@@ -1,10 +1,10 @@
 """Maximise a convex function over a compact set: x ← argmax ⟨f′(x), y⟩ [JNRS10, Algorithm 1].
 
-The one loop of the library. It knows an objective (`value_and_gradient`) and a set (`step`, by default its
-`argmax_linear`, and for acceleration `extrapolate`); penalties, data and blocks are compositions of those two.
+`maximize` runs every ascent of the library. It needs an objective (`value_and_gradient`) and a set (`step`, by default
+its `argmax_linear`; with acceleration also `extrapolate`). Penalties, data and blocks are combined into these two.
 
-For convex f every step satisfies f(x⁺) ≥ f(x) + Δ(x), where Δ(x) = max ⟨f′(x), y − x⟩ ≥ 0 is the
-first-order measure reported as `gap`; hence values never fall and min Δ ≤ (f* − f(x₀))/(k + 1).
+For convex f every step satisfies f(x⁺) ≥ f(x) + Δ(x), where Δ(x) = max ⟨f′(x), y − x⟩ ≥ 0 is the first-order measure
+reported as `gap`. Hence values never fall, and min Δ ≤ (f* − f(x₀))/(k + 1) after k steps.
 
 [JNRS10] is Journée et al. (2010), Journal of Machine Learning Research 11, 517–553.
 """
@@ -23,7 +23,7 @@ import numpy as np
 
 from gpower.feasible_sets import FeasibleSet
 
-#: A relative fall of the objective that rounding does not explain.
+#: Largest relative decrease of the objective in one step that is attributed to rounding; a larger one is an error.
 MAX_RELATIVE_DECREASE = 1e-3
 
 
@@ -31,12 +31,12 @@ class Objective(Protocol):
     """A convex function with a subgradient."""
 
     def value_and_gradient(self, x: Any, /) -> tuple[float, Any]:
-        """f(x) and some f′(x)."""
+        """Return f(x) and a subgradient f′(x)."""
         ...
 
 
 class AscentStatus(Enum):
-    """Why an ascent stopped, as a sentence."""
+    """The reason why an ascent stopped; its string is a sentence."""
 
     CONVERGED = "Converged: the last step raised the objective by no more than tol, relatively."
     MAX_ITER = "Not converged: max_iter steps were made and the objective was still growing by more than tol."
@@ -48,27 +48,30 @@ class AscentStatus(Enum):
 
 @dataclass(frozen=True, eq=False)
 class AscentState:
-    """A point on the way, as a callback sees it after each step; the gap Δ is computed only if it is asked for.
+    """The state of an ascent after a step, as passed to a callback.
 
     Attributes
     ----------
     n_iter : int
-        Steps so far.
-    value, start_value : float
-        Of the objective, here and at the start.
+        Number of steps so far.
+    value : float
+        Objective at the current point.
     point, gradient : object
-        Of the feasible set, and of the objective there.
+        Current point of the feasible set, and a subgradient of the objective there.
     feasible_set : FeasibleSet
-        What the ascent moves on; one of data counts its `passes`.
+        Set on which the ascent moves; a set of the data counts the `passes` over the matrix.
+    start_value : float
+        Objective at the start.
 
     Examples
     --------
-    >>> from gpower import GPower
+    >>> from gpower import GPower, Solver
     >>> from gpower.datasets import load_planted_expression
     >>> values = []
-    >>> def note(state):  # a true answer would stop the ascent
+    >>> def record(state):  # returning True would stop the ascent
     ...     values.append(state.value)
-    >>> model = GPower(1, gamma=0.1, init="paper", callback=note).fit(load_planted_expression().X)
+    >>> solver = Solver(init="largest_norm", callback=record)
+    >>> model = GPower(1, gamma=0.1, solver=solver).fit(load_planted_expression().X)
     >>> values == sorted(values), [len(values)] == model.n_iter_.tolist()
     (True, True)
     """
@@ -82,27 +85,29 @@ class AscentState:
 
     @property
     def gap(self) -> float:
-        """The first-order measure Δ at the point."""
+        """Compute the first-order measure Δ at the point, at the cost of a product with the matrix."""
         return compute_gap(self.feasible_set, self.gradient, self.point)
 
 
-#: Called with the state after each step; a true answer stops the ascent.
+#: Function that is called with the state after each step; a true return value stops the ascent.
 Callback = Callable[[AscentState], object]
+#: Returns the next point of an ascent from the gradient and the current point.
+StepRule = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class AscentResult:
-    """Where an ascent ended.
+    """The result of an ascent.
 
     Attributes
     ----------
     last_state : AscentState
-        The final point with its value, gradient and set; `point`, `value`, `n_iter` and `gap` are read off it, and
-        the gap Δ, which takes a product, only when it is asked for.
-    status : Status
-        ``str(status)`` is a sentence.
+        The final point with its value, gradient and set; `point`, `value`, `n_iter` and `gap` are read off it. The
+        gap Δ needs a product with the matrix and is computed on first access.
+    status : AscentStatus
+        Why the ascent stopped; ``str(status)`` is a sentence.
     history : ndarray of shape (n_iter + 1,)
-        Values of f from the start on, never decreasing.
+        Values of f at the start and after each step, never decreasing.
 
     Examples
     --------
@@ -123,27 +128,27 @@ class AscentResult:
 
     @property
     def point(self) -> Any:
-        """The final point."""
+        """Return the final point."""
         return self.last_state.point
 
     @property
     def value(self) -> float:
-        """f at the final point."""
+        """Return f at the final point."""
         return float(self.last_state.value)
 
     @property
     def n_iter(self) -> int:
-        """Steps made."""
+        """Return the number of steps."""
         return self.last_state.n_iter
 
     @cached_property
     def gap(self) -> float:
-        """Δ at the final point."""
+        """Return Δ at the final point."""
         return self.last_state.gap
 
     @property
     def converged(self) -> bool:
-        """Whether the stopping rule was met."""
+        """Return whether the last step raised f by no more than tol, relatively."""
         return self.status is AscentStatus.CONVERGED
 
 
@@ -156,32 +161,35 @@ def maximize(
     max_iter: int = 1000,
     acceleration: bool = False,
     callback: Callback | None = None,
+    step: StepRule | None = None,
 ) -> AscentResult:
     """Run the gradient scheme from `start` until (f₊ − f)/f ≤ tol.
 
     Parameters
     ----------
     objective : Objective
-        Convex; ``value_and_gradient(x)``.
+        Convex function with ``value_and_gradient(x)``.
     feasible_set : FeasibleSet
-        ``argmax_linear(g)``; see `gpower.feasible_sets`.
-    start : point of the set
-        x₀, in the set.
+        Set with ``argmax_linear(g)``; see `gpower.feasible_sets`.
+    start : object
+        First point x₀, which must lie in the set.
     tol : float
-        Relative growth at which to stop.
+        Relative growth of the objective at which the ascent stops.
     max_iter : int
-        Most steps to make.
+        Largest number of steps.
     acceleration : bool
-        Evaluate at Nesterov's extrapolation of the last two points, put back on the set; where that does
-        not raise the objective by more than tol the plain step is taken instead and the momentum
-        forgotten, so that the values never fall.
+        Evaluate at Nesterov's extrapolation of the last two points, retracted to the set. If that does not raise the
+        objective by more than tol, take the plain step instead and reset the momentum, so that the values never fall.
     callback : callable, optional
-        Called with an `AscentState` after each step; a true answer stops.
+        Called with an `AscentState` after each step; a true return value stops the ascent.
+    step : callable, optional
+        ``step(gradient, point)`` returns the next point, whose objective must be no lower than at the linear maximiser
+        of the set. By default the next point is that maximiser.
 
     Returns
     -------
     AscentResult
-        The last point with its value, how many steps led there, and why they ended.
+        The last point with its value, the number of steps, and why the ascent stopped.
 
     Raises
     ------
@@ -204,19 +212,21 @@ def maximize(
     (1.5, True)
     """
     value, gradient = objective.value_and_gradient(start)
-    point, history, momentum, status = start, [value], Momentum(), AscentStatus.MAX_ITER
+    point, history, momentum = start, [value], Momentum()
+    status = AscentStatus.MAX_ITER
     for n_iter in range(1, max_iter + 1):
-        step = feasible_set.step(gradient, point)
-        target = momentum.extrapolate(feasible_set, step) if acceleration else step
+        plain = feasible_set.argmax_linear(gradient) if step is None else step(gradient, point)
+        target = momentum.extrapolate(feasible_set, plain) if acceleration else plain
         new_value, new_gradient = objective.value_and_gradient(target)
-        if target is not step and new_value - value <= tol * abs(value):
-            momentum, target = Momentum(step), step
+        if target is not plain and new_value - value <= tol * abs(value):
+            momentum, target = Momentum(plain), plain
             new_value, new_gradient = objective.value_and_gradient(target)
         growth, previous = new_value - value, value
-        if not growth >= -MAX_RELATIVE_DECREASE * abs(previous) and not growth >= -feasible_set.objective_tolerance:
+        max_decrease = max(MAX_RELATIVE_DECREASE * abs(previous), feasible_set.objective_tolerance)
+        if not growth >= -max_decrease:
             raise ValueError(_format_decrease_error(n_iter, previous, new_value))
         point, value, gradient = target, new_value, new_gradient
-        history.append(max(value, history[-1]))  # a plain step falls by rounding only
+        history.append(max(value, history[-1]))  # a plain step decreases f by rounding only
         stop = callback is not None and callback(AscentState(n_iter, value, point, gradient, feasible_set, history[0]))
         if growth <= tol * abs(previous):
             status = AscentStatus.CONVERGED
@@ -229,24 +239,26 @@ def maximize(
 
 
 class Trace:
-    """A callback that records an ascent: value, gap, reads of the matrix and seconds at every step.
+    """A callback that records the value, the gap, the passes over the matrix and the seconds of every step.
 
-    Of several ascents with the same trace (components, starts) the last one is shown; `ascents` holds them all.
+    If several ascents (components, starts) use one trace, the arrays describe the last ascent; `ascents` has them all.
 
     Attributes
     ----------
     values, gaps, passes, seconds : ndarray of shape (n_iter + 1,)
-        From the start on, where only the value is known. Reads made for the sake of the gap are not counted.
+        Figures of the start and of each step of the last ascent. At the start only the value is known, the others are
+        NaN. Passes over the matrix, and time, spent on the gap are not counted.
     ascents : list of list of tuple
-        The same numbers, a tuple per step, for every ascent.
+        The tuples (value, gap, passes, seconds) of the start and of each step, for every ascent.
 
     Examples
     --------
-    >>> from gpower import GPower
+    >>> from gpower import GPower, Solver
     >>> from gpower.solvers.ascent import Trace
     >>> from gpower.datasets import load_pitprops
     >>> trace = Trace()
-    >>> model = GPower(1, gamma=0.1, init="paper", covariance="precomputed", callback=trace)
+    >>> solver = Solver(init="largest_norm", callback=trace)
+    >>> model = GPower(1, gamma=0.1, covariance="precomputed", solver=solver)
     >>> model = model.fit(load_pitprops().correlation)
     >>> bool(trace.values[-1] == model.objective_[0])
     True
@@ -254,13 +266,15 @@ class Trace:
 
     def __init__(self) -> None:
         self.ascents: list[list[tuple[float, float, float, float]]] = []
-        self.start_time, self.own_passes = time.perf_counter(), 0.0
+        self.start_time = time.perf_counter()
+        self.own_passes = 0.0
 
     def __call__(self, state: AscentState) -> bool:
-        """Record a step; never stops the ascent."""
+        """Record a step and return False: the ascent goes on."""
         if state.n_iter == 1:
             self.ascents.append([(state.start_value, math.nan, math.nan, math.nan)])
-        passes, seconds = state.feasible_set.passes - self.own_passes, time.perf_counter() - self.start_time
+        passes = state.feasible_set.passes - self.own_passes
+        seconds = time.perf_counter() - self.start_time
         gap = state.gap
         self.own_passes += state.feasible_set.passes - self.own_passes - passes
         self.start_time += time.perf_counter() - self.start_time - seconds
@@ -272,46 +286,49 @@ class Trace:
 
     @property
     def values(self) -> np.ndarray:
-        """Values of the last ascent."""
+        """Return the objective at the start and after each step of the last ascent."""
         return self._get_column(0)
 
     @property
     def gaps(self) -> np.ndarray:
-        """Its first-order measures Δ."""
+        """Return the first-order measures Δ of the last ascent."""
         return self._get_column(1)
 
     @property
     def passes(self) -> np.ndarray:
-        """Reads of the matrix until each step."""
+        """Return the number of passes over the matrix until each step of the last ascent."""
         return self._get_column(2)
 
     @property
     def seconds(self) -> np.ndarray:
-        """Seconds since the trace was made."""
+        """Return the seconds from the creation of the trace to each step of the last ascent."""
         return self._get_column(3)
 
 
 def _format_decrease_error(n_iter: int, before: float, after: float) -> str:
     return (
-        f"Step {n_iter} took the objective from {before:.6g} to {after:.6g}, which no step on a convex function can do "
-        "from a point of the set: check that the start lies in the set, that the objective is convex, and its gradient."
+        f"Step {n_iter} took the objective from {before:.6g} to {after:.6g}, which cannot happen for a convex "
+        "objective and a start in the set: check that the start lies in the set, that the objective is convex, and its "
+        "gradient."
     )
 
 
 def compute_gap(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:
-    """Δ(x) = max ⟨f′(x), y − x⟩ over the set, at least 0 but for rounding."""
+    """Compute Δ(x) = max ⟨f′(x), y − x⟩ over the set; negative values, which are rounding, become 0."""
     return max(feasible_set.support_value(gradient) - feasible_set.pairing(gradient, point), 0.0)
 
 
 class Momentum:
-    """Nesterov's weights b: 0, 0.28, 0.43, … between successive steps."""
+    """Nesterov's extrapolation with weights b = 0, 0.28, 0.43, … of successive steps."""
 
     def __init__(self, last_step: Any = None) -> None:
-        self.last_step, self.t = last_step, 1.0
+        self.last_step = last_step
+        self.t = 1.0
 
     def extrapolate(self, feasible_set: FeasibleSet, step: Any) -> Any:
-        """The step carried on in its direction; the step itself where there is nothing to go by."""
+        """Return the point of the set near step + b(step − last step); the step itself if there is no last step."""
         t = (1 + math.sqrt(1 + 4 * self.t**2)) / 2
-        b, last = (self.t - 1) / t, self.last_step
+        b = (self.t - 1) / t
+        last = self.last_step
         self.last_step, self.t = step, t
         return step if last is None or b == 0 else feasible_set.extrapolate(step, last, b)

@@ -1,4 +1,4 @@
-"""γ for a wanted number of active variables: warm-started bisection, every unit with a bracket of its own."""
+"""Find γ for a given number of active variables: bisection with warm starts, and a separate bracket for each unit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
 from gpower.solvers.working_set import AscentSettings, ascend
 
-#: Bisections before giving up on an active set that jumps over the wanted number, and the relative width of a bracket
-#: within which γ no longer tells values from rounding.
-MAX_BISECTIONS, MIN_RELATIVE_BRACKET = 48, 1e-9
+#: Largest number of bisections; the active set may jump over the requested number of variables.
+MAX_BISECTIONS = 48
+#: Width of a bracket, relative to the largest useful γ, below which values of γ differ by rounding only.
+MIN_RELATIVE_BRACKET = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationResult:
-    """The problem at some γ, its solution, and how many variables of each unit are active there."""
+    """The problem at one γ, (m,), and the ascent that solves it."""
 
     problem: Problem
     gamma: Array
@@ -28,41 +29,44 @@ class CalibrationResult:
 
     @property
     def active_counts(self) -> Array:
-        """Number of active variables per unit, (m,), or of their groups."""
+        """Return the number of active variables, or of active groups, of each unit, (m,)."""
         return self.problem.penalty.count_selected(self.problem.compute_loadings(self.result.point) != 0)
 
 
 def calibrate_gamma(
     problem: Problem, gamma_max: Array, cardinalities: Array, start: Point, settings: AscentSettings
 ) -> CalibrationResult:
-    """Find γ in [0, largest) with exactly `wanted` active variables per unit.
+    """Find γ in [0, gamma_max) at which every unit has exactly the requested number of active variables.
 
-    Where the active set jumps over the wanted number, the smallest set above it is returned, or where the units of a
-    block hold each other back the set that is least short; the caller cuts or fills it.
+    If the active set jumps over that number, return the result with the fewest missing variables (usually none) and,
+    among those, the fewest excess variables. The units of a block can hinder each other, so that variables are missing
+    at every γ tried. The caller resizes the support.
 
     Parameters
     ----------
     problem : Problem
-        At any γ.
-    largest, wanted : ndarray of shape (m,)
-        Largest useful γ, and the number of active variables asked for.
+        The problem at any γ.
+    gamma_max : ndarray of shape (m,)
+        Largest useful γ of each unit.
+    cardinalities : ndarray of int of shape (m,)
+        Requested number of active variables of each unit.
     start : Point
-        First start; later ones are the previous solutions.
-    settings : Settings
+        Start of the first ascent; later ascents start at the previous solution.
+    settings : AscentSettings
     """
     low, high = np.zeros_like(gamma_max), gamma_max.copy()
-    gamma, here = 0.5 * gamma_max, start
+    gamma = 0.5 * gamma_max
+    previous = start
     best: CalibrationResult | None = None
     for _ in range(MAX_BISECTIONS):
-        tried = _solve_at_gamma(set_problem_gamma(problem, gamma), gamma, here, start, settings)
-        here, active = tried.result.point, tried.active_counts
-        if best is None or _count_missing_and_excess(active, cardinalities) < _count_missing_and_excess(
-            best.active_counts, cardinalities
-        ):
-            best = tried
+        result = _solve_at_gamma(set_problem_gamma(problem, gamma), gamma, previous, start, settings)
+        previous, active = result.result.point, result.active_counts
+        if best is None or _count_misfit(active, cardinalities) < _count_misfit(best.active_counts, cardinalities):
+            best = result
         if np.all(active == cardinalities):
             break
-        low, high = np.where(active > cardinalities, gamma, low), np.where(active < cardinalities, gamma, high)
+        low = np.where(active > cardinalities, gamma, low)
+        high = np.where(active < cardinalities, gamma, high)
         if np.all((active == cardinalities) | (high - low <= MIN_RELATIVE_BRACKET * gamma_max)):
             break
         gamma = np.where(active == cardinalities, gamma, 0.5 * (low + high))
@@ -71,27 +75,29 @@ def calibrate_gamma(
 
 
 def set_problem_gamma(problem: Problem, gamma: Array) -> Problem:
-    """The problem at absolute γ, (m,)."""
+    """Return the problem at absolute γ, (m,)."""
     return replace(problem, penalty=problem.penalty.at_gamma(gamma.astype(problem.operator.dtype)))
 
 
 def resize_support(penalty: Penalty, Z: Array, C: Array, cardinalities: Array) -> Array:
-    """Pattern of the wanted number of variables per unit: the largest loadings first, then the largest correlations."""
+    """Return a pattern, (n, m), with the given number of variables in each unit, of the largest loadings Z.
+
+    If a unit has too few non-zero loadings, the variables with the largest correlations |C| fill it up.
+    """
     correlations = np.abs(C)
     scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
     return penalty.select_pattern(scores, cardinalities)
 
 
-def _count_missing_and_excess(active_counts: Array, cardinalities: Array) -> tuple[int, int]:
-    """Variables short of the wanted number, which weigh more, and variables above it."""
-    return int(np.maximum(cardinalities - active_counts, 0).sum()), int(
-        np.maximum(active_counts - cardinalities, 0).sum()
-    )
+def _count_misfit(active_counts: Array, cardinalities: Array) -> tuple[int, int]:
+    """Return how many variables the units lack in total, and how many they have in excess."""
+    excess = active_counts - cardinalities
+    return int(np.maximum(-excess, 0).sum()), int(np.maximum(excess, 0).sum())
 
 
 def _solve_at_gamma(
     problem: Problem, gamma: Array, previous: Point, start: Point, settings: AscentSettings
 ) -> CalibrationResult:
-    """Ascend from the last solution, or from the first start where that has nothing active any more."""
+    """Ascend from the previous solution, or from the first start if a unit has no active variable there at this γ."""
     values, _ = problem.penalty.evaluate(previous.C)
     return CalibrationResult(problem, gamma, ascend(problem, previous if np.all(values > 0) else start, settings))

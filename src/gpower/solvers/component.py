@@ -1,170 +1,198 @@
-"""The recipe on one page: screen → start → ascend → read off → refit → deflate."""
+"""Find one component, or a block of components, of a matrix: screen, start, ascend, search locally, refit.
+
+`solve_component` is the first of the three levels of the solver. Components in sequence are found by
+`gpower.solvers.sequential`, components together by `gpower.solvers.joint`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, embed_rows, max_or_zero, orient, take_rows, to_host
+from gpower._utils.arrays import Array, max_or_zero, orient, stable_argmax, take_rows, to_host
+from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import StartContext
-from gpower.solvers.specification import AscentSolution, FitSpec
+from gpower.solvers.ascent import AscentResult
+from gpower.solvers.block import improve_block, should_search_units, solve_units_in_turn
+from gpower.solvers.calibration import calibrate_gamma, resize_support
+from gpower.solvers.initialization import ColumnStarts, StartContext
+from gpower.solvers.local_search import improve_penalized, refit_and_swap
+from gpower.solvers.min_cardinality import find_min_cardinality
+from gpower.solvers.refit import AUTO_REFIT, refit_loadings
+from gpower.solvers.results import AscentSolution, ComponentResult
+from gpower.solvers.specification import CalibratedPenalty, ExactCardinality, FitSpec, MinCardinality, PenaltyLevel
+from gpower.solvers.working_set import ascend
 
 #: Screened columns are gathered once when no more than this share is left.
 MAX_SCREENED_SHARE = 0.25
+#: Above this cardinality the local search begins at the best ascent only.
+MAX_SUPPORT_TO_SEARCH_ALL = 64
+#: Ascents of different values at which the local search of a penalty begins.
+MAX_SEARCHED_RESULTS = 3
 
 ROTATION_NOTE = (
     "With equal mu and no penalty the loadings of a block are defined only up to a rotation; "
     "the principal axes are returned. Give decreasing mu to single them out."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class ComponentResult:
-    """Loadings and how they were found.
-
-    `Z` is (n_features, m), and so is `end`, the loadings read off where the ascents ended, where a refit has
-    changed them. `gamma` has one entry per unit, the others one per ascent (one for a block);
-    `notes` are sentences the user should see.
-    """
-
-    Z: Array
-    gamma: Array
-    objective: Array
-    gap: Array
-    n_iter: Array
-    converged: Array
-    notes: tuple[str, ...] = ()
-    ascent_loadings: Array | None = None
-
-    @classmethod
-    def from_loadings(cls, Z: Array, gamma: Array) -> ComponentResult:
-        """Loadings that no ascent has found."""
-        return cls(Z, gamma, np.zeros(1), np.zeros(1), np.zeros(1, int), np.ones(1, bool))
-
-    def restrict(self, idx: Array, restricted_operator: Operator) -> ComponentResult:
-        """Its loadings on the columns `idx` alone, of which `part` is made; outside there are none."""
-        return self._map_loadings(lambda Z: restricted_operator.to_backend(take_rows(Z, idx)))
-
-    def embed(self, idx: Array, operator: Operator) -> ComponentResult:
-        """Loadings on the columns `idx` of an operator as loadings on all of them."""
-        like = operator.column_norms
-        return self._map_loadings(lambda Z: embed_rows(Z, idx, like.size, like))
-
-    def reorder(self, order: Array) -> ComponentResult:
-        """The units in another order."""
-        m = self.Z.shape[1]
-        rows = {name: getattr(self, name) for name in ("gamma", "objective", "gap", "n_iter", "converged")}
-        moved = {name: values[order] for name, values in rows.items() if values.size == m}
-        return replace(self._map_loadings(lambda Z: Z[:, asarray_like(Z, order)]), **moved)
-
-    def _map_loadings(self, transform: Callable[[Array], Array]) -> ComponentResult:
-        return replace(
-            self,
-            Z=transform(self.Z),
-            ascent_loadings=None if self.ascent_loadings is None else transform(self.ascent_loadings),
-        )
-
-    @classmethod
-    def concatenate(cls, units: Sequence[ComponentResult]) -> ComponentResult:
-        """Units found one after the other, side by side."""
-        rows = ("gamma", "objective", "gap", "n_iter", "converged")
-        return cls(
-            Z=np.hstack([unit.Z for unit in units]),
-            **{name: np.concatenate([getattr(unit, name) for unit in units]) for name in rows},
-            ascent_loadings=np.hstack(
-                [unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units]
-            ),
-            notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
-        )
-
-
-def solve_by_deflation(
-    operator: Operator,
-    spec: FitSpec,
-    rng: np.random.RandomState,
-    known_units: Sequence[ComponentResult] = (),
-    on_component: Callable[[Sequence[ComponentResult]], object] | None = None,
-) -> list[ComponentResult]:
-    """One component after the other, each from what the ones before it leave of the matrix.
-
-    `known` are components found earlier; `completed` is told of all found so far after each.
-    """
-    units: list[ComponentResult] = list(known_units)
-    for j in range(len(spec.mu)):
-        gathering = operator.with_column_cache()  # the columns of this component, dropped with it
-        if j == len(units):
-            units.append(solve_component(gathering, spec.select_unit(j), rng))
-            if on_component is not None:
-                on_component(units)
-        if j + 1 < len(spec.mu):  # a resumed fit has gathered nothing: with checkpoints nothing gathered is used
-            operator = spec.deflation.remove(operator if on_component else gathering, units[j].Z[:, 0])
-    return units
+RESIZED_SUPPORT_NOTE = (
+    "No gamma was found with exactly the wanted number of active variables; the nearest active set was cut to its "
+    "largest loadings, or filled with the most correlated variables, and refitted."
+)
 
 
 def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> ComponentResult:
-    """One component of a matrix already deflated, or a block of them."""
+    """Find one component, or a block of components, of a matrix that is already deflated.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix.
+    spec : FitSpec
+        The specification of one component, or of a block.
+    rng : RandomState
+        Source of random starts.
+
+    Returns
+    -------
+    ComponentResult
+        Loadings of unit length, the largest positive; zero where nothing is active.
+    """
     operator = operator.with_column_cache()
-    wish, mu, n = spec.sparsity, np.asarray(spec.mu), operator.shape[1]
-    if wish.is_ordinary_pca(n) and spec.settings.use_working_set is not False and operator.column_norms.any():
+    sparsity = spec.sparsity
+    mu = np.asarray(spec.mu)
+    n = operator.shape[1]
+    if sparsity.is_ordinary_pca(n) and spec.settings.use_working_set is not False and operator.column_norms.any():
         return _solve_ordinary_pca(operator, spec)
-    norms = wish.sample_set.compute_max_correlations(operator)
-    gamma = wish.compute_gamma(norms, mu)
-    if max_or_zero(norms) <= operator.norm_tolerance:  # nothing is there, or nothing but rounding is left
+    norms = sparsity.sample_set.compute_max_correlations(operator)
+    gamma = sparsity.compute_gamma(norms, mu)
+    if max_or_zero(norms) <= operator.norm_tolerance:  # the matrix is zero up to rounding
         return _make_zero_result(operator, gamma)
-    problem, kept = _screen_problem(wish.make_problem(operator, norms, mu, spec.regularization), norms)
-    if kept.size == 0:
+    problem, columns = _screen_problem(sparsity.make_problem(operator, norms, mu, spec.regularization), norms)
+    if columns.size == 0:
         return _make_zero_result(operator, gamma)
-    if kept.size < n:
-        norms, spec = take_rows(norms, kept), spec.restrict(kept)
-    found = wish.solve(StartContext(problem, norms, rng, spec.settings.callback), gamma, spec)
-    Z = orient(found.Z)
-    unit = _make_component_result(found, Z)
-    return unit if kept.size == n else unit.embed(kept, operator)
+    if columns.size < n:
+        norms = take_rows(norms, columns)
+        spec = spec.restrict(columns)
+    solution = _solve_problem(StartContext(problem, norms, rng, spec.settings.callback), gamma, spec)
+    result = ComponentResult.from_solution(solution, orient(solution.Z))
+    return result if columns.size == n else result.embed(columns, operator)
 
 
 def _screen_problem(problem: Problem, norms: Array) -> tuple[Problem, Array]:
-    """The problem on the columns that can be active at all, and their indices; gathered only if few are left."""
-    keep, n = problem.penalty.screen(norms, problem.mu), problem.operator.shape[1]
-    if int(np.count_nonzero(keep)) > min(MAX_SCREENED_SHARE * n, problem.operator.max_cached_columns):
+    """Return the problem on the columns that can be active, and their indices; all columns if many are left."""
+    can_be_active = problem.penalty.screen(norms, problem.mu)
+    n = problem.operator.shape[1]
+    if int(np.count_nonzero(can_be_active)) > min(MAX_SCREENED_SHARE * n, problem.operator.max_cached_columns):
         return problem, np.arange(n)
-    kept = to_host(np.flatnonzero(keep))
-    return problem.restrict(kept), kept
+    columns = to_host(np.flatnonzero(can_be_active))
+    return problem.restrict(columns), columns
 
 
-def _make_component_result(solution: AscentSolution, Z: Array) -> ComponentResult:
-    """Arrays of length one for the one ascent; Z are its loadings with their signs fixed."""
-    end = solution.ascent
-    value, gap, n_iter, converged = (
-        np.array([figure]) for figure in (solution.value, end.gap, end.n_iter, end.converged)
-    )
-    return ComponentResult(Z, solution.gamma, value, gap, n_iter, converged, solution.notes, solution.ascent_loadings)
+def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
+    """Solve a screened problem by the method that suits its kind of sparsity; gamma, (m,), is absolute."""
+    problem = context.problem
+    if isinstance(spec.sparsity, MinCardinality):
+        return find_min_cardinality(context, gamma, spec, _solve_problem)
+    if isinstance(spec.sparsity, CalibratedPenalty):
+        return _solve_calibrated(context, spec)
+    is_searched = problem.is_single_l2_unit and problem.penalty.supports_local_search and bool(spec.refit.powers)
+    if isinstance(spec.sparsity, ExactCardinality) and is_searched:
+        return _solve_exact(context, gamma, spec)
+    return _solve_from_starts(context, gamma, spec)
+
+
+def _choose_starts(context: StartContext, spec: FitSpec) -> list[Point]:
+    """Return the given start, or else columns of the matrix."""
+    points = [] if spec.start is None else spec.start.choose_points(context)
+    is_block = spec.is_block and len(spec.mu) > 1
+    n_starts = max(spec.n_init or 0, spec.sparsity.choose_n_starts(context.problem.operator, is_block))
+    return points or ColumnStarts(n_starts).choose_points(context)
+
+
+def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
+    """Ascend from every start, search locally near the best ends, and refit the best one."""
+    problem = context.problem
+    starts = _choose_starts(context, spec)
+    if should_search_units(context, spec):
+        starts.append(solve_units_in_turn(context, gamma, spec))
+    results = [ascend(problem, start, spec.settings) for start in starts]
+    improved = [_improve_result(context, result, gamma, spec) for result in _select_distinct_results(results)]
+    best = _select_best_result(improved)
+    Z = refit_loadings(problem, best.point, spec.refit, tol=spec.settings.tol, max_iter=spec.settings.max_iter)
+    return AscentSolution(Z, gamma, best.value, best, ascent_loadings=problem.compute_loadings(best.point))
+
+
+def _improve_result(context: StartContext, result: AscentResult, gamma: Array, spec: FitSpec) -> AscentResult:
+    """Search near the end of an ascent with a penalty; other kinds of sparsity are not searched here."""
+    if should_search_units(context, spec):
+        return improve_block(context, result, gamma, spec)
+    is_penalized = isinstance(spec.sparsity, PenaltyLevel) and context.problem.is_single_l2_unit
+    if is_penalized and spec.should_search_locally:
+        return improve_penalized(context.problem, result, spec.settings)
+    return result
+
+
+def _select_best_result(results: Sequence[AscentResult]) -> AscentResult:
+    """Return the ascent with the largest value; the first of equal ones."""
+    return results[stable_argmax(np.array([result.value for result in results]))]
+
+
+def _select_distinct_results(results: Sequence[AscentResult]) -> list[AscentResult]:
+    """Return a few ascents with the largest values, no two of them equal."""
+    by_value = {round(result.value / max(results[0].value, 1e-300), 9): result for result in reversed(results)}
+    return [by_value[value] for value in sorted(by_value, reverse=True)[:MAX_SEARCHED_RESULTS]]
+
+
+def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
+    """Find one component of exact cardinality, with a local search after every ascent, or after the best only."""
+    problem = context.problem
+    results = [ascend(problem, start, spec.settings) for start in _choose_starts(context, spec)]
+    if problem.penalty.max_cardinality > MAX_SUPPORT_TO_SEARCH_ALL:
+        results = [_select_best_result(results)]
+    ends = [refit_and_swap(problem, result, spec.settings, spec.local_search) for result in results]
+    best = ends[stable_argmax(np.array([end.value for end in ends]))]
+    return AscentSolution(best.Z, gamma, best.value, best.ascent)
+
+
+def _solve_calibrated(context: StartContext, spec: FitSpec) -> AscentSolution:
+    """Find γ by bisection so that the wanted number of variables is active; resize the support where none does."""
+    problem = context.problem
+    cardinalities = np.asarray(spec.sparsity.levels, int)
+    gamma_max = problem.penalty.gamma_max(context.norms, problem.mu)
+    start = _choose_starts(context, spec)[0]
+    calibrated = calibrate_gamma(problem, gamma_max, cardinalities, start, spec.settings)
+    ascent = calibrated.result
+    Z = refit_loadings(calibrated.problem, ascent.point, spec.refit)
+    ends = calibrated.problem.compute_loadings(ascent.point)
+    if np.all(calibrated.active_counts == cardinalities):
+        return AscentSolution(Z, calibrated.gamma, ascent.value, ascent, ascent_loadings=ends)
+    refit = spec.refit if spec.refit.powers else AUTO_REFIT
+    support = resize_support(problem.penalty, Z, ascent.point.C, cardinalities)
+    Z = refit_loadings(calibrated.problem, ascent.point, refit, support)
+    return AscentSolution(Z, calibrated.gamma, ascent.value, ascent, (RESIZED_SUPPORT_NOTE,), ends)
 
 
 def _make_zero_result(operator: Operator, gamma: Array) -> ComponentResult:
-    """Zero loadings, found without an ascent."""
-    return ComponentResult.from_loadings(
-        np.zeros_like(operator.column_norms, shape=(operator.shape[1], gamma.size)), gamma
-    )
+    """Return zero loadings, found without an ascent."""
+    Z = np.zeros_like(operator.column_norms, shape=(operator.shape[1], gamma.size))
+    return ComponentResult.from_loadings(Z, gamma)
 
 
 def _solve_ordinary_pca(operator: Operator, spec: FitSpec) -> ComponentResult:
-    """Ordinary principal components, the largest for the unit of the largest weight."""
+    """Compute ordinary principal components, the leading one for the unit with the largest weight."""
     mu = np.asarray(spec.mu)
     loadings, variances = compute_leading_components(operator, mu.size)
-    rank = np.argsort(np.argsort(-mu, kind="stable"), kind="stable")  # of each unit's weight
-    tied = np.unique(mu).size < mu.size
-    value = float(np.sum(mu**2 * variances[rank]))
+    rank = np.argsort(np.argsort(-mu, kind="stable"), kind="stable")  # rank of each unit's weight
+    has_ties = np.unique(mu).size < mu.size
     return ComponentResult(
         Z=operator.to_backend(orient(loadings[:, rank])),
-        gamma=0 * spec.sparsity.compute_gamma(np.ones(1), mu),  # none at all where the wish knows none
-        objective=np.array([value]),
+        gamma=0 * spec.sparsity.compute_gamma(np.ones(1), mu),  # NaN for a kind of sparsity without γ
+        objective=np.array([float(np.sum(mu**2 * variances[rank]))]),
         gap=np.zeros(1),
         n_iter=np.ones(1, int),  # one factorisation
         converged=np.ones(1, bool),
-        notes=(ROTATION_NOTE,) if tied else (),
+        notes=(ROTATION_NOTE,) if has_ties else (),
     )

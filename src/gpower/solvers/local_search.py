@@ -1,8 +1,23 @@
-"""Exchanges of variables: one out, one in, as long as that raises the variance of a component of exact cardinality."""
+"""Local search: replace a solution by a better neighbour until there is none.
+
+`search_locally` is the only loop. What a neighbour is, and when it is better, is an object:
+
+==================== ==================== =================================================================
+neighbourhood        solution             neighbours
+==================== ==================== =================================================================
+`SingleSwaps`        support              one variable out, another in; many swaps at once for large supports
+`GroupSwaps`         selection of groups  one group out, another in, or one more where the costs allow it
+`RefittedSwaps`      refitted component   the swaps above among the most correlated variables, then an ascent
+`PenalizedMoves`     end of an ascent     one variable added, dropped or swapped under a penalty, then an ascent
+==================== ==================== =================================================================
+
+Components that are tied by a constraint have their own neighbourhood in `gpower.solvers.joint.search`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -10,119 +25,223 @@ from gpower._utils.arrays import Array, embed_rows, normalize_columns, stable_ar
 from gpower.feasible_sets import Point
 from gpower.penalties.elementary import find_largest_rows
 from gpower.penalties.grouped import GroupCardinality
+from gpower.penalties.knapsack import RELATIVE_COST_TOLERANCE
+from gpower.penalties.support_rules import SupportRules
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult, maximize
-from gpower.solvers.group_swaps import group_swap_search
 from gpower.solvers.refit import refit_unit
 from gpower.solvers.working_set import AscentSettings, ascend, select_working_set
 
-#: A swap must raise the variance by this much, relatively; where the support is large, so that a look costs much, by
-#: more: of 310 variables of a factor model, half as much time again for what other components lose.
+#: Least relative rise of the variance by a swap, for small and for large supports. With the smaller value the search on
+#: 310 variables of a factor model takes half as much time again for a rise that later components lose.
 MIN_SWAP_GAIN, MIN_LARGE_SUPPORT_GAIN = 1e-10, 1e-5
-#: Most promising exchanges whose variance is computed before one is made.
+#: Swaps with the best test values whose variance is computed before one is made.
 MAX_TRIED_SWAPS = 4
-#: Power steps after which an exchange shows whether it helps.
+#: Power steps after which a neighbour shows whether it is better.
 N_POWER_STEPS = 6
-#: Multiplications that one polish may take, at least two exchanges.
-MAX_SWAP_MULTIPLICATIONS = 5e8
-#: A support of more variables than this may make many exchanges at once; one of more than this is large.
+#: Multiplications of one local search by single swaps, at least two swaps; and by group swaps.
+MAX_SWAP_MULTIPLICATIONS, MAX_GROUP_MULTIPLICATIONS = 5e8, 2e9
+#: A support of more variables than the first may make many swaps at once; one of more than the second is large.
 MAX_SINGLE_SWAP_SUPPORT, MAX_SMALL_SUPPORT = 16, 64
-#: Variables outside a support that the swap polish considers, and how few of a large one: a look costs k² times these.
+#: Variables outside a support that may come in; for a support of k variables MAX_SWAP_PAIRS/k within these limits,
+#: since one test costs k² times their number.
 MAX_SWAP_CANDIDATES, MIN_SWAP_CANDIDATES, MAX_SWAP_PAIRS = 384, 96, 8192
-#: Variables that are dropped or added on trial under a penalty, and of each how many are swapped.
+#: Variables that are dropped or added on trial under a penalty, and how many of either kind are paired in swaps.
 MAX_TRIAL_MOVES, MAX_TRIAL_SWAPS_PER_SIDE = 32, 8
-#: Turns of polish and ascent.
+#: Rounds of swaps and ascent.
 MAX_SEARCH_ROUNDS = 5
-#: Above this cardinality nothing is polished: the polish is cubic in it, and what it gains is lost in the digits. With
-#: 800 variables it is 10⁻⁴ at most of a cohort and of a factor model, for five times the time; of noise 0.2 %.
-MAX_POLISHED_SUPPORT = 512
+#: Above this cardinality there is no local search: its cost is cubic, and with 800 variables the gain is at most 10⁻⁴
+#: on a cohort and a factor model, for five times the time; 0.2 % in noise.
+MAX_SEARCHED_SUPPORT = 512
+#: Group swaps whose variance is computed where no lower bound shows a gain, on supports of at most so many variables.
+MAX_EXACT_SWAPS, MAX_EXACT_SUPPORT = 48, 64
+#: Groups whose entry or exit may rearrange all other groups.
+MAX_REARRANGED_GROUPS = 12
+
+T = TypeVar("T")
+
+
+class Neighbourhood(Protocol[T]):
+    """Rule that finds a better solution near a given one."""
+
+    def find_better(self, current: T) -> T | None:
+        """Return a better neighbour of the current solution, or None if there is none."""
+
+
+def search_locally(start: T, neighbourhood: Neighbourhood[T], max_moves: int) -> T:
+    """Move to better neighbours until there are none, at most `max_moves` times."""
+    current = start
+    for _ in range(max_moves):
+        better = neighbourhood.find_better(current)
+        if better is None:
+            break
+        current = better
+    return current
+
+
+class RefittedComponent(NamedTuple):
+    """One component refitted on its support: loadings, (n, 1), their objective, and the last ascent."""
+
+    Z: Array
+    value: float
+    ascent: AscentResult
 
 
 def refit_and_swap(
     problem: Problem, result: AscentResult, settings: AscentSettings, local_search: bool
-) -> tuple[Array, float, AscentResult]:
-    """One unit refitted, then exchanges and ascents in turn while they help.
-
-    Loadings, (n, 1), their objective, and the last ascent.
-    """
-    z, variance = _refit_at_point(problem, result.point)
-    for _ in range(MAX_SEARCH_ROUNDS if local_search and np.count_nonzero(z) <= MAX_POLISHED_SUPPORT else 0):
-        support = _swap_support_variables(problem, result.point, z)
-        if np.array_equal(support, to_host(np.flatnonzero(z))):
-            break
-        swapped, better = refit_unit(problem.operator, support)
-        if better <= variance * (1 + get_min_swap_gain(support)):
-            break
-        x = problem.operator.combine(swapped[:, None])
-        result = ascend(problem, problem.feasible_set.make_point(x), settings)
-        z, variance = _refit_at_point(problem, result.point)
-    return z[:, None], variance * float(problem.mu[0]) ** 2, result
-
-
-def improve_penalized(problem: Problem, result: AscentResult, settings: AscentSettings) -> AscentResult:
-    """Add, drop or swap variables of one unit under a penalty, and ascend from there, as long as f grows.
-
-    A move is judged by f at the direction that explains most with its variables, after a few steps of the ascent; all
-    moves are made at once, side by side, on the variables that matter.
+) -> RefittedComponent:
+    """Refit one component on its support, then swap variables and ascend in turn while the variance rises.
 
     Parameters
     ----------
     problem : Problem
-        Of one unit of plain variance.
+        The problem of one component with a cardinality constraint.
     result : AscentResult
         The end of an ascent.
-    settings : Settings
+    settings : AscentSettings
+    local_search : bool
+        Whether to swap; otherwise the component is only refitted.
+    """
+    start = _refit_ascent(problem, result)
+    is_searched = local_search and np.count_nonzero(start.Z) <= MAX_SEARCHED_SUPPORT
+    return search_locally(start, RefittedSwaps(problem, settings), MAX_SEARCH_ROUNDS if is_searched else 0)
+
+
+def _refit_ascent(problem: Problem, result: AscentResult) -> RefittedComponent:
+    """Refit one component on the support at the end of an ascent."""
+    z = problem.compute_loadings(result.point)[:, 0]
+    loadings, variance = refit_unit(problem.operator, to_host(np.flatnonzero(z)), z)
+    return RefittedComponent(loadings[:, None], variance * float(problem.mu[0]) ** 2, result)
+
+
+@dataclass(frozen=True, eq=False)
+class RefittedSwaps:
+    """Neighbourhood of a refitted component: swaps among the most correlated variables, then an ascent."""
+
+    problem: Problem
+    settings: AscentSettings
+
+    def find_better(self, current: RefittedComponent) -> RefittedComponent | None:
+        """Return the component after swaps and an ascent; None if no swap raises the variance enough."""
+        problem = self.problem
+        support = _swap_support_variables(problem, current.ascent.point, current.Z[:, 0])
+        if np.array_equal(support, to_host(np.flatnonzero(current.Z[:, 0]))):
+            return None
+        swapped, variance = refit_unit(problem.operator, support)
+        if variance * float(problem.mu[0]) ** 2 <= current.value * (1 + get_min_swap_gain(support)):
+            return None
+        start = problem.feasible_set.make_point(problem.operator.combine(swapped[:, None]))
+        return _refit_ascent(problem, ascend(problem, start, self.settings))
+
+
+def _swap_support_variables(problem: Problem, point: Point, z: Array) -> Array:
+    """Return the support after swaps among the variables that are most correlated with the component."""
+    support = to_host(np.flatnonzero(z))
+    if support.size == 0:
+        return support
+    n_outside = min(MAX_SWAP_CANDIDATES, max(MIN_SWAP_CANDIDATES, MAX_SWAP_PAIRS // support.size))
+    n_candidates = min(n_outside + support.size, z.size)
+    if isinstance(problem.penalty, GroupCardinality):
+        return _swap_support_groups(problem, problem.penalty, point, z, n_candidates)
+    candidates = np.union1d(support, to_host(find_largest_rows(np.abs(point.C), n_candidates)[:, 0]))
+    S = problem.operator.gram(candidates).astype(np.float64)
+    return np.asarray(candidates[swap_search(S, np.searchsorted(candidates, support))])
+
+
+def _swap_support_groups(
+    problem: Problem, penalty: GroupCardinality, point: Point, z: Array, n_candidates: int
+) -> Array:
+    """Return the support after swaps of whole groups, whose candidates have about `n_candidates` variables."""
+    rules = penalty.rules
+    used = rules.groups_hit((z != 0)[:, None])[:, 0]
+    norms_sq = rules.group_norms_sq(rules.mask_excluded(point.C))[:, 0]
+    order = np.argsort(-np.where(used | rules.required[:, 0], np.inf, norms_sq), kind="stable")
+    max_variables = max(n_candidates, int(np.sum(rules.group_sizes[used, 0])))
+    is_candidate = used.copy()
+    is_candidate[order[np.cumsum(rules.group_sizes[order, 0]) <= max_variables]] = True
+    candidates = np.flatnonzero(rules.broadcast_to_variables(is_candidate[:, None])[:, 0])
+    candidate_rules = rules.restrict(candidates)
+    S = problem.operator.gram(candidates).astype(np.float64)
+    chosen = group_swap_search(S, used[is_candidate], candidate_rules, float(penalty.max_cost[0]))
+    is_chosen = candidate_rules.broadcast_to_variables(chosen[:, None])[:, 0] & ~candidate_rules.excluded[:, 0]
+    return np.asarray(candidates[is_chosen])
+
+
+def improve_penalized(problem: Problem, result: AscentResult, settings: AscentSettings) -> AscentResult:
+    """Add, drop or swap variables of one component under a penalty, and ascend from there, while f grows.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of one component with the ℓ2 variance.
+    result : AscentResult
+        The end of an ascent.
+    settings : AscentSettings
 
     Returns
     -------
     AscentResult
-        An end whose value is no smaller.
+        An ascent whose value is no smaller.
     """
-    for _ in range(MAX_SEARCH_ROUNDS):
-        moved = _find_best_move(problem, result)
+    return search_locally(result, PenalizedMoves(problem, settings), MAX_SEARCH_ROUNDS)
+
+
+@dataclass(frozen=True, eq=False)
+class PenalizedMoves:
+    """Neighbourhood of an ascent with a penalty: one variable added, dropped or swapped.
+
+    A move is judged by f at the direction that explains most with its variables, after a few steps of the ascent. All
+    moves are evaluated as one batch, on the variables that matter.
+    """
+
+    problem: Problem
+    settings: AscentSettings
+
+    def find_better(self, current: AscentResult) -> AscentResult | None:
+        """Return the ascent from the best move; None if it does not raise f enough."""
+        moved = self._find_best_move(current)
         if moved is None:
-            break
-        better = ascend(problem, problem.feasible_set.make_point(problem.operator.combine(moved)), settings)
-        if better.value <= result.value * (1 + MIN_LARGE_SUPPORT_GAIN):
-            break
-        result = better
-    return result
+            return None
+        start = self.problem.feasible_set.make_point(self.problem.operator.combine(moved))
+        better = ascend(self.problem, start, self.settings)
+        return better if better.value > current.value * (1 + MIN_LARGE_SUPPORT_GAIN) else None
 
-
-def _find_best_move(problem: Problem, result: AscentResult) -> Array | None:
-    """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None where no move finds any."""
-    C, T = result.point.C, problem.penalty.evaluate(result.point.C)[1]
-    support = to_host(np.flatnonzero(T[:, 0]))
-    if not 0 < support.size <= MAX_POLISHED_SUPPORT:
-        return None
-    W = select_working_set(problem.penalty, C, T, support.size + MAX_TRIAL_MOVES)
-    part = replace(problem, operator=problem.operator.restrict(W).operator, penalty=problem.penalty.restrict(W))
-    c = to_host(take_rows(C, W))[:, 0]
-    patterns = _list_moved_patterns(np.abs(c), np.isin(W, support))
-    if patterns.shape[1] == 0:
-        return None
-    Z = normalize_columns(patterns * c[:, None]).astype(part.operator.dtype)
-    for _ in range(N_POWER_STEPS):
-        Z = normalize_columns(
-            patterns * to_host(part.operator.correlate(part.operator.combine(part.operator.to_backend(Z))))
-        )
-    batch = part.as_batch(Z.shape[1])
-    start = batch.feasible_set.make_point(part.operator.combine(part.operator.to_backend(Z)))
-    points = maximize(batch.objective, batch.feasible_set, start, max_iter=N_POWER_STEPS).point
-    values = to_host(batch.penalty.evaluate(points.C)[0])
-    best = stable_argmax(values)
-    if values[best] <= result.value * (1 + MIN_LARGE_SUPPORT_GAIN):
-        return None
-    return embed_rows(to_host(batch.penalty.loadings(points.C))[:, [best]], W, C.shape[0], C)
+    def _find_best_move(self, current: AscentResult) -> Array | None:
+        """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None if no move gives any."""
+        problem = self.problem
+        C = current.point.C
+        _, gradient = problem.penalty.evaluate(C)
+        support = to_host(np.flatnonzero(gradient[:, 0]))
+        if not 0 < support.size <= MAX_SEARCHED_SUPPORT:
+            return None
+        W = select_working_set(problem.penalty, C, gradient, support.size + MAX_TRIAL_MOVES)
+        operator = problem.operator.restrict(W).operator
+        restricted = replace(problem, operator=operator, penalty=problem.penalty.restrict(W))
+        c = to_host(take_rows(C, W))[:, 0]
+        patterns = _list_moved_patterns(np.abs(c), np.isin(W, support))
+        if patterns.shape[1] == 0:
+            return None
+        Z = normalize_columns(patterns * c[:, None]).astype(operator.dtype)
+        for _ in range(N_POWER_STEPS):
+            Z = normalize_columns(patterns * to_host(operator.correlate(operator.combine(operator.to_backend(Z)))))
+        batch = restricted.as_batch(Z.shape[1])
+        start = batch.feasible_set.make_point(operator.combine(operator.to_backend(Z)))
+        points = maximize(batch.objective, batch.feasible_set, start, max_iter=N_POWER_STEPS).point
+        values = to_host(batch.penalty.evaluate(points.C)[0])
+        best = stable_argmax(values)
+        if values[best] <= current.value * (1 + MIN_LARGE_SUPPORT_GAIN):
+            return None
+        return embed_rows(to_host(batch.penalty.loadings(points.C))[:, [best]], W, C.shape[0], C)
 
 
 def _list_moved_patterns(abs_correlations: Array, active: Array) -> Array:
-    """Return the patterns, (|W|, moves), of one variable dropped, added, or swapped for another.
+    """Return the patterns, (|W|, moves), bool, of one variable dropped, added, or swapped for another.
 
-    The active variables of the smallest correlation `size` are dropped first, the others of the largest come first.
+    Active variables with the smallest correlations are dropped, inactive ones with the largest are added.
     """
     order = np.argsort(abs_correlations, kind="stable")
-    out, into = order[active[order]][:MAX_TRIAL_MOVES], order[~active[order]][::-1][:MAX_TRIAL_MOVES]
+    out = order[active[order]][:MAX_TRIAL_MOVES]
+    into = order[~active[order]][::-1][:MAX_TRIAL_MOVES]
     pairs = [(i, j) for i in out[:MAX_TRIAL_SWAPS_PER_SIDE] for j in into[:MAX_TRIAL_SWAPS_PER_SIDE]]
     moves = [*((i, None) for i in (out if np.count_nonzero(active) > 1 else [])), *((None, j) for j in into), *pairs]
     patterns = np.repeat(active[:, None], len(moves), axis=1)
@@ -133,49 +252,12 @@ def _list_moved_patterns(abs_correlations: Array, active: Array) -> Array:
 
 
 def get_min_swap_gain(support: Array) -> float:
-    """By how much of the variance an exchange must raise it."""
+    """Return the relative rise of the variance that a swap must bring."""
     return MIN_SWAP_GAIN if support.size <= MAX_SMALL_SUPPORT else MIN_LARGE_SUPPORT_GAIN
 
 
-def _refit_at_point(problem: Problem, point: Point) -> tuple[Array, float]:
-    """Loadings of one unit on the support at a point, and their variance."""
-    z = problem.compute_loadings(point)[:, 0]
-    return refit_unit(problem.operator, to_host(np.flatnonzero(z)), z)
-
-
-def _swap_support_variables(problem: Problem, point: Point, z: Array) -> Array:
-    """The support after swap polish among the variables most correlated with the component."""
-    support = to_host(np.flatnonzero(z))
-    if support.size == 0:
-        return support
-    outside = min(MAX_SWAP_CANDIDATES, max(MIN_SWAP_CANDIDATES, MAX_SWAP_PAIRS // support.size))
-    count = min(outside + support.size, z.size)
-    if isinstance(problem.penalty, GroupCardinality):
-        return _swap_support_groups(problem, problem.penalty, point, z, count)
-    candidates = np.union1d(support, to_host(find_largest_rows(np.abs(point.C), count)[:, 0]))
-    S = problem.operator.gram(candidates).astype(np.float64)
-    return np.asarray(candidates[swap_search(S, np.searchsorted(candidates, support))])
-
-
-def _swap_support_groups(
-    problem: Problem, penalty: GroupCardinality, point: Point, z: Array, n_candidates: int
-) -> Array:
-    """The same where not every support is admissible: whole groups, about so many variables."""
-    known = penalty.rules
-    used = known.groups_hit((z != 0)[:, None])[:, 0]
-    energy = known.group_norms_sq(known.mask_excluded(point.C))[:, 0]
-    order = np.argsort(-np.where(used | known.required[:, 0], np.inf, energy), kind="stable")
-    near = order[np.cumsum(known.group_sizes[order, 0]) <= max(n_candidates, int(np.sum(known.group_sizes[used, 0])))]
-    kept = np.zeros(used.size, bool)
-    kept[near] = kept[used] = True
-    candidates = np.flatnonzero(known.broadcast_to_variables(kept[:, None])[:, 0])
-    S, part = problem.operator.gram(candidates).astype(np.float64), known.restrict(candidates)
-    chosen = group_swap_search(S, used[kept], part, float(penalty.max_cost[0]))
-    return np.asarray(candidates[part.broadcast_to_variables(chosen[:, None])[:, 0] & ~part.excluded[:, 0]])
-
-
 def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, Array]:
-    """λ = λmax(S[support, support]), and for every exchange of i for j the sign of what it would do to λ.
+    """Compute λ = λmax(S[support, support]), and for every swap of i for j whether it would raise λ.
 
     With i out and j in, λ is passed exactly where the bordered secular function λ − S_jj − bᵀ(λI − S_RR)⁻¹b is
     negative, R the support without i and b = S[R, j]. The slack is that function for all i and j at once: with
@@ -187,14 +269,16 @@ def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, A
     ----------
     S : ndarray of shape (n, n)
     support, outside : ndarray of int
-        P of k variables, and J, those that may come in.
+        The k variables P of the support, and the variables J that may come in.
 
     Returns
     -------
     value : float
+        λ.
     u : ndarray of shape (k,)
         The loadings on the support.
     slack : ndarray of shape (k, |J|)
+        Negative where the swap raises λ.
 
     Examples
     --------
@@ -203,22 +287,22 @@ def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, A
     >>> value, bool(slack[0, 0] < 0)
     (2.0, True)
     """
-    B, d = S[np.ix_(support, outside)], S[outside, outside]  # (k, |J|), (|J|,)
+    B = S[np.ix_(support, outside)]  # (k, |J|)
+    d = S[outside, outside]  # (|J|,)
     value, u, slack = batched_swap_test(S[np.ix_(support, support)], B, d)
     return float(value), u, slack
 
 
 def batched_swap_test(S_inside: Array, S_cross: Array, outside_variances: Array) -> tuple[Array, Array, Array]:
-    """What `swap_test` says, of P = S[support, support], B = S[support, outside] and the diagonal outside.
+    """Compute `swap_test` for many supports: from S[support, support], S[support, outside] and the diagonal outside.
 
-    Axes in front, (..., k, k), (..., k, J) and (..., J), hold many supports side by side. S need not be semidefinite.
+    Leading axes, (..., k, k), (..., k, J) and (..., J), hold the supports. S need not be semidefinite.
     """
     w, U = np.linalg.eigh(S_inside)
     value, u = w[..., -1], U[..., -1:]  # (...), (..., k, 1)
-    least = float(np.finfo(w.dtype).eps) ** 2 * float(np.max(np.abs(S_cross), initial=0)) + float(
-        np.finfo(w.dtype).tiny
-    )
-    s = (MIN_SWAP_GAIN * np.max(np.abs(w), axis=-1) + least)[..., None, None]  # not so small that 1/s overflows
+    precision = np.finfo(w.dtype)
+    floor = float(precision.eps) ** 2 * float(np.max(np.abs(S_cross), initial=0)) + float(precision.tiny)
+    s = (MIN_SWAP_GAIN * np.max(np.abs(w), axis=-1) + floor)[..., None, None]  # not so small that 1/s overflows
     U, w = U[..., :-1], (value[..., None] - w[..., :-1])[..., None, :] + s  # (..., k, k - 1), (..., 1, k - 1)
     N = np.sum(U * U / w, axis=-1, keepdims=True)  # diagonal of N without u's share, (..., k, 1)
     c, rest = _transpose_last_axes(u) @ S_cross, _transpose_last_axes(U) @ S_cross  # (..., 1, J), (..., k - 1, J)
@@ -229,46 +313,55 @@ def batched_swap_test(S_inside: Array, S_cross: Array, outside_variances: Array)
 
 
 def _transpose_last_axes(M: Array) -> Array:
-    """The last two axes exchanged."""
+    """Return M with its last two axes exchanged."""
     return np.swapaxes(M, -1, -2)
 
 
 def swap_search(S: Array, support: Array) -> Array:
-    """Exchange one variable at a time while that raises λmax(S[support, support]), and while SWAP_WORK lasts.
+    """Swap variables while that raises λmax(S[support, support]), as long as MAX_SWAP_MULTIPLICATIONS allow.
 
     Parameters
     ----------
     S : ndarray of shape (n, n)
         Covariance of the candidate variables.
     support : ndarray of int
-        Where to begin.
+        The support to start from.
 
     Returns
     -------
     ndarray of int, sorted
-        A support that no single exchange improves; a large one, of which each exchange costs k³, as far as it got.
+        A support that no single swap improves; for a large one, of which each swap costs k³, the best so far.
     """
-    support = np.sort(support)
-    for _ in range(max(2, int(MAX_SWAP_MULTIPLICATIONS / support.size**3))):
-        outside = np.setdiff1d(np.arange(S.shape[0]), support)
+    max_moves = max(2, int(MAX_SWAP_MULTIPLICATIONS / support.size**3))
+    return search_locally(np.sort(support), SingleSwaps(S), max_moves)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleSwaps:
+    """Neighbourhood of a support over a covariance S, (n, n), in float64: one variable out, another in."""
+
+    S: Array
+
+    def find_better(self, current: Array) -> Array | None:
+        """Return the best of the swaps that pass the test, sorted; None if none raises the variance."""
+        outside = np.setdiff1d(np.arange(self.S.shape[0]), current)
         if outside.size == 0:
-            break
-        value, u, slack = swap_test(S, support, outside)
-        candidates = _propose_swaps(slack, support, outside)
-        enough = max(value, 0.0) * (1 + get_min_swap_gain(support))  # below zero there is nothing but rounding
-        values = [lower_bound_variance(S, new, u) for new in candidates]
-        if not max(values, default=0.0) > enough:
-            values = [float(np.linalg.eigvalsh(S[np.ix_(new, new)])[-1]) for new in candidates]
-        if not max(values, default=0.0) > enough:
-            break
-        support = np.sort(candidates[int(np.argmax(values))])
-    return support
+            return None
+        value, u, slack = swap_test(self.S, current, outside)
+        candidates = _propose_swaps(slack, current, outside)
+        target = max(value, 0.0) * (1 + get_min_swap_gain(current))  # a negative value is rounding error
+        values = [lower_bound_variance(self.S, candidate, u) for candidate in candidates]
+        if not max(values, default=0.0) > target:
+            values = [float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1]) for support in candidates]
+        if not max(values, default=0.0) > target:
+            return None
+        return np.sort(candidates[int(np.argmax(values))])
 
 
 def lower_bound_variance(S: Array, support: Array, start_loadings: Array) -> float:
-    """A lower bound on λmax(S[support, support]): the Rayleigh quotient after some power steps from `near`.
+    """Return a lower bound on λmax(S[support, support]): the Rayleigh quotient after some power steps.
 
-    Far cheaper than the eigenvalue where an exchange helps, which is all that a polish on its way needs to know.
+    It is far cheaper than the eigenvalue, and enough to show that a swap helps.
     """
     P = S[np.ix_(support, support)]
     z = start_loadings
@@ -282,7 +375,7 @@ def lower_bound_variance(S: Array, support: Array, start_loadings: Array) -> flo
 
 
 def _propose_swaps(slack: Array, support: Array, outside: Array) -> list[Array]:
-    """Supports to try: each of the most promising exchanges, and for a large support many of them at once."""
+    """Return supports to try: each of the best swaps alone, and for a large support many of them at once."""
     helpful = np.flatnonzero(slack < 0)
     helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: 8 * support.size]]
     out, into = np.unravel_index(helpful, slack.shape)
@@ -295,7 +388,7 @@ def _propose_swaps(slack: Array, support: Array, outside: Array) -> list[Array]:
 
 
 def _select_disjoint_swaps(out: Array, into: Array) -> Array:
-    """Positions of exchanges in which no variable goes or comes twice, the most promising first."""
+    """Return positions of swaps in which no variable goes or comes twice, the best first."""
     seen_out: set[int] = set()
     seen_into: set[int] = set()
     kept = []
@@ -308,6 +401,156 @@ def _select_disjoint_swaps(out: Array, into: Array) -> Array:
 
 
 def _apply_swaps(support: Array, outside: Array, out: Array, into: Array) -> Array:
+    """Return the support with the variables at positions `out` replaced by those at positions `into` of `outside`."""
     new = support.copy()
     new[out] = outside[into]
     return new
+
+
+def group_swap_search(S: Array, chosen_groups: Array, rules: SupportRules, cost_limit: float) -> Array:
+    """Swap groups while that raises λmax(S) on their variables, as long as MAX_GROUP_MULTIPLICATIONS allow.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n, n)
+        Covariance of the candidate variables.
+    chosen_groups : ndarray of bool of shape (g,)
+        Groups to start from.
+    rules : SupportRules
+        Rules of a single component for the candidates.
+    cost_limit : float
+        Largest sum of the costs of the groups.
+
+    Returns
+    -------
+    ndarray of bool of shape (g,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.penalties.support_rules import SupportRules
+    >>> pairs = SupportRules.from_groups(np.array([0, 0, 1, 1]))
+    >>> group_swap_search(np.diag([1.0, 2.0, 3.0, 1.0]), np.array([True, False]), pairs, 1.0)
+    array([False,  True])
+    """
+    multiplications_per_move = 4 * S.size * (1 + int(np.count_nonzero(chosen_groups)))
+    max_moves = max(2, int(MAX_GROUP_MULTIPLICATIONS / multiplications_per_move))
+    return search_locally(chosen_groups, GroupSwaps(S, rules, cost_limit), max_moves)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSwaps:
+    """Neighbourhood of a selection of groups, (g,), bool: one group out, another in, or one more if the costs allow it.
+
+    A swap is judged by two vectors: the component without the group that leaves, and its correlations with the group
+    that comes. The variance of their best combination, an eigenvalue of order two, is a lower bound on the variance
+    after the swap; two products give it for all swaps.
+    """
+
+    S: Array
+    rules: SupportRules
+    cost_limit: float
+
+    def find_better(self, current: Array) -> Array | None:
+        """Return the swap with the largest lower bound, or else the best of a few computed exactly; None if no gain."""
+        S = self.S
+        swaps = _list_group_swaps(current, self.rules, self.cost_limit)
+        value, u = _compute_leading_loadings(S, current, self.rules)
+        target = value * (1 + MIN_SWAP_GAIN)
+        bounds = _bound_swap_variances(S, u, swaps, self.rules)
+        if np.max(bounds, initial=0.0) > target:
+            return _apply_group_swap(current, swaps[int(np.argmax(bounds))])
+        n_exact = MAX_EXACT_SWAPS if np.count_nonzero(u) <= MAX_EXACT_SUPPORT else 0
+        candidates = [_apply_group_swap(current, swaps[t]) for t in np.argsort(-bounds, kind="stable")[:n_exact]]
+        candidates += _rearrange_groups(S, u, current, self.rules, self.cost_limit)
+        variances = [_compute_leading_loadings(S, candidate, self.rules)[0] for candidate in candidates]
+        return candidates[int(np.argmax(variances))] if max(variances, default=0.0) > target else None
+
+
+def _list_group_swaps(chosen_groups: Array, rules: SupportRules, cost_limit: float) -> Array:
+    """Return the admissible swaps as rows: a group that leaves, −1 for none, and a group that comes."""
+    usable = rules.group_sizes[:, 0] > 0
+    out = np.append(-1, np.flatnonzero(chosen_groups & ~rules.required[:, 0]))
+    into = np.flatnonzero(~chosen_groups & usable)
+    pairs = np.stack(np.meshgrid(out, into, indexing="ij"), axis=-1).reshape(-1, 2)
+    cost = np.append(rules.group_costs[:, 0], 0.0)  # index −1 is the last entry
+    chosen_cost = float(np.sum(rules.group_costs[chosen_groups & ~rules.required[:, 0], 0]))
+    remaining_cost = cost_limit - float(rules.required_cost[0]) - chosen_cost
+    is_affordable = cost[pairs[:, 1]] - cost[pairs[:, 0]] <= remaining_cost + 1e-9 * max(cost_limit, 1.0)
+    return np.asarray(pairs[is_affordable])
+
+
+def _rearrange_groups(
+    S: Array, loadings: Array, chosen_groups: Array, rules: SupportRules, cost_limit: float
+) -> list[Array]:
+    """Return selections with one group added or removed and all others chosen again; none where costs are equal.
+
+    This swaps several groups at once, for instance an expensive one for several cheap ones.
+    """
+    if rules.uniform_cost or np.count_nonzero(loadings) > MAX_EXACT_SUPPORT:
+        return []
+    pull, cost, forced = rules.mask_excluded((S @ loadings)[:, None]), rules.group_costs[:, 0], rules.required[:, 0]
+    energy = rules.group_norms_sq(pull)[:, 0]
+    order = np.argsort(-energy, kind="stable")
+    into = order[(~chosen_groups & (energy > 0) & (cost <= cost_limit - rules.required_cost[0]))[order]][
+        :MAX_REARRANGED_GROUPS
+    ]
+    out = order[(chosen_groups & ~forced)[order]][::-1][:MAX_REARRANGED_GROUPS]
+    labels = np.arange(len(S))[:, None] if rules.group_labels is None else rules.group_labels[:, None]
+    near = np.hstack(
+        [loadings[:, None] + pull * (labels == into) / np.sqrt(energy[into]), loadings[:, None] * (labels != out)]
+    )
+    groups, none = np.arange(chosen_groups.size)[:, None], np.full(MAX_REARRANGED_GROUPS, -1)
+    must = forced[:, None] | (groups == np.append(into, none[: out.size]))
+    energy = rules.group_norms_sq(rules.mask_excluded(S @ near)) * (groups != np.append(none[: into.size], out))
+    room = cost_limit - rules.required_cost[0] - np.append(cost[into], np.zeros(out.size))
+    return list(_fill_cost_limit(energy, cost, must, room * (1 + RELATIVE_COST_TOLERANCE)).T)
+
+
+def _fill_cost_limit(group_norms_sq: Array, group_costs: Array, required: Array, cost_limits: Array) -> Array:
+    """Return selections, (g, m): required groups, then groups by squared norm per cost up to the limits, (m,)."""
+    chosen, units = required | ((group_costs[:, None] == 0) & (group_norms_sq > 0)), np.arange(cost_limits.size)
+    ratio = np.where(chosen, 0.0, group_norms_sq / np.where(group_costs > 0, group_costs, 1)[:, None])
+    least = float(np.min(group_costs, where=group_costs > 0, initial=np.inf))
+    for row in np.argsort(-ratio, axis=0, kind="stable"):
+        fits = (ratio[row, units] > 0) & (group_costs[row] <= cost_limits)
+        chosen[row[fits], units[fits]] = True
+        cost_limits = cost_limits - np.where(fits, group_costs[row], 0.0)
+        if not np.any(cost_limits >= least):
+            break
+    return chosen
+
+
+def _apply_group_swap(chosen_groups: Array, swap: Array) -> Array:
+    """Return the selection without group swap[0], −1 for none, and with group swap[1]."""
+    new = np.append(chosen_groups, False)
+    new[swap[0]] = False
+    new[swap[1]] = True
+    return new[:-1]
+
+
+def _compute_leading_loadings(S: Array, chosen_groups: Array, rules: SupportRules) -> tuple[float, Array]:
+    """Return the largest variance on the variables of some groups, and its loadings among all variables, (n,)."""
+    u = np.zeros(len(S))
+    support = np.flatnonzero(rules.broadcast_to_variables(chosen_groups[:, None])[:, 0] & ~rules.excluded[:, 0])
+    if not support.size:
+        return 0.0, u
+    w, U = np.linalg.eigh(S[np.ix_(support, support)])
+    u[support] = U[:, -1]
+    return float(w[-1]), u
+
+
+def _bound_swap_variances(S: Array, loadings: Array, swaps: Array, rules: SupportRules) -> Array:
+    """Return a lower bound on the variance after each swap, (n_swaps,); see `GroupSwaps`."""
+    going, at = np.unique(swaps[:, 0], return_inverse=True)
+    labels = np.arange(len(S)) if rules.group_labels is None else rules.group_labels
+    left = loadings[:, None] * (labels[:, None] != going)  # (n, |going|)
+    lengths = np.sqrt(np.sum(left * left, axis=0))
+    left = left / np.where(lengths > 0, lengths, 1)
+    pull = np.where(rules.excluded, 0, S @ left)
+    own = np.sum(left * pull, axis=0)  # (|going|,)
+    inside = rules.group_norms_sq(pull)  # (g, |going|)
+    joint = rules.sum_groups(pull * (np.where(labels[:, None] == labels, S, 0) @ pull))
+    q, b2, d = own[at], inside[swaps[:, 1], at], joint[swaps[:, 1], at]
+    d = d / np.where(b2 > 0, b2, 1)
+    return np.asarray((q + d) / 2 + np.sqrt(((q - d) / 2) ** 2 + b2))

@@ -1,133 +1,139 @@
-"""The fewest variables for a share of the variance: a number of variables that the data decide, component by component.
+"""Find the fewest variables that explain a share of the variance of an unrestricted component.
 
-What a component of all admissible variables explains at its turn is the whole. Ascents from there give a number of
-variables that certainly suffices; from it the number goes down by steps of 1, 2, 4, … and then by halves, every number
-tried with all care, until one less is too few.
+Ascents from the unrestricted component give a cardinality that certainly suffices. From there the cardinality goes down
+by steps of 1, 2, 4, … and then by bisection, each cardinality solved with all starts, until one variable less is too
+few.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.penalties.elementary import Penalty
 from gpower.solvers.initialization import StartContext, WarmStart
-from gpower.solvers.specification import AscentSolution, ExactCardinality, FitSpec, SparsitySpec
+from gpower.solvers.results import AscentSolution
+from gpower.solvers.specification import ExactCardinality, FitSpec, MinCardinality
 
-#: A share that is missed by less, relatively, is reached.
+#: A share that is missed by less than this, relatively, counts as reached.
 RELATIVE_SHARE_TOLERANCE = 1e-9
 
+#: Solves the problem of a context at the absolute γ by a specification.
+SolveProblem = Callable[[StartContext, Array, FitSpec], AscentSolution]
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MinCardinality(SparsitySpec):
-    """The fewest variables that explain shares, the levels, of what an unrestricted component would."""
 
-    cardinality_spec: SparsitySpec
-    has_cardinality_levels = True
-    needs_all_columns = True
+class SufficientCardinality(NamedTuple):
+    """A solution that reaches the share, its cardinality, and the variance that must be reached."""
 
-    def select_unit(self, j: int) -> MinCardinality:
-        """The wish of unit j alone."""
-        return replace(super().select_unit(j), cardinality_spec=self.cardinality_spec.select_unit(j))
+    solution: AscentSolution
+    cardinality: int
+    target_variance: float
 
-    def compute_gamma(self, norms: Array, mu: Array) -> Array:
-        """As of the number that is sought."""
-        return self.cardinality_spec.compute_gamma(norms, mu)
 
-    def make_free_sign_penalty(self, gamma: Array) -> Penalty:
-        """That of the fewest variables."""
-        return self.cardinality_spec.make_free_sign_penalty(gamma)
+def find_min_cardinality(context: StartContext, gamma: Array, spec: FitSpec, solve: SolveProblem) -> AscentSolution:
+    """Return the solution with the fewest variables that reaches the share of variance in ``spec.sparsity.levels``.
 
-    def is_costly(self, is_block: bool) -> bool:
-        """Many numbers are tried."""
-        return True
-
-    def solve(self, context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
-        """The solution of the fewest variables that reach the share."""
-        asked = _MinCardinalitySearch(self, context, gamma, spec)
-        return asked.find_fewest(asked.find_sufficient())
+    Parameters
+    ----------
+    context : StartContext
+        The problem of one component.
+    gamma : ndarray of shape (1,)
+        Absolute γ.
+    spec : FitSpec
+        A specification whose sparsity is `MinCardinality`.
+    solve : callable
+        ``solve(context, gamma, spec)`` solves the problem at a given cardinality.
+    """
+    search = _MinCardinalitySearch(context, gamma, spec, solve)
+    return search.find_fewest(search.find_sufficient())
 
 
 @dataclass(frozen=True, eq=False)
 class _MinCardinalitySearch:
-    """A share that is asked of one unit on a matrix."""
+    """Search for the smallest cardinality of one component."""
 
-    sparsity: MinCardinality
     context: StartContext
     gamma: Array
     spec: FitSpec
+    solve: SolveProblem
 
     @property
     def cardinality_range(self) -> tuple[int, int]:
-        """The fewest and the most variables, or groups, that are admissible."""
+        """Return the smallest and the largest admissible number of variables, or groups."""
         problem = self.context.problem
-        known = problem.penalty.support_rules
-        if known is None:
+        rules = problem.penalty.support_rules
+        if rules is None:
             return 1, problem.operator.shape[1]
-        return max(1, int(known.required_cost[0])), int(np.count_nonzero(known.group_sizes[:, 0]))
+        return max(1, int(rules.required_cost[0])), int(np.count_nonzero(rules.group_sizes[:, 0]))
 
     def solve_cardinality(self, k: int, spec: FitSpec) -> AscentSolution:
-        """The solution of k variables, as a fit that asks for k would find it."""
-        inner = replace(self.sparsity.cardinality_spec, levels=(k,))
+        """Return the solution with k variables, as a fit with this cardinality finds it."""
+        assert isinstance(spec.sparsity, MinCardinality)
+        sparsity = replace(spec.sparsity.cardinality_spec, levels=(k,))
         problem = self.context.problem
-        if isinstance(inner, ExactCardinality):
+        if isinstance(sparsity, ExactCardinality):
             problem = replace(problem, penalty=problem.penalty.at_cardinality(np.array([k])))
-        ground = replace(self.context, problem=problem, rng=deepcopy(self.context.rng))
-        return inner.solve(ground, self.gamma, replace(spec, sparsity=inner))
+        context = replace(self.context, problem=problem, rng=deepcopy(self.context.rng))
+        return self.solve(context, self.gamma, replace(spec, sparsity=sparsity))
 
     def compute_explained_variance(self, Z: Array) -> float:
-        """‖A z‖², or its square by the other variance."""
+        """Return ‖A z‖² in the norm of the variance that is maximised."""
         problem = self.context.problem
         return problem.sample_set.support_function(problem.operator, problem.operator.combine(Z)) ** 2
 
     def solve_unrestricted(self) -> Array:
-        """The loadings of a component of all variables, (n, 1)."""
+        """Return the loadings of a component that may use all variables, (n, 1)."""
         problem = self.context.problem
-        free = (
-            problem.is_single_l2_unit and not problem.penalty.is_nonnegative and problem.penalty.support_rules is None
-        )
-        if free:
+        is_free = not problem.penalty.is_nonnegative and problem.penalty.support_rules is None
+        if problem.is_single_l2_unit and is_free:
             return problem.operator.to_backend(compute_leading_components(problem.operator, 1)[0])
         return self.solve_cardinality(self.cardinality_range[1], replace(self.spec, local_search=False)).Z
 
-    def find_sufficient(self) -> tuple[AscentSolution, int, float]:
-        """A solution that reaches the share, its number of variables, and what there is to reach."""
+    def find_sufficient(self) -> SufficientCardinality:
+        """Find a cardinality that reaches the share, by single ascents from the unrestricted component."""
         z = self.solve_unrestricted()
-        enough = self.sparsity.levels[0] * self.compute_explained_variance(z) * (1 - RELATIVE_SHARE_TOLERANCE)
-        near = replace(self.spec, start=WarmStart(z), local_search=False)
+        share = self.spec.sparsity.levels[0]
+        target = share * self.compute_explained_variance(z) * (1 - RELATIVE_SHARE_TOLERANCE)
+        quick_spec = replace(self.spec, start=WarmStart(z), local_search=False)
         low, high = self.cardinality_range
-        k, too_few = low, low - 1
-        while (
-            (found := self.solve_cardinality(k, near))
-            and self.compute_explained_variance(found.Z) < enough
-            and k < high
-        ):
-            too_few, k = k, min(2 * k, high)
+        too_few = low - 1
+        k = low
+        solution = self.solve_cardinality(k, quick_spec)
+        while self.compute_explained_variance(solution.Z) < target and k < high:
+            too_few = k
+            k = min(2 * k, high)
+            solution = self.solve_cardinality(k, quick_spec)
         while k - too_few > 1:
             middle = (k + too_few) // 2
-            tried = self.solve_cardinality(middle, near)
-            if self.compute_explained_variance(tried.Z) < enough:
+            candidate = self.solve_cardinality(middle, quick_spec)
+            if self.compute_explained_variance(candidate.Z) < target:
                 too_few = middle
             else:
-                found, k = tried, middle
-        return found, k, enough
+                solution = candidate
+                k = middle
+        return SufficientCardinality(solution, k, target)
 
-    def find_fewest(self, sufficient: tuple[AscentSolution, int, float]) -> AscentSolution:
-        """The same with all care: steps down of growing width while they suffice, then halves."""
-        quick, k, enough = sufficient
-        best = max(
-            quick, self.solve_cardinality(k, self.spec), key=lambda found: self.compute_explained_variance(found.Z)
-        )
-        too_few, step, stepping = self.cardinality_range[0] - 1, 1, True
+    def find_fewest(self, sufficient: SufficientCardinality) -> AscentSolution:
+        """Reduce a sufficient cardinality with all starts: by growing steps while they suffice, then by bisection."""
+        quick, k, target = sufficient
+        thorough = self.solve_cardinality(k, self.spec)
+        best = max(quick, thorough, key=lambda solution: self.compute_explained_variance(solution.Z))
+        too_few = self.cardinality_range[0] - 1
+        step = 1
+        is_stepping = True
         while k - too_few > 1:
-            tried = max(k - step, too_few + 1) if stepping else (k + too_few) // 2
-            found = self.solve_cardinality(tried, self.spec)
-            if self.compute_explained_variance(found.Z) < enough:
-                too_few, stepping = tried, False
+            tried = max(k - step, too_few + 1) if is_stepping else (k + too_few) // 2
+            solution = self.solve_cardinality(tried, self.spec)
+            if self.compute_explained_variance(solution.Z) < target:
+                too_few = tried
+                is_stepping = False
             else:
-                best, k, step = found, tried, 2 * step
+                best = solution
+                k = tried
+                step *= 2
         return best

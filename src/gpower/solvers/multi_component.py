@@ -1,12 +1,14 @@
-"""All components of a recipe: a block, or one after the other; kept apart where that is asked for; in their order.
+"""Find all components of a fit: a block, components in sequence, or components under a constraint.
 
-What finds several components at once meets here: shared rounds and deflation (`shared_rounds`), blocks (`extraction`),
-and the improvement of all of them together (`together`).
+`solve_all_components` chooses between the three levels of the solver: one component or block
+(`gpower.solvers.component`), components in sequence (`gpower.solvers.sequential`) and components together
+(`gpower.solvers.joint`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +19,18 @@ from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.problem.deflation import SchurDeflation
 from gpower.problem.formulation import PenaltyObjective
-from gpower.solvers.component import ComponentResult, solve_component
+from gpower.solvers.component import solve_component
 from gpower.solvers.joint.constraints import Constraint
 from gpower.solvers.joint.search import candidate_variables, maximize_adjusted_variance, solve_joint
+from gpower.solvers.results import ComponentResult
 from gpower.solvers.sequential import ProgressCallback, SolverState, solve_sequential
 from gpower.solvers.specification import FitSpec
 
-#: Turns of non-negative components that share no variable.
+#: Rounds over non-negative components that share no variable.
 MAX_DISJOINT_ROUNDS = 5
+#: Share of the largest variance up to which a variance counts as zero in a rank. It is far above the rounding error of
+#: double precision, which differs between processors.
+RANK_TOLERANCE = 1e-9
 
 
 def solve_all_components(
@@ -34,19 +40,42 @@ def solve_all_components(
     state: SolverState | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> ComponentResult:
-    """All components; `standing` is where an earlier fit of the same problem was, `told` hears how far this one is."""
-    if spec.constraint is not None and len(spec.mu) > 1:
-        free = solve_all_components(
-            operator, replace(spec, constraint=None, local_search=False), rng, state, on_progress
-        )
-        return _solve_constrained(operator, spec, spec.constraint, free, rng)
-    if spec.is_block:
-        found = solve_component(operator, spec, rng)
-        return _zero_units_beyond_rank(
-            operator,
-            _maximize_block_variance(operator, spec, found, rng) if spec.should_maximize_total_variance else found,
-        )
-    return solve_sequential(operator, spec, rng, state, on_progress)
+    """Find all components of a fit.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix.
+    spec : FitSpec
+        The specification of all components.
+    rng : RandomState
+        Source of random starts.
+    state : SolverState, optional
+        Where an earlier fit of the same problem stopped.
+    on_progress : callable, optional
+        Called with the state after each round or each component found in sequence.
+    """
+    if spec.constraint is None or len(spec.mu) == 1:
+        return _solve_unconstrained(operator, spec, rng, state, on_progress)
+    free_spec = replace(spec, constraint=None, local_search=False)
+    unconstrained = _solve_unconstrained(operator, free_spec, rng, state, on_progress)
+    return _solve_constrained(operator, spec, spec.constraint, unconstrained, rng)
+
+
+def _solve_unconstrained(
+    operator: Operator,
+    spec: FitSpec,
+    rng: np.random.RandomState,
+    state: SolverState | None,
+    on_progress: ProgressCallback | None,
+) -> ComponentResult:
+    """Find the components of a block, or in sequence, without a constraint."""
+    if not spec.is_block:
+        return solve_sequential(operator, spec, rng, state, on_progress)
+    result = solve_component(operator, spec, rng)
+    if spec.should_maximize_total_variance:
+        result = _maximize_block_variance(operator, spec, result, rng)
+    return _zero_units_beyond_rank(operator, result)
 
 
 def _solve_constrained(
@@ -56,25 +85,21 @@ def _solve_constrained(
     unconstrained: ComponentResult,
     rng: np.random.RandomState,
 ) -> ComponentResult:
-    """Components that keep a constraint, begun at those without."""
-    levels, start = spec.cardinalities, to_host(unconstrained.Z).astype(np.float64)
-    if spec.sparsity.positive:
-        Z: Array | None = _solve_nonnegative_disjoint(operator, spec, constraint, start, rng)
-    else:
-        Z = _solve_constrained_signed(operator, spec, constraint, start, rng)
-    m = len(levels)
+    """Find components that satisfy a constraint, starting from unconstrained ones."""
+    start = to_host(unconstrained.Z).astype(np.float64)
+    solve = _solve_nonnegative_disjoint if spec.sparsity.positive else _solve_constrained_signed
+    Z = solve(operator, spec, constraint, start, rng)
+    m = len(spec.cardinalities)
     variances = np.zeros(m) if Z is None else Scores.from_loadings(operator, operator.to_backend(Z)).variances
     if Z is None or not constraint.accepts_variances(variances):
-        raise ValueError(constraint.format_error(m, min(levels)))
-    Z = operator.to_backend(orient(Z).astype(operator.dtype))
-    n_iter, converged = np.resize(unconstrained.n_iter, m), np.resize(unconstrained.converged, m)
+        raise ValueError(constraint.format_error(m, min(spec.cardinalities)))
     return replace(
         unconstrained,
-        Z=Z,
+        Z=operator.to_backend(orient(Z).astype(operator.dtype)),
         objective=variances,
         gap=np.full(m, np.nan),
-        n_iter=n_iter,
-        converged=converged,
+        n_iter=np.resize(unconstrained.n_iter, m),
+        converged=np.resize(unconstrained.converged, m),
         ascent_loadings=None,
     )
 
@@ -82,37 +107,48 @@ def _solve_constrained(
 def _solve_constrained_signed(
     operator: Operator, spec: FitSpec, constraint: Constraint, start_loadings: Array, rng: np.random.RandomState
 ) -> Array | None:
-    """Such components of either sign, begun at Z, and at components that share no variable, one after the other."""
+    """Find constrained components of either sign; None if there are none.
+
+    The joint search starts from the given loadings, (n, m), and from components found in turn without common variables.
+    """
     starts = [start_loadings]
     if constraint.is_met_by_disjoint_supports and operator.max_cached_columns >= operator.shape[1]:
-        alone = replace(spec, constraint=None, start=None)
-        starts.append(
-            _solve_disjoint_in_turn(operator, alone, np.zeros(start_loadings.shape, bool), rng, max_rounds=1)[0]
-        )
-    ends = [solve_joint(operator, start, spec.cardinalities, constraint, rng) for start in starts]
-    kept = [end for end in ends if end is not None]
-    return max(
-        kept,
-        key=lambda end: float(Scores.from_loadings(operator, operator.to_backend(end)).variances.sum()),
-        default=None,
-    )
+        free_spec = replace(spec, constraint=None, start=None)
+        no_supports = np.zeros(start_loadings.shape, bool)
+        starts.append(_solve_disjoint_in_turn(operator, free_spec, no_supports, rng, max_rounds=1).Z)
+    solutions = [solve_joint(operator, start, spec.cardinalities, constraint, rng) for start in starts]
+    feasible = [Z for Z in solutions if Z is not None]
+
+    def compute_total_variance(Z: Array) -> float:
+        return float(Scores.from_loadings(operator, operator.to_backend(Z)).variances.sum())
+
+    return max(feasible, key=compute_total_variance, default=None)
 
 
 def _solve_nonnegative_disjoint(
     operator: Operator, spec: FitSpec, constraint: Constraint, start_loadings: Array, rng: np.random.RandomState
 ) -> Array:
-    """Disjoint components that are non-negative: each in turn the best of what the others leave, while that helps.
+    """Find non-negative components without common variables, each in turn on the variables that the others do not use.
 
-    From nothing, and from the variables of components of either sign, whose search exchanges them; the better is kept.
+    The search starts from nothing and from the supports of signed components; the better result is returned, (n, m).
     """
     W = candidate_variables(operator, start_loadings, spec.cardinalities)
     if W.size == 0:
         return np.zeros_like(start_loadings)
-    inner = operator.take(W)
-    signed = solve_joint(inner, start_loadings[W], spec.cardinalities, constraint, rng)
-    starts = [np.zeros_like(start_loadings[W]), np.zeros_like(start_loadings[W]) if signed is None else signed]
-    ends = [_solve_disjoint_in_turn(inner, spec, start != 0, rng) for start in starts]
-    return embed_rows(max(ends, key=lambda end: end[1])[0], W, start_loadings.shape[0])
+    restricted = operator.take(W)
+    signed = solve_joint(restricted, start_loadings[W], spec.cardinalities, constraint, rng)
+    no_loadings = np.zeros_like(start_loadings[W])
+    starts = [no_loadings, no_loadings if signed is None else signed]
+    solutions = [_solve_disjoint_in_turn(restricted, spec, start != 0, rng) for start in starts]
+    best = max(solutions, key=lambda solution: solution.total_variance)
+    return embed_rows(best.Z, W, start_loadings.shape[0])
+
+
+class DisjointComponents(NamedTuple):
+    """Loadings without common variables, (n, m), on the host, and the sum of their variances."""
+
+    Z: Array
+    total_variance: float
 
 
 def _solve_disjoint_in_turn(
@@ -121,54 +157,64 @@ def _solve_disjoint_in_turn(
     start_supports: Array,
     rng: np.random.RandomState,
     max_rounds: int = MAX_DISJOINT_ROUNDS,
-) -> tuple[Array, float]:
-    """Such components begun on supports, (n, m), and the sum of their variances."""
-    best, found = np.zeros(start_supports.shape[1]), np.zeros(start_supports.shape)
+) -> DisjointComponents:
+    """Find each component in turn on the variables that the others do not use, while their variance rises.
 
-    def improve(j: int, room: Array) -> None:
-        unit = solve_component(operator.take(room), spec.select_unit(j), rng)
-        if unit.objective[0] > best[j] * (1 + 1e-9):
-            best[j], found[:, j] = unit.objective[0], embed_rows(to_host(unit.Z), room, len(found))[:, 0]
+    `start_supports`, (n, m), bool, are the variables of each component to start from.
+    """
+    variances = np.zeros(start_supports.shape[1])
+    Z = np.zeros(start_supports.shape)
+
+    def improve(j: int, variables: Array) -> None:
+        unit = solve_component(operator.take(variables), spec.select_unit(j), rng)
+        if unit.objective[0] > variances[j] * (1 + 1e-9):
+            variances[j] = unit.objective[0]
+            Z[:, j] = embed_rows(to_host(unit.Z), variables, len(Z))[:, 0]
 
     for j in np.flatnonzero(start_supports.any(axis=0)).tolist():
         improve(j, np.flatnonzero(start_supports[:, j]))
     for _ in range(max_rounds):
-        before = best.sum()
-        for j in range(best.size):
-            improve(j, np.flatnonzero(~np.delete(found, j, axis=1).any(axis=1)))
-        if best.sum() <= before * (1 + 1e-9):
+        previous_total = variances.sum()
+        for j in range(variances.size):
+            improve(j, np.flatnonzero(~np.delete(Z, j, axis=1).any(axis=1)))
+        if variances.sum() <= previous_total * (1 + 1e-9):
             break
-    return found, float(best.sum())
+    return DisjointComponents(Z, float(variances.sum()))
 
 
 def _maximize_block_variance(
     operator: Operator, spec: FitSpec, block_result: ComponentResult, rng: np.random.RandomState
 ) -> ComponentResult:
-    """A block that explains as much as it can: the better of itself and of components found in turn, each improved."""
-    alone = replace(spec, is_block=False, mu=(1.0,) * len(spec.mu), start=None, deflation=SchurDeflation())
-    ends = [to_host(each.Z).astype(np.float64) for each in (solve_sequential(operator, alone, rng), block_result)]
+    """Return the better of the block and of components found in sequence, both improved together, by total variance."""
+    sequential_spec = replace(spec, is_block=False, mu=(1.0,) * len(spec.mu), start=None, deflation=SchurDeflation())
+    results = (solve_sequential(operator, sequential_spec, rng), block_result)
+    candidates = [to_host(result.Z).astype(np.float64) for result in results]
     if not spec.sparsity.positive:
-        ends = [maximize_adjusted_variance(operator, Z, spec.cardinalities) for Z in ends]
-    Z = max(
-        ends,
-        key=lambda Z: float(Scores.from_loadings(operator, operator.to_backend(Z)).compute_adjusted_variances().sum()),
-    )
+        candidates = [maximize_adjusted_variance(operator, Z, spec.cardinalities) for Z in candidates]
+
+    def compute_total_variance(Z: Array) -> float:
+        return float(Scores.from_loadings(operator, operator.to_backend(Z)).compute_adjusted_variances().sum())
+
+    Z = max(candidates, key=compute_total_variance)
     Z = operator.to_backend(orient(Z).astype(operator.dtype))
     problem = spec.sparsity.make_problem(operator, operator.column_norms, np.asarray(spec.mu), spec.regularization)
     point = problem.feasible_set.make_point(operator.combine(Z))
-    value, slope = PenaltyObjective(problem.penalty).value_and_gradient(point)
-    data = CorrelationSet(operator, problem.mu, problem.sample_set)
-    gap = max(data.support_value(slope) - data.pairing(slope, point), 0.0)
+    value, gradient = PenaltyObjective(problem.penalty).value_and_gradient(point)
+    feasible_set = CorrelationSet(operator, problem.mu, problem.sample_set)
+    gap = max(feasible_set.support_value(gradient) - feasible_set.pairing(gradient, point), 0.0)
     return replace(block_result, Z=Z, objective=np.array([value]), gap=np.array([gap]), ascent_loadings=None)
 
 
 def _zero_units_beyond_rank(operator: Operator, block_result: ComponentResult) -> ComponentResult:
-    """A block less its units beyond the rank of the data, which can but repeat the others: they are zero."""
-    m, used = block_result.Z.shape[1], to_host(np.count_nonzero(block_result.Z, axis=0)) > 0
+    """Set the units of a block beyond the rank of the data to zero: they would duplicate other components."""
+    m = block_result.Z.shape[1]
+    used = to_host(np.count_nonzero(block_result.Z, axis=0)) > 0
     adjusted = Scores.from_loadings(operator, block_result.Z).compute_adjusted_variances()
-    if not np.any(used & (adjusted <= 64 * operator.precision * adjusted.max())):
+    tolerance = max(RANK_TOLERANCE, 64 * operator.precision)
+    if not np.any(used & (adjusted <= tolerance * adjusted.max())):
         return block_result
-    rank = int(np.count_nonzero(compute_leading_components(operator, m)[1]))
+    variances = compute_leading_components(operator, m)[1]
+    rank = int(np.count_nonzero(variances > tolerance * variances.max()))
     beyond = np.argsort(np.where(used, adjusted, -1), kind="stable")[: m - rank]
-    kept = np.isin(np.arange(m), beyond, invert=True).astype(operator.dtype)
-    return replace(block_result, Z=block_result.Z * asarray_like(block_result.Z, kept))
+    is_within_rank = np.isin(np.arange(m), beyond, invert=True).astype(operator.dtype)
+    return replace(block_result, Z=block_result.Z * asarray_like(block_result.Z, is_within_rank))

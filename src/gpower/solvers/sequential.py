@@ -1,65 +1,71 @@
-"""All components of a deflation in shared rounds, so that reads of the matrix do not grow with their number.
+"""Find components in sequence: each on the matrix without those before it.
 
-1. A sketch of the matrix, a few rows, gives all components nearly right: starts race there, where they are cheap.
-2. A round finds the components again on the columns W that they may want, begun where they were. One product with the
-   whole matrix then shows what every one of them sees of all columns, each of what those before it leave.
-3. What is active outside W joins it. When nothing is, every component is first-order optimal for its whole deflated
-   problem: on W it is, and outside nothing pulls.
+On a large matrix all components share one working set, so that the number of passes over the matrix does not grow with
+the number of components:
 
-Columns only join W, so that the rounds end. Where a sketch does not hold the first component there is no structure to
-be found in one, as in pure noise, and the components are looked for one after the other on the whole matrix.
+1. A sketch of the matrix, a few rows, gives approximate components; many starts race there at little cost. Columns
+   whose correlations stand out (`column_screening`) give further candidates.
+2. A round solves for all components on the working set W of columns, from where they were. One product with the whole
+   matrix then gives the correlations of every component with all columns, each on its deflated matrix.
+3. Columns outside W that would be active join W. When there are none, every component is first-order optimal for its
+   whole deflated problem: it is optimal on W, and no column outside is active.
+
+Columns only join W, so the rounds end. Where the sketch does not contain the first component, as in noise, there is no
+shared structure, and each component gets starts of its own on the deflated matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from gpower._utils.arrays import Array, max_or_zero, stable_argmax, to_host
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
-from gpower.solvers.component import ComponentResult, solve_by_deflation, solve_component
+from gpower.solvers.component import solve_component
 from gpower.solvers.initialization import N_FINALISTS, CandidateStarts, SketchStarts, make_module_starts
+from gpower.solvers.results import ComponentResult
 from gpower.solvers.sketch import Sketch, make_sketch
 from gpower.solvers.specification import MAX_SHARED_COLUMN_SHARE, FitSpec
 from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET, select_working_set
 
-#: Starts of every component on the sketch, and of all together if that is more. With 24 the components of GSE1992 and
-#: GSE3143 explain 0.3 % less; with 128 or more one of GSE3143, standardised, explains up to
-#: 9 % more than with 32.
+#: Starts of every component on the sketch, and of all components together if that is more. With 24 the components of
+#: GSE1992 and GSE3143 explain 0.3 % less; with 128 or more one of GSE3143, standardised, explains up to 9 % more than
+#: with 32.
 N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL = 32, 512
-#: Share of the first component's variance that a sketch must hold: 0.64 to 0.72 in Gaussian noise of 500 × 5000, from
-#: 0.94 on in expression data, word counts and factor models.
+#: Share of the first component's variance that the sketch must contain: it is 0.64 to 0.72 in Gaussian noise of
+#: 500 × 5000, and at least 0.94 in expression data, word counts and factor models.
 MIN_SKETCHED_SHARE = 0.85
-#: A sketch is sharpened as long as a turn leaves no more than this of what it missed: 0.94 in Gaussian noise, 0.4 to
-#: 0.8 in sparse counts whose programmes stand out little.
+#: The sketch is sharpened while each sharpening leaves at most this share of what it missed: 0.94 in Gaussian noise,
+#: 0.4 to 0.8 in sparse counts with weak factors.
 MAX_MISSING_RATIO = 0.85
 MAX_SHARPENINGS = 2
-#: Columns of a sketch among which the components are looked for: so many, or so many times the variables wished for.
-#: With 4000 of the 15,528 columns of GSE1992, standardised, 30 components explain 4 % less.
+#: Columns of the sketch among which starts race: this number, or this multiple of the cardinalities. With 4000 of the
+#: 15,528 columns of GSE1992, standardised, 30 components explain 4 % less.
 MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE = 20_000, 8
-#: Starts at single columns that race beside those of the sketch, and the columns that all of them want together.
+#: Candidates from single columns that race with those of the sketch, and the columns of their working sets together.
 MAX_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATE_COLUMNS = 48, 8, 2400
-#: Columns near a component that it may exchange its variables for.
+#: Columns most correlated with a component among which its variables may be swapped.
 MAX_NEIGHBOUR_COLUMNS = 384
-#: Columns whose Gram matrix, 72 MB, fits anywhere.
+#: Columns whose Gram matrix (72 MB) is small on any machine.
 MAX_SMALL_GRAM_COLUMNS = 3000
 
 
 @dataclass(frozen=True, eq=False)
 class SolverState:
-    """How far the components are: what a checkpoint keeps.
+    """Progress of the components, as a checkpoint stores it.
 
     Attributes
     ----------
-    units : sequence of Extraction
-        As found so far.
-    settled : int
+    units : tuple of ComponentResult
+        The components found so far.
+    n_final : int
         How many of them, from the first on, are final.
-    columns : ndarray of int
-        W; none where the components are found one after the other.
+    working_set : ndarray of int
+        The shared working set W; empty where components are found without one.
     """
 
     units: tuple[ComponentResult, ...] = ()
@@ -68,16 +74,16 @@ class SolverState:
 
     @property
     def final_units(self) -> tuple[ComponentResult, ...]:
-        """The units that are final."""
+        """Return the components that are final."""
         return self.units[: self.n_final]
 
     @property
     def Z(self) -> Array:
-        """Their loadings side by side, (n_features, m)."""
+        """Return the loadings of all components found so far, (n_features, m)."""
         return np.hstack([unit.Z for unit in self.units])
 
 
-#: Told how far the components are, after each round or each component.
+#: Called with the state after each round or each component.
 ProgressCallback = Callable[[SolverState], object]
 
 
@@ -88,205 +94,243 @@ def solve_sequential(
     state: SolverState | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> ComponentResult:
-    """Components of which each is looked for in what those before it leave: in shared rounds, or one after the other.
+    """Find components in sequence, each on the matrix without those before it.
 
-    `standing` is where an earlier fit of the same problem was.
+    Parameters
+    ----------
+    operator : Operator
+        The matrix before any deflation.
+    spec : FitSpec
+        The specification of all components.
+    rng : RandomState
+        Source of random starts.
+    state : SolverState, optional
+        Where an earlier fit of the same problem stopped.
+    on_progress : callable, optional
+        Called with the state after each round or each component.
     """
     state = SolverState() if state is None else state
-    varies = max_or_zero(operator.column_norms) > operator.norm_tolerance
-    shares = varies and spec.should_share_rounds(operator)
-    if shares and not state.units:
+    m = len(spec.mu)
+    has_variance = max_or_zero(operator.column_norms) > operator.norm_tolerance
+    can_share = has_variance and spec.should_share_rounds(operator)
+    if can_share and not state.units:
         state = _initialize_state(operator, spec, rng)
-    if shares and not state.working_set.size and len(state.units) < len(spec.mu) <= N_FINALISTS:
-        return ComponentResult.concatenate(
-            _solve_with_fresh_starts(operator, spec, rng, state.final_units, on_progress)
-        )
-    while state.working_set.size and state.n_final < len(spec.mu):
+    if can_share and not state.working_set.size and len(state.units) < m <= N_FINALISTS:
+        return ComponentResult.concatenate(_solve_with_own_starts(operator, spec, rng, state, on_progress))
+    while state.working_set.size and state.n_final < m:
         if on_progress is not None:
             on_progress(state)
         state = _run_round(operator, spec, state, rng)
-    if state.n_final < len(spec.mu):
-        state = _solve_remaining_by_deflation(operator, spec, rng, state, on_progress)
+    if state.n_final < m:
+        state = _solve_remaining(operator, spec, rng, state, on_progress)
     return ComponentResult.concatenate(state.units)
 
 
-def _solve_with_fresh_starts(
+def solve_in_turn(
     operator: Operator,
     spec: FitSpec,
     rng: np.random.RandomState,
-    known_units: Sequence[ComponentResult],
+    known_units: Sequence[ComponentResult] = (),
+    on_units: Callable[[Sequence[ComponentResult]], object] | None = None,
+) -> list[ComponentResult]:
+    """Find one component after the other on the whole matrix, deflating in between.
+
+    Parameters
+    ----------
+    operator : Operator
+    spec : FitSpec
+    rng : RandomState
+    known_units : sequence of ComponentResult
+        The first components, if they were found earlier.
+    on_units : callable, optional
+        Called with all components found so far, after each.
+    """
+    units: list[ComponentResult] = list(known_units)
+    for j in range(len(spec.mu)):
+        cached = operator.with_column_cache()  # the cached columns serve this component only
+        if j == len(units):
+            units.append(solve_component(cached, spec.select_unit(j), rng))
+            if on_units is not None:
+                on_units(units)
+        if j + 1 < len(spec.mu):  # a resumed fit has no cached columns: without them it gets the same digits
+            operator = spec.deflation.remove(operator if on_units else cached, units[j].Z[:, 0])
+    return units
+
+
+def _solve_with_own_starts(
+    operator: Operator,
+    spec: FitSpec,
+    rng: np.random.RandomState,
+    state: SolverState,
     on_progress: ProgressCallback | None,
 ) -> list[ComponentResult]:
-    """Find one component after the other, each by rounds of its own, with starts in what those before it leave."""
-    units: list[ComponentResult] = []
+    """Find one component after the other, each with its own working set and starts on the deflated matrix."""
+    units = list(state.final_units)
     for j in range(len(spec.mu)):
-        units.append(known_units[j] if j < len(known_units) else solve_sequential(operator, spec.select_unit(j), rng))
-        if on_progress is not None and j >= len(known_units):
-            on_progress(SolverState(tuple(units), len(units)))
+        if j == len(units):
+            units.append(solve_sequential(operator, spec.select_unit(j), rng))
+            if on_progress is not None:
+                on_progress(SolverState(tuple(units), len(units)))
         if j + 1 < len(spec.mu):
             operator = spec.deflation.remove(operator, units[j].Z[:, 0])
     return units
 
 
-def _solve_remaining_by_deflation(
+def _solve_remaining(
     operator: Operator,
     spec: FitSpec,
     rng: np.random.RandomState,
     state: SolverState,
     on_progress: ProgressCallback | None,
 ) -> SolverState:
-    """One after the other on the whole matrix, or on its covariance where that is small, after those that are final.
+    """Find the components that are not final on the whole matrix, or on its covariance where that is cheaper.
 
-    The others begin where they were, if they were anywhere.
+    They start where they were, if all components have loadings.
     """
     n = operator.shape[1]
-    if (
-        operator.has_samples
-        and operator.container.should_use_covariance
-        and spec.should_form_gram(n, spec.estimate_sequential_passes())
-    ):
+    should_form_gram = spec.should_form_gram(n, spec.estimate_sequential_passes())
+    if operator.has_samples and operator.container.should_use_covariance and should_form_gram:
         operator = Covariance(operator.gram(np.arange(n)), operator.counter)
-    spec = spec.with_start_loadings(state.Z) if len(state.units) == len(spec.mu) else spec
+    if len(state.units) == len(spec.mu):
+        spec = spec.with_start_loadings(state.Z)
 
-    def now(units: Sequence[ComponentResult]) -> SolverState:
+    def make_state(units: Sequence[ComponentResult]) -> SolverState:
         return SolverState((*units, *state.units[len(units) :]), len(units))
 
-    completed = None if on_progress is None else lambda units: on_progress(now(units))
-    return now(solve_by_deflation(operator, spec, rng, state.final_units, completed))
+    on_units = None if on_progress is None else lambda units: on_progress(make_state(units))
+    return make_state(solve_in_turn(operator, spec, rng, state.final_units, on_units))
+
+
+class CandidateLoadings(NamedTuple):
+    """Loadings that any component may start from, (n, c), on the host, and the columns of their working sets."""
+
+    Z: Array
+    columns: Array
 
 
 def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SolverState:
-    """Components of a sketch, or given ones, and the columns that they want; nothing where a sketch says nothing."""
+    """Return the state after the first round: the warm start, or components from the sketch and from candidates."""
     if spec.start_loadings is not None:
         gamma = spec.sparsity.compute_gamma(operator.column_norms, np.ones(len(spec.mu)))
         pairs = zip(spec.start_loadings.T[:, :, None], gamma[:, None], strict=True)
-        return _compute_state(operator, spec, tuple(ComponentResult.from_loadings(z, level) for z, level in pairs))
-    from_sketch = _solve_on_sketch(operator, spec, rng)
-    if not from_sketch.units:
-        return from_sketch
-    return _run_first_round(operator, spec, from_sketch, _find_candidates(operator, spec), rng)
+        return _check_units(operator, spec, tuple(ComponentResult.from_loadings(z, level) for z, level in pairs))
+    state = _solve_on_sketch(operator, spec, rng)
+    return _run_first_round(operator, spec, state, _find_candidates(operator, spec), rng) if state.units else state
 
 
-def _find_candidates(operator: Operator, spec: FitSpec) -> tuple[Array, Array]:
-    """Return loadings that any unit may begin at, found from single columns, (n, c), and the columns they want."""
+def _find_candidates(operator: Operator, spec: FitSpec) -> CandidateLoadings:
+    """Find loadings from single columns of the matrix, for the component with the largest cardinality."""
     first = spec.select_unit(int(np.argmax(spec.sparsity.levels)) if spec.cardinalities else 0)
     norms = first.sparsity.sample_set.compute_max_correlations(operator)
     problem = first.sparsity.make_problem(operator, norms, np.ones(1))
     penalty = problem.penalty
-    width = COLUMNS_PER_ACTIVE * max(penalty.max_cardinality, MIN_WORKING_SET)
-    count = max(
-        spec.n_init or 0,
-        int(min(MAX_CANDIDATES, max(MIN_CANDIDATES, _compute_max_candidate_columns(operator) // width))),
-    )
-    C = make_module_starts(problem, norms, count).C
-    T = penalty.evaluate(C)[1]
-    wanted = [select_working_set(penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
-    return to_host(penalty.loadings(C)), np.unique(np.concatenate(wanted))
+    working_set_size = COLUMNS_PER_ACTIVE * max(penalty.max_cardinality, MIN_WORKING_SET)
+    n_affordable = _compute_max_candidate_columns(operator) // working_set_size
+    n_candidates = max(spec.n_init or 0, int(np.clip(n_affordable, MIN_CANDIDATES, MAX_CANDIDATES)))
+    C = make_module_starts(problem, norms, n_candidates).C
+    _, T = penalty.evaluate(C)
+    columns = [select_working_set(penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
+    return CandidateLoadings(to_host(penalty.loadings(C)), np.unique(np.concatenate(columns)))
 
 
 def _compute_max_candidate_columns(operator: Operator) -> int:
-    """Return how many columns may be looked at for the sake of candidates."""
-    return int(
-        min(
-            MAX_CANDIDATE_COLUMNS,
-            0.8 * MAX_SHARED_COLUMN_SHARE * operator.shape[1],
-            operator.container.max_gram_columns // 2,
-        )
-    )
+    """Return how many columns the working sets of all candidates may have together."""
+    n_shared = 0.8 * MAX_SHARED_COLUMN_SHARE * operator.shape[1]
+    return int(min(MAX_CANDIDATE_COLUMNS, n_shared, operator.container.max_gram_columns // 2))
 
 
 def _run_first_round(
-    operator: Operator, spec: FitSpec, state: SolverState, candidates: tuple[Array, Array], rng: np.random.RandomState
+    operator: Operator, spec: FitSpec, state: SolverState, candidates: CandidateLoadings, rng: np.random.RandomState
 ) -> SolverState:
-    """Find the components on the columns that a sketch and single columns suggest, each from the best of all starts."""
-    Z, columns = candidates
-    if state.units:
-        Z = np.hstack([to_host(state.Z), Z])
+    """Solve on the columns of the sketch's components and of the candidates, each component from the best of both."""
     m = len(spec.mu)
-    W = np.union1d(state.working_set, columns)
+    W = np.union1d(state.working_set, candidates.columns)
     if W.size > _compute_max_round_columns(operator):
         return state
-    finalists = N_FINALISTS if m <= N_FINALISTS else 1
-    inner = replace(
-        spec, start=CandidateStarts(Z, finalists), local_search=spec.local_search and m <= N_FINALISTS
-    ).restrict(W)
-    units = solve_by_deflation(operator.restrict(W).operator, inner, rng)
-    near = max(MIN_WORKING_SET, min(MAX_NEIGHBOUR_COLUMNS, _compute_max_candidate_columns(operator) // m))
-    return _compute_state(operator, spec, tuple(unit.embed(W, operator) for unit in units), min_columns=near)
+    is_few = m <= N_FINALISTS
+    start = CandidateStarts(np.hstack([to_host(state.Z), candidates.Z]), N_FINALISTS if is_few else 1)
+    inner_spec = replace(spec, start=start, local_search=spec.local_search and is_few).restrict(W)
+    units = solve_in_turn(operator.restrict(W).operator, inner_spec, rng)
+    n_neighbours = max(MIN_WORKING_SET, min(MAX_NEIGHBOUR_COLUMNS, _compute_max_candidate_columns(operator) // m))
+    return _check_units(operator, spec, tuple(unit.embed(W, operator) for unit in units), min_columns=n_neighbours)
 
 
 def _solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SolverState:
-    """Components of a sketch, which is sharpened until it holds the first, or no longer gains much by it.
+    """Find the components of a sketch, sharpened until it contains the first one or gains little.
 
-    None where there are a few and the sketch does not hold the first: what is hidden, or noise, is looked for again
-    after every deflation. In noise of 150 × 2500 five components explain 1.3 % less otherwise.
+    Return an empty state if there are few components and the sketch does not contain the first: then each component
+    gets starts of its own after every deflation. In noise of 150 × 2500 five components explain 1.3 % less otherwise.
     """
-    sketch, missing = make_sketch(operator, len(spec.mu), rng), 1.0
-    for turn in range(MAX_SHARPENINGS + 1):
-        kept = _choose_sketch_columns(sketch, spec)
-        part = sketch.matrix.take(kept)
-        count = max(spec.n_init or 0, N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL // len(spec.mu))
-        racing = replace(
-            spec.restrict(kept), start=SketchStarts(count, sketch.unshared_norms_sq[kept]), local_search=False
-        )
-        first = solve_component(part, racing.select_unit(0), rng)
-        before, missing = missing, 1 - sketch.compute_variance_share(first.embed(kept, sketch.matrix).Z)
-        sharper = (
-            sketch.sharpen()
-            if 1 - MIN_SKETCHED_SHARE < missing <= MAX_MISSING_RATIO * before and turn < MAX_SHARPENINGS
-            else None
-        )
+    m = len(spec.mu)
+    n_starts = max(spec.n_init or 0, N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL // m)
+    sketch = make_sketch(operator, m, rng)
+    missing_share = 1.0
+    for n_sharpenings in range(MAX_SHARPENINGS + 1):
+        columns = _choose_sketch_columns(sketch, spec)
+        matrix = sketch.matrix.take(columns)
+        start = SketchStarts(n_starts, sketch.unshared_norms_sq[columns])
+        sketch_spec = replace(spec.restrict(columns), start=start, local_search=False)
+        first = solve_component(matrix, sketch_spec.select_unit(0), rng)
+        previous_share = missing_share
+        missing_share = 1 - sketch.compute_variance_share(first.embed(columns, sketch.matrix).Z)
+        gains = 1 - MIN_SKETCHED_SHARE < missing_share <= MAX_MISSING_RATIO * previous_share
+        sharper = sketch.sharpen() if gains and n_sharpenings < MAX_SHARPENINGS else None
         if sharper is None:
             break
         sketch = sharper
-    if missing > 1 - MIN_SKETCHED_SHARE and 1 < len(spec.mu) <= N_FINALISTS:
+    if missing_share > 1 - MIN_SKETCHED_SHARE and 1 < m <= N_FINALISTS:
         return SolverState()
-    units = solve_by_deflation(part, racing, rng, [first])
-    # A sketch has few rows. What the first units leave of it is hardly sparse, and a penalty lets in hundreds of
-    # columns that the unit of the whole matrix does not use: no later unit gets more of them than the first half.
-    sizes = [np.count_nonzero(unit.Z) for unit in units[: (len(units) + 1) // 2]]
-    most = max(MIN_WORKING_SET, int(COLUMNS_PER_ACTIVE * max(sizes)))
-    embedded = tuple(unit.embed(kept, sketch.matrix) for unit in units)
-    return _compute_state(sketch.matrix, spec, embedded, max_columns=most)
+    units = solve_in_turn(matrix, sketch_spec, rng, [first])
+    # A sketch has few rows, so that the matrix left after the first components is hardly sparse, and a penalty admits
+    # hundreds of columns that the component of the whole matrix does not use. No working set exceeds those of the first
+    # half of the components.
+    sizes = [np.count_nonzero(unit.Z) for unit in units[: (m + 1) // 2]]
+    max_columns = max(MIN_WORKING_SET, int(COLUMNS_PER_ACTIVE * max(sizes)))
+    embedded = tuple(unit.embed(columns, sketch.matrix) for unit in units)
+    return _check_units(sketch.matrix, spec, embedded, max_columns=max_columns)
 
 
 def _choose_sketch_columns(sketch: Sketch, spec: FitSpec) -> Array:
-    """Columns that starts race on: the most promising of those that may be used, and those that must."""
-    known = spec.sparsity.penalty_family.support_rules
-    if known is None:
+    """Return the columns that starts race on: the highest scores among the usable ones, and all required ones."""
+    rules = spec.sparsity.penalty_family.support_rules
+    if rules is None:
         return sketch.choose_columns(max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * sum(spec.cardinalities)))
-    most = len(spec.mu) * spec.sparsity.make_penalty(np.zeros(len(spec.mu))).max_cardinality
-    kept = sketch.choose_columns(max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * most), known.usable_variables)
-    return np.union1d(kept, np.flatnonzero(known.broadcast_to_variables(known.required).any(axis=1)))
+    m = len(spec.mu)
+    n_variables = m * spec.sparsity.make_penalty(np.zeros(m)).max_cardinality
+    n_columns = max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * n_variables)
+    required = np.flatnonzero(rules.broadcast_to_variables(rules.required).any(axis=1))
+    return np.union1d(sketch.choose_columns(n_columns, rules.usable_variables), required)
 
 
 def _compute_max_round_columns(operator: Operator) -> float:
-    """Return the number of columns above which a round would take as long, or as much memory, as the whole matrix."""
-    return min(
-        MAX_SHARED_COLUMN_SHARE * operator.shape[1], max(MAX_SMALL_GRAM_COLUMNS, operator.container.max_gram_columns)
-    )
+    """Return the number of columns above which a round would take as much time or memory as the whole matrix."""
+    n_affordable = max(MAX_SMALL_GRAM_COLUMNS, operator.container.max_gram_columns)
+    return min(MAX_SHARED_COLUMN_SHARE * operator.shape[1], n_affordable)
 
 
 def _has_small_gram(operator: Operator) -> bool:
-    """Return whether the Gram matrix of all columns is small, and there already or cheaper than the samples."""
+    """Return whether the Gram matrix of all columns is small, and exists already or is cheaper than the samples."""
     n = operator.shape[1]
-    there = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
-    return n <= MAX_SMALL_GRAM_COLUMNS and there
+    is_cheap = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
+    return n <= MAX_SMALL_GRAM_COLUMNS and is_cheap
 
 
 def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.random.RandomState) -> SolverState:
-    """The components that are not final, found again on W from where they were; what they want of the whole matrix."""
-    W, n = state.working_set, operator.shape[1]
+    """Solve on the working set for the components that are not final, then check them on the whole matrix."""
+    W = state.working_set
+    n = operator.shape[1]
     if W.size > MAX_SHARED_COLUMN_SHARE * n and _has_small_gram(operator):
         W = np.arange(n)
     elif W.size > _compute_max_round_columns(operator):
         return SolverState(state.units, state.n_final)
-    part, inner = operator.restrict(W).operator, spec.with_start_loadings(state.Z).restrict(W)
-    units = solve_by_deflation(part, inner, rng, [unit.restrict(W, part) for unit in state.final_units])
-    return _compute_state(operator, spec, tuple(unit.embed(W, operator) for unit in units), W)
+    restricted = operator.restrict(W).operator
+    inner_spec = spec.with_start_loadings(state.Z).restrict(W)
+    final_units = [unit.restrict(W, restricted) for unit in state.final_units]
+    units = solve_in_turn(restricted, inner_spec, rng, final_units)
+    return _check_units(operator, spec, tuple(unit.embed(W, operator) for unit in units), W)
 
 
-def _compute_state(
+def _check_units(
     operator: Operator,
     spec: FitSpec,
     units: tuple[ComponentResult, ...],
@@ -294,44 +338,48 @@ def _compute_state(
     min_columns: int = MIN_WORKING_SET,
     max_columns: int | None = None,
 ) -> SolverState:
-    """Units found on the columns W, what they want outside, and how many of the first want nothing.
+    """Check components found on the columns W with one product, and return the state with the enlarged working set.
 
-    Without W each wants all it has, and some more: `least` columns at least, `most` at most.
+    Without W, every component contributes a working set of its own, of `min_columns` to `max_columns` columns. The
+    components before the first one that misses a column are final.
     """
     Z = np.hstack([unit.Z for unit in units]).astype(operator.dtype)
-    refitted = any(unit.ascent_loadings is not None for unit in units)
-    ends = (
-        np.hstack([unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units])
-        if refitted
-        else Z
-    )
-    C, norms = map(to_host, spec.deflation.deflated_correlations(operator, Z, ends.astype(operator.dtype, copy=False)))
-    outside = np.ones(operator.shape[1], bool)
-    outside[[] if W is None else W] = False
-    max_columns = operator.shape[1] if max_columns is None else max_columns
-    wanted = [
-        _find_missing_columns(spec.select_unit(j), unit, C[:, [j]], norms[:, j], outside, (min_columns, max_columns))
+    view_loadings = Z
+    if any(unit.ascent_loadings is not None for unit in units):
+        ends = [unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units]
+        view_loadings = np.hstack(ends).astype(operator.dtype, copy=False)
+    C, norms = map(to_host, spec.deflation.deflated_correlations(operator, Z, view_loadings))
+    n = operator.shape[1]
+    is_outside = np.ones(n, bool)
+    is_outside[[] if W is None else W] = False
+    size_limits = (min_columns, n if max_columns is None else max_columns)
+    missing = [
+        _find_missing_columns(spec.select_unit(j), unit, C[:, [j]], norms[:, j], is_outside, size_limits)
         for j, unit in enumerate(units)
     ]
-    settled = next((j for j, idx in enumerate(wanted) if idx.size), len(units))
-    outside[np.concatenate(wanted)] = False
-    return SolverState(units, settled, np.flatnonzero(~outside))
+    n_final = next((j for j, idx in enumerate(missing) if idx.size), len(units))
+    is_outside[np.concatenate(missing)] = False
+    return SolverState(units, n_final, np.flatnonzero(~is_outside))
 
 
 def _find_missing_columns(
-    spec: FitSpec, unit: ComponentResult, C: Array, norms: Array, outside: Array, size_limits: tuple[int, int]
+    spec: FitSpec, unit: ComponentResult, C: Array, norms: Array, is_outside: Array, size_limits: tuple[int, int]
 ) -> Array:
-    """Columns outside W that would be active in a unit, with some that nearly would, or that its γ depends on."""
+    """Return the columns outside W that would be active in a component, nearly active, or that its γ depends on.
+
+    C, (n, 1), are the correlations of the component on its deflated matrix, norms, (n,), the column norms there.
+    """
     penalty = spec.sparsity.make_penalty(unit.gamma.astype(C.dtype))
-    if not unit.Z.any():  # nothing was found on W: whatever is left outside is wanted
+    if not unit.Z.any():  # nothing is active on W: any column outside may be
         C = norms[:, None]
-    T = penalty.evaluate(C)[1]
-    idx = np.zeros(0, np.intp)
-    if np.any((T[:, 0] != 0) & outside):
-        idx = select_working_set(penalty, C, T, *size_limits)
-    left = np.where(outside, norms, 0)
-    rounding = 64 * float(np.finfo(C.dtype).eps)  # columns of equal norm are no reason to look again
-    if np.any(spec.sparsity.compute_gamma(left, np.ones(1)) > unit.gamma * (1 + rounding)):
-        longest, known = stable_argmax(penalty.start_score(left)), penalty.support_rules
-        idx = np.append(idx, longest if known is None else known.group_members(longest))
-    return idx[outside[idx]]
+    _, T = penalty.evaluate(C)
+    columns = np.zeros(0, np.intp)
+    if np.any((T[:, 0] != 0) & is_outside):
+        columns = select_working_set(penalty, C, T, *size_limits)
+    norms_outside = np.where(is_outside, norms, 0)
+    rounding = 64 * float(np.finfo(C.dtype).eps)  # columns of equal norm must not cause another round
+    if np.any(spec.sparsity.compute_gamma(norms_outside, np.ones(1)) > unit.gamma * (1 + rounding)):
+        longest = stable_argmax(penalty.start_score(norms_outside))
+        rules = penalty.support_rules
+        columns = np.append(columns, longest if rules is None else rules.group_members(longest))
+    return columns[is_outside[columns]]

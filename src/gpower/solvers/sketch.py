@@ -1,7 +1,7 @@
-"""A small matrix in place of a large one: a few combinations of the samples that keep what many columns share.
+"""Sketch a matrix: replace the samples by a few combinations of them that preserve what many columns share.
 
-Starts race on it, where they cost little, and columns that stand out in it are better to begin at than the longest
-ones, above all on standardised data, whose columns are all as long.
+Races of many starts are cheap on a sketch. Its columns of large norm are better starts than those of the matrix, above
+all on standardised data, whose columns have equal norms.
 """
 
 from __future__ import annotations
@@ -16,25 +16,35 @@ from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 from gpower.operators.storage.sparse import wrap_in_memory
 
-#: Rows of a sketch beyond the number of components, and turns of the power iteration that sharpens it. With 15 rows
-#: more, weak components of GSE1992, GSE3143 and of a factor model are lost; 80, or two turns, gain nothing there.
+#: Number of rows of a sketch beyond the number of components, and number of power iterations. With 15 extra rows, weak
+#: components of GSE1992, GSE3143 and of a factor model are lost; 80 rows, or two iterations, gain nothing there.
 OVERSAMPLING, N_POWER_ITERATIONS = 40, 1
-#: Up to so many samples, or twice the rows of a sketch, the matrix itself is as small.
+#: Number of samples up to which the matrix itself is used; also used up to twice the number of rows of a sketch.
 MAX_UNSKETCHED_SAMPLES = 200
-#: Norms of columns, and one over them, that are neither large nor small.
+#: Largest norm of a column, and inverse of the smallest, for which a sketch needs no scaling in single precision.
 MAX_FLOAT32_NORM = 1e5
-#: Share of the longest column's norm that most columns must have for single precision.
+#: Smallest ratio of the median column norm to the largest for which single precision is used.
 MIN_MEDIAN_NORM_RATIO = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A small matrix in memory, where it comes from, and whether it could be sharper.
+    """A small matrix in host memory that stands for a larger one.
 
-    `noise`, (n,), is how much of each column's squared length no other column shares. `B`, (rows, n), is the small
-    matrix, where the next turn of the power iteration begins; None where it is the whole. All of it is in units of
-    `unit`, so that single precision holds it. `shared` is what tells structure from noise: the few rows, also where
-    the small matrix is the whole.
+    Attributes
+    ----------
+    operator : Operator
+        The matrix A that is sketched.
+    matrix : Operator
+        The sketch, (n_rows, n), or A itself if it has few samples; divided by `scale`.
+    unshared_norms_sq : ndarray of float64 of shape (n,)
+        Part of each squared column norm of `matrix` that no other column shares; zero for a sketch.
+    B : ndarray of shape (n_rows, n) or None
+        Entries of the sketch, from which `sharpen` continues; None if `matrix` is A itself.
+    scale : float
+        Divisor of all entries, such that single precision can represent them.
+    projected_matrix : Operator or None
+        The sketch if `matrix` is A itself, else None.
     """
 
     operator: Operator
@@ -45,82 +55,83 @@ class Sketch:
     projected_matrix: Operator | None = None
 
     def compute_variance_share(self, z: Array) -> float:
-        """Share of the variance of loadings z, (n, 1), that is seen in a few rows."""
-        few = self.projected_matrix or self.matrix
-        seen, there = (
-            _compute_loading_variance(each, each.to_backend(z.astype(each.dtype))) for each in (few, self.operator)
+        """Return the share of the variance of loadings z, (n, 1), that the sketch preserves; 1 for zero variance."""
+        sketched, total = (
+            _compute_loading_variance(operator, operator.to_backend(z.astype(operator.dtype)))
+            for operator in (self.projected_matrix or self.matrix, self.operator)
         )
-        return seen / there * self.scale**2 if there > 0 else 1.0
+        return sketched / total * self.scale**2 if total > 0 else 1.0
 
     def choose_columns(self, max_columns: int, usable: Array | None = None) -> Array:
-        """Up to so many columns, those of which the most is not noise, sorted; of those in a mask, if there is one."""
+        """Return the indices of up to `max_columns` columns of the largest shared squared norms, sorted.
+
+        Columns outside of the mask `usable`, (n,), are returned only if there are too few inside.
+        """
         squares = self.matrix.column_norms.astype(np.float64) ** 2 - self.unshared_norms_sq
         squares = squares if usable is None else np.where(usable, squares, -np.inf)
         return np.sort(np.argpartition(-squares, min(max_columns, squares.size) - 1)[:max_columns])
 
     def sharpen(self) -> Sketch | None:
-        """After another turn; None where there is nothing to gain."""
+        """Return the sketch after another power iteration; None if `matrix` is A itself."""
         if self.B is None:
             return None
         return _make_projected_sketch(self.operator, self.operator.to_backend(self.B.T.astype(self.operator.dtype)))
 
 
 def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomState) -> Sketch:
-    """A sketch of a matrix, mostly in single precision; the matrix itself, in memory, where it has few samples."""
+    """Return a sketch of a matrix, usually in single precision, or the matrix in host memory if it has few samples."""
     n, rows = operator.shape[1], n_components + OVERSAMPLING
-    random = np.random.default_rng(rng.randint(2**31))  # far faster
+    random = np.random.default_rng(rng.randint(2**31))  # far faster than RandomState
     T = operator.to_backend(random.standard_normal((n, min(rows, *operator.shape)), np.float32).astype(operator.dtype))
     for _ in range(N_POWER_ITERATIONS):
         T = _apply_power_iteration(operator, T)
-    small = _make_projected_sketch(operator, T)
+    projected = _make_projected_sketch(operator, T)
     if not operator.has_samples or operator.shape[0] > max(MAX_UNSKETCHED_SAMPLES, 2 * rows):
-        return small
-    norms = to_host(operator.column_norms).astype(np.float64) / small.scale
-    noise = norms**2 - small.matrix.column_norms.astype(np.float64) ** 2
-    dtype = small.matrix.dtype
-    whole = wrap_in_memory((to_host(operator.columns(np.arange(n))) / small.scale).astype(dtype, order="F"))
+        return projected
+    scale, dtype = projected.scale, projected.matrix.dtype
+    norms = to_host(operator.column_norms).astype(np.float64) / scale
+    unshared = norms**2 - projected.matrix.column_norms.astype(np.float64) ** 2
+    A = wrap_in_memory((to_host(operator.columns(np.arange(n))) / scale).astype(dtype, order="F"))
     return Sketch(
-        operator, DataMatrix(whole, norms.astype(dtype)), noise, scale=small.scale, projected_matrix=small.matrix
+        operator, DataMatrix(A, norms.astype(dtype)), unshared, scale=scale, projected_matrix=projected.matrix
     )
 
 
 def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
-    """QᵀA, (rows, n), on the host: Q an orthonormal basis of the range of A T.
+    """Return the sketch QᵀA, (rows, n), on the host, where Q is an orthonormal basis of the range of A T.
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
     """
-    T, unit = _apply_power_iteration(operator, T), _choose_sketch_scale(operator)
-    B = to_host((T if unit == 1 else T / unit).astype(_choose_sketch_dtype(operator), order="C")).T
-    return Sketch(operator, DataMatrix(wrap_in_memory(B)), np.zeros(B.shape[1]), B, unit)
+    C = _apply_power_iteration(operator, T)
+    scale = _choose_sketch_scale(operator)
+    B = to_host((C if scale == 1 else C / scale).astype(_choose_sketch_dtype(operator), order="C")).T
+    return Sketch(operator, DataMatrix(wrap_in_memory(B)), np.zeros(B.shape[1]), B, scale)
 
 
 def _choose_sketch_scale(operator: Operator) -> float:
-    """One, or the longest column where that is so long or short that its powers leave single precision."""
-    longest = max_or_zero(operator.column_norms)
-    return 1.0 if longest == 0 or 1 / MAX_FLOAT32_NORM < longest < MAX_FLOAT32_NORM else longest
+    """Return 1, or the largest column norm if its powers exceed the range of single precision."""
+    largest = max_or_zero(operator.column_norms)
+    return 1.0 if largest == 0 or 1 / MAX_FLOAT32_NORM < largest < MAX_FLOAT32_NORM else largest
 
 
 def _choose_sketch_dtype(operator: Operator) -> np.dtype:
-    """Single precision, unless it would take most columns for rounding of the longest."""
+    """Return float32, or the dtype of the matrix if most columns are so small that float32 would lose them."""
     norms = operator.column_norms
-    return (
-        np.dtype(np.float32)
-        if float(np.median(norms)) >= MIN_MEDIAN_NORM_RATIO * max_or_zero(norms)
-        else operator.dtype
-    )
+    fits_float32 = float(np.median(norms)) >= MIN_MEDIAN_NORM_RATIO * max_or_zero(norms)
+    return np.dtype(np.float32) if fits_float32 else operator.dtype
 
 
 def _apply_power_iteration(operator: Operator, T: Array) -> Array:
-    """AᵀQ, (n, rows), Q an orthonormal basis of the range of A T."""
+    """Compute AᵀQ, (n, rows), where Q is an orthonormal basis of the range of A T."""
     if operator.has_samples:
         return operator.correlate(np.linalg.qr(operator.combine(T))[0])
-    T = np.linalg.qr(T)[0]  # A T is known by its products alone
+    T = np.linalg.qr(T)[0]  # A T is not available, only products with AᵀA
     C = operator.correlate(T)
     squares, V = np.linalg.eigh(operator.inner(T, T, C))
     return C @ (V * safe_reciprocal(np.sqrt(np.maximum(squares, 0))))
 
 
 def _compute_loading_variance(operator: Operator, z: Array) -> float:
-    """zᵀAᵀA z."""
+    """Compute zᵀAᵀA z for z of shape (n, 1)."""
     y = operator.combine(z)
     return float(operator.squared_norms(y, correlate_if_needed(operator, y))[0])

@@ -1,15 +1,16 @@
-"""Rounds: one product with the whole matrix, then an ascent on the few columns that matter.
+"""Ascend on a working set: the few columns that matter, checked by one product with the whole matrix per round.
 
-A solution uses a few columns, so a round finds out which and iterates on those alone:
+A sparse solution uses few columns, so a round finds out which and iterates on those alone:
 
 1. the correlations C of the whole problem give its objective and its active columns;
-2. W is the columns of largest relevance, half as many again as are active, all active ones among them;
-3. the ascent runs on A_W, gathered once, and ends at X; the next round begins at C = AᵀX.
+2. the working set W contains the active columns and half as many again, those with the largest activity ratio;
+3. the ascent runs on A_W, gathered once, and ends at X; the next round starts at C = AᵀX.
 
-Monotone: W holds every active column, so f_W = f at the start of a round; the inner ascent raises f_W;
-and f ≥ f_W everywhere. The first inner step is the step of the whole problem, whose gradient lives on W, so a
-round gains at least Δ(X) of the whole problem: when its objective stops growing, the point is first-order optimal.
-Where an inner ascent came to rest and the next product shows nothing active outside W, that is known without another.
+The objective f of the whole problem never falls: W contains every active column, so f_W = f at the start of a round;
+the inner ascent raises f_W; and f ≥ f_W everywhere. The first inner step is the step of the whole problem, whose
+gradient is zero outside W, so a round gains at least the stationarity gap Δ(X): when f stops growing, the point is
+first-order optimal. If the inner ascent converged and the next product shows nothing active outside W, no further
+round is needed.
 """
 
 from __future__ import annotations
@@ -25,24 +26,29 @@ from gpower.penalties.elementary import Penalty, find_largest_rows
 from gpower.problem.formulation import PenaltyObjective, Problem
 from gpower.solvers.ascent import AscentResult, AscentState, Callback, maximize
 
-#: Matrices of up to this many entries are ascended directly: there the rounds' overhead is the whole time.
+#: Matrices of up to this many entries are ascended as a whole: there the overhead of rounds would dominate.
 MAX_DIRECT_ENTRIES = 250_000
-#: Columns in W per active column, and its least size.
+#: Columns in the working set per active column, and its smallest size.
 COLUMNS_PER_ACTIVE, MIN_WORKING_SET = 1.5, 32
-#: When W would be more than this share of the matrix, the ascent runs on the whole matrix: a large matrix for the sake
-#: of memory, one of up to MEDIUM entries where gathering would cost more than it saves.
+#: Above this share of the columns the ascent runs on the whole matrix: for a large matrix because of memory, for one of
+#: up to MAX_MEDIUM_ENTRIES because gathering costs more than it saves.
 MAX_WORKING_SET_SHARE, MAX_MEDIUM_WORKING_SET_SHARE, MAX_MEDIUM_ENTRIES = 0.15, 0.4, 4_000_000
-#: The inner ascent is this much more precise than the rounds.
+#: Tolerance of the inner ascent relative to that of the rounds.
 INNER_TOL_FACTOR = 0.3
-#: It is cut short after so many steps if it has raised the objective by this factor: other columns matter by then.
+#: The inner ascent stops after this many steps if the objective has risen by this factor: other columns matter then.
 MIN_INNER_STEPS, MAX_INNER_RISE_FACTOR = 8, 1.2
 
 
 @dataclass(frozen=True)
 class AscentSettings:
-    """How to ascend: `tol`, `max_iter`, `acceleration`, `callback` of the estimator, and whether by rounds.
+    """Settings of an ascent.
 
-    `rounds` is None where the size of the matrix decides.
+    Attributes
+    ----------
+    use_working_set : bool or None
+        Whether the ascent runs on a working set of columns; None lets the size of the matrix decide.
+    tol, max_iter, acceleration, callback
+        As in `gpower.solvers.ascent.maximize`.
     """
 
     use_working_set: bool | None = None
@@ -54,64 +60,47 @@ class AscentSettings:
 
 @dataclass(frozen=True, eq=False)
 class ConvergedPoint(Point):
-    """The end of an ascent on the columns `settled`, for a `problem`, which stopped there by itself."""
+    """A point at which the ascent on the columns `columns` converged for `problem`."""
 
     columns: Array
     problem: Problem
 
     def is_converged_for(self, problem: Problem, T: Array) -> bool:
-        """Whether nothing is active outside its columns, for this very problem: another penalty has other ends."""
+        """Return whether nothing is active outside the columns, for this very problem; T is the gradient there."""
         return self.problem is problem and bool(np.count_nonzero(take_rows(T, self.columns)) == np.count_nonzero(T))
 
 
 @dataclass(frozen=True, eq=False)
-class WorkingSetSolver(FeasibleSet):
-    """The data's set with a better step: instead of one linear maximisation, an ascent on a working set."""
+class WorkingSetStep:
+    """Step rule of an ascent: instead of one linear maximisation, an ascent on a working set of columns."""
 
     problem: Problem
     settings: AscentSettings
 
-    @property
-    def full_set(self) -> CorrelationSet:
-        """The data's own set."""
-        return self.problem.feasible_set
+    def __call__(self, g: Array, x: CorrelationStart | Point) -> Point:
+        """Return the end of an ascent on the working set of x as a point of the whole problem; g is the gradient at x.
 
-    @property
-    def passes(self) -> float:
-        """Reads of the matrix so far."""
-        return self.full_set.passes
-
-    @property
-    def objective_tolerance(self) -> float:
-        """As of the data's set."""
-        return self.full_set.objective_tolerance
-
-    def argmax_linear(self, g: Array) -> Point:
-        """As on the data's set."""
-        return self.full_set.argmax_linear(g)
-
-    def step(self, g: Array, x: CorrelationStart | Point) -> Point:
-        """The end of an ascent on the working set, as a point of the whole problem.
-
-        Where such an ascent ended at this very point, and the whole product shows nothing active outside its columns,
-        another would end here too: its last step was one of the whole problem and raised f by no more than tol.
+        If such an ascent converged at x and nothing is active outside its columns, x is returned: its last step was a
+        step of the whole problem and raised f by no more than tol.
         """
         if isinstance(x, ConvergedPoint) and x.is_converged_for(self.problem, g):
             return x
-        problem, (p, n) = self.problem, self.problem.operator.shape
+        problem = self.problem
+        p, n = problem.operator.shape
+        full_set = problem.feasible_set
         W = select_working_set(problem.penalty, x.C, g)
         share = MAX_MEDIUM_WORKING_SET_SHARE if p * n <= MAX_MEDIUM_ENTRIES else MAX_WORKING_SET_SHARE
         if W.size > min(share * n, max(MIN_WORKING_SET, problem.operator.container.max_gram_columns)):
-            end = self._ascend_inner(problem.penalty, self.full_set, self.full_set.argmax_linear(g))
-            return self._mark_converged(end.point, end, np.arange(n))
+            result = self._ascend_inner(problem.penalty, full_set, full_set.argmax_linear(g))
+            return self._mark_converged(result.point, result, np.arange(n))
         restriction = problem.operator.restrict(W)
         inner_set = CorrelationSet(restriction.operator, problem.mu, problem.sample_set)
         start = CorrelationStart(restriction.operator.to_backend(take_rows(x.C, W)))
-        end = self._ascend_inner(problem.penalty.restrict(W), inner_set, start)
-        return self._mark_converged(self.full_set.make_point(restriction.lift(end.point.X)), end, W)
+        result = self._ascend_inner(problem.penalty.restrict(W), inner_set, start)
+        return self._mark_converged(full_set.make_point(restriction.lift(result.point.X)), result, W)
 
     def _mark_converged(self, point: Point, result: AscentResult, columns: Array) -> Point:
-        """A point where an ascent on some columns came to rest, marked as such."""
+        """Return the point, as a `ConvergedPoint` if the ascent on the columns converged."""
         return ConvergedPoint(point.X, point.C, columns, self.problem) if result.converged else point
 
     def _ascend_inner(
@@ -127,26 +116,19 @@ class WorkingSetSolver(FeasibleSet):
             callback=_has_moved_far,
         )
 
-    def pairing(self, g: Array, x: Point) -> float:
-        """⟨g, x⟩ in the whole problem."""
-        return self.full_set.pairing(g, x)
-
-    def support_value(self, g: Array) -> float:
-        """max ⟨g, y⟩ over the data's whole set."""
-        return self.full_set.support_value(g)
-
 
 def _has_moved_far(state: AscentState) -> bool:
-    """Whether an inner ascent has left the region that its columns were chosen for."""
+    """Return whether an inner ascent has left the region that its columns were chosen for."""
     return state.n_iter >= MIN_INNER_STEPS and state.value > MAX_INNER_RISE_FACTOR * state.start_value
 
 
 def select_working_set(
     penalty: Penalty, C: Array, T: Array, min_size: int | None = None, max_size: int | None = None
 ) -> Array:
-    """Sorted indices of the columns to ascend on: all active ones, where T ≠ 0, and half as many again; some at least.
+    """Return the sorted indices of the columns to ascend on: all active ones, where T ≠ 0, and half as many again.
 
-    One unit orders its columns by |C| alone where the threshold is the same for all; a block by relevance.
+    A single unit with a uniform threshold orders its columns by |C|, a block by the activity ratio of the penalty. The
+    size is at least `min_size` (`MIN_WORKING_SET` by default) and, active columns aside, at most `max_size`.
     """
     n, m = C.shape
     if m == 1 and penalty.has_uniform_threshold:
@@ -163,33 +145,31 @@ def select_working_set(
 
 
 def is_large_matrix(operator: Operator, settings: AscentSettings) -> bool:
-    """Whether a matrix is worth rounds, where nothing is said."""
+    """Return whether a working set is used for a matrix of this size, unless the settings decide."""
     p, n = operator.shape
     return p * n > MAX_DIRECT_ENTRIES if settings.use_working_set is None else settings.use_working_set
 
 
 def should_use_working_set(problem: Problem, settings: AscentSettings) -> bool:
-    """Whether the rounds solve this problem, by default when the matrix is not small.
+    """Return whether a working set serves this problem.
 
-    A regularised objective needs the samples of every iterate, and the cube has no Gram matrix to ascend on:
-    both are ascended directly.
+    A regularised objective needs the samples of every iterate, and the cube has no Gram matrix to ascend on: both use
+    the whole matrix.
     """
-    return (
-        not problem.regularization
-        and problem.sample_set.needs_only_gram
-        and is_large_matrix(problem.operator, settings)
-    )
+    has_gram_objective = not problem.regularization and problem.sample_set.needs_only_gram
+    return has_gram_objective and is_large_matrix(problem.operator, settings)
 
 
 def ascend(problem: Problem, start: CorrelationStart | Point, settings: AscentSettings) -> AscentResult:
-    """Solve a problem from a start, by rounds or by the ascent on the whole matrix."""
-    rounds = should_use_working_set(problem, settings)
+    """Ascend from a start, on working sets or on the whole matrix."""
+    use_working_set = should_use_working_set(problem, settings)
     return maximize(
         problem.objective,
-        WorkingSetSolver(problem, settings) if rounds else problem.feasible_set,
+        problem.feasible_set,
         start,
         tol=settings.tol,
         max_iter=settings.max_iter,
-        acceleration=settings.acceleration and not rounds,
+        acceleration=settings.acceleration and not use_working_set,
         callback=settings.callback,
+        step=WorkingSetStep(problem, settings) if use_working_set else None,
     )

@@ -1,1 +1,1 @@
-"""Components found jointly, under a constraint that couples them."""
+"""Solve for all components jointly: under a constraint between them, or for their total adjusted variance."""

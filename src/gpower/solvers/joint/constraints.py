@@ -1,18 +1,19 @@
-"""What several components owe each other, and what that leaves to one of them.
+"""Constraints between several components, and the problem of one component given the others.
 
-======================== =========================== ================================================= ================
-constraint               of loadings z₁, …, z_m      given the others, one of them                     its price
-======================== =========================== ================================================= ================
-`OrthogonalConstraint`   zᵢᵀzⱼ = 0                   z ⊥ span(others)                                  (zᵀzⱼ)²
-`UncorrelatedConstraint` zᵢᵀΣzⱼ = 0                  z ⊥ span(Σ others)                                (zᵀΣzⱼ)²/zⱼᵀΣzⱼ
-`DisjointConstraint`     no variable in two supports their variables are excluded                      Σᵢ zᵢ²zᵢⱼ²
-`Schur`                  none: the adjusted variance counts Σ less what is correlated with the others' the same
-                         scores
-======================== =========================== ================================================= ================
+========================= ============================ =================================== =============================
+class                     constraint on z₁, …, z_m     constraint on z given the others    penalty, summed over others j
+========================= ============================ =================================== =============================
+`OrthogonalConstraint`    zᵢᵀzⱼ = 0                    z ⊥ span(others)                    (zᵀzⱼ)²
+`UncorrelatedConstraint`  zᵢᵀΣzⱼ = 0                   z ⊥ span(Σ others)                  (zᵀΣzⱼ)²/zⱼᵀΣzⱼ
+`DisjointConstraint`      no variable in two supports  no variable of the others           Σᵢ zᵢ²zᵢⱼ²
+`AdjustedVariancePenalty` none                         none                                variance of z that the scores
+                                                                                           of the others explain
+========================= ============================ =================================== =============================
 
-Given the others, one component is a problem of a single unit: on a support I it is the largest eigenvalue of Σ_II seen
-through a projection, N (NᵀΣ_IIN) Nᵀ with N a basis of what is left of I. As a penalty the same is max zᵀ(Σ − c·price)z,
-whose limit for c → ∞ it is: the price of a constraint is a matrix VVᵀ + diag(d), so exchanges of variables carry over.
+Given the others, one component is a problem of a single unit. On a support I its variance is the largest eigenvalue of
+the projected covariance N (NᵀΣ_II N) Nᵀ, where N is a basis of the feasible loadings on I. The same problem with a
+penalty is max zᵀ(Σ − c·P)z, which tends to the constrained problem for c → ∞. The penalty matrix is P = VVᵀ + diag(d),
+so that the test for swaps of variables applies to Σ − c·P as it does to Σ.
 """
 
 from __future__ import annotations
@@ -24,63 +25,68 @@ from typing import ClassVar
 import numpy as np
 
 from gpower._utils.arrays import Array
+from gpower._utils.messages import format_param
 from gpower.operators.explained_variance import cosine_matrix
 from gpower.solvers.joint.manifold_newton import JointSolution, SupportManifold
 
-#: Loadings of all components up to which they ascend together, and up to which single exchanges are tried so.
-MAX_JOINT_LOADINGS, MAX_SWAPPED_LOADINGS = 400, 64
-#: Exchanges that are tried of a set of components before it is left as it is.
+#: Number of loadings of all components together up to which all components ascend at once.
+MAX_JOINT_LOADINGS = 400
+#: Number of loadings of all components together up to which swaps are tried. It must not exceed MAX_JOINT_LOADINGS:
+#: swaps are ranked by the multipliers, which only the joint ascent computes.
+MAX_SWAPPED_LOADINGS = min(64, MAX_JOINT_LOADINGS)
+#: Largest number of swaps that are tried from one set of components.
 MAX_PAIRWISE_SWAPS, MAX_DISJOINT_SWAPS = 12, 60
-#: What a variable brings or costs is judged by a curvature of at least this share of the largest.
+#: Share of the largest eigenvalue that the curvature is raised to when gain and loss of a swap are estimated.
 MIN_SWAP_CURVATURE_SHARE = 0.05
-#: Part of a component's square length that others' directions take where it counts as none left.
+#: Singular value of the constraints on a support up to which a direction counts as unconstrained.
 MIN_SINGULAR_VALUE = 1e-13
 
+#: Variables of each component.
 Supports = Sequence[Array]
-#: Supports to try, and loadings near those on them.
+#: Supports to try, and loadings near the optimum on them, (n, m).
 SwapCandidate = tuple[Supports, Array]
 
 
 class Constraint(ABC):
-    """What components owe each other. Covariances are scaled so that values are about one."""
+    """A constraint between components. Covariances S are scaled so that values are about one."""
 
     name: ClassVar[str]
-    #: Whether loadings without a common variable keep it.
+    #: Whether components with disjoint supports satisfy the constraint.
     is_met_by_disjoint_supports: ClassVar[bool] = True
-    #: Variance, relative to that of the largest variable, below which a component is rounding.
+    #: Variance of a component, relative to the largest variance of a variable, that is rounding.
     min_relative_variance: ClassVar[float] = 1e-14
 
     def compute_max_components(self, cardinalities: Sequence[int], n_features: int) -> int:
-        """Number of components that n variables are enough for."""
+        """Return the largest number of components that n_features variables allow."""
         return min(len(cardinalities), n_features)
 
     def accepts_variances(self, variances: Array) -> bool:
-        """Whether components of such variances are an answer."""
+        """Return whether components with these variances, (m,), are a valid result."""
         return True
 
     def format_error(self, n_components: int, cardinality: int) -> str:
-        """What to say of m components of k variables where none were found."""
+        """Return the error message for m components of a cardinality that were not found."""
         return f"No {n_components} {self.name} components were found; ask for fewer."
 
     def trivial_feasible(self, S: Array, like: Array) -> Sequence[Array]:
-        """Components, as many as `like`, that keep the constraint without a search, where some always do."""
+        """Return sets of components, each of the shape of `like`, that are known to be feasible without a search."""
         return []
 
     @abstractmethod
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """V, (..., n, r), and d, (..., n), of the price VVᵀ + diag(d) of one component beside others, (..., n, m)."""
+        """Return V, (..., n, r), and d, (..., n), of the penalty VVᵀ + diag(d) given the others, (..., n, m)."""
 
     @abstractmethod
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """How far components, (..., n, m), are from keeping it: a sum over pairs."""
+        """Return how much components, (..., n, m), violate the constraint, as a sum over pairs, (...)."""
 
     @abstractmethod
     def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution | None:
-        """Components near Z and the supports that keep it, risen as far as they go; None if not found."""
+        """Return feasible components near Z, (n, m), of locally maximal variance on the supports; None if not found."""
 
     @abstractmethod
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """Exchanges of variables, within and across components, the most promising first."""
+        """Yield swaps of variables, within and between components, the most promising first."""
 
 
 def _sum_over_pairs(C: Array) -> Array:
@@ -88,59 +94,72 @@ def _sum_over_pairs(C: Array) -> Array:
 
 
 def swap_scores(S: Array, joint: JointSolution, B: Array) -> tuple[Array, Array, Array]:
-    """What every variable would bring to every component, and what it costs to leave it out, (n, m); and the slope.
+    """Estimate the gain of adding each variable to each component, the loss of removing it, and the slope, all (n, m).
 
-    By the Lagrangian: with the slope gᵢⱼ of the objective along variable i of component j and the curvature λⱼ − Σᵢᵢ
-    there, a variable brings about gᵢⱼ²/4(λⱼ − Σᵢᵢ), and losing it costs about zᵢⱼ²(λⱼ − Σᵢᵢ)/(1 − zᵢⱼ²).
+    The estimates are those of the Lagrangian. With the slope gᵢⱼ of the objective along variable i of component j and
+    the curvature λⱼ − Σᵢᵢ there, adding the variable gains about gᵢⱼ²/4(λⱼ − Σᵢᵢ), and removing it loses about
+    zᵢⱼ²(λⱼ − Σᵢᵢ)/(1 − zᵢⱼ²). The gain is −∞ for a variable that is in the component already. `B` are the constrained
+    products of the loadings, S Z for scores and Z otherwise, (n, m).
     """
     Z, L = joint.Z, joint.multipliers
-    own = np.diagonal(L)
-    slope = 2 * S @ Z - B @ (L - np.diag(own))
-    curvature = own / 2 - np.diagonal(S)[:, None]
-    curvature = np.maximum(curvature, MIN_SWAP_CURVATURE_SHARE * max(float(own.max()) / 2, 1e-300))
+    eigenvalues = np.diagonal(L) / 2
+    slope = 2 * S @ Z - B @ (L - np.diag(np.diagonal(L)))
+    curvature = eigenvalues - np.diagonal(S)[:, None]
+    curvature = np.maximum(curvature, MIN_SWAP_CURVATURE_SHARE * max(float(eigenvalues.max()), 1e-300))
     inside = Z != 0
     square = np.minimum(Z * Z, 0.98)
-    brings = np.where(inside, -np.inf, slope**2 / (4 * curvature))
-    costs = np.where(inside, square * curvature / (1 - square), 0.0)
-    return brings, costs, slope
+    gains = np.where(inside, -np.inf, slope**2 / (4 * curvature))
+    losses = np.where(inside, square * curvature / (1 - square), 0.0)
+    return gains, losses, slope
 
 
 class _PairwiseConstraint(Constraint):
-    """zᵢᵀB zⱼ = 0 for all pairs, with B = I or Σ."""
+    """The constraint zᵢᵀB zⱼ = 0 for all pairs, with B = I or Σ."""
 
+    #: Whether B = Σ.
     uses_scores: ClassVar[bool]
 
     def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution | None:
-        """All together where they are few enough, from where they are or else from each fitted after the other."""
-        pattern = SupportManifold(S, supports, self.uses_scores)
-        joint = pattern.ascend(Z) if pattern.variable_indices.size <= MAX_JOINT_LOADINGS else None
+        """Return the joint ascent from Z or, if that fails, from components that are fitted in turn.
+
+        Components with more than MAX_JOINT_LOADINGS loadings are fitted in turn only.
+        """
+        manifold = SupportManifold(S, supports, self.uses_scores)
+        can_ascend = manifold.variable_indices.size <= MAX_JOINT_LOADINGS
+        joint = manifold.ascend(Z) if can_ascend else None
         if joint is not None:
             return joint
         fitted = self.fit_sequentially(S, Z, supports)
         if fitted is None:
             return None
-        if pattern.variable_indices.size <= MAX_JOINT_LOADINGS:
-            return pattern.ascend(fitted)
-        return JointSolution(fitted, float(np.sum(fitted * (S @ fitted))), np.zeros((len(supports),) * 2), supports)
+        if can_ascend:
+            return manifold.ascend(fitted)
+        # The zeros are never read: `swap_candidates` stops at MAX_SWAPPED_LOADINGS, at most MAX_JOINT_LOADINGS.
+        multipliers = np.zeros((len(supports), len(supports)))
+        return JointSolution(fitted, float(np.sum(fitted * (S @ fitted))), multipliers, supports)
 
     def fit_sequentially(self, S: Array, Z: Array, supports: Supports) -> Array | None:
-        """Each component the best on its support that owes nothing to those of larger variance before it."""
+        """Return components that are fitted in turn, by decreasing variance of those of Z; None if one is impossible.
+
+        Each is the best on its support that satisfies the constraint with those before it.
+        """
         fitted = np.zeros_like(Z)
         order = np.argsort(-np.sum(Z * (S @ Z), axis=0), kind="stable")
-        for place, j in enumerate(order):
-            z = fit_orthogonal_to(S, supports[j], self.penalty_matrix(S, fitted[:, order[:place]])[0])
+        for position, j in enumerate(order):
+            V, _ = self.penalty_matrix(S, fitted[:, order[:position]])
+            z = fit_orthogonal_to(S, supports[j], V)
             if z is None:
                 return None
             fitted[:, j] = z
         return fitted
 
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """One variable of one component for another."""
+        """Yield swaps of one variable of one component for another; none of more than MAX_SWAPPED_LOADINGS loadings."""
         Z, supports = joint.Z, joint.supports
         if sum(support.size for support in supports) > MAX_SWAPPED_LOADINGS:
             return
-        brings, costs, slope = swap_scores(S, joint, S @ Z if self.uses_scores else Z)
-        for j, out, into in _rank_component_swaps(brings, costs, supports, MAX_PAIRWISE_SWAPS):
+        gains, losses, slope = swap_scores(S, joint, S @ Z if self.uses_scores else Z)
+        for j, out, into in _rank_component_swaps(gains, losses, supports, MAX_PAIRWISE_SWAPS):
             guess = Z.copy()
             guess[into, j] = np.copysign(max(0.7 * abs(Z[out, j]), 0.1), slope[into, j])
             guess[out, j] = 0.0
@@ -148,7 +167,7 @@ class _PairwiseConstraint(Constraint):
 
 
 def fit_orthogonal_to(S: Array, support: Array, V: Array) -> Array | None:
-    """The loadings of the largest variance on a support that are orthogonal to V, (n,); None if there are none."""
+    """Return the loadings of largest variance on a support that are orthogonal to V, (n,); None if there are none."""
     N = np.eye(support.size)
     if V.shape[1]:
         U, s, _ = np.linalg.svd(V[support])
@@ -163,104 +182,108 @@ def fit_orthogonal_to(S: Array, support: Array, V: Array) -> Array | None:
 def _rank_component_swaps(
     gains: Array, losses: Array, supports: Supports, max_swaps: int
 ) -> list[tuple[int, int, int]]:
-    """(component, variable out, variable in), the largest gains first."""
-    found: list[tuple[float, int, int, int]] = []
+    """Return the swaps (component, variable out, variable in) of the largest net gains, best first."""
+    swaps: list[tuple[float, int, int, int]] = []
     for j, support in enumerate(supports):
-        gain = gains[None, :, j] - losses[support, j][:, None]  # (k, n)
-        gain[:, support] = -np.inf
-        best = np.argsort(-gain, axis=None, kind="stable")[:max_swaps]
-        out, into = np.unravel_index(best, gain.shape)
-        found += zip(gain.ravel()[best].tolist(), [j] * best.size, support[out].tolist(), into.tolist(), strict=True)
-    found.sort(key=lambda exchange: -exchange[0])
-    return [(j, out, into) for gain, j, out, into in found[:max_swaps] if gain > -np.inf]
+        net = gains[None, :, j] - losses[support, j][:, None]  # (k, n)
+        net[:, support] = -np.inf
+        best = np.argsort(-net, axis=None, kind="stable")[:max_swaps]
+        out, into = np.unravel_index(best, net.shape)
+        swaps += zip(net.ravel()[best].tolist(), [j] * best.size, support[out].tolist(), into.tolist(), strict=True)
+    swaps.sort(key=lambda swap: -swap[0])
+    return [(j, out, into) for gain, j, out, into in swaps[:max_swaps] if gain > -np.inf]
 
 
 def _swap_component_variable(supports: Sequence[Array], j: int, out: int, into: int) -> Supports:
-    """The supports with one variable of component j exchanged."""
+    """Return the supports with variable `out` of component j replaced by `into`."""
     changed = list(supports)
     changed[j] = np.where(changed[j] == out, into, changed[j])
     return changed
 
 
 class OrthogonalConstraint(_PairwiseConstraint):
-    """Orthogonal loadings."""
+    """The constraint of orthogonal loadings."""
 
     name, uses_scores = "orthogonal", False
 
     def trivial_feasible(self, S: Array, like: Array) -> Sequence[Array]:
-        """Single variables, those of largest variance."""
+        """Return components of one variable each, those of largest variance."""
         m = like.shape[1]
         axes = np.zeros_like(like)
         axes[np.argsort(-np.diagonal(S), kind="stable")[:m], np.arange(m)] = 1.0
         return [axes]
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """V is the others."""
+        """Return the others as V, and d = 0."""
         return others, np.zeros(others.shape[:-1])
 
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """Σ|zᵢᵀzⱼ|."""
+        """Return Σ |zᵢᵀzⱼ| of normalised loadings over all pairs."""
         return _sum_over_pairs(cosine_matrix(np.swapaxes(Z, -1, -2) @ Z))
 
 
 class UncorrelatedConstraint(_PairwiseConstraint):
-    """Uncorrelated scores."""
+    """The constraint of uncorrelated scores."""
 
     name, uses_scores, is_met_by_disjoint_supports = "uncorrelated", True, False
-    min_relative_variance = 1e-8  # correlations of less are rounding
+    min_relative_variance = 1e-8  # correlations of components with less variance are rounding
 
     def accepts_variances(self, variances: Array) -> bool:
-        """Whether every component varies."""
+        """Return whether every component has a positive variance."""
         return bool(np.all(variances > 0))
 
     def format_error(self, n_components: int, cardinality: int) -> str:
-        """What to say: the rank, or too few variables."""
+        """Return the error message, which names the rank and, if it is too small, the cardinality."""
         hint = f", or a cardinality of at least {n_components}" if cardinality < n_components else ""
         return (
-            f'constraint="uncorrelated": {n_components} components of cardinality={cardinality} were not found. The '
-            "data have at most as many as their rank, and each needs enough variables to avoid all others. Ask for "
-            f"fewer components{hint}."
+            f"{format_param('constraint', 'uncorrelated')}: {n_components} components of "
+            f"{format_param('cardinality', cardinality)} were not found. There "
+            "are at most as many as the rank of the data, and each needs enough variables to be uncorrelated with all "
+            f"others. Ask for fewer components{hint}."
         )
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """V is Σ·others, each divided by the root of its variance."""
+        """Return Σ·others, each divided by the square root of its variance, as V, and d = 0."""
         V = S @ others
         variance = np.sum(others * V, axis=-2, keepdims=True)
         tiny = float(np.finfo(np.float64).tiny)
         return V / np.sqrt(np.maximum(variance, tiny)) * (variance > 0), np.zeros(others.shape[:-1])
 
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """Σ|corr(A zᵢ, A zⱼ)|."""
+        """Return Σ |corr(A zᵢ, A zⱼ)| over all pairs."""
         return _sum_over_pairs(cosine_matrix(np.swapaxes(Z, -1, -2) @ (S @ Z)))
 
 
 class DisjointConstraint(Constraint):
-    """No variable in two components."""
+    """The constraint that no variable is in two components."""
 
     name = "disjoint"
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """d is the squared loadings of the others."""
+        """Return an empty V, and the sums of squared loadings of the others as d."""
         return others[..., :0], np.sum(others * others, axis=-1)
 
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """Variables that two components share, counted for every pair."""
+        """Return the number of variables that two components share, summed over all pairs."""
         used = (Z != 0).astype(float)
         return _sum_over_pairs(np.swapaxes(used, -1, -2) @ used)
 
     def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution:
-        """Each variable to whom it has the larger loading in, then eigenvectors."""
-        apart = np.unique(np.concatenate(supports)).size == sum(support.size for support in supports)
-        parted = supports if apart else self.separate_supports(S, Z, supports)
-        fitted, values = np.zeros_like(Z), np.zeros(len(parted))
-        for j, support in enumerate(parted):
+        """Return the leading eigenvectors on the supports, which are first made disjoint by `separate_supports`."""
+        is_disjoint = np.unique(np.concatenate(supports)).size == sum(support.size for support in supports)
+        disjoint = supports if is_disjoint else self.separate_supports(S, Z, supports)
+        fitted, values = np.zeros_like(Z), np.zeros(len(disjoint))
+        for j, support in enumerate(disjoint):
             if support.size:
                 w, U = np.linalg.eigh(S[np.ix_(support, support)])
                 fitted[support, j], values[j] = U[:, -1], w[-1]
-        return JointSolution(fitted, float(values.sum()), np.diag(2 * values), parted)
+        return JointSolution(fitted, float(values.sum()), np.diag(2 * values), disjoint)
 
     def separate_supports(self, S: Array, Z: Array, supports: Supports) -> Supports:
-        """Supports without common variables; who loses one takes the free variable most correlated with it."""
+        """Return disjoint supports: a shared variable stays in the component where its loading is largest in size.
+
+        A component that loses variables gets the free variables most correlated with it instead.
+        """
         m = len(supports)
         claims = np.full(Z.shape, -1.0)
         for j, support in enumerate(supports):
@@ -268,48 +291,51 @@ class DisjointConstraint(Constraint):
         owner = np.where(claims.max(axis=1) < 0, m, np.argmax(claims, axis=1))
         for j, support in enumerate(supports):
             free = np.flatnonzero(owner == m)
-            lost = support.size - int(np.count_nonzero(owner == j))
-            near = np.abs(S[free] @ np.where(owner == j, Z[:, j], 0.0))
-            owner[free[np.argsort(-near, kind="stable")[:lost]]] = j
+            n_lost = support.size - int(np.count_nonzero(owner == j))
+            correlations = np.abs(S[free] @ np.where(owner == j, Z[:, j], 0.0))
+            owner[free[np.argsort(-correlations, kind="stable")[:n_lost]]] = j
         return [np.flatnonzero(owner == j) for j in range(m)]
 
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """A free variable in; or another component's, which takes in return the one that goes, or a free one."""
+        """Yield swaps of a variable for a free one or for one of another component.
+
+        The other component gets the variable that was swapped out, or the best free one.
+        """
         supports = joint.supports
-        brings, costs, _ = swap_scores(S, joint, joint.Z)
+        gains, losses, _ = swap_scores(S, joint, joint.Z)
         owner = np.full(S.shape[0], -1)
         for j, support in enumerate(supports):
             owner[support] = j
         free = np.flatnonzero(owner < 0)
         ranked: list[tuple[float, Supports]] = []
-        for j, out, into in _rank_component_swaps(brings, costs, supports, MAX_DISJOINT_SWAPS):
-            gain, other = brings[into, j] - costs[out, j], int(owner[into])
+        for j, out, into in _rank_component_swaps(gains, losses, supports, MAX_DISJOINT_SWAPS):
+            gain = gains[into, j] - losses[out, j]
+            swapped = _swap_component_variable(supports, j, out, into)
+            other = int(owner[into])
             if other < 0:
-                ranked.append((gain, _swap_component_variable(supports, j, out, into)))
+                ranked.append((gain, swapped))
                 continue
-            instead = [out, *free[np.argsort(-brings[free, other], kind="stable")[:1]].tolist()]
-            for variable in instead:
-                changed = _swap_component_variable(
-                    _swap_component_variable(supports, j, out, into), other, into, variable
-                )
-                ranked.append((gain + brings[variable, other] - costs[into, other], changed))
-        ranked.sort(key=lambda each: -each[0])
-        yield from ((changed, joint.Z) for _, changed in ranked)
+            for variable in [out, *free[np.argsort(-gains[free, other], kind="stable")[:1]].tolist()]:
+                both_swapped = _swap_component_variable(swapped, other, into, variable)
+                ranked.append((gain + gains[variable, other] - losses[into, other], both_swapped))
+        ranked.sort(key=lambda candidate: -candidate[0])
+        yield from ((swapped, joint.Z) for _, swapped in ranked)
 
 
 class AdjustedVariancePenalty:
-    """No constraint: one component on what is uncorrelated with the scores of the others."""
+    """The penalty for adjusted variance without a constraint: the variance that the scores of the others explain."""
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """V with VVᵀ = Σ Z(ZᵀΣZ)⁺ZᵀΣ, to be paid once."""
+        """Return V with VVᵀ = Σ Z(ZᵀΣZ)⁺ZᵀΣ for the others Z, to be subtracted from Σ with weight 1, and d = 0."""
         V = S @ others
         w, Q = np.linalg.eigh(np.swapaxes(others, -1, -2) @ V)
-        kept = w > 1e-12 * np.maximum(w[..., -1:], np.finfo(np.float64).tiny)
-        inverse = np.where(kept, 1 / np.sqrt(np.where(kept, w, 1.0)), 0.0)
-        return V @ (Q * inverse[..., None, :]), np.zeros(others.shape[:-1])
+        is_positive = w > 1e-12 * np.maximum(w[..., -1:], np.finfo(np.float64).tiny)
+        inverse_root = np.where(is_positive, 1 / np.sqrt(np.where(is_positive, w, 1.0)), 0.0)
+        return V @ (Q * inverse_root[..., None, :]), np.zeros(others.shape[:-1])
 
 
-#: The constraints by their word.
+#: The constraints by name, as in the parameter `constraint`.
 CONSTRAINTS: dict[str, Constraint] = {
-    each.name: each for each in (OrthogonalConstraint(), UncorrelatedConstraint(), DisjointConstraint())
+    constraint.name: constraint
+    for constraint in (OrthogonalConstraint(), UncorrelatedConstraint(), DisjointConstraint())
 }

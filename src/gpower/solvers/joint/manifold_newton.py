@@ -1,11 +1,12 @@
-"""Several components on given supports, kept orthogonal or uncorrelated while all of them rise together.
+"""Maximise the variance of several components on fixed supports, with orthogonal loadings or uncorrelated scores.
 
-With the supports Iⱼ fixed, the loadings x = (z₁, …, z_m) on them are Σ kⱼ numbers, and what is asked of them are
-equations: zⱼᵀzⱼ = 1, and zᵢᵀB zⱼ = 0 for every pair, with B = I (orthogonal loadings) or B = Σ (uncorrelated scores).
-One component in turn with the others held is not enough: two that share a few variables hold each other where they
-are. So all move at once, by Newton's method on the manifold of these equations: a step in the null space of their
-Jacobian J, to the top of the quadratic model of the Lagrangian there, then back to the manifold by Gauss–Newton steps
-x − J⁺g(x), and only if Σ zⱼᵀΣzⱼ rises. Its multipliers say what a variable outside of a support would bring.
+With the supports Iⱼ fixed, the loadings on them are a vector x = (z₁, …, z_m) of Σ kⱼ numbers. The constraints are the
+equations zⱼᵀzⱼ = 1, and zᵢᵀB zⱼ = 0 for every pair, with B = I (orthogonal loadings) or B = Σ (uncorrelated scores).
+Improving one component while the others are fixed is not enough: two components that share a few variables block each
+other. So all components move at once, by Newton's method on the manifold of these equations: a step in the null space
+of their Jacobian J to the maximum of the quadratic model of the Lagrangian, then Gauss–Newton steps x − J⁺g(x) back to
+the manifold. The step is accepted only if Σ zⱼᵀΣzⱼ rises. The multipliers of the equations estimate how much a variable
+outside of a support would add.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 
-#: Steps back to the manifold, and how far from it rounding may leave them.
+#: Largest number of Gauss–Newton steps of a retraction, and largest error of an equation that rounding explains.
 MAX_RETRACTION_STEPS, MAX_CONSTRAINT_ERROR = 25, 1e-13
-#: Steps of the ascent, the shortest share of a step, and the relative rise and slope that end it.
-MAX_NEWTON_STEPS, MIN_STEP_SHARE, MIN_NEWTON_RISE, MIN_RELATIVE_SLOPE = 40, 1e-3, 1e-10, 1e-8
-#: Equations whose singular value is below this share of the largest do not bind; curvatures are at least this share.
-SINGULAR_VALUE_CUTOFF, MIN_NEWTON_CURVATURE_SHARE = 1e-9, 1e-2
-#: Loadings below this are rounding.
+#: Largest number of Newton steps, and smallest share of a step in the line search.
+MAX_NEWTON_STEPS, MIN_STEP_SHARE = 40, 1e-3
+#: Relative rise of the objective, and norm of the tangential gradient relative to the gradient, that end the ascent.
+MIN_NEWTON_RISE, MIN_RELATIVE_SLOPE = 1e-10, 1e-8
+#: Share of the largest singular value of J below which the others count as zero.
+SINGULAR_VALUE_CUTOFF = 1e-9
+#: Share of the largest curvature of the quadratic model that every curvature is raised to.
+MIN_NEWTON_CURVATURE_SHARE = 1e-2
+#: Absolute loading up to which a loading is rounding and set to zero.
 MIN_ABS_LOADING = 1e-14
 
 
@@ -34,13 +39,15 @@ class JointSolution:
 
     Attributes
     ----------
-    Z : ndarray of shape (n, m)
+    Z : ndarray of float64 of shape (n, m)
+        Unit loadings, zero outside of the supports.
     value : float
-        Σ zⱼᵀΣzⱼ.
+        The sum of variances Σ zⱼᵀΣzⱼ.
     multipliers : ndarray of shape (m, m)
-        Of the equations, symmetric: the gradient 2Σzⱼ is Σ_l multipliers[j, l]·B z_l on the support of j, where the
-        term l = j has z instead of B z.
+        Lagrange multipliers of the equations, symmetric: on the support of j the gradient 2Σzⱼ is
+        Σ_l multipliers[j, l]·B z_l, where the term l = j has z instead of B z.
     supports : sequence of ndarray of int
+        Variables of each component.
     """
 
     Z: Array
@@ -51,14 +58,15 @@ class JointSolution:
 
 @dataclass(frozen=True, eq=False)
 class SupportManifold:
-    """The supports of m components over a covariance S, and what is asked of the loadings on them.
+    """The manifold of unit loadings of m components on fixed supports that are orthogonal or have uncorrelated scores.
 
     Attributes
     ----------
-    S : ndarray of shape (n, n)
-        Scaled so that values are about one.
+    S : ndarray of float64 of shape (n, n)
+        Covariance, scaled so that values are about one.
     supports : sequence of ndarray of int
-    by_scores : bool
+        Variables of each component.
+    uses_scores : bool
         Uncorrelated scores, B = S, instead of orthogonal loadings, B = I.
     """
 
@@ -68,130 +76,137 @@ class SupportManifold:
 
     @cached_property
     def variable_indices(self) -> Array:
-        """The variable of every loading."""
+        """Return the variable of every entry of x, (Σ k,)."""
         return np.concatenate(self.supports)
 
     @cached_property
     def unit_indicators(self) -> Array:
-        """Whose loading it is, as columns of zeros and ones, (Σ k, m)."""
+        """Return the component of every entry of x as an indicator matrix of zeros and ones, (Σ k, m)."""
         sizes = [support.size for support in self.supports]
         return np.repeat(np.eye(len(sizes)), sizes, axis=0)
 
     @cached_property
     def component_pairs(self) -> tuple[Array, Array]:
-        """All pairs of components, each with itself among them."""
+        """Return the indices of all pairs of components, including each with itself: one equation for each pair."""
         return np.triu_indices(len(self.supports))
 
     @cached_property
     def within_covariance(self) -> Array:
-        """S between loadings of the same component, (Σ k, Σ k)."""
+        """Return S between entries of x of the same component, zero between components, (Σ k, Σ k)."""
         return self.S[np.ix_(self.variable_indices, self.variable_indices)] * (
             self.unit_indicators @ self.unit_indicators.T
         )
 
     @cached_property
     def metric(self) -> Array:
-        """B between all loadings."""
+        """Return B between all entries of x, (Σ k, Σ k)."""
         if self.uses_scores:
             return self.S[np.ix_(self.variable_indices, self.variable_indices)]
         return (self.variable_indices[:, None] == self.variable_indices).astype(np.float64)
 
     def to_loadings(self, x: Array) -> Array:
-        """The loadings as columns over all variables."""
+        """Return the loadings Z, (n, m), of a vector x, (Σ k,)."""
         Z = np.zeros((self.S.shape[0], self.unit_indicators.shape[1]))
-        Z[self.variable_indices, np.argmax(self.unit_indicators, axis=1)] = np.where(
-            np.abs(x) > MIN_ABS_LOADING, x, 0.0
-        )
+        components = np.argmax(self.unit_indicators, axis=1)
+        Z[self.variable_indices, components] = np.where(np.abs(x) > MIN_ABS_LOADING, x, 0.0)
         return Z
 
     def to_vector(self, Z: Array) -> Array:
-        """The numbers x of some loadings."""
+        """Return the vector x, (Σ k,), of loadings Z, (n, m)."""
         return np.concatenate([Z[support, j] for j, support in enumerate(self.supports)])
 
     def compute_value(self, x: Array) -> float:
-        """Σ zⱼᵀΣzⱼ."""
+        """Compute the sum of variances Σ zⱼᵀΣzⱼ."""
         return float(x @ self.within_covariance @ x)
 
     def evaluate_equations(self, x: Array) -> tuple[Array, Array]:
-        """g(x), zero on the manifold, and its Jacobian transposed, (Σ k, m(m + 1)/2)."""
-        (a, b), X = self.component_pairs, self.unit_indicators * x[:, None]
+        """Compute g(x), (m(m + 1)/2,), zero on the manifold, and its transposed Jacobian, (Σ k, m(m + 1)/2)."""
+        a, b = self.component_pairs
+        X = self.unit_indicators * x[:, None]
         BX = self.metric @ X
-        g, J = (X.T @ BX)[a, b], self.unit_indicators[:, a] * BX[:, b] + self.unit_indicators[:, b] * BX[:, a]
-        g[a == b], J[:, a == b] = x * x @ self.unit_indicators - 1, 2 * X
+        g = (X.T @ BX)[a, b]
+        J = self.unit_indicators[:, a] * BX[:, b] + self.unit_indicators[:, b] * BX[:, a]
+        g[a == b] = x * x @ self.unit_indicators - 1
+        J[:, a == b] = 2 * X
         return g, J
 
     def retract(self, x: Array, pseudo_inverse: Array | None = None) -> Array | None:
-        """The manifold's point near x by Gauss–Newton steps, the pseudo-inverse held where given; None if not found."""
-        last = np.inf
+        """Return a point of the manifold near x, found by Gauss–Newton steps; None if they do not converge.
+
+        A given pseudo-inverse J⁺ is used in every step, as long as the error halves; then J⁺ is computed anew.
+        """
+        last_error = np.inf
         for _ in range(MAX_RETRACTION_STEPS):
             g, J = self.evaluate_equations(x)
             error = float(np.max(np.abs(g)))
-            if error == 0 or last <= error <= MAX_CONSTRAINT_ERROR:
+            if error == 0 or last_error <= error <= MAX_CONSTRAINT_ERROR:
                 return x
-            if not error < max(1e3, last) or (pseudo_inverse is not None and error > 0.5 * last):
+            if not error < max(1e3, last_error) or (pseudo_inverse is not None and error > 0.5 * last_error):
                 return None if pseudo_inverse is None else self.retract(x)
-            last, x = (
-                error,
-                x
-                - (np.linalg.pinv(J.T, rcond=SINGULAR_VALUE_CUTOFF) if pseudo_inverse is None else pseudo_inverse) @ g,
-            )
-        return x if last <= MAX_CONSTRAINT_ERROR else None
+            inverse = np.linalg.pinv(J.T, rcond=SINGULAR_VALUE_CUTOFF) if pseudo_inverse is None else pseudo_inverse
+            x = x - inverse @ g
+            last_error = error
+        return x if last_error <= MAX_CONSTRAINT_ERROR else None
 
     def ascend(self, Z: Array) -> JointSolution | None:
-        """The top near some loadings, which need not be on the manifold; None if no way leads there."""
+        """Return a local maximum near loadings Z, (n, m), not necessarily on the manifold; None if retraction fails."""
         x = self.retract(self.to_vector(Z))
         if x is None:
             return None
         value = self.compute_value(x)
         for _ in range(MAX_NEWTON_STEPS):
-            direction, inverse = self._compute_newton_step(x)
+            direction, pseudo_inverse = self._compute_newton_step(x)
             if direction is None:
                 break
-            higher = self._search_along(x, direction, inverse, value)
-            if higher is None:
+            better = self._search_along(x, direction, pseudo_inverse, value)
+            if better is None:
                 break
-            rise, x = self.compute_value(higher) - value, higher
+            rise = self.compute_value(better) - value
+            x = better
             value += rise
             if rise <= MIN_NEWTON_RISE * value:
                 break
         return JointSolution(self.to_loadings(x), value, self.compute_multipliers(x), self.supports)
 
     def compute_multipliers(self, x: Array) -> Array:
-        """Of the equations at x, by least squares."""
+        """Compute the Lagrange multipliers of the equations at x, (m, m), by least squares."""
         _, J = self.evaluate_equations(x)
-        return self._to_multiplier_matrix(
-            np.linalg.pinv(J, rcond=SINGULAR_VALUE_CUTOFF) @ (2 * self.within_covariance @ x)
-        )
+        gradient = 2 * self.within_covariance @ x
+        return self._to_multiplier_matrix(np.linalg.pinv(J, rcond=SINGULAR_VALUE_CUTOFF) @ gradient)
 
     def _to_multiplier_matrix(self, pair_multipliers: Array) -> Array:
-        """Multipliers of all pairs as a matrix, those of the norms doubled as their derivative is."""
+        """Return the multipliers of all pairs as a symmetric matrix, (m, m); those of the norms are doubled.
+
+        The derivative of zⱼᵀzⱼ is 2zⱼ.
+        """
         L = np.zeros((self.unit_indicators.shape[1],) * 2)
         L[self.component_pairs] = pair_multipliers
         return L + L.T
 
     def _compute_newton_step(self, x: Array) -> tuple[Array | None, Array]:
-        """The direction to the top of the quadratic model, None where there is none left; and J⁺ of the equations."""
+        """Return the step to the maximum of the quadratic model, or None at a stationary point, and J⁺ at x."""
         _, J = self.evaluate_equations(x)
         U, s, Vt = np.linalg.svd(J)
         rank = int(np.count_nonzero(s > SINGULAR_VALUE_CUTOFF * s[0]))
-        inverse = (U[:, :rank] / s[:rank]) @ Vt[:rank]  # (Σ k, m(m + 1)/2)
-        gradient, tangent = 2 * self.within_covariance @ x, U[:, rank:]
+        pseudo_inverse = (U[:, :rank] / s[:rank]) @ Vt[:rank]  # (Σ k, m(m + 1)/2)
+        gradient = 2 * self.within_covariance @ x
+        tangent = U[:, rank:]  # basis of the null space of the Jacobian
         slope = tangent.T @ gradient
         if not np.linalg.norm(slope) > MIN_RELATIVE_SLOPE * np.linalg.norm(gradient):
-            return None, inverse
-        L = self._to_multiplier_matrix(inverse.T @ gradient)
+            return None, pseudo_inverse
+        L = self._to_multiplier_matrix(pseudo_inverse.T @ gradient)
         between = self.unit_indicators @ (L - np.diag(np.diagonal(L))) @ self.unit_indicators.T
         H = 2 * self.within_covariance - np.diag(self.unit_indicators @ np.diagonal(L)) - between * self.metric
         w, Q = np.linalg.eigh(tangent.T @ H @ tangent)
         curvature = np.maximum(np.abs(w), MIN_NEWTON_CURVATURE_SHARE * np.max(np.abs(w)))
-        return tangent @ (Q @ ((Q.T @ slope) / curvature)), inverse
+        return tangent @ (Q @ ((Q.T @ slope) / curvature)), pseudo_inverse
 
     def _search_along(self, x: Array, direction: Array, pseudo_inverse: Array, value: float) -> Array | None:
-        """A higher point of the manifold in a direction, or None."""
+        """Return a point of the manifold in a direction from x with a larger value; None if there is none."""
         share = 1.0
         while share > MIN_STEP_SHARE:
-            found = self.retract(x + share * direction, pseudo_inverse)
-            if found is not None and self.compute_value(found) > value:
-                return found
+            point = self.retract(x + share * direction, pseudo_inverse)
+            if point is not None and self.compute_value(point) > value:
+                return point
             share /= 4
         return None

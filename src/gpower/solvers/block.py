@@ -1,0 +1,119 @@
+"""Improve a block of components with a penalty: find each unit again, orthogonal to the others as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpower._utils.arrays import Array, max_or_zero, stable_argmax, to_host
+from gpower.feasible_sets import Point
+from gpower.operators.deflated import deflate_other_units
+from gpower.penalties.elementary import Penalty
+from gpower.problem.formulation import Problem
+from gpower.solvers.ascent import AscentResult
+from gpower.solvers.initialization import ColumnStarts, StartContext
+from gpower.solvers.local_search import improve_penalized
+from gpower.solvers.specification import MIN_UNIT_STARTS, FitSpec, PenaltyLevel
+from gpower.solvers.working_set import AscentSettings, ascend, is_large_matrix
+
+#: Rounds over all units, and the relative rise of the objective below which a round counts as no rise.
+MAX_BLOCK_ROUNDS, MIN_BLOCK_GAIN = 10, 1e-6
+#: Variables, those with the smallest correlations, that are moved to another unit on trial.
+MAX_MOVED_VARIABLES = 12
+
+
+def should_search_units(context: StartContext, spec: FitSpec) -> bool:
+    """Return whether the units of a block are sought one by one: with a penalty, on a small matrix, any start."""
+    is_small = not is_large_matrix(context.problem.operator, spec.settings)
+    is_penalized_block = isinstance(spec.sparsity, PenaltyLevel) and context.problem.mu.size > 1
+    return is_penalized_block and spec.should_search_locally and is_small
+
+
+def solve_units_in_turn(context: StartContext, gamma: Array, spec: FitSpec) -> Point:
+    """Return a start of a block: its units found one after the other, each orthogonal to those before it."""
+    problem = context.problem
+    p, n = problem.operator.shape
+    m = problem.mu.size
+    like = problem.operator.column_norms
+    point = Point(np.zeros_like(like, shape=(p, m)), np.zeros_like(like, shape=(n, m)))
+    for j in range(m):
+        unit = _solve_unit_given_others(context, point, j, gamma, spec)
+        point = point if unit is None else point.replace_unit(j, unit.point)
+    return problem.feasible_set.make_point(point.X)
+
+
+def improve_block(context: StartContext, result: AscentResult, gamma: Array, spec: FitSpec) -> AscentResult:
+    """Find each unit of a block again, or move a variable between units, while that raises the objective.
+
+    Parameters
+    ----------
+    context : StartContext
+        The problem of the block.
+    result : AscentResult
+        The end of an ascent.
+    gamma : ndarray of shape (m,)
+        Absolute γ.
+    spec : FitSpec
+
+    Returns
+    -------
+    AscentResult
+        An ascent whose value is no smaller.
+    """
+    problem = context.problem
+    for _ in range(MAX_BLOCK_ROUNDS):
+        point = result.point
+        for j in range(problem.mu.size):
+            unit = _solve_unit_given_others(context, point, j, gamma, spec)
+            values, _ = _make_unit_penalty(problem, gamma, j, spec).evaluate(point.C[:, [j]])
+            if unit is not None and unit.value > float(values[0]):
+                point = point.replace_unit(j, unit.point)
+        better = ascend(problem, problem.feasible_set.make_point(point.X), spec.settings)
+        if better.value <= result.value * (1 + MIN_BLOCK_GAIN):
+            better = _move_variables(problem, result, spec.settings)
+        if better.value <= result.value * (1 + MIN_BLOCK_GAIN):
+            break
+        result = better
+    return result
+
+
+def _move_variables(problem: Problem, result: AscentResult, settings: AscentSettings) -> AscentResult:
+    """Move a variable from one unit of a block to another, or drop it, and ascend; return the first better result."""
+    Z = to_host(problem.compute_loadings(result.point))
+    C = to_host(result.point.C)
+    rows, units = np.nonzero(Z)
+    order = np.argsort(np.abs(C[rows, units]), kind="stable")[:MAX_MOVED_VARIABLES]
+    for i, source in zip(rows[order], units[order], strict=True):
+        for target in range(Z.shape[1]):
+            moved = Z.copy()
+            moved[i, source] = 0
+            if source != target:
+                moved[i, target] = Z[i, source]
+            Y = problem.operator.combine(problem.operator.to_backend(moved))
+            better = ascend(problem, problem.feasible_set.make_point(Y), settings)
+            if better.value > result.value * (1 + MIN_BLOCK_GAIN):
+                return better
+    return result
+
+
+def _solve_unit_given_others(
+    context: StartContext, others: Point, j: int, gamma: Array, spec: FitSpec
+) -> AscentResult | None:
+    """Find unit j of a block on the matrix without the other units; None where that matrix is zero."""
+    problem = context.problem
+    rest = deflate_other_units(problem.operator, others.X, problem.feasible_set.remove_weights(others.C), j)
+    if max_or_zero(rest.column_norms) <= rest.norm_tolerance:
+        return None
+    penalty = _make_unit_penalty(problem, gamma, j, spec)
+    unit_problem = replace(problem, operator=rest, penalty=penalty, mu=problem.mu[j : j + 1])
+    unit_context = replace(context, problem=unit_problem, norms=rest.column_norms)
+    starts = ColumnStarts(MIN_UNIT_STARTS).choose_points(unit_context)
+    results = [ascend(unit_problem, start, spec.settings) for start in starts]
+    best = results[stable_argmax(np.array([result.value for result in results]))]
+    return improve_penalized(unit_problem, best, spec.settings)
+
+
+def _make_unit_penalty(problem: Problem, gamma: Array, j: int, spec: FitSpec) -> Penalty:
+    """Return the penalty of unit j alone; gamma, (m,), is absolute."""
+    return spec.sparsity.select_unit(j).make_penalty(gamma[j : j + 1].astype(problem.operator.dtype))
