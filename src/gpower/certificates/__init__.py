@@ -1,4 +1,4 @@
-"""How far from the best possible: bounds, certificates, and exact search; the guide "Certificates" has the proofs."""
+"""Upper bounds, certificates of optimality and exact search; the guide "Certificates" has the proofs."""
 
 from gpower.certificates.api import certificate_args, certify, certify_components
 from gpower.certificates.certificate import Bound, Certificate

@@ -1,4 +1,4 @@
-"""How far from the best possible: a certificate for every component of a model."""
+"""Certificates for the components of a model: how far each is from the best possible."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array, normalize_columns
+from gpower._utils.messages import format_param
 from gpower.certificates.bounds import bound_with_penalty, eigenvalue_profile, gershgorin_profile, trace_profile
 from gpower.certificates.candidates import covering_eigenvalue, largest_full_eigenvalue
 from gpower.certificates.cascade import BoundState, add_cheap_bounds, add_row_bound, gather_columns_and_scores
@@ -20,10 +21,10 @@ from gpower.validation.params import check_float, check_option, expand_per_compo
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.variable_rules import VARIABLE_RULE_NAMES
 
-#: Smoothings and steps of the row bound on the penalised objective.
+#: Smoothings of the row bound on the penalised objective, and L-BFGS steps for each.
 PENALIZED_SMOOTHINGS, PENALIZED_STEPS = (0.03, 0.01, 0.003, 0.001), 40
-#: Above this number of variables the row bound is left out, and below this γ, relative to the best bound, there is
-#: nothing to gain by it: the penalty is rounding.
+#: The row bound on the penalised objective is skipped above this number of variables, and if γ is below this share of
+#: the best bound, where the penalty is rounding.
 MAX_PENALIZED_VARIABLES, MIN_RELATIVE_GAMMA = 600, 1e-9
 
 
@@ -37,34 +38,34 @@ def certify(
     deflation: str | None = None,
     sample_weight: Any = None,
 ) -> list[Certificate]:
-    """An upper bound for each component on what any component of as few variables could reach.
+    """Bound, for each component, the variance of every component with as few variables.
 
-    The first component is certified against the matrix itself, each further one against what its predecessors leave,
-    removed by the model's rule: those that were found before it, or, of loadings alone, of a block and of components
-    with a constraint, those that stand before it. That each is the best of its kind does not make them the best
-    together.
+    The first component is compared with components of the matrix itself. Each further one is compared with components
+    of the matrix from which its predecessors were removed by the deflation rule of the model. The predecessors are the
+    components found before it. For loadings alone, a block, and components with a constraint, they are the rows above
+    it. Components that are each the best of their step need not be the best set; see `certify_total`.
 
     Parameters
     ----------
     model : fitted model or array-like of shape (n_components, n_features)
-        `GPower`, a pipeline that has one, anything else with ``components_``, or the loadings alone.
+        `GPower`, a pipeline with one, any other model with ``components_``, or the loadings alone.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data that the model was fitted on, or the covariance.
     covariance : {None, "precomputed"}
-        Whether X is a covariance. A model that was fitted on one knows.
+        "precomputed" if X is a covariance; by default as the model was fitted.
     tol : float, default=1e-4
-        Gap that is good enough: stronger and slower bounds are tried until it is reached.
+        Relative gap at which to stop; stronger and slower bounds are computed until it is reached.
     max_time : float, default=10.0
-        Seconds for each component. The cheapest bounds are computed in any case.
+        Time limit in seconds for each component. The cheapest bounds are computed in any case.
     deflation : {None, "projection", "orthogonalized", "schur"}
-        How a component is removed before the next; by default as the model did, else by Schur's rule.
+        How a component is removed before the next; by default as in the model, and "schur" for loadings alone.
     sample_weight : array-like of shape (n_samples,), optional
-        As in the fit.
+        Sample weights of the fit.
 
     Returns
     -------
     list of Certificate
-        One per component. After Ctrl-C the remaining ones have cheap bounds only.
+        One per component. After Ctrl-C the remaining components have cheap bounds only.
 
     Examples
     --------
@@ -76,57 +77,56 @@ def certify(
     >>> round(certificate.value, 4), certificate.optimal
     (3.9962, True)
     """
-    tol, max_time = check_float(tol, "tol", 0.0), check_float(max_time, "max_time", 0.0)
-    held = UnwrappedModel.unwrap(model)
-    model, X = held.model, held.apply_earlier_steps(X)
-    loadings, asked = get_loadings(model), certificate_args(model)
-    operator = prepare_certificate_operator(
-        X, **infer_preprocessing_args(model, covariance), sample_weight=sample_weight
-    )
+    tol = check_float(tol, "tol", 0.0)
+    max_time = check_float(max_time, "max_time", 0.0)
+    unwrapped = UnwrappedModel.unwrap(model)
+    model, X = unwrapped.model, unwrapped.apply_earlier_steps(X)
+    loadings = get_loadings(model)
+    args = certificate_args(model)
+    preprocessing = infer_preprocessing_args(model, covariance)
+    operator = prepare_certificate_operator(X, sample_weight=sample_weight, **preprocessing)
     Z = check_components(loadings, operator.shape[1])
-    asked["deflation"] = check_option(
-        asked["deflation"] if deflation is None else deflation, "deflation", tuple(DEFLATION_RULES)
-    )
-    return certify_components(operator, Z, **asked, tol=tol, max_time=max_time)
+    deflation = args["deflation"] if deflation is None else deflation
+    args["deflation"] = check_option(deflation, "deflation", tuple(DEFLATION_RULES))
+    return certify_components(operator, Z, **args, tol=tol, max_time=max_time)
 
 
 def params_or_none(model: object, *names: str) -> list[Any]:
-    """Parameters or attributes of a model, None for what it has not; of loadings alone all are."""
+    """Return parameters or attributes of a model; None for each that it lacks, as loadings alone do."""
     return [getattr(model, name, None) for name in names]
 
 
 def certificate_args(model: object) -> dict[str, Any]:
-    """What `certify_components` needs to know of a model besides its loadings."""
-    variance, deflation, cardinality, l1_bound = params_or_none(
-        model, "variance", "deflation", "cardinality", "l1_bound"
-    )
+    """Return the arguments of `certify_components` that describe how a model was fitted."""
+    variance, deflation = params_or_none(model, "variance", "deflation")
+    cardinality, l1_bound = params_or_none(model, "cardinality", "l1_bound")
     if variance == "l1":
         raise ValueError(
-            'The model was fitted with variance="l1", which maximises ‖Az‖₁; the bounds are on ‖Az‖₂². '
-            "Pass model.components_ to certify that variance instead."
+            f"The model was fitted with {format_param('variance', 'l1')}, which maximises ‖Az‖₁; the bounds are on "
+            "‖Az‖₂². Pass model.components_ to certify that variance instead."
         )
     penalty, method, gamma = params_or_none(model, "penalty", "method", "gamma_")
     constraint, order = params_or_none(model, "constraint", "extraction_order_")
-    if method == "block" or constraint is not None:  # found at once
+    if method == "block" or constraint is not None:  # all components were found at once
         order = None
-    restricted = any(each is not None for each in params_or_none(model, "budget", *VARIABLE_RULE_NAMES))
-    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None or restricted:
+    is_restricted = any(value is not None for value in params_or_none(model, "budget", *VARIABLE_RULE_NAMES))
+    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None or is_restricted:
         gamma = None
     return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur", "order": order}
 
 
-def infer_preprocessing_args(model: object, covariance: str | None) -> dict[str, Any]:
-    """How the data of a model were read, and filled; from its means and scales where it does not say."""
-    given, center, mean, scale, spread = params_or_none(model, "covariance", "center", "mean_", "scale", "scale_")
-    if covariance is None and given == "precomputed":
+def infer_preprocessing_args(model: Any, covariance: str | None) -> dict[str, Any]:
+    """Return how the data of a model were centred, scaled and imputed, from its parameters or its means and scales."""
+    model_covariance, missing = params_or_none(model, "covariance", "missing")
+    center, mean, scale, scales = params_or_none(model, "center", "mean_", "scale", "scale_")
+    if covariance is None and model_covariance == "precomputed":
         covariance = "precomputed"
     if center is None:
         center = mean is None or np.any(mean)
     if scale is None:
-        scale = spread is not None and np.any(np.asarray(spread) != 1)
-    how = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
-    missing, found = params_or_none(model, "missing", "components_")
-    return how | ({"missing": missing, "n_components": len(found)} if missing == "impute" else {})
+        scale = scales is not None and np.any(np.asarray(scales) != 1)
+    args = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
+    return args | ({"missing": missing, "n_components": len(model.components_)} if missing == "impute" else {})
 
 
 def certify_components(
@@ -140,22 +140,22 @@ def certify_components(
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> list[Certificate]:
-    """Certificates of the columns of Z, each against the operator deflated by the earlier ones.
+    """Certify the columns of Z, each against the operator deflated by the earlier ones.
 
     Parameters
     ----------
     operator : Operator
-        The matrix, as `gpower.operators.as_operator` gives it.
+        The matrix, as returned by `gpower.operators.as_operator`.
     Z : ndarray of shape (n_features, m)
-        Loadings, a component per column: `components_.T` of a model.
+        Loadings, one component per column: `components_.T` of a model.
     cardinality : int or sequence of int, optional
-        What each component is compared with: the number of variables asked for. By default as many as it has.
+        Number of variables of the components that each column is compared with; by default as many as it has.
     gamma : float or sequence of float, optional
         Absolute γ of the ℓ0 penalty, whose objective is then certified too.
-    order : sequence of int, optional
-        The place of each component in the order in which they are removed, by default as they stand.
     deflation : {"projection", "orthogonalized", "schur"}, default="schur"
         How a component is removed before the next.
+    order : sequence of int, optional
+        Index of each component in the order of removal; by default the order of the columns.
     tol, max_time
         As in `certify`.
 
@@ -173,19 +173,24 @@ def certify_components(
     >>> certify_components(operator, np.array([[0.0], [1.0], [0.0]]))[0].gap
     0.5
     """
-    m, clock = Z.shape[1], Clock(np.inf)
-    cards, gammas = expand_per_component(cardinality, "cardinality", m), expand_per_component(gamma, "gamma", m)
-    units, found = normalize_columns(Z).T, dict[int, Certificate]()
+    m = Z.shape[1]
+    clock = Clock(np.inf)
+    cardinalities = expand_per_component(cardinality, "cardinality", m)
+    gammas = expand_per_component(gamma, "gamma", m)
+    unit_loadings = normalize_columns(Z).T  # (m, n_features)
+    certificates: dict[int, Certificate] = {}
     for j in np.argsort(np.arange(m) if order is None else order[:m]).tolist():
-        inner, k = clock.make_child(max_time), max(int(cards[j] or 0), int(np.count_nonzero(units[j])), 1)
-        found[j] = _certify_component(BoundState.from_loadings(operator, units[j], k, tol), gammas[j], inner)
-        if len(found) < m:
+        z = unit_loadings[j]
+        k = max(int(cardinalities[j] or 0), int(np.count_nonzero(z)), 1)
+        state = BoundState.from_loadings(operator, z, k, tol)
+        certificates[j] = _certify_component(state, gammas[j], clock.make_child(max_time))
+        if len(certificates) < m:
             operator = DEFLATION_RULES[deflation].remove(operator, Z[:, j])
-    return [found[j] for j in range(m)]
+    return [certificates[j] for j in range(m)]
 
 
 def _certify_component(state: BoundState, gamma: float | None, clock: Clock) -> Certificate:
-    """The certificate of a component of which nothing is proven yet."""
+    """Compute the certificate of a component from a state without bounds."""
     *_, state = add_cheap_bounds(state, clock)
     state = add_row_bound(state, clock)
     if gamma is None or not np.isfinite(gamma):
@@ -196,14 +201,14 @@ def _certify_component(state: BoundState, gamma: float | None, clock: Clock) -> 
 
 
 def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
-    """An upper bound on the ℓ0-penalised objective max_z zᵀΣz − γ‖z‖₀, the problem of a model fitted with ``gamma``.
+    """Return an upper bound on the ℓ0-penalised objective max_z zᵀΣz − γ‖z‖₀, with an absolute γ.
 
-    A variable of variance at most γ, which is absolute here, is in no solution (safe elimination: it would add at most
-    its variance and cost γ), so only the others are looked at. The least of three bounds: a profile of `bounds` less
-    γj, the largest over j; λmax(Σ Yᵢ) of `wide` at ρ = γ; λmax of `rows` with the price held at γ.
+    A variable of variance at most γ is in no solution: it would add at most its variance and cost γ. The bound over the
+    other variables is the least of three: the largest U_j − γj over a profile U of `bounds`, λmax(Σ Yᵢ) of `candidates`
+    at ρ = γ, and λmax of `row_bound` with the price fixed at γ.
     """
     view = state.candidates
-    if view.floor > gamma:  # variables that count are not all at hand
+    if view.floor > gamma:  # variables that can be in a solution are not among the candidates
         variances = state.variances
         trace = trace_profile(variances[variances > gamma], variances.size)
         return min(bound_with_penalty(trace, gamma), max(largest_full_eigenvalue(state.operator) - gamma, 0.0))
@@ -214,20 +219,21 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
     profiles = (trace_profile(np.diagonal(S), n), gershgorin_profile(S, n), eigenvalue_profile(S, n))
     best = bound_with_penalty(np.minimum.reduce(profiles), gamma) - view.shift
     with clock.interruptible():
-        found = gather_columns_and_scores(state, gamma)
-        if found is not None:
-            best = min(best, covering_eigenvalue(*found, gamma))
+        columns_and_scores = gather_columns_and_scores(state, gamma)
+        if columns_and_scores is not None:
+            best = min(best, covering_eigenvalue(*columns_and_scores, gamma))
         if n <= MAX_PENALIZED_VARIABLES and gamma > MIN_RELATIVE_GAMMA * best and not clock.is_expired:
             best = min(best, _penalized_row_bound(S, gamma, best, clock) - view.shift)
     return max(best, 0.0)
 
 
 def _penalized_row_bound(S: Array, gamma: float, known_bound: float, clock: Clock) -> float:
-    """Rows at the price γ, in the scale of the best bound known."""
-    n, scale = S.shape[0], known_bound + gamma
+    """Compute the row bound at the price γ, with S scaled by the known bound."""
+    n = S.shape[0]
+    scale = known_bound + gamma
     problem = RowProblem(S / scale, n, np.zeros(n, bool), fixed_price=gamma / scale)
     rows = initialize_rows(problem, gamma / scale)
-    found = minimize_row_bound(
+    result = minimize_row_bound(
         problem, rows, target=0.0, clock=clock, smoothings=PENALIZED_SMOOTHINGS, steps=PENALIZED_STEPS
     )
-    return found.bound * scale
+    return result.bound * scale

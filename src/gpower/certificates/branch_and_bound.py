@@ -1,18 +1,22 @@
-"""Exact search: branch and bound over which variables are in and which are out.
+"""Exact search by branch and bound: the best-first loop, and the search over which variables are in the support.
 
-A node allows some variables and fixes others; its bound holds for every support in between. The best support so
-far, the incumbent, sets the level: a node whose bound is at most incumbent·(1 + tol) holds nothing better and is
-settled. One loop serves both ways to bound a node, the cheap one and the row bound with screening. At any moment
-max(incumbent, settled, largest open bound) is an upper bound on the whole problem, so the search may stop there.
+A node stands for a set of supports and has an upper bound on their values. The best support so far is the incumbent. A
+node whose bound is at most incumbent·(1 + tol) contains nothing better and is pruned. At any moment
+max(incumbent, largest pruned bound, largest open bound) is an upper bound on the whole problem, so a search may stop
+after any node.
+
+`BestFirstSearch` is the loop. `SupportSearch` branches on single variables: a node allows some variables and fixes
+others. It can bound a node in two ways, by the cheap bounds or by the row bound with screening.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from math import comb
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -23,9 +27,9 @@ from gpower.certificates.certificate import Clock
 from gpower.certificates.row_bound import DualRows, RowProblem, initialize_rows, minimize_row_bound, screen_variables
 from gpower.solvers.local_search import swap_search
 
-#: (smoothings, steps) of the row bound, one pair per round.
+#: Smoothings and L-BFGS steps of the row bound, one pair per round.
 RowBoundSchedule = tuple[tuple[tuple[float, ...], int], ...]
-#: Rounds of minimising and screening at the root, and at a node.
+#: Rounds of minimising and screening at the root, and at every other node.
 ROOT_SCHEDULE: RowBoundSchedule = (
     ((0.03, 0.01, 0.003), 40),
     ((0.01, 0.003, 0.001), 40),
@@ -33,133 +37,157 @@ ROOT_SCHEDULE: RowBoundSchedule = (
     ((0.001, 0.0003), 80),
 )
 NODE_SCHEDULE: RowBoundSchedule = (((0.003, 0.0007), 12), ((0.003, 0.0007), 12))
-#: A round of screening that removes a smaller share is the last one of a node.
+#: A node gets no further round once screening removes or fixes a smaller share of its variables than this.
 MIN_SCREENED_SHARE = 0.1
-#: A node with no more supports than this is enumerated.
+#: A node with at most this many supports is enumerated.
 MAX_LEAF_SUPPORTS = 400
-#: Supports whose eigenvalues are computed at once.
+#: Number of supports whose eigenvalues are computed in one call.
 ENUMERATION_BATCH_SIZE = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
-    """Supports between `fixed` and `members`."""
+class SearchNode:
+    """A set of supports with an upper bound on their values."""
 
     bound: float  # no support of this node has a larger value
-    allowed_variables: Array  # indices of the variables allowed, increasing
-    fixed: Array  # which of them every support contains, of bool
-    rows: DualRows | None  # a point of the dual over the members, from which to go on
-    weights: Array  # how much of the relaxed solution each member has
+
+
+NodeT = TypeVar("NodeT", bound=SearchNode)
+
+
+@dataclass(eq=False, kw_only=True)
+class BestFirstSearch(Generic[NodeT]):
+    """State of a best-first branch and bound: enough to report what is proven and to resume.
+
+    A subclass sets `incumbent_value` when it is created, and updates it while it expands nodes.
+    """
+
+    tol: float  # relative gap at which a node is pruned
+    incumbent_value: float = field(init=False)  # value of the best support so far
+    pruned_bound: float = 0.0  # no support that was enumerated or pruned has a larger value
+    n_nodes: int = 0  # nodes created so far
+    open_nodes: list[tuple[float, int, NodeT]] = field(default_factory=list)  # heap of (−bound, serial number, node)
+
+    @property
+    def pruning_threshold(self) -> float:
+        """Return incumbent·(1 + tol): nodes with a bound up to this are pruned."""
+        return self.incumbent_value * (1 + self.tol)
+
+    @property
+    def upper_bound(self) -> float:
+        """Return an upper bound on the value of every support."""
+        return max(self.incumbent_value, self.pruned_bound, -self.open_nodes[0][0] if self.open_nodes else 0.0)
+
+    def record_pruned_bound(self, bound: float) -> None:
+        """Record that supports of values up to `bound` are no longer searched."""
+        self.pruned_bound = max(self.pruned_bound, bound)
+
+    def push(self, node: NodeT | None) -> None:
+        """Count a node and open it; None stands for a node that was pruned when it was created."""
+        self.n_nodes += 1
+        if node is not None:
+            heapq.heappush(self.open_nodes, (-node.bound, self.n_nodes, node))
+
+    def run_best_first(self, expand: Callable[[NodeT], Sequence[NodeT | None]], clock: Clock) -> None:
+        """Expand the node of the largest bound until every node is pruned or the clock expires."""
+        with clock.interruptible():
+            while self.open_nodes and not clock.is_expired:
+                _, _, node = self.open_nodes[0]  # stays open until its children exist, so that Ctrl-C loses nothing
+                if node.bound <= self.pruning_threshold:
+                    self.record_pruned_bound(node.bound)
+                    self.open_nodes.clear()
+                    return
+                children = expand(node)
+                heapq.heappop(self.open_nodes)
+                for child in children:
+                    self.push(child)
+                clock.poll_callback()
+
+
+@dataclass(frozen=True, eq=False)
+class Node(SearchNode):
+    """Supports that contain all fixed variables and only allowed ones."""
+
+    allowed_variables: Array  # (m,): indices of the allowed variables among the candidates, increasing
+    fixed: Array  # (m,) of bool: the allowed variables that every support contains
+    rows: DualRows | None  # point of the dual over the allowed variables, a start for the next minimisation
+    weights: Array  # (m,): share of each allowed variable in the relaxed solution
 
     @property
     def free_variables(self) -> Array:
-        """Members that may be in or out."""
+        """Return the allowed variables that are not fixed."""
         return self.allowed_variables[~self.fixed]
 
     def count_open_slots(self, k: int) -> int:
-        """Members that are still to be chosen for supports of k."""
+        """Return how many free variables a support of k variables contains."""
         return k - int(np.count_nonzero(self.fixed))
 
-    def reduce(self, kept: Array, required: Array) -> Node:
-        """Some members dropped, others fixed."""
-        rows = None if self.rows is None else self.rows.restrict(np.flatnonzero(kept))
+    def reduce(self, keep: Array, required: Array) -> Node:
+        """Return the node without the variables outside the mask `keep` and with `required` fixed, both (m,)."""
         return replace(
             self,
-            allowed_variables=self.allowed_variables[kept],
-            fixed=required[kept],
-            rows=rows,
-            weights=self.weights[kept],
+            allowed_variables=self.allowed_variables[keep],
+            fixed=required[keep],
+            rows=None if self.rows is None else self.rows.restrict(np.flatnonzero(keep)),
+            weights=self.weights[keep],
         )
 
     def branch(self) -> tuple[Node, Node]:
-        """Without and with the free variable of the largest weight."""
+        """Return the nodes without and with the free variable of the largest weight."""
         j = int(np.argmax(np.where(self.fixed, -1.0, self.weights)))
-        one = np.arange(self.allowed_variables.size) == j
-        return self.reduce(~one, self.fixed), self.reduce(np.ones(one.size, bool), self.fixed | one)
+        is_branched = np.arange(self.allowed_variables.size) == j
+        return self.reduce(~is_branched, self.fixed), self.reduce(np.ones_like(is_branched), self.fixed | is_branched)
 
 
 @dataclass(eq=False)
-class SupportSearch:
-    """The state of a search over some candidates: enough to report what was proven, and to go on.
+class SupportSearch(BestFirstSearch[Node]):
+    """State of a search for the best support of k candidates.
 
-    Values and bounds are those of S, in units of `scale`; `found` and `proven` are those of Σ itself.
+    Values and bounds are those of S, in units of `scale`; `incumbent_variance` and `variance_bound` are those of Σ.
     """
 
     candidates: CandidateCovariance
     k: int
-    tol: float
-    incumbent_support: Array  # the incumbent: which of the candidates
-    scale: float  # makes the first incumbent's value about one
-    max_leaf_supports: int = MAX_LEAF_SUPPORTS  # nodes of no more supports are enumerated
-    pruned_bound: float = 0.0
-    n_nodes: int = 0
-    open_nodes: list[tuple[float, int, Node]] = field(default_factory=list)
+    incumbent_support: Array  # (k,): indices among the candidates
+    scale: float  # value of the first incumbent, so that values of S are about one
+    max_leaf_supports: int = MAX_LEAF_SUPPORTS  # a node with at most this many supports is enumerated
 
     def __post_init__(self) -> None:
         self.S = self.candidates.S / self.scale
         self.incumbent_value = self._compute_value(self.incumbent_support)
 
     @property
-    def pruning_threshold(self) -> float:
-        """What a support must exceed to be better than the incumbent, tolerance included."""
-        return self.incumbent_value * (1 + self.tol)
-
-    @property
-    def upper_bound(self) -> float:
-        """An upper bound on every support."""
-        return max(self.incumbent_value, self.pruned_bound, -self.open_nodes[0][0] if self.open_nodes else 0.0)
-
-    @property
     def incumbent_variance(self) -> float:
-        """The variance of the incumbent."""
+        """Return the variance of the incumbent, zᵀΣz."""
         return self.incumbent_value * self.scale - self.candidates.shift
 
     @property
     def variance_bound(self) -> float:
-        """An upper bound on the variance of every support."""
+        """Return an upper bound on the variance of every support."""
         return self.upper_bound * self.scale - self.candidates.shift
 
     def make_root(self, variance_bound: float) -> Node:
-        """The node of all variables, of which a bound is proven already."""
-        n, bound = self.candidates.variables.size, (variance_bound + self.candidates.shift) / self.scale
+        """Return the node of all supports, given a proven bound on their variance."""
+        n = self.candidates.variables.size
+        bound = (variance_bound + self.candidates.shift) / self.scale
         return Node(bound, np.arange(n), np.zeros(n, bool), None, np.ones(n))
 
     def _compute_value(self, support: Array) -> float:
         return float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1])
 
     def update_incumbent(self, support: Array) -> None:
-        """Take a support as the incumbent, polished, if it is better."""
+        """Improve a support by swaps and make it the incumbent, if its value exceeds the incumbent's."""
         if self._compute_value(support) > self.incumbent_value * (1 + 1e-12):
             self.incumbent_support = swap_search(self.S, support)
             self.incumbent_value = self._compute_value(self.incumbent_support)
 
-    def push(self, node: Node) -> None:
-        """Open a node."""
-        self.n_nodes += 1
-        heapq.heappush(self.open_nodes, (-node.bound, self.n_nodes, node))
-
-    def record_pruned_bound(self, bound: float) -> None:
-        """Leave supports of no larger value than the bound aside."""
-        self.pruned_bound = max(self.pruned_bound, bound)
-
     def make_row_problem(self, node: Node) -> RowProblem:
-        """What a node is about."""
+        """Return the problem of a node, for the row bound."""
         return RowProblem(self.S[np.ix_(node.allowed_variables, node.allowed_variables)], self.k, node.fixed)
 
     def run(self, assess: NodeAssessor, clock: Clock) -> None:
-        """Best bound first, until nothing is open or the clock expires."""
-        with clock.interruptible():
-            while self.open_nodes and not clock.is_expired:
-                _, _, node = self.open_nodes[0]  # stays open until its children are there: an interrupt loses nothing
-                if node.bound <= self.pruning_threshold:
-                    self.record_pruned_bound(node.bound)
-                    self.open_nodes.clear()
-                    return
-                children = self._expand(assess, node, clock)
-                heapq.heappop(self.open_nodes)
-                for child in children:
-                    self.push(child)
-                clock.poll_callback()
+        """Search until every node is pruned or the clock expires, with bounds by `assess`."""
+        self.run_best_first(lambda node: self._expand(assess, node, clock), clock)
 
     def _expand(self, assess: NodeAssessor, node: Node, clock: Clock) -> tuple[Node, ...]:
         tightened = None if self.enumerate_if_leaf(node) else assess(self, node, clock)
@@ -169,16 +197,16 @@ class SupportSearch:
         return tightened.branch()
 
     def update_from_weights(self, node: Node) -> None:
-        """Round the relaxed solution: the fixed members and the heaviest free ones."""
+        """Round the relaxed solution to the fixed variables and the free ones of the largest weights."""
         order = np.argsort(-np.where(node.fixed, np.inf, node.weights), kind="stable")
         self.update_incumbent(np.sort(node.allowed_variables[order[: self.k]]))
 
     def is_leaf(self, node: Node) -> bool:
-        """Whether the node is small enough to look at all its supports."""
+        """Return whether the node has few enough supports to enumerate them."""
         return comb(node.free_variables.size, node.count_open_slots(self.k)) <= self.max_leaf_supports
 
     def enumerate_if_leaf(self, node: Node) -> bool:
-        """Whether the node was small enough to look at all its supports."""
+        """Enumerate the supports of a node that has few, and return whether it did."""
         if not self.is_leaf(node):
             return False
         value, support = best_completion(
@@ -189,12 +217,12 @@ class SupportSearch:
         return True
 
 
-#: A node with a smaller bound, and perhaps fewer members; None once it is settled.
+#: Function that returns a node with a smaller bound, and perhaps fewer variables, or None if the node is pruned.
 NodeAssessor = Callable[[SupportSearch, Node, Clock], Node | None]
 
 
 def assess_cheaply(search: SupportSearch, node: Node, clock: Clock) -> Node | None:
-    """Trace, Gershgorin and the largest eigenvalue of the members; None if that settles the node."""
+    """Bound a node by trace, Gershgorin and the largest eigenvalue of its variables; return None if it is pruned."""
     problem = search.make_row_problem(node)
     bound = min(node.bound, _compute_cheap_bound(problem), largest_eigenvalue(problem.S))
     if bound <= search.pruning_threshold:
@@ -204,48 +232,51 @@ def assess_cheaply(search: SupportSearch, node: Node, clock: Clock) -> Node | No
 
 
 def _compute_cheap_bound(problem: RowProblem) -> float:
-    """Trace and Gershgorin's discs over supports that contain the fixed members."""
-    d, fixed, slots = np.diagonal(problem.S), problem.fixed, problem.n_open_slots
-    trace = float(np.sum(d[fixed])) + float(trace_profile(d[~fixed], slots)[-1])
+    """Compute the trace and Gershgorin bounds over supports that contain the fixed variables; return the smaller."""
+    variances = np.diagonal(problem.S)
+    fixed = problem.fixed
+    slots = problem.n_open_slots
+    trace = float(np.sum(variances[fixed])) + float(trace_profile(variances[~fixed], slots)[-1])
     rows = np.abs(problem.S)
     np.fill_diagonal(rows, 0.0)
-    others = -np.sort(-rows[:, ~fixed], axis=1)[:, :slots]
-    others[~fixed, slots - 1 :] = 0.0  # a free row takes one of the slots itself
-    discs = d + np.sum(rows[:, fixed], axis=1) + np.sum(others, axis=1)
+    largest_free = -np.sort(-rows[:, ~fixed], axis=1)[:, :slots]
+    largest_free[~fixed, slots - 1 :] = 0.0  # a free variable takes one of the slots itself
+    discs = variances + np.sum(rows[:, fixed], axis=1) + np.sum(largest_free, axis=1)
     return min(trace, float(np.max(discs))) * (1 + 4 * problem.k * EPS)
 
 
 def assess_by_rows(
     search: SupportSearch, node: Node, clock: Clock, schedule: RowBoundSchedule = NODE_SCHEDULE
 ) -> Node | None:
-    """The row bound and screening in turn; None if that settles the node."""
+    """Alternate between the row bound and screening at a node; return None if the node is pruned."""
     for smoothings, steps in schedule:
         problem = search.make_row_problem(node)
         start = initialize_rows(problem, 0.0) if node.rows is None else node.rows
-        found = minimize_row_bound(
+        result = minimize_row_bound(
             problem, start, target=search.pruning_threshold, clock=clock, smoothings=smoothings, steps=steps
         )
-        node = replace(node, bound=min(node.bound, found.bound), rows=found.rows, weights=found.weights)
+        node = replace(node, bound=min(node.bound, result.bound), rows=result.rows, weights=result.weights)
         if node.bound <= search.pruning_threshold:
             search.record_pruned_bound(node.bound)
             return None
         search.update_from_weights(node)
-        keep, must = screen_variables(problem, found.rows, search.pruning_threshold)
-        changed = (np.count_nonzero(~keep) + np.count_nonzero(must & ~node.fixed)) / keep.size
-        if changed > 0:
-            search.record_pruned_bound(search.pruning_threshold)  # what was dropped may reach the level
-            if np.any(must & ~keep) or np.count_nonzero(must) > search.k or np.count_nonzero(keep) < search.k:
+        keep, required = screen_variables(problem, result.rows, search.pruning_threshold)
+        changed_share = (np.count_nonzero(~keep) + np.count_nonzero(required & ~node.fixed)) / keep.size
+        if changed_share > 0:
+            search.record_pruned_bound(search.pruning_threshold)  # screened supports have values up to the threshold
+            n_required, n_kept = np.count_nonzero(required), np.count_nonzero(keep)
+            if np.any(required & ~keep) or n_required > search.k or n_kept < search.k:
                 return None
-            node = node.reduce(keep, must)
+            node = node.reduce(keep, required)
             if search.is_leaf(node) or clock.is_expired:
                 break
-        if schedule is NODE_SCHEDULE and changed < MIN_SCREENED_SHARE:
+        if schedule is NODE_SCHEDULE and changed_share < MIN_SCREENED_SHARE:
             break
     return node
 
 
 def best_completion(S: Array, fixed: Array, free: Array, slots: int, clock: Clock | None = None) -> tuple[float, Array]:
-    """The largest λmax(S_II) over I = fixed ∪ J, J of `slots` free variables, and that I; −∞ if the clock expires.
+    """Return the largest λmax(S_II) over I = fixed ∪ J, J of `slots` free variables, and that I; −∞ if time is up.
 
     Examples
     --------
@@ -253,14 +284,14 @@ def best_completion(S: Array, fixed: Array, free: Array, slots: int, clock: Cloc
     >>> best_completion(np.diag([1.0, 3.0, 2.0]), np.array([0]), np.array([1, 2]), 1)
     (3.0, array([0, 1]))
     """
-    best, support = -np.inf, fixed
+    best_value, best_support = -np.inf, fixed
     subsets = combinations(free.tolist(), min(slots, free.size))
-    while part := list(islice(subsets, ENUMERATION_BATCH_SIZE)):
+    while batch := list(islice(subsets, ENUMERATION_BATCH_SIZE)):
         if clock is not None and clock.is_expired:
             return -np.inf, fixed
-        sets = np.hstack([np.tile(fixed, (len(part), 1)), np.array(part, np.intp)])  # (batch, k)
-        values = np.linalg.eigvalsh(S[sets[:, :, None], sets[:, None, :]])[:, -1]
+        supports = np.hstack([np.tile(fixed, (len(batch), 1)), np.array(batch, np.intp)])  # (batch, k)
+        values = np.linalg.eigvalsh(S[supports[:, :, None], supports[:, None, :]])[:, -1]
         j = int(np.argmax(values))
-        if values[j] > best:
-            best, support = float(values[j]), sets[j]
-    return best, np.sort(support)
+        if values[j] > best_value:
+            best_value, best_support = float(values[j]), supports[j]
+    return best_value, np.sort(best_support)

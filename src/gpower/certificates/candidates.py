@@ -1,8 +1,9 @@
-"""Wide data: what stands in for an n × n matrix where there are more variables than one is wanted for.
+"""Bounds for wide data, with too many variables n to form the n × n matrix Σ.
 
-Three things do. Σ over the candidates, the variables of large variance, with how much variance the others have at most;
-(F) of `bounds` concludes from that. Products with blocks of columns alone, for bounds over all variables. And the
-certificate of d'Aspremont, Bach and El Ghaoui [dBE08], computed with p × p matrices of the sample space.
+Three things replace Σ. First, Σ over the candidates, which are the variables of large variance, together with the
+largest variance of the others: (F) of `bounds` needs no more. Second, products with blocks of columns, for bounds over
+all variables. Third, the certificate of d'Aspremont, Bach and El Ghaoui [dBE08], computed with p × p matrices of the
+sample space.
 
 Over unit vectors y of the sample space, Σ_{i∈I} (aᵢᵀy)² ≤ Σ_i [(aᵢᵀy)² − ρ]₊ + kρ for every ρ ≥ 0 and |I| ≤ k. Let
 Bᵢ = aᵢaᵢᵀ − ρI. If Yᵢ ⪰ Bᵢ and Yᵢ ⪰ 0, then [yᵀBᵢy]₊ ≤ yᵀYᵢy, hence
@@ -15,10 +16,9 @@ Given a unit vector x, with c = aᵢᵀx:
   vectors that are Bᵢ-orthogonal to x, and Yᵢ − Bᵢ ⪰ 0.
 - c² < ρ < ‖aᵢ‖²: Yᵢ = ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ, p̂ the direction of aᵢ − cx. On the span of x and p̂, the determinant of
   Yᵢ − Bᵢ is zero and its first entry ρ − c² > 0; off it, Yᵢ − Bᵢ = ρI.
-- ‖aᵢ‖² ≤ ρ: Yᵢ = 0. Such a variable need not even be read.
+- ‖aᵢ‖² ≤ ρ: Yᵢ = 0, so that the column aᵢ need not be read.
 
-x is the scores of a component, so that the certificate is exact when that component is the solution of the semidefinite
-relaxation.
+x is the vector of scores of a component. The certificate is exact if that component solves the semidefinite relaxation.
 """
 
 from __future__ import annotations
@@ -39,50 +39,51 @@ from gpower.certificates.bounds import (
 from gpower.certificates.certificate import Clock
 from gpower.operators.base import Operator
 
-#: Most variables whose covariance is formed, and most of them in the row bound where others may be left out.
+#: Largest number of variables whose covariance is formed, and of those in the row bound if variables of small variance
+#: can be left out of it.
 MAX_CANDIDATE_VARIABLES, MAX_ROW_CANDIDATES = 1500, 400
-#: Values of ρ tried: shares of the way from the (k+1)-th to the k-th largest c².
+#: Values of ρ tried, as shares of the interval from the (k+1)-th to the k-th largest c².
 RHO_GRID_SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
-#: A c² nearer to ρ than this share of ‖aᵢ‖² makes Yᵢ too uncertain.
+#: If c² is nearer to ρ than this share of ‖aᵢ‖², rounding makes Yᵢ unreliable and the bound is not used.
 MIN_RELATIVE_DISTANCE = 1e-7
-#: Entries of Σ that are kept, columns treated at once, and columns that tell how large the entries are.
+#: Number of large entries of Σ that are stored, of columns in a block, and of random columns that show how large the
+#: entries are.
 MAX_COVARIANCE_ENTRIES, COLUMN_BLOCK_SIZE, N_PROBED_COLUMNS = 12_000_000, 256, 128
-#: Samples for which a p × p matrix is formed.
+#: Largest number of samples p for which a p × p matrix is formed.
 MAX_GRAM_SAMPLES = 3000
-#: Thresholds tried, down to this share of the largest that can help.
+#: Number of thresholds tried, and the smallest of them as a share of the largest threshold that can improve the bound.
 N_WIDE_THRESHOLDS, MIN_THRESHOLD_SHARE = 6, 0.4
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateCovariance:
-    """Σ over some variables; (F) of `bounds` says what may be concluded from them alone."""
+    """Σ over the variables of large variance; (F) of `bounds` extends bounds on them to all variables."""
 
-    variables: Array  # (m,): the variables, increasing
-    S: Array  # (m, m): Σ of these plus shift·I, symmetric
-    floor: float  # no other variable has a larger variance, shift included; zero if there are none
-    shift: float  # what made Σ positive semidefinite: rounding; values of S are larger than those of Σ by this much
+    variables: Array  # (m,): indices of the variables, increasing
+    S: Array  # (m, m): Σ over these variables plus shift·I, symmetric, float64
+    floor: float  # largest variance of the other variables, shift included; zero if there are none
+    shift: float  # makes Σ positive semidefinite despite rounding; eigenvalues of S exceed those of Σ by this
 
     def compute_variance(self, z: Array) -> float:
-        """zᵀΣz of unit loadings over all variables, zero outside these; zero where all that is left is rounding."""
+        """Compute zᵀΣz of unit loadings z, (n,), that are zero outside the candidates; return zero for rounding."""
         z = z[self.variables]
         rounding = 8 * EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
         value = float(z @ self.S @ z) - self.shift
         return value if value > rounding else 0.0
 
     def narrow(self, max_variables: int, support: Array) -> CandidateCovariance:
-        """The same for at most `most` variables of largest variance, those of `support` among them."""
+        """Return Σ over at most `max_variables` variables of largest variance, those of `support` included."""
         if self.variables.size <= max_variables:
             return self
-        kept, floor = _select_largest_variances(
-            np.diagonal(self.S), np.searchsorted(self.variables, support), max_variables
-        )
-        return CandidateCovariance(self.variables[kept], self.S[np.ix_(kept, kept)], max(floor, self.floor), self.shift)
+        positions = np.searchsorted(self.variables, support)
+        idx, floor = _select_largest_variances(np.diagonal(self.S), positions, max_variables)
+        return CandidateCovariance(self.variables[idx], self.S[np.ix_(idx, idx)], max(floor, self.floor), self.shift)
 
 
 def select_candidates(
     operator: Operator, support: Array, max_variables: int = MAX_CANDIDATE_VARIABLES
 ) -> CandidateCovariance:
-    """Σ over the `most` variables of largest variance, those of `support` among them."""
+    """Compute Σ over at most `max_variables` variables of largest variance, those of `support` included."""
     p, n = operator.shape
     if not operator.has_samples or n <= max_variables:
         return _build_candidates(operator, np.arange(n), 0.0).narrow(max_variables, support)
@@ -91,7 +92,7 @@ def select_candidates(
 
 
 def _build_candidates(operator: Operator, idx: Array, floor: float) -> CandidateCovariance:
-    """Σ[idx, idx] made positive semidefinite; no floor where nothing is left out."""
+    """Compute Σ[idx, idx] and shift it to be positive semidefinite; the floor is zero if no variable is left out."""
     S = _compute_covariance(operator, idx)
     shift = semidefinite_shift(S, operator.norm_tolerance**2)
     floor = floor + shift if idx.size < operator.shape[1] else 0.0
@@ -99,7 +100,7 @@ def _build_candidates(operator: Operator, idx: Array, floor: float) -> Candidate
 
 
 def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> tuple[Array, float]:
-    """Indices of the largest entries and of the support, and the largest entry left out."""
+    """Return the indices of the largest variances and of the support, and the largest variance left out."""
     order = np.argsort(-variances, kind="stable")
     idx = np.union1d(order[: max(max_variables - support.size, 0)], support).astype(np.intp)
     rest = np.delete(variances, idx)
@@ -107,17 +108,18 @@ def _select_largest_variances(variances: Array, support: Array, max_variables: i
 
 
 def _compute_covariance(operator: Operator, idx: Array) -> Array:
-    """Σ[idx, idx], symmetric; of dense columns from the columns, as a deflation leaves them."""
+    """Compute Σ[idx, idx], symmetric; if the columns are dense, from the deflated columns themselves."""
     A = operator.columns(idx) if operator.has_samples and not operator.is_sparse else None
     S = operator.gram(idx) if A is None else A.T @ A
     S = (S + S.T) / 2
-    nothing = operator.column_norms[idx] == 0  # what is left of such a column is rounding
-    S[nothing], S[:, nothing] = 0.0, 0.0
+    is_zero = operator.column_norms[idx] == 0  # products with such a column are rounding
+    S[is_zero] = 0.0
+    S[:, is_zero] = 0.0
     return S
 
 
 def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
-    """λmax(Σ_i Yᵢ) for columns A, (p, n), at a unit vector x, (p,); infinite where a c² is too near to ρ.
+    """Return λmax(Σ_i Yᵢ) for columns A, (p, n), at a unit vector x, (p,); infinity if a c² is too near to ρ.
 
     Examples
     --------
@@ -137,36 +139,37 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     V = np.where(active, A * c - rho * x[:, None], P)
     lengths = np.sum(P * P, axis=0)
     weights = np.where(active, 1 / distance, -rho * (squares - rho) / distance * safe_reciprocal(lengths))
-    size = weights * np.sum(V * V, axis=0)  # traces of the Yᵢ
-    noise = 16 * (sum(A.shape)) * EPS * float(size @ (1 + squares / np.abs(distance)))
-    return largest_eigenvalue((V * weights) @ V.T) + noise
+    traces = weights * np.sum(V * V, axis=0)  # of the Yᵢ
+    rounding = 16 * sum(A.shape) * EPS * float(traces @ (1 + squares / np.abs(distance)))
+    return largest_eigenvalue((V * weights) @ V.T) + rounding
 
 
 def sample_space_bound(A: Array, x: Array, k: int) -> float:
-    """The least λmax(Σ Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)²."""
+    """Return the least λmax(Σ Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)²."""
     squares = np.sort((A.T @ x) ** 2)[::-1]
-    low, high = (float(squares[k]) if k < squares.size else 0.0), float(squares[min(k, squares.size) - 1])
+    low = float(squares[k]) if k < squares.size else 0.0
+    high = float(squares[min(k, squares.size) - 1])
     if not high > low:
         return np.inf
-    return minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, low + (high - low) * RHO_GRID_SHARES)[
-        0
-    ]
+    grid = low + (high - low) * RHO_GRID_SHARES
+    bound, _ = minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid)
+    return bound
 
 
 def largest_full_eigenvalue(operator: Operator) -> float:
-    """λmax(Σ) of all variables, as that of A Aᵀ where there are samples; infinite for too large a matrix."""
+    """Return an upper bound on λmax(Σ) over all variables; infinity if the matrix is too large."""
     gram = _compute_small_gram(operator)
     return np.inf if gram is None else largest_eigenvalue(gram)
 
 
 def compute_full_spectrum(operator: Operator) -> Array | None:
-    """The eigenvalues of Σ of all variables, increasing, without some zeros; None for too large a matrix."""
+    """Return the eigenvalues of Σ over all variables, increasing, perhaps without zeros; None if it is too large."""
     gram = _compute_small_gram(operator)
     return None if gram is None else np.linalg.eigvalsh(gram)
 
 
 def _compute_small_gram(operator: Operator) -> Array | None:
-    """A Aᵀ where there are samples, else Σ; None for too large a matrix."""
+    """Compute A Aᵀ if the operator has samples, else Σ; return None if the matrix is too large."""
     if operator.shape[0] > MAX_GRAM_SAMPLES:
         return None
     gram = operator.sample_gram if operator.has_samples else operator.gram
@@ -174,12 +177,12 @@ def _compute_small_gram(operator: Operator) -> Array | None:
 
 
 def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, clock: Clock) -> float:
-    """The soft-threshold bound over all variables, min_t λmax(soft_t(Σ)) + kt, with few entries of Σ above t.
+    """Return the soft-threshold bound over all variables, min_t λmax(soft_t(Σ)) + kt, from the entries of Σ above t.
 
-    Thresholds are tried from upper/k, where kt alone is no better than what is known, down to a share of it above
-    which no more than ENTRIES entries are expected. A variable of variance at most t is left out, by (F) of `bounds`
-    at no cost. What is left falls into blocks of connected variables, each bounded by LAPACK or, if large, by
-    Collatz–Wielandt. Entries that are off by ε are paid for by kε.
+    Thresholds are tried from known_bound/k, above which kt alone exceeds the known bound, down to MIN_THRESHOLD_SHARE
+    of it, or to the one that about MAX_COVARIANCE_ENTRIES entries of Σ exceed. Variables of variance up to t are left
+    out, which by (F) of `bounds` does not weaken the bound. The other variables fall into connected blocks, each
+    bounded by LAPACK or, if large, by Collatz–Wielandt. The term kε covers a rounding error of ε in the entries.
     """
     squares = operator.column_norms**2
     epsilon = 8 * operator.shape[0] * EPS * float(np.max(squares, initial=0))
@@ -187,41 +190,44 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
     low = max(_estimate_lowest_threshold(operator, squares), MIN_THRESHOLD_SHARE * high)
     if not low < high:
         return np.inf
-    kept = np.flatnonzero(squares > low)
-    if not kept.size:
+    idx = np.flatnonzero(squares > low)
+    if not idx.size:
         return k * (low + epsilon)
-    Sigma = _collect_large_entries(operator, kept, low, clock)
+    Sigma = _collect_large_entries(operator, idx, low, clock)
     if Sigma is None:
         return np.inf
 
-    def value(t: float) -> float:
-        part = Sigma.copy()
-        part.data = apply_soft_threshold(part.data, t)
-        members = np.flatnonzero(squares[kept] > t)
-        part = sp.csr_array(part[members][:, members]) if members.size < kept.size else part
-        part.eliminate_zeros()
-        return np.inf if clock.is_expired else largest_sparse_eigenvalue(part) + k * (t + epsilon)
+    def compute_bound(t: float) -> float:
+        thresholded = Sigma.copy()
+        thresholded.data = apply_soft_threshold(thresholded.data, t)
+        used = np.flatnonzero(squares[idx] > t)
+        if used.size < idx.size:
+            thresholded = sp.csr_array(thresholded[used][:, used])
+        thresholded.eliminate_zeros()
+        return np.inf if clock.is_expired else largest_sparse_eigenvalue(thresholded) + k * (t + epsilon)
 
-    return minimize_on_grid(value, np.linspace(high, low, N_WIDE_THRESHOLDS))[0]
+    bound, _ = minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS))
+    return bound
 
 
 def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
-    """The size that about ENTRIES entries of Σ exceed, from some columns at random."""
+    """Estimate from random columns the size that about MAX_COVARIANCE_ENTRIES entries of Σ exceed."""
     n = squares.size
     idx = np.sort(np.random.RandomState(0).choice(n, min(N_PROBED_COLUMNS, n), replace=False))
     sizes = np.abs(operator.correlate(operator.columns(idx)))
     return float(np.quantile(sizes, max(0.0, 1 - MAX_COVARIANCE_ENTRIES / n**2)))
 
 
-def _collect_large_entries(operator: Operator, kept: Array, threshold: float, clock: Clock) -> sp.csr_array | None:
-    """Σ over some variables without the entries up to a threshold; None if they are too many or the clock expires."""
-    parts, total = [], 0
-    for i in range(0, kept.size, COLUMN_BLOCK_SIZE):
-        rows = operator.correlate(operator.columns(kept[i : i + COLUMN_BLOCK_SIZE]))[kept].T
+def _collect_large_entries(operator: Operator, idx: Array, threshold: float, clock: Clock) -> sp.csr_array | None:
+    """Collect the entries of Σ[idx, idx] above a threshold; return None if they are too many or the clock expires."""
+    blocks = []
+    n_entries = 0
+    for i in range(0, idx.size, COLUMN_BLOCK_SIZE):
+        rows = operator.correlate(operator.columns(idx[i : i + COLUMN_BLOCK_SIZE]))[idx].T
         rows[np.abs(rows) <= threshold] = 0.0
-        parts.append(sp.csr_array(rows))
-        total += parts[-1].nnz
-        if clock.is_expired or total > 3 * MAX_COVARIANCE_ENTRIES:
+        blocks.append(sp.csr_array(rows))
+        n_entries += blocks[-1].nnz
+        if clock.is_expired or n_entries > 3 * MAX_COVARIANCE_ENTRIES:
             return None
-    S = sp.csr_array(sp.vstack(parts, format="csr"))
+    S = sp.csr_array(sp.vstack(blocks, format="csr"))
     return sp.csr_array((S + S.T) / 2)

@@ -1,4 +1,4 @@
-"""From cheap to strong, until the gap is small enough: what is known of one component, and each bound's share in it."""
+"""The cascade of bounds on one component, from cheap to strong, until the gap is small enough."""
 
 from __future__ import annotations
 
@@ -18,105 +18,104 @@ from gpower.operators.base import Operator
 from gpower.solvers.component import solve_component
 from gpower.solvers.specification import ExactCardinality, FitSpec
 
-#: Entries of the columns that the sample-space bound may gather.
+#: Largest number of entries of the columns that the sample-space bound reads into memory.
 MAX_SAMPLE_SPACE_ENTRIES = 5e7
-#: A search settles nodes at this share of the tolerance, so that what it proves is within the tolerance.
+#: A search prunes nodes at this share of the tolerance, so that despite rounding its bound is within the tolerance.
 SEARCH_TOLERANCE_SHARE = 0.99
-#: Rounds of the row bound after the first ones, while each closes this share of the gap.
+#: Further rounds of the row bound, repeated while each closes at least this share of the gap.
 EXTRA_SCHEDULE: RowBoundSchedule = (((0.01, 0.003, 0.001), 60),)
 MIN_GAP_REDUCTION_SHARE = 0.03
-#: A component below this share of the bound is not worth the row bound.
+#: The row bound is skipped for a component whose value is below this share of the best bound.
 MIN_VALUE_SHARE = 1e-3
-#: Where many variables are left, those below this share of value/k are left out of the row bound.
+#: If there are many candidates, those of variance below this share of value/k are left out of the row bound.
 MIN_ROW_VARIANCE_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class BoundState:
-    """What is known of one component so far; every step gives the next."""
+    """A component and the bounds computed so far; each step returns a new state."""
 
-    operator: Operator  # what the component was extracted from, in float64
-    candidates: CandidateCovariance  # its variables that can matter
-    k: int  # largest number of variables of the components to compare with
-    tol: float  # gap that is good enough
-    support: Array  # the variables of the component
+    operator: Operator  # deflated matrix that the component was extracted from, in float64
+    candidates: CandidateCovariance  # Σ over the variables of large variance
+    k: int  # cardinality of the components that the bounds cover
+    tol: float  # relative gap at which to stop
+    support: Array  # variables of the component, increasing
     z: Array  # (n,): unit loadings, or zero
     value: float  # zᵀΣz
-    bounds: tuple[Bound, ...] = ()  # all that were tried, in order
+    bounds: tuple[Bound, ...] = ()  # all bounds computed, in order
 
     @classmethod
     def from_loadings(
         cls, operator: Operator, z: Array, k: int, tol: float, support: Array | None = None
     ) -> BoundState:
-        """Nothing is proven yet of unit loadings z; their support is that of their non-zeros unless it is given."""
+        """Create a state without bounds from unit loadings z, (n,); the support defaults to their non-zeros."""
         used = np.flatnonzero(z)
         view = candidates.select_candidates(operator, used)
         return cls(operator, view, k, tol, used if support is None else support, z, view.compute_variance(z))
 
     @property
     def variances(self) -> Array:
-        """Of all variables that vary, `view.shift` included."""
+        """Return the variances of all variables that vary, the shift included."""
         view = self.candidates
         return np.diagonal(view.S) if view.floor == 0 else self.operator.column_norms**2 + view.shift
 
     @property
     def best_bound(self) -> Bound:
-        """The least of the bounds, the first of equal ones."""
+        """Return the least bound, the first of equal ones."""
         return min(self.bounds, key=lambda bound: bound.value, default=Bound("none", np.inf))
 
     @property
     def upper_bound(self) -> float:
-        """What is proven; a bound below what was found is so by rounding."""
+        """Return the least bound, but at least the value: only rounding makes a bound smaller."""
         return max(self.best_bound.value, self.value)
 
     def is_done(self, clock: Clock) -> bool:
-        """Whether to stop: close enough, or out of time."""
+        """Return whether the gap is within the tolerance or the clock has expired."""
         return relative_gap(self.value, self.upper_bound) <= self.tol or clock.is_expired
 
     def with_bound(self, bound: Bound, start_time: float) -> BoundState:
-        """With one more bound, computed since `begin`."""
+        """Return the state with one more bound, whose computation began at `start_time`."""
         return replace(self, bounds=(*self.bounds, replace(bound, seconds=time.perf_counter() - start_time)))
 
     def with_support(self, support: Array) -> BoundState:
-        """With the best component on a support of candidates, if that is better; bounds stay what they are."""
+        """Return the state with the best component on a support of candidates, if it is better; keep the bounds."""
         support = np.sort(support)
         z = solve_on_support(self.operator, support)
         value = self.candidates.compute_variance(z)
         return self if value <= self.value else replace(self, support=support, z=z, value=value)
 
     def with_search_result(self, search: SupportSearch, method: str, start_time: float) -> BoundState:
-        """With what a search has found and proven since `begin`."""
-        return self.with_support(search.candidates.variables[search.incumbent_support]).with_bound(
-            Bound(method, search.variance_bound), start_time
-        )
+        """Return the state with the incumbent and the bound of a search that began at `start_time`."""
+        support = search.candidates.variables[search.incumbent_support]
+        return self.with_support(support).with_bound(Bound(method, search.variance_bound), start_time)
 
     def to_certificate(self, seconds: float) -> Certificate:
-        """What was proven, in so many seconds."""
+        """Return the certificate, with the total time in seconds."""
         return Certificate(self.value, self.upper_bound, self.k, self.tol, self.best_bound.method, self.bounds, seconds)
 
 
 def solve_on_support(operator: Operator, support: Array) -> Array:
-    """Unit loadings of the largest variance on a support, (n,)."""
+    """Return the unit loadings of largest variance on a support, (n,)."""
     S = operator.gram(support)
     leading = np.linalg.eigh((S + S.T) / 2)[1][:, -1:]
     return embed_rows(orient(leading), support, operator.shape[1])[:, 0]
 
 
 def start_from_heuristic(operator: Operator, k: int, tol: float, clock: Clock) -> BoundState:
-    """The best heuristic's support, or after Ctrl-C the variables of largest variance."""
+    """Return the state of the best component that the solver finds; after Ctrl-C, of the k largest variances."""
     order = np.argsort(-operator.column_norms, kind="stable")
     support = order[:k]
     with clock.interruptible():
-        recipe = FitSpec(ExactCardinality(levels=(k,)))
-        found = np.flatnonzero(solve_component(operator, recipe, np.random.RandomState(0)).Z[:, 0])
-        rest = np.setdiff1d(order, found, assume_unique=True)  # fill with any: more variables never explain less
-        support = np.append(found, rest[: k - found.size])
+        spec = FitSpec(ExactCardinality(levels=(k,)))
+        nonzeros = np.flatnonzero(solve_component(operator, spec, np.random.RandomState(0)).Z[:, 0])
+        rest = np.setdiff1d(order, nonzeros, assume_unique=True)  # any will do: more variables never explain less
+        support = np.append(nonzeros, rest[: k - nonzeros.size])
     support = np.sort(support)
     return BoundState.from_loadings(operator, solve_on_support(operator, support), k, tol, support)
 
 
 def add_cheap_bounds(state: BoundState, clock: Clock) -> Iterator[BoundState]:
-    """Everything but the row bound, one step at a time, until what is known is good enough; Ctrl-C leaves one out."""
+    """Yield the state after each bound but the row bound, until the gap is small enough; after Ctrl-C one is enough."""
     for step in (
         _bound_by_trace,
         _bound_by_gershgorin,
@@ -127,10 +126,10 @@ def add_cheap_bounds(state: BoundState, clock: Clock) -> Iterator[BoundState]:
     ):
         if state.bounds and state.is_done(clock):
             return
-        begin = time.perf_counter()
+        start_time = time.perf_counter()
         with clock.interruptible():
             bound = step(state, clock)
-            state = state if bound is None else state.with_bound(bound, begin)
+            state = state if bound is None else state.with_bound(bound, start_time)
         yield state
 
 
@@ -143,12 +142,12 @@ def _bound_by_gershgorin(state: BoundState, clock: Clock) -> Bound:
 
 
 def _bound_by_eigenvalue(state: BoundState, clock: Clock) -> Bound:
-    whole = np.inf if state.candidates.floor == 0 else candidates.largest_full_eigenvalue(state.operator)
-    return Bound("eigenvalue", min(_bound_from_profile(state, bounds.eigenvalue_profile), whole))
+    full_bound = np.inf if state.candidates.floor == 0 else candidates.largest_full_eigenvalue(state.operator)
+    return Bound("eigenvalue", min(_bound_from_profile(state, bounds.eigenvalue_profile), full_bound))
 
 
 def _bound_by_soft_threshold(state: BoundState, clock: Clock) -> Bound | None:
-    """None where the variables that were left out alone could reach what is known."""
+    """Return the soft-threshold bound; None if variables that were left out could alone reach the known bound."""
     view, k = state.candidates, state.k
     if k * view.floor >= state.upper_bound:
         return None
@@ -157,12 +156,14 @@ def _bound_by_soft_threshold(state: BoundState, clock: Clock) -> Bound | None:
 
 
 def _bound_by_sample_space(state: BoundState, clock: Clock) -> Bound:
-    found = gather_columns_and_scores(state)
-    return Bound("sample space", np.inf if found is None else candidates.sample_space_bound(*found, state.k))
+    columns_and_scores = gather_columns_and_scores(state)
+    if columns_and_scores is None:
+        return Bound("sample space", np.inf)
+    return Bound("sample space", candidates.sample_space_bound(*columns_and_scores, state.k))
 
 
 def _bound_by_full_soft_threshold(state: BoundState, clock: Clock) -> Bound | None:
-    """None where nothing was left out."""
+    """Return the soft-threshold bound over all variables; None if the candidates are all variables."""
     if state.candidates.floor == 0:
         return None
     bound = candidates.full_soft_threshold_bound(state.operator, state.k, state.upper_bound, clock)
@@ -170,7 +171,7 @@ def _bound_by_full_soft_threshold(state: BoundState, clock: Clock) -> Bound | No
 
 
 def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int], Array]) -> float:
-    """(F) for a profile of the candidates, with the help of the trace where variables were left out."""
+    """Compute (F) from a profile of the candidates, tightened by the trace if variables were left out."""
     view, k = state.candidates, state.k
     profile = compute_profile(view.S, min(k, view.variables.size))
     if view.floor > 0:
@@ -179,7 +180,10 @@ def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int
 
 
 def gather_columns_and_scores(state: BoundState, rho: float | None = None) -> tuple[Array, Array] | None:
-    """Columns of more variance than the smallest ρ in question and unit scores of the component; None if too many."""
+    """Return the columns of variance above ρ, (p, m), and unit scores of the component, (p,); None if too many.
+
+    By default ρ is the smallest value that the sample-space bound tries.
+    """
     operator, view, p = state.operator, state.candidates, state.operator.shape[0]
     if not state.value > 0:
         return None
@@ -199,22 +203,24 @@ def gather_columns_and_scores(state: BoundState, rho: float | None = None) -> tu
 
 
 def _factor_covariance(S: Array) -> Array:
-    """A with AᵀA ⪰ S, equal but for what is negative or rounding in S: a bound for AᵀA is one for S."""
+    """Return A with AᵀA ⪰ S, equal up to negative eigenvalues and rounding of S, so that bounds for AᵀA hold for S."""
     w, Q = np.linalg.eigh(S)
     return np.asarray((Q * np.sqrt(np.maximum(w, 0) + bounds.eigenvalue_rounding_error(w))).T)
 
 
 def create_search(state: BoundState, candidates: CandidateCovariance) -> SupportSearch:
-    """A search over some candidates for what is better than the component, nothing of it done."""
-    k, support = min(state.k, candidates.variables.size), np.searchsorted(candidates.variables, state.support)
-    return SupportSearch(candidates, k, SEARCH_TOLERANCE_SHARE * state.tol, support, state.value + candidates.shift)
+    """Create a search over some candidates, without nodes, with the component as its incumbent."""
+    k = min(state.k, candidates.variables.size)
+    support = np.searchsorted(candidates.variables, state.support)
+    scale = state.value + candidates.shift
+    return SupportSearch(candidates, k, support, scale, tol=SEARCH_TOLERANCE_SHARE * state.tol)
 
 
 def start_search(state: BoundState, candidates: CandidateCovariance, clock: Clock) -> tuple[SupportSearch, Node | None]:
-    """The exact search over some candidates, its root bounded by rows and reduced by screening.
+    """Create a search over some candidates, and its root, bounded by rows and reduced by screening.
 
-    The second is None if the search is over: the root is settled, or a variable that was left out may be in a
-    better support, so that nothing is gained by branching.
+    The root is None if the search is over: either it is pruned, or a better support may contain a variable that was
+    left out, so that branching cannot close the gap.
     """
     search = create_search(state, candidates)
     root = search.make_root(state.upper_bound)
@@ -223,35 +229,38 @@ def start_search(state: BoundState, candidates: CandidateCovariance, clock: Cloc
     if candidates.floor == 0:
         return search, assess_by_rows(search, replace(root, rows=rows), clock, ROOT_SCHEDULE)
     smoothings, steps = (*ROOT_SCHEDULE[0][0], *ROOT_SCHEDULE[1][0]), ROOT_SCHEDULE[0][1]
-    found = minimize_row_bound(
+    result = minimize_row_bound(
         problem, rows, target=search.pruning_threshold, clock=clock, smoothings=smoothings, steps=steps
     )
-    outside = problem.bound_omitted_supports(found.rows, found.bound)
-    search.record_pruned_bound(min(outside, root.bound))
-    root = replace(root, bound=min(root.bound, found.bound), rows=found.rows)
-    if outside > search.pruning_threshold:
+    omitted_bound = problem.bound_omitted_supports(result.rows, result.bound)
+    search.record_pruned_bound(min(omitted_bound, root.bound))
+    root = replace(root, bound=min(root.bound, result.bound), rows=result.rows)
+    if omitted_bound > search.pruning_threshold:
         search.record_pruned_bound(root.bound)
         return search, None
     return search, assess_by_rows(search, root, clock, ROOT_SCHEDULE[1:])
 
 
 def add_row_bound(state: BoundState, clock: Clock) -> BoundState:
-    """The row bound with screening, at the root alone."""
+    """Add the row bound with screening, at the root alone, unless it cannot improve on the bounds so far."""
     view = select_row_candidates(state)
-    hopeless = state.value <= MIN_VALUE_SHARE * state.upper_bound or state.k * view.floor >= state.upper_bound
-    if state.is_done(clock) or hopeless:
+    is_hopeless = state.value <= MIN_VALUE_SHARE * state.upper_bound or state.k * view.floor >= state.upper_bound
+    if state.is_done(clock) or is_hopeless:
         return state
-    begin, before = time.perf_counter(), np.inf
+    start_time = time.perf_counter()
+    last_bound = np.inf
     search, node = start_search(state, view, clock)
     while node is not None and not search.enumerate_if_leaf(node):
-        if clock.is_expired or before - node.bound < MIN_GAP_REDUCTION_SHARE * (node.bound - search.incumbent_value):
+        min_reduction = MIN_GAP_REDUCTION_SHARE * (node.bound - search.incumbent_value)
+        if clock.is_expired or last_bound - node.bound < min_reduction:
             search.push(node)
             break
-        before, node = node.bound, assess_by_rows(search, node, clock, EXTRA_SCHEDULE)
-    return state.with_bound(Bound("rows", search.variance_bound), begin)
+        last_bound = node.bound
+        node = assess_by_rows(search, node, clock, EXTRA_SCHEDULE)
+    return state.with_bound(Bound("rows", search.variance_bound), start_time)
 
 
 def select_row_candidates(state: BoundState) -> CandidateCovariance:
-    """The candidates, or where they are many those of a variance that counts."""
-    few = int(np.count_nonzero(np.diagonal(state.candidates.S) > MIN_ROW_VARIANCE_SHARE * state.value / state.k))
-    return state.candidates.narrow(max(few + state.support.size, candidates.MAX_ROW_CANDIDATES), state.support)
+    """Return the candidates for the row bound: without those of small variance, if there are many."""
+    n_large = int(np.count_nonzero(np.diagonal(state.candidates.S) > MIN_ROW_VARIANCE_SHARE * state.value / state.k))
+    return state.candidates.narrow(max(n_large + state.support.size, candidates.MAX_ROW_CANDIDATES), state.support)

@@ -1,4 +1,4 @@
-"""What a proof is made of: bounds and the time that each took, the certificate in the end, and the clock."""
+"""Bounds, the certificate that is made of them, and the clock that limits the time of a computation."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from gpower._utils.text import format_count
 if TYPE_CHECKING:
     from gpower.certificates.subset_search import SubsetState
 
-#: A gap that is rounding.
+#: Gaps up to this are rounding and count as zero.
 MAX_ROUNDING_GAP = 1e-12
-#: Seconds between two questions to the user's callback inside a long step.
+#: Seconds between two calls of the user's callback inside a long step.
 CALLBACK_INTERVAL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One upper bound and the seconds it took.
+    """An upper bound and the time that its computation took.
 
     Attributes
     ----------
     method : str
-        Its name, as in the guide "Certificates".
+        Name of the bound, as in the guide "Certificates".
     value : float
+        No unit vector of the given cardinality has a larger zᵀΣz.
     seconds : float
+        Time of its computation.
     threshold : float
-        t of a soft threshold; zero for the others.
+        t of the soft-threshold bound; zero for the other bounds.
 
     Examples
     --------
@@ -51,35 +53,35 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """A value and a proven upper bound on every value that `cardinality` variables can reach.
+    """The value of a component and a proven upper bound on the value of every component of `cardinality` variables.
 
     Values are those of ``GPower.objective_`` for an exact cardinality: ‖A z‖² = zᵀΣz, with Σ = AᵀA of the centred (and
-    scaled) data, or the covariance that was given. Divide by n_samples − 1 for a variance.
+    scaled) data, or the given covariance. Divide by n_samples − 1 for a variance.
 
     Attributes
     ----------
     value : float
-        zᵀΣz of the component, on the matrix that it was extracted from.
+        zᵀΣz of the component, with Σ deflated by its predecessors if it has any; a sum for several components.
     upper_bound : float
-        No unit vector of so many non-zeros has a larger one.
+        No unit vector with at most `cardinality` non-zeros has a larger zᵀΣz.
     cardinality : int
-        How many: the number asked for, else that of the component.
+        The requested number of variables or groups, or that of the component if none was requested.
     tol : float
-        Gap at which `optimal` is true.
+        Largest gap at which `optimal` is true.
     method : str
-        The bound, or the search, that gave `upper_bound`.
+        Name of the bound or search that gave `upper_bound`.
     bounds : tuple of Bound
-        All that were tried, in order.
+        All bounds that were computed, in order.
     seconds : float
-        Time in all.
+        Total time.
     nodes : int
-        Nodes of the search tree.
+        Nodes of the search tree; zero without a search.
     gamma, objective, objective_bound : float or None
-        For a component of the ℓ0 penalty γ: zᵀΣz − γ‖z‖₀, and a bound on it over all z.
+        For a component of the ℓ0 penalty: γ, zᵀΣz − γ‖z‖₀, and an upper bound on the latter over all unit z.
     cardinality_unit : {"variables", "groups"}
         What `cardinality` counts.
     search : SubsetState or None
-        Where `best_subset` stopped; pass the certificate as its `resume` to go on.
+        State in which `best_subset` stopped; pass the certificate as its `resume` to continue.
 
     Examples
     --------
@@ -107,22 +109,22 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """upper_bound/value − 1: no component of this cardinality is better by a larger share."""
+        """Return upper_bound/value − 1: no component of this cardinality is better by a larger share."""
         return relative_gap(self.value, self.upper_bound)
 
     @property
     def ratio(self) -> float:
-        """value/upper_bound, between 0 and 1: at least this share of the best possible was found."""
+        """Return value/upper_bound, between 0 and 1: the component has at least this share of the best value."""
         return 1.0 if self.upper_bound <= self.value else self.value / self.upper_bound
 
     @property
     def optimal(self) -> bool:
-        """Whether the gap is at most `tol`, or rounding."""
+        """Return whether the gap is at most `tol`, or rounding."""
         return self.gap <= max(self.tol, MAX_ROUNDING_GAP)
 
     @property
     def objective_gap(self) -> float | None:
-        """The gap of the ℓ0-penalised objective, where there is one."""
+        """Return the relative gap of the ℓ0-penalised objective; None if there is no such objective."""
         if self.objective is None or self.objective_bound is None:
             return None
         return relative_gap(self.objective, self.objective_bound)
@@ -131,17 +133,17 @@ class Certificate:
         return f"<Certificate: {self}>"
 
     def __str__(self) -> str:
-        word = "within the tolerance" if self.optimal else "not within the tolerance"
+        verdict = "within the tolerance" if self.optimal else "not within the tolerance"
         gap = 0.0 if self.gap <= MAX_ROUNDING_GAP else self.gap
         size = format_count(self.cardinality, self.cardinality_unit.removesuffix("s"))
         return (
             f"{size}: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
-            f"(gap {100 * gap:.3g}%, {word}); {self.method}, {self.seconds:.1f} s"
+            f"(gap {100 * gap:.3g}%, {verdict}); {self.method}, {self.seconds:.1f} s"
         )
 
 
 def relative_gap(value: float, upper: float) -> float:
-    """upper/value − 1; nothing above nothing is no gap."""
+    """Return upper/value − 1; zero if upper ≤ value, and infinity above a value of zero."""
     if upper <= value:
         return 0.0
     return upper / value - 1 if value > 0 else float("inf")
@@ -149,7 +151,7 @@ def relative_gap(value: float, upper: float) -> float:
 
 @dataclass(eq=False)
 class Clock:
-    """Seconds since the start, against a limit, and whether the user wants to stop: what long computations ask.
+    """A time limit with a callback of the user; long computations ask it whether to stop.
 
     Examples
     --------
@@ -158,36 +160,36 @@ class Clock:
     """
 
     max_seconds: float
-    callback: Callable[[], object] | None = None  # the user's word, asked now and then; a true answer stops
-    stop_event: Event = field(default_factory=Event)  # one for a clock and all its parts
+    callback: Callable[[], object] | None = None  # called every now and then; a true result stops
+    stop_event: Event = field(default_factory=Event)  # shared by a clock and its children
     start_time: float = field(default_factory=time.perf_counter)
     last_callback_time: float = field(default_factory=time.perf_counter)
 
     @property
     def elapsed_seconds(self) -> float:
-        """Seconds so far."""
+        """Return the seconds since the clock was created."""
         return time.perf_counter() - self.start_time
 
     @property
     def is_expired(self) -> bool:
-        """Whether to stop now."""
+        """Return whether to stop: time is up, the callback returned true, or Ctrl-C was pressed."""
         if time.perf_counter() - self.last_callback_time > CALLBACK_INTERVAL_SECONDS:
             self.poll_callback()
         return self.stop_event.is_set() or self.elapsed_seconds >= self.max_seconds
 
     def poll_callback(self) -> None:
-        """Ask the user now."""
+        """Call the callback now; a true result expires the clock."""
         self.last_callback_time = time.perf_counter()
         if self.callback is not None and self.callback():
             self.stop_event.set()
 
     def make_child(self, max_seconds: float) -> Clock:
-        """A clock that asks nobody and expires after `limit` seconds, or with this one; to stop one is to stop both."""
+        """Return a clock without a callback that expires after `max_seconds`, or with this one; both stop together."""
         return Clock(min(max_seconds, self.max_seconds - self.elapsed_seconds), stop_event=self.stop_event)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Ctrl-C inside ends the block, not the program: what was proven until then is returned."""
+        """Let Ctrl-C end the block and expire the clock instead of raising, so that callers keep what is proven."""
         try:
             yield
         except KeyboardInterrupt:

@@ -1,10 +1,10 @@
-"""Disjoint supports: the best choice of several that share no variable, by branch and bound over lists of all supports.
+"""Disjoint supports: depth-first branch and bound over sorted lists of all supports.
 
-All supports of k variables are listed by decreasing largest eigenvalue, for every k that is asked for. A node has
-chosen some of them and holds what is left of the lists: the supports without a common variable with the chosen ones.
-No choice from there reaches more than the chosen values plus the largest left for each component still to be chosen;
-components of the same k are chosen in the order of their list, so that no set is looked at twice. Once that is no
-more than the best set known, the rest of a list is settled at a stroke, as it is sorted.
+All supports of k variables are listed by decreasing largest eigenvalue, for every requested k. A node has chosen
+supports for some components and keeps the supports that share no variable with them. Its bound is the sum of the chosen
+values plus the largest value left for each further component. Components of equal k take supports in the order of the
+list, so that no set is visited twice. As the lists are sorted, the rest of a list is pruned as soon as the bound does
+not exceed the value of the best set.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gpower._utils.arrays import Array
 from gpower.certificates.bounds import EPS
 from gpower.certificates.certificate import Clock
 
-#: Supports that are listed at most for one k, and variables that fit into a mask.
+#: Largest number of supports listed for one k, and of variables that fit into a mask of 64 bits.
 MAX_LISTED_SUPPORTS, MAX_MASK_VARIABLES = 500_000, 63
-#: Supports whose eigenvalues are computed at once.
+#: Number of supports whose eigenvalues are computed in one call.
 LISTING_BATCH_SIZE = 4096
 
 
 def can_list_supports(n_variables: int, cardinalities: Sequence[int]) -> bool:
-    """Whether all supports of these sizes can be listed."""
+    """Return whether there are few enough supports of these cardinalities to list them."""
     return n_variables <= MAX_MASK_VARIABLES and all(
         comb(n_variables, k) <= MAX_LISTED_SUPPORTS for k in set(cardinalities)
     )
@@ -35,89 +35,92 @@ def can_list_supports(n_variables: int, cardinalities: Sequence[int]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class SupportList:
-    """Supports of one size by decreasing value, each a mask of bits."""
+    """Supports of one cardinality by decreasing value, each a mask of bits."""
 
-    values: Array
-    masks: Array  # of uint64
+    values: Array  # (n_supports,): λmax(S_II)
+    masks: Array  # (n_supports,) of uint64
 
     @property
     def best_value(self) -> float:
-        """The largest value; −∞ of none."""
+        """Return the largest value; −∞ for an empty list."""
         return float(self.values[0]) if self.values.size else -np.inf
 
     def without_variables(self, mask: np.uint64, start: int = 0) -> SupportList:
-        """Those without a variable of a mask, from a place in the list on."""
-        kept = (self.masks[start:] & mask) == 0
-        return SupportList(self.values[start:][kept], self.masks[start:][kept])
+        """Return the supports from index `start` on that share no variable with `mask`."""
+        is_disjoint = (self.masks[start:] & mask) == 0
+        return SupportList(self.values[start:][is_disjoint], self.masks[start:][is_disjoint])
 
 
 def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
-    """All supports of k variables; None if the clock expires."""
-    n = S.shape[0]
-    values, masks, subsets = [], [], combinations(range(n), k)
-    while part := list(islice(subsets, LISTING_BATCH_SIZE)):
+    """List all supports of k variables by decreasing value; return None if the clock expires."""
+    values, masks = [], []
+    subsets = combinations(range(S.shape[0]), k)
+    while batch := list(islice(subsets, LISTING_BATCH_SIZE)):
         if clock.is_expired:
             return None
-        sets = np.array(part, np.intp)
-        values.append(np.linalg.eigvalsh(S[sets[:, :, None], sets[:, None, :]])[:, -1])
-        masks.append(np.bitwise_or.reduce(np.left_shift(np.uint64(1), sets.astype(np.uint64)), axis=1))
+        supports = np.array(batch, np.intp)  # (batch, k)
+        values.append(np.linalg.eigvalsh(S[supports[:, :, None], supports[:, None, :]])[:, -1])
+        masks.append(np.bitwise_or.reduce(np.left_shift(np.uint64(1), supports.astype(np.uint64)), axis=1))
     order = np.argsort(-np.concatenate(values), kind="stable")
     return SupportList(np.concatenate(values)[order], np.concatenate(masks)[order])
 
 
 @dataclass(eq=False)
 class DisjointSearch:
-    """The search: the best set so far, and what is proven."""
+    """State of the search for the best set of disjoint supports."""
 
-    cardinalities: Sequence[int]  # one k per component, equal ones side by side
-    incumbent_value: float  # of the best set
-    incumbent_masks: list[np.uint64] = field(default_factory=list)  # its masks; none if it is the one known before
+    cardinalities: Sequence[int]  # one k per component, equal ones next to each other
+    incumbent_value: float  # sum of the values of the best set so far
+    incumbent_masks: list[np.uint64] = field(
+        default_factory=list
+    )  # supports of the best set; empty if no better one than the first was found
     n_nodes: int = 0
-    open_bound: float = np.inf  # no set that is not yet looked at has a larger value
+    open_bound: float = np.inf  # no set that is not yet visited has a larger value
 
     @property
     def upper_bound(self) -> float:
-        """An upper bound on every set, LAPACK's rounding included."""
+        """Return an upper bound on the value of every set, the rounding of LAPACK included."""
         return max(self.incumbent_value, self.open_bound) * (1 + 8 * max(self.cardinalities) * EPS)
 
     def run(self, S: Array, clock: Clock) -> None:
-        """Search until all is settled or the clock expires."""
+        """Search until every set is visited or pruned, or the clock expires."""
         with clock.interruptible():
-            pools = {k: list_supports(S, k, clock) for k in set(self.cardinalities)}
-            full = {k: pool for k, pool in pools.items() if pool is not None}
-            if len(full) == len(pools):
-                self._descend([], 0.0, full, clock)
+            sizes = set(self.cardinalities)
+            lists = {k: supports for k in sizes if (supports := list_supports(S, k, clock)) is not None}
+            if len(lists) == len(sizes):
+                self._descend([], 0.0, lists, clock)
 
     def _descend(
         self, chosen: list[np.uint64], value: float, support_lists: dict[int, SupportList], clock: Clock
     ) -> None:
-        """Every way to go on from what is chosen."""
+        """Visit the sets that contain the chosen supports, of the given total value."""
         if len(chosen) == len(self.cardinalities):
             if value > self.incumbent_value:
                 self.incumbent_value, self.incumbent_masks = value, chosen
             return
         k, rest = self.cardinalities[len(chosen)], self.cardinalities[len(chosen) + 1 :]
-        others = sum(support_lists[size].best_value for size in rest if size != k)
-        alike = sum(size == k for size in rest)
-        for place, (own, mask) in enumerate(zip(support_lists[k].values.tolist(), support_lists[k].masks, strict=True)):
-            if clock.is_expired:  # what is below the last place is not settled
+        other_sizes_value = sum(support_lists[size].best_value for size in rest if size != k)
+        n_equal = sum(size == k for size in rest)
+        candidates = zip(support_lists[k].values.tolist(), support_lists[k].masks, strict=True)
+        for i, (own_value, mask) in enumerate(candidates):
+            if clock.is_expired:  # the rest of the list is not visited, so `open_bound` stays
                 return
-            most = value + own * (1 + alike) + others
+            bound = value + own_value * (1 + n_equal) + other_sizes_value
             if not chosen:
-                self.open_bound = most
-            if most <= self.incumbent_value * (1 + 1e-12):
+                self.open_bound = bound
+            if bound <= self.incumbent_value * (1 + 1e-12):
                 break
             self.n_nodes += 1
-            left = {
-                size: pool.without_variables(mask, place + 1 if size == k else 0)
-                for size, pool in support_lists.items()
+            remaining = {
+                size: supports.without_variables(mask, i + 1 if size == k else 0)
+                for size, supports in support_lists.items()
             }
-            self._descend([*chosen, mask], value + own, left, clock)
+            self._descend([*chosen, mask], value + own_value, remaining, clock)
         if not chosen and not clock.is_expired:
             self.open_bound = min(self.open_bound, self.incumbent_value)
 
     def decode_supports(self) -> list[Array]:
-        """The variables of each component of the best set."""
+        """Return the variables of each component of the best set."""
         return [
             np.array([i for i in range(MAX_MASK_VARIABLES) if int(mask) >> i & 1], np.intp)
             for mask in self.incumbent_masks

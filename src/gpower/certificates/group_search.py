@@ -1,20 +1,21 @@
-"""Exact search among admissible supports: branch and bound over which groups are in and which are out.
+"""Exact search among the supports that groups and known variables admit: branch and bound over whole groups.
 
-A node allows some groups and fixes others. Three bounds hold for every selection P in between, whose matrix S_P has the
-blocks S_gh of its groups: λmax over all that is allowed, since a part of a matrix has no larger one; the sum of λmax of
-the blocks on the diagonal, as a trace; and the largest sum of the norms of a row of blocks, as Gershgorin's discs.
+A node allows some groups and fixes others. A selection P of groups has the matrix S_P of the blocks S_gh, g and h in P.
+Three bounds hold for every selection of a node: λmax over all allowed groups, as a principal submatrix has no larger
+one; the sum of λmax(S_gg), as the trace bounds λmax; and the largest sum of the norms of a row of blocks, as in
+Gershgorin's discs.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows, orient
 from gpower.certificates.bounds import EPS, largest_eigenvalue
+from gpower.certificates.branch_and_bound import BestFirstSearch, SearchNode
 from gpower.certificates.certificate import Bound, Certificate, Clock
 from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components
@@ -23,108 +24,92 @@ from gpower.penalties.support_rules import SupportRules
 from gpower.solvers.component import solve_component
 from gpower.solvers.specification import ExactCardinality, FitSpec
 
-#: Variables whose covariance, 72 MB, is held in memory.
+#: Largest number of variables whose covariance is formed, 72 MB.
 MAX_GROUP_SEARCH_VARIABLES = 3000
 
 
+@dataclass(frozen=True, eq=False)
+class GroupNode(SearchNode):
+    """Selections that contain all fixed groups and only allowed ones."""
+
+    allowed: Array  # (n_groups,) of bool
+    fixed: Array  # (n_groups,) of bool
+
+
 @dataclass(eq=False)
-class GroupSearch:
-    """The state of a search for the k best groups: the incumbent, and nodes still to be looked at by their bound.
+class GroupSearch(BestFirstSearch[GroupNode]):
+    """State of a search for the best selection of k groups. Values and bounds are those of S."""
 
-    A node is a pair of masks over the groups: allowed, and fixed. Values and bounds are those of S.
-    """
-
-    S: Array  # over the variables that may be used
-    group_labels: Array  # the group of each of them
+    S: Array  # (n, n): covariance of the variables that may be used
+    group_labels: Array  # (n,): the group of each variable
     k: int
-    tol: float
-    incumbent_groups: Array  # the incumbent, as a mask of groups
-    n_nodes: int = 0
-    pruned_bound: float = 0.0
-    open_nodes: list[tuple[float, int, Array, Array]] = field(default_factory=list)
+    incumbent_groups: Array  # (n_groups,) of bool
 
     def __post_init__(self) -> None:
         g = self.incumbent_groups.size
-        parts = [np.flatnonzero(self.group_labels == i) for i in range(g)]
-        self.block_norms = np.zeros((g, g))  # of the blocks
-        for i, rows in enumerate(parts):
+        members = [np.flatnonzero(self.group_labels == i) for i in range(g)]
+        self.block_norms = np.zeros((g, g))  # spectral norms of the blocks S_gh
+        for i, rows in enumerate(members):
             for j in range(i + 1):
-                block = self.S[np.ix_(rows, parts[j])]
+                block = self.S[np.ix_(rows, members[j])]
                 self.block_norms[i, j] = self.block_norms[j, i] = np.linalg.norm(block, 2) if block.size else 0.0
-        self.incumbent_value = self.compute_value(self.incumbent_groups)
-
-    @property
-    def upper_bound(self) -> float:
-        """An upper bound on every selection."""
-        return max(self.incumbent_value, self.pruned_bound, -self.open_nodes[0][0] if self.open_nodes else 0.0)
+        self.incumbent_value = self._compute_value(self.incumbent_groups)
 
     def find_variables(self, groups: Array) -> Array:
-        """The variables of some groups."""
+        """Return the indices of the variables of some groups, given as a mask."""
         return np.flatnonzero(groups[self.group_labels])
-
-    def compute_value(self, groups: Array) -> float:
-        """The variance of a selection."""
-        support = self.find_variables(groups)
-        return float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1])
-
-    def compute_bound(self, allowed: Array, fixed: Array) -> float:
-        """What no selection of a node exceeds."""
-        slots = self.k - int(np.count_nonzero(fixed))
-        free, own = allowed & ~fixed, np.diagonal(self.block_norms)
-        first = largest_eigenvalue(self._take_covariance(fixed)) if fixed.any() else 0.0
-        trace = first + float(np.sum(np.sort(own[free])[::-1][:slots]))
-        others = self.block_norms - np.diag(own)
-        near = -np.sort(-others[:, free], axis=1)[:, :slots]
-        near[free, slots - 1 :] = 0.0  # a free group takes one of the slots itself
-        rows = (own + others[:, fixed].sum(axis=1) + near.sum(axis=1))[allowed]
-        rounding = 1 + 8 * self.S.shape[0] * EPS
-        return min(largest_eigenvalue(self._take_covariance(allowed)), min(trace, float(np.max(rows))) * rounding)
 
     def _take_covariance(self, groups: Array) -> Array:
         support = self.find_variables(groups)
         return self.S[np.ix_(support, support)]
 
-    def push(self, allowed: Array, fixed: Array, bound: float) -> None:
-        """Open a node, or settle it where it holds nothing better than the incumbent or a single selection."""
-        self.n_nodes += 1
-        count = int(np.count_nonzero(fixed))
-        if count == self.k or int(np.count_nonzero(allowed)) <= self.k:
-            self._update_incumbent(fixed if count == self.k else allowed)
-            return
-        bound = min(bound, self.compute_bound(allowed, fixed))
-        if bound <= self.incumbent_value * (1 + self.tol):
-            self.pruned_bound = max(self.pruned_bound, bound)
-        else:
-            heapq.heappush(self.open_nodes, (-bound, self.n_nodes, allowed, fixed))
+    def _compute_value(self, groups: Array) -> float:
+        return float(np.linalg.eigvalsh(self._take_covariance(groups))[-1])
+
+    def _compute_bound(self, allowed: Array, fixed: Array) -> float:
+        """Compute an upper bound on the value of every selection of a node."""
+        slots = self.k - int(np.count_nonzero(fixed))
+        free = allowed & ~fixed
+        own_norms = np.diagonal(self.block_norms)
+        fixed_value = largest_eigenvalue(self._take_covariance(fixed)) if fixed.any() else 0.0
+        trace = fixed_value + float(np.sum(np.sort(own_norms[free])[::-1][:slots]))
+        other_norms = self.block_norms - np.diag(own_norms)
+        largest_free = -np.sort(-other_norms[:, free], axis=1)[:, :slots]
+        largest_free[free, slots - 1 :] = 0.0  # a free group takes one of the slots itself
+        discs = (own_norms + other_norms[:, fixed].sum(axis=1) + largest_free.sum(axis=1))[allowed]
+        rounding = 1 + 8 * self.S.shape[0] * EPS
+        return min(largest_eigenvalue(self._take_covariance(allowed)), min(trace, float(np.max(discs))) * rounding)
+
+    def assess(self, node: GroupNode) -> GroupNode | None:
+        """Return the node with its own bound, or None if it has a single selection or is pruned."""
+        n_fixed = int(np.count_nonzero(node.fixed))
+        if n_fixed == self.k or int(np.count_nonzero(node.allowed)) <= self.k:
+            self._update_incumbent(node.fixed if n_fixed == self.k else node.allowed)
+            return None
+        bound = min(node.bound, self._compute_bound(node.allowed, node.fixed))
+        if bound <= self.pruning_threshold:
+            self.record_pruned_bound(bound)
+            return None
+        return replace(node, bound=bound)
 
     def _update_incumbent(self, groups: Array) -> None:
-        value = self.compute_value(groups)
-        self.pruned_bound = max(self.pruned_bound, value * (1 + 8 * self.S.shape[0] * EPS))
+        value = self._compute_value(groups)
+        self.record_pruned_bound(value * (1 + 8 * self.S.shape[0] * EPS))
         if value > self.incumbent_value:
             self.incumbent_value, self.incumbent_groups = value, groups
 
-    def run(self, clock: Clock) -> None:
-        """Best bound first, until nothing is open or the clock expires."""
-        with clock.interruptible():
-            while self.open_nodes and not clock.is_expired:
-                bound, _, allowed, fixed = self.open_nodes[0]
-                if -bound <= self.incumbent_value * (1 + self.tol):
-                    self.pruned_bound = max(self.pruned_bound, -bound)
-                    self.open_nodes.clear()
-                    return
-                heapq.heappop(self.open_nodes)
-                weight = np.zeros(self.incumbent_groups.size)
-                support = self.find_variables(allowed)
-                np.add.at(
-                    weight, self.group_labels[support], np.linalg.eigh(self._take_covariance(allowed))[1][:, -1] ** 2
-                )
-                branch = np.arange(weight.size) == np.argmax(np.where(allowed & ~fixed, weight, -1.0))
-                self.push(allowed, fixed | branch, -bound)
-                self.push(allowed & ~branch, fixed, -bound)
-                clock.poll_callback()
+    def expand(self, node: GroupNode) -> list[GroupNode | None]:
+        """Return the nodes with and without the free group that weighs most in the leading eigenvector."""
+        leading = np.linalg.eigh(self._take_covariance(node.allowed))[1][:, -1]
+        labels = self.group_labels[self.find_variables(node.allowed)]
+        weights = np.bincount(labels, leading**2, minlength=self.incumbent_groups.size)
+        is_free = node.allowed & ~node.fixed
+        is_branched = np.arange(weights.size) == np.argmax(np.where(is_free, weights, -1.0))
+        children = replace(node, fixed=node.fixed | is_branched), replace(node, allowed=node.allowed & ~is_branched)
+        return [self.assess(child) for child in children]
 
 
-#: Told of a search and of the variables that it is about; a true answer stops it.
+#: Function that receives a search and the variables it is over; the search stops if it returns a true value.
 GroupSearchCallback = Callable[[GroupSearch, Array], object]
 
 
@@ -136,30 +121,33 @@ def best_groups(
     clock: Clock,
     callback: GroupSearchCallback | None = None,
 ) -> tuple[Array, Certificate]:
-    """The component of k admissible groups of largest variance, (n,), and the proof; `told` hears of the search."""
-    recipe = FitSpec(sparsity=ExactCardinality(penalty_family=GroupCardinality(support_rules, np.ones(1)), levels=(k,)))
-    z = solve_component(operator, recipe, np.random.RandomState(0)).Z
+    """Return the component of k admissible groups with the largest variance, (n_features,), and its certificate."""
+    spec = FitSpec(sparsity=ExactCardinality(penalty_family=GroupCardinality(support_rules, np.ones(1)), levels=(k,)))
+    z = solve_component(operator, spec, np.random.RandomState(0)).Z
     usable = np.flatnonzero(~support_rules.excluded[:, 0] & (operator.column_norms > 0))
     if usable.size > MAX_GROUP_SEARCH_VARIABLES:
         raise ValueError(
-            "An exact search among groups holds the covariance of its variables in memory, up to "
-            f"{MAX_GROUP_SEARCH_VARIABLES}; there are {usable.size}. GPower finds such components, without the proof."
+            "An exact search among groups needs the covariance of its variables in memory, for at most "
+            f"{MAX_GROUP_SEARCH_VARIABLES} variables; there are {usable.size}. GPower finds such components, without a "
+            "proof."
         )
-    part = support_rules.restrict(usable)
-    labels = np.arange(usable.size) if part.group_labels is None else part.group_labels
-    count = min(k - int(support_rules.required_cost[0]) + int(np.count_nonzero(part.required)), part.n_groups)
-    chosen = part.groups_hit(z[usable] != 0)[:, 0] | part.required[:, 0]
-    search = GroupSearch(operator.gram(usable).astype(np.float64), labels, count, tol, chosen)
-    search.push(np.ones(part.n_groups, bool), part.required[:, 0].copy(), np.inf)
+    rules = support_rules.restrict(usable)
+    labels = np.arange(usable.size) if rules.group_labels is None else rules.group_labels
+    required = rules.required[:, 0]
+    n_selected = min(k - int(support_rules.required_cost[0]) + int(np.count_nonzero(required)), rules.n_groups)
+    first_groups = rules.groups_hit(z[usable] != 0)[:, 0] | required
+    search = GroupSearch(operator.gram(usable).astype(np.float64), labels, n_selected, first_groups, tol=tol)
+    search.push(search.assess(GroupNode(np.inf, np.ones(rules.n_groups, bool), required)))
     if callback is not None:
         clock.callback = lambda: callback(search, usable)
         clock.poll_callback()
-    search.run(clock)
+    search.run_best_first(search.expand, clock)
     support = usable[search.find_variables(search.incumbent_groups)]
-    loadings, variance = compute_leading_components(operator, 1, support)
-    bound = Bound("search", max(search.upper_bound, float(variance[0])), clock.elapsed_seconds)
+    loadings, variances = compute_leading_components(operator, 1, support)
+    value = float(variances[0])
+    bound = Bound("search", max(search.upper_bound, value), clock.elapsed_seconds)
     certificate = Certificate(
-        value=float(variance[0]),
+        value=value,
         upper_bound=bound.value,
         cardinality=k,
         tol=tol,

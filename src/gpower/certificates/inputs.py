@@ -1,4 +1,4 @@
-"""What the user hands over, checked once: a matrix as an operator, and components as unit columns."""
+"""Check the arguments of certificates: the matrix becomes an operator, the components become unit columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpower.validation.prepare import PreparedData, read_estimator_input
 
 
 class _InputParams(BaseEstimator):
-    """Carries the wishes of the user, and the names of the variables, while a table is checked."""
+    """Parameters that the reader of estimator input expects; it stores the feature names here too."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class _InputParams(BaseEstimator):
 def prepare_certificate_operator(
     X: Any, covariance: str | None, *, sample_weight: Any = None, **reader_params: Any
 ) -> Operator:
-    """X as an operator in float64, read as `_InputParams` is told.
+    """Return X as an operator in float64, read with the parameters of `_InputParams`.
 
-    Or a sentence that says why it cannot be certified.
+    Raise ValueError if X cannot be certified.
     """
     return prepare_certificate_input(X, covariance, sample_weight=sample_weight, **reader_params).operator
 
@@ -44,33 +44,33 @@ def prepare_certificate_operator(
 def prepare_certificate_input(
     X: Any, covariance: str | None, *, sample_weight: Any = None, **reader_params: Any
 ) -> PreparedData:
-    """The same with the names of its variables."""
+    """Return X as an operator in float64 with its feature names, read with the parameters of `_InputParams`."""
     reader = _InputParams(check_option(covariance, "covariance", (None, "precomputed")), **reader_params)
     table = read_estimator_input(reader, X).load_into_memory(
         "A certificate needs the matrix in the memory of this machine"
     )
     prepared = table.fill_missing().to_float64().prepare(sample_weight, reduce=True)
     if not np.any(prepared.moments.column_norms):
-        what = "The covariance is zero" if covariance is not None else "Every column of X is constant"
-        raise ValueError(f"{what}: no component explains anything, so there is nothing to certify.")
+        reason = "The covariance is zero" if covariance is not None else "Every column of X is constant"
+        raise ValueError(f"{reason}: no component explains any variance, so there is nothing to certify.")
     return prepared
 
 
 def get_loadings(model: Any) -> Array:
-    """The loadings of a fitted model, or those that stand in its place, in float64."""
+    """Return the loadings of a fitted model, or the array that was passed in its place, in float64."""
     if isinstance(model, BaseEstimator):
         check_is_fitted(model, "components_")
     try:
         return np.asarray(to_numpy(getattr(model, "components_", model)), np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"model={reprlib.repr(model)} holds no loadings; give a fitted model, or an array of shape "
+            f"model={reprlib.repr(model)} has no loadings; pass a fitted model or an array of shape "
             "(n_components, n_features)."
         ) from None
 
 
 def check_components(components: Array, n_features: int) -> Array:
-    """Loadings as unit columns, (n, m) in float64; zero columns stay zero."""
+    """Return loadings, (m, n_features), as unit columns, (n_features, m); zero columns stay zero."""
     Z = components[None] if components.ndim == 1 else components
     if Z.ndim != 2 or Z.shape[1] != n_features:
         raise ValueError(
@@ -78,5 +78,5 @@ def check_components(components: Array, n_features: int) -> Array:
             f"one row of {n_features} loadings per component is needed."
         )
     if not np.all(np.isfinite(Z)):
-        raise ValueError("The components hold NaN or infinite loadings; certify those of a fitted model.")
+        raise ValueError("The components contain NaN or infinite loadings; pass those of a fitted model.")
     return normalize_columns(Z.T)

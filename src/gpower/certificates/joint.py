@@ -1,34 +1,35 @@
-"""All components at once: an upper bound on the sum of their variances under a constraint, and disjoint ones searched.
+"""Several components together: upper bounds on the sum of their variances, and exact search for disjoint components.
 
 Let z₁, …, z_m be unit vectors with at most k₁, …, k_m non-zeros, and U_k a bound on one component of k variables.
 
-*Singles*, whatever the constraint: Σ zⱼᵀΣzⱼ ≤ Σ U_kⱼ. Without a constraint that is all there is to say: the best set is
-the best component m times.
+*Singles*, for every constraint and for none: Σ zⱼᵀΣzⱼ ≤ Σ U_kⱼ. Without a constraint no other bound is needed, as the
+best set repeats the best component.
 
 *Eigenvalues*, for every constraint: Σ zⱼᵀΣzⱼ ≤ λ₁ + … + λ_m of Σ. For orthonormal z this is Ky Fan's theorem, and
-disjoint ones are orthonormal. For uncorrelated ones with variances vⱼ > 0, the uⱼ = Σ^{1/2}zⱼ/√vⱼ are orthonormal,
+disjoint z are orthonormal. For uncorrelated components with variances vⱼ > 0, the uⱼ = Σ^{1/2}zⱼ/√vⱼ are orthonormal,
 and uⱼᵀΣuⱼ = zⱼᵀΣ²zⱼ/vⱼ ≥ (zⱼᵀΣzⱼ)²/vⱼ = vⱼ by Cauchy–Schwarz, so Σ vⱼ ≤ Σ uⱼᵀΣuⱼ ≤ λ₁ + … + λ_m. Any s of the
-components may be bounded so and the others as singles: the least over s counts.
+components may be bounded in this way and the others as singles; the bound is the least over s.
 
-*Trace*, for disjoint ones: λmax(Σ_II) ≤ tr Σ_II, and no variable counts twice.
+*Trace*, for disjoint components: λmax(Σ_II) ≤ tr Σ_II, and no variable counts twice.
 
-*Rows*, for orthogonal and disjoint ones: (K) of `rows`.
+*Rows*, for orthogonal and disjoint components: (K) of `row_bound`.
 
-*Listing*, for disjoint ones of few variables: `packing` looks at all of them.
+*Listing*, for disjoint components of few variables: `disjoint` searches lists of all supports.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from gpower._utils.arrays import Array, orient
+from gpower._utils.messages import format_param
 from gpower.certificates import candidates
-from gpower.certificates.api import certificate_args, infer_preprocessing_args, params_or_none
+from gpower.certificates.api import certificate_args, infer_preprocessing_args
 from gpower.certificates.bounds import EPS, eigenvalue_rounding_error, trace_profile
 from gpower.certificates.cascade import add_cheap_bounds, add_row_bound, solve_on_support, start_from_heuristic
 from gpower.certificates.certificate import Bound, Certificate, Clock, relative_gap
@@ -42,11 +43,11 @@ from gpower.solvers.multi_component import solve_all_components
 from gpower.solvers.specification import ExactCardinality, FitSpec
 from gpower.validation.params import check_float, check_int, check_option, expand_per_component
 
-#: Share of the time for the bounds on single components.
+#: Share of the time limit for the bounds on single components.
 SINGLES_TIME_SHARE = 0.4
-#: Variables up to which rows are minimised over, their smoothings and steps.
+#: Largest number of variables for the row bound, its smoothings, and L-BFGS steps for each.
 MAX_ROW_BOUND_VARIABLES, JOINT_SMOOTHINGS, JOINT_STEPS = 300, (0.03, 0.01, 0.003, 0.001), 60
-#: Loadings that violate a constraint by more than this do not keep it.
+#: Largest violation of a constraint, summed over pairs of components, that counts as rounding.
 MAX_CONSTRAINT_VIOLATION = 1e-6
 
 
@@ -60,7 +61,7 @@ def certify_total(
     max_time: float = 10.0,
     sample_weight: Any = None,
 ) -> Certificate:
-    """An upper bound on the sum of variances of all components together, over all sets that keep the constraint.
+    """Bound the sum of the variances of all components, over all sets of components that satisfy the constraint.
 
     Parameters
     ----------
@@ -69,21 +70,21 @@ def certify_total(
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data that the model was fitted on, or the covariance.
     covariance : {None, "precomputed"}
-        Whether X is a covariance. A model that was fitted on one knows.
+        "precomputed" if X is a covariance; by default as the model was fitted.
     constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
-        What the components owe each other; by default what the model says. Without one the best set repeats the best
+        Constraint between the components; by default that of the model. Without one the best set repeats the best
         component, and the bound is the sum of those on single components.
     tol : float, default=1e-4
-        Gap that is good enough.
+        Relative gap at which to stop.
     max_time : float, default=10.0
-        Seconds in all, give or take one step. The cheapest bounds are computed in any case.
+        Time limit in seconds, checked between steps. The cheapest bounds are computed in any case.
     sample_weight : array-like of shape (n_samples,), optional
-        As in the fit.
+        Sample weights of the fit.
 
     Returns
     -------
     Certificate
-        `value` is Σ zᵀΣz over the components, `cardinality` the number of variables that all of them may have.
+        `value` is the sum of zᵀΣz over the components, `cardinality` the sum of their cardinalities.
 
     Examples
     --------
@@ -95,16 +96,18 @@ def certify_total(
     >>> round(certificate.value, 4), certificate.optimal
     (5.2552, True)
     """
-    tol, max_time = check_float(tol, "tol", 0.0), check_float(max_time, "max_time", 0.0)
-    components, cardinality = get_loadings(model), certificate_args(model)["cardinality"]
-    word = check_option(
-        params_or_none(model, "constraint")[0] if constraint is None else constraint, "constraint", (None, *CONSTRAINTS)
-    )
-    operator = prepare_certificate_operator(
-        X, **infer_preprocessing_args(model, covariance), sample_weight=sample_weight
-    )
+    tol = check_float(tol, "tol", 0.0)
+    max_time = check_float(max_time, "max_time", 0.0)
+    components = get_loadings(model)
+    cardinality = certificate_args(model)["cardinality"]
+    constraint = getattr(model, "constraint", None) if constraint is None else constraint
+    constraint = check_option(constraint, "constraint", (None, *CONSTRAINTS))
+    preprocessing = infer_preprocessing_args(model, covariance)
+    operator = prepare_certificate_operator(X, sample_weight=sample_weight, **preprocessing)
     Z = check_components(components, operator.shape[1])
-    return certify_joint_variance(operator, Z, cardinality=cardinality, constraint=word, tol=tol, max_time=max_time)
+    return certify_joint_variance(
+        operator, Z, cardinality=cardinality, constraint=constraint, tol=tol, max_time=max_time
+    )
 
 
 def certify_joint_variance(
@@ -116,52 +119,57 @@ def certify_joint_variance(
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> Certificate:
-    """The certificate of unit columns Z, (n_features, m), as one set; see `certify_total`."""
-    gram, cards = Scores.from_loadings(operator, Z).gram, expand_per_component(cardinality, "cardinality", Z.shape[1])
-    levels = [max(int(k or 0), int(np.count_nonzero(z)), 1) for k, z in zip(cards, Z.T, strict=True)]
-    _check_constraint_kept(operator, Z, gram, constraint)
-    return JointBoundState(
-        operator, levels, constraint, tol, float(np.trace(gram)), Clock(max_time)
-    ).compute_certificate()
+    """Certify the unit columns of Z, (n_features, m), as one set; see `certify_total`."""
+    value = float(np.trace(Scores.from_loadings(operator, Z).gram))
+    requested = expand_per_component(cardinality, "cardinality", Z.shape[1])
+    cardinalities = [max(int(k or 0), int(np.count_nonzero(z)), 1) for k, z in zip(requested, Z.T, strict=True)]
+    _check_constraint_satisfied(operator, Z, constraint)
+    return JointBoundState(operator, cardinalities, constraint, tol, value, Clock(max_time)).compute_certificate()
 
 
-def _check_constraint_kept(operator: Operator, Z: Array, gram: Array, constraint: str | None) -> None:
-    """Refuse components that do not keep the constraint: what they reach says nothing of those that do."""
+def _check_constraint_satisfied(operator: Operator, Z: Array, constraint: str | None) -> None:
+    """Raise ValueError if the components violate the constraint, as the bounds would not apply to them."""
     if constraint is None:
         return
     used = np.flatnonzero(Z.any(axis=1))
     violation = float(CONSTRAINTS[constraint].compute_violation(operator.gram(used), Z[used]))
     if violation > MAX_CONSTRAINT_VIOLATION:
         raise ValueError(
-            f"The components are not {constraint}: they violate it by {violation:.3g}, summed over pairs. Fit with "
-            f"constraint={constraint!r}, or leave constraint None."
+            f"The components are not {constraint}: the violation, summed over pairs, is {violation:.3g}. Fit with "
+            f"{format_param('constraint', constraint)}, or pass constraint=None."
         )
 
 
+@dataclass(eq=False)
 class JointBoundState:
-    """What is known of a set of components; bounds are added from cheap to strong until the gap is small enough."""
+    """A set of components and its bounds, added from cheap to strong until the gap is small enough."""
 
-    def __init__(
-        self,
-        operator: Operator,
-        cardinalities: Sequence[int],
-        constraint: str | None,
-        tol: float,
-        value: float,
-        clock: Clock,
-    ) -> None:
-        self.operator, self.cardinalities, self.constraint, self.tol = operator, sorted(cardinalities), constraint, tol
-        self.value, self.clock, self.bounds, self.n_nodes = value, clock, [Bound("none", np.inf)], 0
-        self.single_bounds: dict[int, float] = {}  # bounds on one component of k variables
-        self.improved_supports: list[Array] = []  # of a better set, where the search has found one
+    operator: Operator
+    cardinalities: Sequence[int]  # one per component, sorted when the state is created
+    constraint: str | None
+    tol: float
+    value: float  # sum of the variances of the components
+    clock: Clock
+    bounds: list[Bound] = field(default_factory=list)
+    n_nodes: int = 0
+    single_bounds: dict[int, float] = field(default_factory=dict)  # k: bound on one component of k variables
+    improved_supports: list[Array] = field(default_factory=list)  # supports of a better set, if the search finds one
+
+    def __post_init__(self) -> None:
+        self.cardinalities = sorted(self.cardinalities)
+
+    @property
+    def best_bound(self) -> Bound:
+        """Return the least bound, the first of equal ones."""
+        return min(self.bounds, key=lambda bound: bound.value, default=Bound("none", np.inf))
 
     @property
     def upper_bound(self) -> float:
-        """What is proven; a bound below what was found is so by rounding."""
-        return max(min(bound.value for bound in self.bounds), self.value)
+        """Return the least bound, but at least the value: only rounding makes a bound smaller."""
+        return max(self.best_bound.value, self.value)
 
     def compute_certificate(self) -> Certificate:
-        """The bounds that apply, the least of them on top."""
+        """Compute the bounds that apply to the constraint until the gap is small enough; return the certificate."""
         steps = [self.singles]
         if self.constraint == "disjoint":
             steps = [self.trace, self.listing, self.singles]
@@ -170,107 +178,100 @@ class JointBoundState:
         if self.constraint in ("orthogonal", "disjoint"):
             steps.append(self.rows)
         for step in steps:
-            begin = time.perf_counter()
+            start_time = time.perf_counter()
             value = np.inf
             if relative_gap(self.value, self.upper_bound) > self.tol:
                 with self.clock.interruptible():
                     value = step()
             if np.isfinite(value):
-                self.bounds.append(Bound(step.__name__, value, time.perf_counter() - begin))
-        best = min(self.bounds, key=lambda bound: bound.value)
+                self.bounds.append(Bound(step.__name__, value, time.perf_counter() - start_time))
         return Certificate(
             self.value,
             self.upper_bound,
             sum(self.cardinalities),
             self.tol,
-            best.method,
-            tuple(self.bounds[1:]),
+            self.best_bound.method,
+            tuple(self.bounds),
             self.clock.elapsed_seconds,
             self.n_nodes,
         )
 
     def singles(self) -> float:
-        """The sum of bounds on components of their own."""
+        """Compute the sum of the bounds on single components."""
         sizes = sorted(set(self.cardinalities))
         for k in sizes:
             clock = self.clock.make_child(SINGLES_TIME_SHARE * self.clock.max_seconds / len(sizes))
-            *_, standing = add_cheap_bounds(start_from_heuristic(self.operator, k, self.tol, clock), clock)
-            self.single_bounds[k] = add_row_bound(standing, clock).upper_bound
+            *_, state = add_cheap_bounds(start_from_heuristic(self.operator, k, self.tol, clock), clock)
+            self.single_bounds[k] = add_row_bound(state, clock).upper_bound
         return sum(self.single_bounds[k] for k in self.cardinalities)
 
     def eigenvalues(self) -> float:
-        """Some components by the largest eigenvalues, the others as singles."""
-        m, w = len(self.cardinalities), candidates.compute_full_spectrum(self.operator)
+        """Bound some components by the largest eigenvalues and the others as singles."""
+        m = len(self.cardinalities)
+        w = candidates.compute_full_spectrum(self.operator)
         if w is None:
             return np.inf
-        largest = np.cumsum(np.append(0.0, w[::-1][:m])) + np.arange(min(m, w.size) + 1) * eigenvalue_rounding_error(w)
-        largest = np.append(largest, np.full(m + 1 - largest.size, largest[-1]))
+        rounding = np.arange(min(m, w.size) + 1) * eigenvalue_rounding_error(w)
+        sums = np.cumsum(np.append(0.0, w[::-1][:m])) + rounding  # of the s largest eigenvalues
+        sums = np.append(sums, np.full(m + 1 - sums.size, sums[-1]))  # (m + 1,)
         singles = np.cumsum([0.0, *sorted(self.single_bounds.get(k, np.inf) for k in self.cardinalities)])
-        return float(np.min(largest + singles[::-1]))
+        return float(np.min(sums + singles[::-1]))
 
     def trace(self) -> float:
-        """The sum of as many largest variances as there are variables in all components."""
-        norms = self.operator.column_norms**2 * (1 + 64 * self.operator.shape[0] * EPS)
-        return float(trace_profile(norms, sum(self.cardinalities))[-1])
+        """Compute the sum of the K largest variances, K the total cardinality."""
+        variances = self.operator.column_norms**2 * (1 + 64 * self.operator.shape[0] * EPS)
+        return float(trace_profile(variances, sum(self.cardinalities))[-1])
 
     def rows(self) -> float:
-        """(K), minimised while there is time."""
+        """Minimise the bound (K) until the clock expires; infinity for many variables."""
         n, m, k = self.operator.shape[1], len(self.cardinalities), max(self.cardinalities)
         view = candidates.select_candidates(self.operator, np.arange(0))
         if n > MAX_ROW_BOUND_VARIABLES or view.floor > 0 or not self.value > 0:
             return np.inf
         scale = self.value / m
+        total = sum(self.cardinalities)
         problem = RowProblem(
-            view.S / scale,
-            min(k, n),
-            np.zeros(n, bool),
-            n_components=min(m, n),
-            total_cardinality=sum(self.cardinalities),
+            view.S / scale, min(k, n), np.zeros(n, bool), n_components=min(m, n), total_cardinality=total
         )
-        found = minimize_row_bound(
-            problem,
-            initialize_rows(problem, 0.0),
-            target=float(m),
-            clock=self.clock,
-            smoothings=JOINT_SMOOTHINGS,
-            steps=JOINT_STEPS,
+        start = initialize_rows(problem, 0.0)
+        result = minimize_row_bound(
+            problem, start, target=float(m), clock=self.clock, smoothings=JOINT_SMOOTHINGS, steps=JOINT_STEPS
         )
-        return found.bound * scale - m * view.shift
+        return result.bound * scale - m * view.shift
 
     def listing(self) -> float:
-        """All disjoint supports, where they are few."""
-        n = self.operator.shape[1]
-        if not can_list_supports(n, self.cardinalities):
+        """Search the lists of all supports, if they are short enough."""
+        if not can_list_supports(self.operator.shape[1], self.cardinalities):
             return np.inf
         view = candidates.select_candidates(self.operator, np.arange(0))
-        packing = DisjointSearch(self.cardinalities, self.value + len(self.cardinalities) * view.shift)
-        packing.run(view.S, self.clock)
-        self.n_nodes, self.improved_supports = packing.n_nodes, packing.decode_supports()
-        return packing.upper_bound - len(self.cardinalities) * view.shift
+        total_shift = len(self.cardinalities) * view.shift
+        search = DisjointSearch(self.cardinalities, self.value + total_shift)
+        search.run(view.S, self.clock)
+        self.n_nodes = search.n_nodes
+        self.improved_supports = search.decode_supports()
+        return search.upper_bound - total_shift
 
 
 def best_disjoint(operator: Operator, cardinality: Any, tol: float, max_time: float) -> tuple[Array, Certificate]:
-    """The best components without a common variable, (m, n_features), and what is proven of them; see `best_subset`."""
-    given = cardinality if isinstance(cardinality, Sequence | np.ndarray) else [cardinality]
-    levels, n = [check_int(k, "cardinality", 1) for k in given], operator.shape[1]
+    """Return the best components without a common variable, (m, n_features), and a certificate; see `best_subset`."""
+    requested = cardinality if isinstance(cardinality, Sequence | np.ndarray) else [cardinality]
+    levels = [check_int(k, "cardinality", 1) for k in requested]
+    n = operator.shape[1]
     if sum(levels) > n:
         raise ValueError(
-            f"cardinality={cardinality!r}: disjoint components of so many variables need {sum(levels)}, and there are "
-            f"n_features={n}; ask for fewer."
+            f"{format_param('cardinality', cardinality)}: disjoint components need {sum(levels)} variables in total, "
+            f"and there are n_features={n}; ask for fewer."
         )
-    m = len(levels)
-    recipe = FitSpec(ExactCardinality(levels=tuple(levels)), (1.0,) * m, constraint=CONSTRAINTS["disjoint"])
-    Z = solve_all_components(operator, recipe, np.random.RandomState(0)).Z
-    total = JointBoundState(
-        operator, levels, "disjoint", tol, float(Scores.from_loadings(operator, Z).variances.sum()), Clock(max_time)
-    )
-    found = total.compute_certificate()
-    if total.improved_supports:  # by size; equal sizes may be in any order
+    mu = (1.0,) * len(levels)
+    spec = FitSpec(ExactCardinality(levels=tuple(levels)), mu, constraint=CONSTRAINTS["disjoint"])
+    Z = solve_all_components(operator, spec, np.random.RandomState(0)).Z
+    value = float(Scores.from_loadings(operator, Z).variances.sum())
+    state = JointBoundState(operator, levels, "disjoint", tol, value, Clock(max_time))
+    certificate = state.compute_certificate()
+    if state.improved_supports:  # sorted by cardinality; equal ones are interchangeable
         order = np.argsort(levels, kind="stable")
         Z = np.zeros_like(Z)
-        Z[:, order] = orient(
-            np.column_stack([solve_on_support(operator, support) for support in total.improved_supports])
-        )
-        total.value = float(Scores.from_loadings(operator, Z).variances.sum())
-        found = replace(found, value=total.value, upper_bound=max(found.upper_bound, total.value))
-    return Z.T.copy(), found
+        Z[:, order] = orient(np.column_stack([solve_on_support(operator, idx) for idx in state.improved_supports]))
+        value = float(Scores.from_loadings(operator, Z).variances.sum())
+        certificate = replace(certificate, value=value, upper_bound=max(certificate.upper_bound, value))
+    return Z.T.copy(), certificate

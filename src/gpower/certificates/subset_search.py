@@ -1,4 +1,4 @@
-"""The best subset: exact search for the component of largest variance with k variables."""
+"""Best subset selection: exact search for the component of k variables with the largest variance."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from gpower.operators.base import Operator
 from gpower.validation.params import check_float, check_int, check_option
 from gpower.validation.variable_rules import VariableRules, check_required_have_variance
 
-#: Supports that are simply all looked at.
+#: If there are at most this many supports, all are enumerated.
 MAX_ENUMERATED_SUPPORTS = 20_000
-#: Seconds for the search with cheap bounds, which closes easy problems at once.
+#: Time limit in seconds of the search with cheap bounds, which solves easy problems quickly.
 MAX_CHEAP_SEARCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback of `best_subset` sees.
+    """The progress of `best_subset`, passed to its callback.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class Progress:
     incumbent : float
         Value of the best support so far.
     nodes, open : int
-        Nodes of the tree so far, and those still to be looked at.
+        Number of nodes created so far, and of those that are still open.
     seconds : float
-        Time of this call.
+        Time since the call began.
     support : ndarray of int
-        The best support so far.
+        Variables of the best support so far.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Progress:
 
 
 class BestSubset(tuple[Array, Certificate]):
-    """A component, or several, and its certificate: a pair that prints as the variables by name, and what is proven.
+    """A pair of a component, or several, and its certificate; prints the variables by name and the certificate.
 
     Examples
     --------
@@ -87,18 +87,18 @@ class BestSubset(tuple[Array, Certificate]):
 
     @classmethod
     def from_pair(cls, result: tuple[Array, Certificate], feature_names: Array | None) -> BestSubset:
-        """The same pair, with the names of the variables."""
+        """Create the pair from a component and its certificate, with the names of the variables."""
         pair = cls(result)
         pair.feature_names = feature_names
         return pair
 
     def __repr__(self) -> str:
         component, certificate = self
-        said = [*(self._format_component(z) for z in np.atleast_2d(component)), str(certificate)]
-        return f"<BestSubset: {'; '.join(said)}>"
+        parts = [*(self._format_component(z) for z in np.atleast_2d(component)), str(certificate)]
+        return f"<BestSubset: {'; '.join(parts)}>"
 
     def _format_component(self, z: Array) -> str:
-        """The variables of a component and their loadings, the largest first."""
+        """Format the variables of a component and their loadings, the largest first."""
         order = np.argsort(-np.abs(z), kind="stable")[: np.count_nonzero(z)]
         return format_names(
             [f"{f'x{j}' if self.feature_names is None else self.feature_names[j]} {z[j]:+.3f}" for j in order]
@@ -119,42 +119,45 @@ def best_subset(
     callback: Callable[[Progress], object] | None = None,
     resume: Certificate | None = None,
 ) -> BestSubset:
-    """The component of `cardinality` variables with the largest variance, and the proof that it is.
+    """Find the component of `cardinality` variables with the largest variance, and prove that it is the best.
 
-    Or several of them that share no variable, with the largest sum of variances.
+    With ``constraint="disjoint"``, find several components that share no variable, with the largest sum of variances.
 
-    Starts from many ascents with swap polish, then proves: by looking at all supports where they are few, else by
-    branch and bound. Out of time, it returns the best component found and what is proven about it.
+    The search starts from the best component of many ascents and a local search by swaps. It enumerates all supports if
+    they are few, and uses branch and bound otherwise. If time is up, it returns the best component found and what is
+    proven about it.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Data, centred here, or a covariance.
+        Data, which are centred, or a covariance.
     cardinality : int or sequence of int
         Number of variables; with ``constraint="disjoint"`` one number for each component.
     constraint : {None, "disjoint"}
-        Several components without a common variable: all supports are listed and searched, which up to 63 variables
-        and 500,000 supports of a size is a proof; beyond, the best components found and the bounds of `certify_total`.
+        "disjoint": several components without a common variable. Up to 63 variables and 500,000 supports of each
+        cardinality, all supports are listed and searched. Above, the result is the best components found, with the
+        bounds of `certify_total`.
     covariance : {None, "precomputed"}
         Whether X is a covariance.
     groups, include, exclude
-        As in `GPower`, for the one component: with groups, `cardinality` counts groups. An included variable that is
-        uncorrelated with the others has a loading of zero, and a warning says so.
+        As in `GPower`, for a single component. With groups, `cardinality` counts groups. An included variable that is
+        uncorrelated with the others has a loading of zero, which raises a warning.
     tol : float, default=1e-6
-        Relative gap that counts as proven.
+        Relative gap at which the component counts as optimal.
     max_time : float, default=60.0
         Seconds after which to stop.
     callback : callable, optional
-        Called with a `Progress` now and then; a true answer stops, as Ctrl-C does.
+        Called with a `Progress` every now and then. A true return value stops the search, as Ctrl-C does.
     resume : Certificate, optional
-        Of an earlier call on the same X and cardinality that stopped early: go on where it stopped.
+        Certificate of an earlier call with the same X, cardinality and tol that stopped early; the search continues
+        there.
 
     Returns
     -------
     component : ndarray of shape (n_features,) or (n_components, n_features)
-        Unit loadings, the largest positive.
+        Unit loadings; the largest one in absolute value is positive.
     certificate : Certificate
-        The pair prints as the variables and what is proven of them.
+        The proven upper bound and the gap. The pair prints the variables and the certificate.
 
     Examples
     --------
@@ -165,30 +168,30 @@ def best_subset(
     >>> np.flatnonzero(component), round(certificate.upper_bound, 5)
     (array([0, 1, 6, 8, 9]), 3.40615)
     """
-    tol, max_time = check_float(tol, "tol", 0.0), check_float(max_time, "max_time", 0.0)
-    table = prepare_certificate_input(X, covariance)
-    operator = table.operator
-    knowledge = VariableRules(operator.shape[1], 1, table.feature_names, groups, include, exclude)
-    if knowledge.active_params:
+    tol = check_float(tol, "tol", 0.0)
+    max_time = check_float(max_time, "max_time", 0.0)
+    prepared = prepare_certificate_input(X, covariance)
+    operator, names = prepared.operator, prepared.feature_names
+    rules = VariableRules(operator.shape[1], 1, names, groups, include, exclude)
+    if rules.active_params:
         if resume is not None or constraint is not None:
-            odd = "resume" if resume is not None else "constraint"
+            other = "resume" if resume is not None else "constraint"
             raise ValueError(
-                f"{knowledge.active_params[0]} does not go together with {odd} in an exact search; leave one of them."
+                f"{rules.active_params[0]} does not go together with {other} in an exact search; leave one of them out."
             )
         k = check_int(cardinality, "cardinality", 1)
-        return BestSubset.from_pair(
-            _search_with_rules(operator, knowledge, k, Clock(max_time), tol, callback), table.feature_names
-        )
+        return BestSubset.from_pair(_search_with_rules(operator, rules, k, Clock(max_time), tol, callback), names)
     if check_option(constraint, "constraint", (None, "disjoint")) is not None:
         if resume is not None or callback is not None:
-            raise ValueError('constraint="disjoint" knows no callback and no resume; give it more max_time instead.')
-        return BestSubset.from_pair(best_disjoint(operator, cardinality, tol, max_time), table.feature_names)
-    k, n = check_int(cardinality, "cardinality", 1), operator.shape[1]
+            raise ValueError('constraint="disjoint" takes neither callback nor resume; increase max_time instead.')
+        return BestSubset.from_pair(best_disjoint(operator, cardinality, tol, max_time), names)
+    k = check_int(cardinality, "cardinality", 1)
+    n = operator.shape[1]
     if k > n:
-        raise ValueError(f"cardinality={k}: a component uses at most as many variables as there are, n_features={n}.")
-    begun = None if resume is None else _check_resumed_state(resume, operator, k, tol)
-    state = search_subset(operator, k, tol, max_time=max_time, callback=callback, initial_state=begun)
-    return BestSubset.from_pair((state.bound_state.z, state.to_certificate()), table.feature_names)
+        raise ValueError(f"cardinality={k} is larger than the number of variables, n_features={n}.")
+    initial_state = None if resume is None else _check_resumed_state(resume, operator, k, tol)
+    state = search_subset(operator, k, tol, max_time=max_time, callback=callback, initial_state=initial_state)
+    return BestSubset.from_pair((state.bound_state.z, state.to_certificate()), names)
 
 
 def _search_with_rules(
@@ -199,77 +202,74 @@ def _search_with_rules(
     tol: float,
     callback: Callable[[Progress], object] | None,
 ) -> tuple[Array, Certificate]:
-    """The best of the admissible supports; where variables are left out and nothing else, the best of the others."""
-    known = variable_rules.build_support_rules()
-    assert known is not None
-    variable_rules.check_levels(known, [k], "cardinality")
-    check_required_have_variance(known, operator.column_norms, variable_rules.feature_names)
+    """Find the best admissible support: by a search over variables if some are only excluded, else over groups."""
+    support_rules = variable_rules.build_support_rules()
+    assert support_rules is not None
+    variable_rules.check_levels(support_rules, [k], "cardinality")
+    check_required_have_variance(support_rules, operator.column_norms, variable_rules.feature_names)
     if variable_rules.active_params == ["exclude"]:
-        left = np.flatnonzero(~known.excluded[:, 0])
-        state = search_subset(operator.take(left), k, tol, max_time=clock.max_seconds, callback=callback)
-        return embed_rows(state.bound_state.z[:, None], left, operator.shape[1])[:, 0], state.to_certificate()
+        allowed = np.flatnonzero(~support_rules.excluded[:, 0])
+        state = search_subset(operator.take(allowed), k, tol, max_time=clock.max_seconds, callback=callback)
+        return embed_rows(state.bound_state.z[:, None], allowed, operator.shape[1])[:, 0], state.to_certificate()
 
-    def told(search: GroupSearch, usable: Array) -> object:
-        found = (
-            search.upper_bound,
-            search.incumbent_value,
-            search.n_nodes,
-            len(search.open_nodes),
-            clock.elapsed_seconds,
-        )
-        return callback(Progress(*found, usable[search.find_variables(search.incumbent_groups)])) if callback else None
+    def call_user(search: GroupSearch, usable: Array) -> object:
+        support = usable[search.find_variables(search.incumbent_groups)]
+        n_open = len(search.open_nodes)
+        seconds = clock.elapsed_seconds
+        progress = Progress(search.upper_bound, search.incumbent_value, search.n_nodes, n_open, seconds, support)
+        return callback(progress) if callback else None
 
-    z, certificate = best_groups(operator, known, k, tol, clock, told if callback else None)
+    z, certificate = best_groups(operator, support_rules, k, tol, clock, call_user if callback else None)
     warn_all(variable_rules.warn_unused_includes(variable_rules.find_unused_includes(z[None])))
     return z, certificate
 
 
 @dataclass(frozen=True, eq=False)
 class SubsetState:
-    """Where `best_subset` stands: what is known, the search to go on with, and what both have cost."""
+    """State of `best_subset`: the component and its bounds, and the search to continue."""
 
     bound_state: BoundState
-    tree: SupportSearch | None = None
-    n_cheap_nodes: int = 0
-    seconds: float = 0.0
+    tree: SupportSearch | None = None  # search with row bounds; None before its root is bounded
+    n_cheap_nodes: int = 0  # nodes of the search with cheap bounds
+    seconds: float = 0.0  # total time of all calls
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of the search trees so far."""
+        """Return the number of nodes of both searches."""
         return self.n_cheap_nodes + (0 if self.tree is None else self.tree.n_nodes)
 
     def make_progress(self, seconds: float) -> Progress:
-        """What the user is told after so many seconds, in the middle of a search too."""
-        known, tree = self.bound_state, self.tree
+        """Return the progress after some seconds; the tree may be in the middle of its search."""
+        state, tree = self.bound_state, self.tree
         if tree is None:
-            return Progress(known.upper_bound, known.value, self.n_nodes, 0, seconds, known.support)
-        value = max(known.value, tree.incumbent_variance)
-        bound = max(min(known.upper_bound, tree.variance_bound), value)
-        return Progress(bound, value, self.n_nodes, len(tree.open_nodes), seconds, known.support)
+            return Progress(state.upper_bound, state.value, self.n_nodes, 0, seconds, state.support)
+        value = max(state.value, tree.incumbent_variance)
+        bound = max(min(state.upper_bound, tree.variance_bound), value)
+        return Progress(bound, value, self.n_nodes, len(tree.open_nodes), seconds, state.support)
 
     def to_certificate(self) -> Certificate:
-        """What was proven, and where to go on."""
+        """Return the certificate, which contains this state so that a later call can resume."""
         return replace(self.bound_state.to_certificate(self.seconds), nodes=self.n_nodes, search=self)
 
 
 def _check_resumed_state(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetState:
-    """The state that an earlier call left, if it is of the same problem; the certificate keeps its own."""
+    """Return a copy of the state of an earlier call; raise ValueError if it is of another problem."""
     state = certificate.search
     if state is None:
-        raise ValueError("resume takes the certificate of an earlier call of best_subset.")
-    known = state.bound_state
-    if known.k != k or known.tol != tol or not _is_same_matrix(known.operator, operator):
+        raise ValueError("resume must be the certificate of an earlier call of best_subset.")
+    earlier = state.bound_state
+    if earlier.k != k or earlier.tol != tol or not _is_same_matrix(earlier.operator, operator):
         raise ValueError(
-            f"resume is a certificate of another problem (cardinality={known.k}, tol={known.tol:g}, "
-            f"n_features={known.operator.shape[1]}); pass the same X, cardinality and tol."
+            f"resume is a certificate of another problem (cardinality={earlier.k}, tol={earlier.tol:g}, "
+            f"n_features={earlier.operator.shape[1]}); pass the same X, cardinality and tol."
         )
-    return replace(
-        state, tree=None if state.tree is None else replace(state.tree, open_nodes=list(state.tree.open_nodes))
-    )
+    if state.tree is None:
+        return state
+    return replace(state, tree=replace(state.tree, open_nodes=list(state.tree.open_nodes)))
 
 
 def _is_same_matrix(one: Operator, other: Operator) -> bool:
-    """Whether AᵀA of both agree on a vector that no two different matrices are likely to agree on."""
+    """Return whether the products AᵀA x of two operators agree for a random x."""
     if one.shape[1] != other.shape[1]:
         return False
     probe = np.random.RandomState(0).standard_normal((one.shape[1], 1))
@@ -286,66 +286,68 @@ def search_subset(
     callback: Callable[[Progress], object] | None = None,
     initial_state: SubsetState | None = None,
 ) -> SubsetState:
-    """All stages, from the beginning or from where an earlier call stopped, until the gap is closed or time is up."""
+    """Run all stages, or those that an earlier call left, until the gap is within the tolerance or time is up."""
     clock = Clock(max_time, None if callback is None else lambda: callback(state.make_progress(clock.elapsed_seconds)))
     state = SubsetState(start_from_heuristic(operator, k, tol, clock)) if initial_state is None else initial_state
-    for reached in _iterate_search_stages(state, clock):
-        state = reached  # what the callback is told of
+    for new_state in _iterate_search_stages(state, clock):
+        state = new_state  # the callback reads `state`
     state = replace(state, seconds=state.seconds + clock.elapsed_seconds)
     clock.poll_callback()
     return state
 
 
 def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
-    """The state after each stage; a stage is skipped once it is done or no longer needed."""
+    """Yield the state after each stage; skip a stage that is done or no longer needed."""
     if not state.bound_state.bounds:
         yield (state := replace(state, bound_state=_enumerate_supports(state.bound_state, clock)))
-        for standing in add_cheap_bounds(state.bound_state, clock):
-            yield (state := replace(state, bound_state=standing))
+        for bound_state in add_cheap_bounds(state.bound_state, clock):
+            yield (state := replace(state, bound_state=bound_state))
         yield (state := _search_cheaply(state, clock))
         clock.poll_callback()
     if state.tree is None and not state.bound_state.is_done(clock):
         yield (state := _bound_at_root(state, clock))
     if state.tree is not None and state.tree.open_nodes:
-        begin = time.perf_counter()
+        start_time = time.perf_counter()
         state.tree.run(assess_by_rows, clock)
-        yield replace(state, bound_state=state.bound_state.with_search_result(state.tree, "search", begin))
+        yield replace(state, bound_state=state.bound_state.with_search_result(state.tree, "search", start_time))
 
 
 def _enumerate_supports(bound_state: BoundState, clock: Clock) -> BoundState:
-    """All supports, where they are few."""
-    view, k, n = bound_state.candidates, bound_state.k, bound_state.candidates.variables.size
+    """Add the bound from enumerating all supports, if they are few."""
+    view, k = bound_state.candidates, bound_state.k
+    n = view.variables.size
     if view.floor > 0 or comb(n, k) > MAX_ENUMERATED_SUPPORTS:
         return bound_state
-    begin = time.perf_counter()
+    start_time = time.perf_counter()
     with clock.interruptible():
         value, support = best_completion(view.S, np.arange(0), np.arange(n), k, clock)
         if np.isfinite(value):
             bound = Bound("enumeration", value * (1 + 8 * k * EPS) - view.shift)
-            return bound_state.with_support(support).with_bound(bound, begin)
+            return bound_state.with_support(support).with_bound(bound, start_time)
     return bound_state
 
 
 def _search_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
-    """A short search with cheap bounds."""
-    standing = state.bound_state
-    if standing.is_done(clock) or standing.candidates.floor > 0:
+    """Search with cheap bounds for a short time, and add the bound that it proves."""
+    bound_state = state.bound_state
+    if bound_state.is_done(clock) or bound_state.candidates.floor > 0:
         return state
-    begin, search = time.perf_counter(), create_search(standing, standing.candidates)
-    search.push(search.make_root(standing.upper_bound))
+    start_time = time.perf_counter()
+    search = create_search(bound_state, bound_state.candidates)
+    search.push(search.make_root(bound_state.upper_bound))
     search.run(assess_cheaply, clock.make_child(MAX_CHEAP_SEARCH_SECONDS))
-    return replace(
-        state, bound_state=standing.with_search_result(search, "cheap search", begin), n_cheap_nodes=search.n_nodes
-    )
+    bound_state = bound_state.with_search_result(search, "cheap search", start_time)
+    return replace(state, bound_state=bound_state, n_cheap_nodes=search.n_nodes)
 
 
 def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
-    """The row bound at the root, and the node to go on from."""
-    begin, standing = time.perf_counter(), state.bound_state
-    view = select_row_candidates(standing)
-    search, node = start_search(standing, view, clock)
-    if node is None and search.upper_bound > search.pruning_threshold and view.floor > standing.candidates.floor:
-        search, node = start_search(standing, standing.candidates, clock)
+    """Add the row bound at the root, and open the root for the search."""
+    start_time = time.perf_counter()
+    bound_state = state.bound_state
+    view = select_row_candidates(bound_state)
+    search, node = start_search(bound_state, view, clock)
+    if node is None and search.upper_bound > search.pruning_threshold and view.floor > bound_state.candidates.floor:
+        search, node = start_search(bound_state, bound_state.candidates, clock)
     if node is not None and not search.enumerate_if_leaf(node):
         search.push(node)
-    return replace(state, bound_state=standing.with_search_result(search, "rows", begin), tree=search)
+    return replace(state, bound_state=bound_state.with_search_result(search, "rows", start_time), tree=search)
