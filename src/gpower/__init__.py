@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.report.html import html_report as html_report
     from gpower.solvers.ascent import AscentResult as AscentResult
     from gpower.solvers.ascent import maximize as maximize
+    from gpower.validation.solver import Solver as Solver
 
 # Names load with their first use, so that the command line answers --help without scikit-learn.
 _HOMES = {
@@ -43,6 +44,7 @@ _HOMES = {
         "stability_selection",
     ),
     "gpower.report.html": ("html_report",),
+    "gpower.validation.solver": ("Solver",),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 __version__ = "0.1.0"

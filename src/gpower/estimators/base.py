@@ -1,4 +1,4 @@
-"""What every sparse-PCA model does once its loadings are known: transform, invert, score, name, save, load."""
+"""The base class of fitted sparse-PCA models: transform, invert, score, name, save, load."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from gpower._utils.arrays import Array, is_device_array, to_host
@@ -18,7 +18,7 @@ from gpower._utils.backends import as_native, asarrays_like, is_foreign_array, m
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame
 from gpower._utils.text import format_names, make_names_unique
-from gpower.estimators.notebook import render_component_table
+from gpower.estimators.notebook import format_summary, render_component_table
 from gpower.estimators.outliers import OutlierDistanceMixin
 from gpower.io.model_file import (
     ModelFileError,
@@ -37,31 +37,32 @@ from gpower.operators.explained_variance import (
     count_shared_variables,
     project_samples,
 )
-from gpower.solvers.component import ComponentResult
+from gpower.solvers.results import ComponentResult
 from gpower.validation.data import to_plain_table
 from gpower.validation.imputation import impute_from_loadings
 from gpower.validation.params import get_constructor_params
 from gpower.validation.pipelines import ComponentModelMixin
 from gpower.validation.prepare import PreparedData, read_estimator_input
+from gpower.validation.solver import make_solver, restore_solver
 
 #: Parameters of an estimator, or its fitted attributes, by name.
 NamedValues: TypeAlias = dict[str, Any]
-#: What a file of a model must hold: components × variables.
+#: Shapes of the arrays that a model file must contain; m components, n variables.
 _REQUIRED_SHAPES = {"components_": "mn", "mean_": "n", "scale_": "n", "n_features_in_": ""}
 _REQUIRED_SHAPES |= dict.fromkeys(("cardinality_", "explained_variance_", "explained_variance_ratio_"), "m")
-#: What it may hold.
+#: Shapes of the arrays that it may contain.
 _OPTIONAL_SHAPES = {"feature_names_in_": "n", "extraction_order_": "m"}
 
 
 def _is_fitted_attribute(name: str) -> bool:
-    """Whether an attribute is one that a fit makes, by scikit-learn's custom."""
+    """Return whether a fit sets an attribute of this name, by scikit-learn's convention."""
     return name.endswith("_") and not name.startswith("_")
 
 
 class IterationCounts(np.ndarray):
-    """One number per ascent; a comparison holds when it holds for all of them.
+    """Numbers of steps, one per ascent; a comparison is true if it is true for all of them.
 
-    scikit-learn's conventions ask for ``n_iter_ >= 1``, whose truth is that of every component.
+    scikit-learn's checks evaluate ``n_iter_ >= 1`` as one truth value.
     """
 
     def __bool__(self) -> bool:
@@ -73,34 +74,37 @@ class IterationCounts(np.ndarray):
 
 @dataclass(frozen=True, eq=False)
 class FitSummary:
-    """What a model stores of loadings found, in the units of the user."""
+    """The fitted attributes of a model, in the units of the data."""
 
     components: Array  # (n_components, n_features)
     component_attributes: dict[str, Array]  # attributes with an entry per component or ascent
-    shared_attributes: NamedValues  # attributes of the data
-    unadjusted_variance: Array  # (n_components,), of each component on its own
+    shared_attributes: NamedValues  # attributes of all components together, and of the data
+    unadjusted_variance: Array  # (n_components,), variance of each component's scores
 
     @property
     def attributes(self) -> NamedValues:
-        """All of them by name."""
+        """Return all fitted attributes by name."""
         return {"components_": self.components} | self.component_attributes | self.shared_attributes
 
 
 def summarize_fit(
     prepared: PreparedData, result: ComponentResult, *, sort: bool = False, adjust_in_order: bool = False
 ) -> FitSummary:
-    """What loadings explain.
+    """Compute the fitted attributes of loadings.
 
-    `sort` puts components of which none has a place of its own by decreasing adjusted variance; `in_order` adjusts
-    variances in the order of the components, not of their variance.
+    Parameters
+    ----------
+    sort : bool
+        Sort the components by decreasing adjusted variance, unless a parameter gives each its own place.
+    adjust_in_order : bool
+        Adjust variances in the order of the components instead of by decreasing variance.
     """
     operator, moments = prepared.operator, prepared.moments
-    passes, scores = operator.passes, Scores.from_loadings(operator, result.Z)
-    variances, total, order = (
-        scores.compute_adjusted_variances(keep_order=adjust_in_order),
-        operator.total_variance,
-        np.arange(result.Z.shape[1]),
-    )
+    passes = operator.passes  # before the scores are computed
+    scores = Scores.from_loadings(operator, result.Z)
+    variances = scores.compute_adjusted_variances(keep_order=adjust_in_order)
+    total = operator.total_variance
+    order = np.arange(result.Z.shape[1])
     if sort and prepared.fit_spec.should_sort_components:
         order = np.argsort(-np.round(variances / max(variances.max(), np.finfo(float).tiny), 10), kind="stable")
         result, scores, variances = result.reorder(order), scores.reorder(order), variances[order]
@@ -134,7 +138,7 @@ def summarize_fit(
 class SparsePCAEstimator(
     OutlierDistanceMixin, ComponentModelMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """What every sparse-PCA model does once its loadings are known: transform, invert, score, save, load."""
+    """A sparse-PCA model, whatever method finds its loadings: transform, invert, score, save, load."""
 
     components_: Array
     cardinality_: Array
@@ -145,9 +149,9 @@ class SparsePCAEstimator(
     overlap_: Array
     loading_correlation_: Array
     score_correlation_: Array
-    #: Parameter that may be too large for any variable to be active.
+    #: Parameter that leaves no variable active if it is too large; None for a method without one.
     _sparsity_param: ClassVar[str | None] = "gamma"
-    #: Whether the class itself says why a component has fewer variables than asked for.
+    #: Whether the class itself explains why a component has fewer variables than requested.
     _explains_shortfall: ClassVar[bool] = False
 
     @property
@@ -156,13 +160,32 @@ class SparsePCAEstimator(
 
     @property
     def n_components_(self) -> int:
-        """Number of components found."""
+        """Return the number of components found."""
         return self._n_features_out
 
-    def transform(self, X: Any) -> Array:
-        """Scores ``(X - mean_) / scale_ @ components_.T``.
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``solver__acceleration`` and the like set options of the `solver`.
 
-        A model of a precomputed covariance knows no means and scales: centre and scale X yourself.
+        Parameters
+        ----------
+        **params
+            Parameters of the estimator.
+
+        Returns
+        -------
+        self
+        """
+        options = {name: value for name, value in params.items() if name.startswith("solver__")}
+        super().set_params(**{name: value for name, value in params.items() if name not in options})
+        if options:  # in a copy, as several models may share a solver
+            solver = clone(make_solver(get_constructor_params(self).get("solver")))
+            self.solver = solver.set_params(**{name.removeprefix("solver__"): options[name] for name in options})
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Compute the scores ``(X - mean_) / scale_ @ components_.T``.
+
+        A model of a precomputed covariance has no means and scales: centre and scale X yourself.
 
         Parameters
         ----------
@@ -176,7 +199,7 @@ class SparsePCAEstimator(
         return make_converter_to(X)(project_samples(native, *self._get_fitted_arrays_like(native)))
 
     def _get_fitted_arrays_like(self, X: Any) -> tuple[Array, Array, Array]:
-        """Loadings (n_features, m), means and scales, where X is."""
+        """Return loadings (n_features, m), means and scales as arrays of the library and device of X."""
         fitted = (self.components_, self.mean_, self.scale_)
         if all(isinstance(values, np.ndarray) for values in fitted) and not is_device_array(X):
             return self.components_.T, self.mean_, self.scale_
@@ -184,14 +207,17 @@ class SparsePCAEstimator(
         return asarrays_like(X, components.T, mean, scale)
 
     def _read_samples(self, X: Any) -> Any:
+        """Check samples against the fitted variables and return them, missing values imputed if requested."""
         check_is_fitted(self)
         table = read_estimator_input(self, X, reset=False)
-        X, impute = table.X, table.data_params.missing == "impute" and not sp.issparse(table.X)
-        table.require_finite(allow_nan=impute)
-        return impute_from_loadings(X, *self._get_fitted_arrays_like(X)) if impute and np.isnan(np.sum(X)) else X
+        should_impute = table.data_params.missing == "impute" and not sp.issparse(table.X)
+        table.require_finite(allow_nan=should_impute)
+        if should_impute and np.isnan(np.sum(table.X)):
+            return impute_from_loadings(table.X, *self._get_fitted_arrays_like(table.X))
+        return table.X
 
     def inverse_transform(self, X: Any) -> Array:
-        """Data of the given scores with the least squares, as components need not be orthogonal.
+        """Compute the data that have the given scores, by least squares, as components need not be orthogonal.
 
         Parameters
         ----------
@@ -214,16 +240,20 @@ class SparsePCAEstimator(
         return make_converter_to(X)(np.asarray(data, scores.dtype))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Share of the variance of X inside the span of the components, between 0 and 1.
+        """Compute the share of the variance of X that is retained in the span of the components, between 0 and 1.
 
-        What is lost when X is projected on the components. `explained_variance_ratio_` counts instead the
-        variance of the scores, each only as far as it is uncorrelated with the others: the smaller of the two.
+        A projection of X on the components keeps this share and loses the rest. `explained_variance_ratio_` is smaller:
+        it counts the variance of the scores, and of correlated scores only the uncorrelated part.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            New data; a covariance matrix where the model is of one.
+            New data; a covariance matrix if the model was fitted to one.
         y : ignored
+
+        Returns
+        -------
+        float
         """
         X = self._read_samples(X)
         if get_constructor_params(self).get("covariance") != "precomputed":
@@ -232,24 +262,24 @@ class SparsePCAEstimator(
         return captured_variance(Z.T @ (X @ Z), Z) / total if total > 0 else 0.0
 
     def loadings(self, feature_names: Sequence[str] | None = None) -> list[dict[str, float]]:
-        """The variables of each component by name, the largest absolute loading first.
+        """Return the variables of each component by name, the largest absolute loading first.
 
         Parameters
         ----------
         feature_names : sequence of str, optional
-            Names of all variables; by default those of the fitted frame, or x0, x1, …. A repeated one gets .1, .2, ….
+            Names of all variables; by default those of the fitted frame, or x0, x1, …. Repeated names get .1, .2, ….
 
         Returns
         -------
         list of dict
-            One per component: name → loading, non-zero ones only.
+            One per component: name → non-zero loading.
         """
         names, rows = self._get_variable_names(feature_names), to_numpy(self.components_)
         orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
         return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
 
     def _get_variable_names(self, feature_names: Sequence[str] | None) -> list[str]:
-        """A name of its own for every variable: the given ones, those of the fitted frame, or x0, x1, …."""
+        """Return unique names of the variables: the given ones, those of the fitted frame, or x0, x1, …."""
         check_is_fitted(self)
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:
@@ -261,14 +291,14 @@ class SparsePCAEstimator(
         return make_names_unique([str(name) for name in names])
 
     def loadings_frame(self, feature_names: Sequence[str] | None = None, *, all_variables: bool = False) -> Frame:
-        """The loadings as a pandas frame, variables × components, named as the scores are.
+        """Return the loadings as a pandas frame, variables × components, with the names of the scores.
 
         Parameters
         ----------
         feature_names : sequence of str, optional
             As in `loadings`.
         all_variables : bool, default=False
-            Also those that no component uses.
+            Include variables that no component uses.
 
         Returns
         -------
@@ -285,12 +315,12 @@ class SparsePCAEstimator(
         """
         names = self._get_variable_names(feature_names)
         rows = to_numpy(self.components_)
-        kept = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
-        columns = dict(zip(self.get_feature_names_out(), rows[:, kept], strict=True))
-        return make_frame(columns, [names[j] for j in kept])
+        shown = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
+        columns = dict(zip(self.get_feature_names_out(), rows[:, shown], strict=True))
+        return make_frame(columns, [names[j] for j in shown])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that needs no pickle to read.
+        """Write the fitted model to a file that is read without pickle.
 
         Parameters
         ----------
@@ -298,9 +328,11 @@ class SparsePCAEstimator(
             Conventionally ending in ``.npz``. Callbacks and random generators are not saved.
         """
         check_is_fitted(self)
-        params = {k: v for k, v in self.get_params(deep=False).items() if not callable(v)}
+        generators = (np.random.RandomState, np.random.Generator)
         params = {
-            k: None if isinstance(v, (np.random.RandomState, np.random.Generator)) else v for k, v in params.items()
+            name: None if isinstance(value, generators) else value
+            for name, value in self.get_params(deep=False).items()
+            if not callable(value)
         }
         write_model(
             path,
@@ -310,7 +342,7 @@ class SparsePCAEstimator(
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """A model written by `save`.
+        """Read a model written by `save`.
 
         Parameters
         ----------
@@ -318,42 +350,40 @@ class SparsePCAEstimator(
 
         Returns
         -------
-        The fitted estimator
+        Self
+            The fitted estimator.
         """
         header, fitted = read_saved_object(path, cls.__name__)
         check_header_fields(path, header, {"params": dict})
-        check_array_shapes(
-            path,
-            fitted,
-            _REQUIRED_SHAPES | {name: _OPTIONAL_SHAPES[name] for name in _OPTIONAL_SHAPES.keys() & fitted.keys()},
-        )
+        optional = {name: _OPTIONAL_SHAPES[name] for name in _OPTIONAL_SHAPES.keys() & fitted.keys()}
+        check_array_shapes(path, fitted, _REQUIRED_SHAPES | optional)
         with convert_read_errors(
             lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no {cls.__name__} ({what}).")
         ):
-            odd = [name for name in fitted if not _is_fitted_attribute(name) or hasattr(cls, name)]
-            if odd or fitted["n_features_in_"] != len(fitted["mean_"]):
-                raise ValueError(
-                    f"no place for {format_names(odd)}" if odd else f"n_features_in_={fitted['n_features_in_']}"
-                )
-            model = cls(**header["params"])
+            unknown = [name for name in fitted if not _is_fitted_attribute(name) or hasattr(cls, name)]
+            if unknown:
+                raise ValueError(f"unknown attribute {format_names(unknown)}")
+            if fitted["n_features_in_"] != len(fitted["mean_"]):
+                raise ValueError(f"n_features_in_={fitted['n_features_in_']}")
+            model = cls(**restore_solver(header["params"]))
             model._restore(fitted)
         return model
 
     def _get_fitted_attributes(self) -> NamedValues:
-        """The fitted attributes by name."""
+        """Return the fitted attributes by name."""
         return {name: value for name, value in vars(self).items() if _is_fitted_attribute(name)}
 
     def _restore(self, fitted: NamedValues) -> None:
-        """Take on the attributes of a fitted model."""
+        """Set the attributes of a fitted model."""
         self.__dict__.update(fitted)
 
     def report(self, X: Any, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write one HTML page that shows the model and its samples, to send and to explore; see `gpower.html_report`.
+        """Write an HTML page that shows the model and its samples; see `gpower.html_report`.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The data of the fit, in memory; a covariance where the model is of one.
+            The data of the fit, in memory; a covariance if the model was fitted to one.
         path : str or path
             The file, conventionally ending in ``.html``.
         **options
@@ -372,12 +402,16 @@ class SparsePCAEstimator(
         >>> model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
         >>> model.report(pitprops.correlation, "pitprops.html", title="Pit props")  # doctest: +SKIP
         """
-        from gpower import html_report  # what shows a model stands above it
+        from gpower import html_report  # the report lies in a layer above this one
 
         return html_report(self, X, path, **options)
 
+    def __str__(self) -> str:
+        """Return a summary of a fitted model; before a fit, its parameters."""
+        return format_summary(self) if hasattr(self, "components_") else repr(self)
+
     def _html_repr(self) -> str:
-        """What a notebook shows: scikit-learn's diagram and, once there are components, a small table of them."""
+        """Return what a notebook shows: scikit-learn's diagram and, after a fit, a table of the components."""
         return str(super()._html_repr()) + (render_component_table(self) if hasattr(self, "components_") else "")
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""What the user should know of a fit: sentences for warnings and for the log. Only the estimator issues them."""
+"""Warnings and log messages about a fitted model; the estimator issues them."""
 
 from __future__ import annotations
 
@@ -10,45 +10,48 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.backends import to_numpy
+from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, WarningSpec
 from gpower.validation.params import get_constructor_params
+from gpower.validation.solver import resolve_solver
 from gpower.validation.variable_rules import VariableRules
 
 logger = logging.getLogger("gpower")
-#: A component that adds less than this share of its own variance repeats the others.
+#: A component duplicates others if its adjusted variance is below this share of its variance.
 MIN_ADDED_VARIANCE_SHARE = 0.1
 
 
 def fit_warnings(model: Any, has_variance: bool, unadjusted_variance: Array) -> Iterator[WarningSpec]:
-    """Sentences about a fitted model, each with its category.
+    """Yield the warnings about a fitted model, each with its category.
 
     Parameters
     ----------
     model : GPower or a baseline
-        Fitted. A class with another penalty than gamma names it, or None, in `_sparsity_param`.
-    varies : bool
-        Whether any column does.
-    own_variance : ndarray of shape (n_components,)
-        Variance of each component on its own, in the units of `explained_variance_`.
+        The fitted model. Its attribute `_sparsity_param` names the penalty parameter, if there is one.
+    has_variance : bool
+        Whether any column varies.
+    unadjusted_variance : ndarray of shape (n_components,)
+        Variance of each component's scores, in the units of `explained_variance_`.
     """
     if not has_variance:
         yield "No column varies: there is nothing to explain, and all loadings are zero.", NotConvergedWarning
     elif np.any(model.cardinality_ == 0):
-        word = model._sparsity_param
-        reason = f", or {word} is too large. Ask for fewer components or a smaller {word}." if word else "."
+        name = model._sparsity_param
+        reason = f", or {name} is too large. Ask for fewer components or a smaller {name}." if name else "."
         yield (
-            f"{_format_component_rows(model.cardinality_ == 0)}: no active variable, all zero. The data have no "
+            f"{_format_component_numbers(model.cardinality_ == 0)}: no active variable, all zero. The data have no "
             f"variance left for it{reason}",
             NotConvergedWarning,
         )
     if not np.all(model.converged_):
         joint = model.converged_.size < len(model.components_)
         block = get_constructor_params(model).get("method") == "block"
-        which = "The block" if block else "The components" if joint else _format_component_rows(~model.converged_)
+        which = "The block" if block else "The components" if joint else _format_component_numbers(~model.converged_)
+        tol = resolve_solver(get_constructor_params(model))["tol"]
         measured = np.all(np.isfinite(model.stationarity_gap_))
         yield (
-            f"{which}: the ascent stopped before it converged (max_iter={model.max_iter}, tol={model.tol:g}); "
-            "raise max_iter"
+            f"{which}: the ascent stopped before it converged ({format_param('max_iter', model.max_iter)}, "
+            f"{format_param('tol', tol)}); raise {format_param('max_iter')}"
             + (", or see stationarity_gap_ for how far it was from a stationary point." if measured else "."),
             NotConvergedWarning,
         )
@@ -56,41 +59,44 @@ def fit_warnings(model: Any, has_variance: bool, unadjusted_variance: Array) -> 
 
 
 def _iter_sparsity_warnings(model: Any, unadjusted_variance: Array) -> Iterator[WarningSpec]:
-    """Components with fewer variables than asked for, and components that repeat others."""
+    """Yield warnings about components with fewer variables than requested, and components that duplicate others."""
     params = get_constructor_params(model)
     at_most = params.get("positive", False) or params.get("constraint") is not None or model._explains_shortfall
-    wanted = np.atleast_1d(0 if model.cardinality is None or at_most else model.cardinality)[: len(model.cardinality_)]
-    Z, names = to_numpy(model.components_), vars(model).get("feature_names_in_")
-    known = VariableRules(Z.shape[1], len(Z), names, include=params.get("include"))
-    idle = known.find_unused_includes(Z)
-    yield from known.warn_unused_includes(idle)
-    short = (model.cardinality_ > 0) & (model.cardinality_ + [len(names) for names in idle] < wanted)
+    requested = np.atleast_1d(0 if model.cardinality is None or at_most else model.cardinality)
+    Z = to_numpy(model.components_)
+    feature_names = vars(model).get("feature_names_in_")
+    rules = VariableRules(Z.shape[1], len(Z), feature_names, include=params.get("include"))
+    unused = rules.find_unused_includes(Z)
+    yield from rules.warn_unused_includes(unused)
+    count = model.cardinality_ + [len(names) for names in unused]
+    short = (model.cardinality_ > 0) & (count < requested[: len(model.cardinality_)])
     if np.any(short):
         yield (
-            f"{_format_component_rows(short)}: fewer variables than asked for explain as much; "
+            f"{_format_component_numbers(short)}: fewer variables than requested explain as much; "
             "the others are uncorrelated with them and would get a zero loading.",
             GPowerWarning,
         )
     repeats = (unadjusted_variance > 0) & (model.explained_variance_ < MIN_ADDED_VARIANCE_SHARE * unadjusted_variance)
     if np.any(repeats):
         elsewhere = params.get("deflation", "schur") != "schur" or params.get("method") == "block"
-        advice = 'deflation="schur"' if elsewhere else "fewer components, or more variables in each"
+        advice = format_param("deflation", "schur") if elsewhere else "fewer components, or more variables in each"
         if params.get("constraint") is not None:
-            advice = 'constraint="uncorrelated"'
+            advice = format_param("constraint", "uncorrelated")
         yield (
-            f"{_format_component_rows(repeats)}: nearly all of the variance is that of other components, "
+            f"{_format_component_numbers(repeats)}: nearly all of the variance is that of other components, "
             f"whose variables it is correlated with. To look elsewhere, try {advice}.",
             GPowerWarning,
         )
 
 
-def _format_component_rows(mask: Array) -> str:
-    """The components of a mask as a user would index them."""
-    return ", ".join(f"components_[{j}]" for j in np.flatnonzero(mask))
+def _format_component_numbers(mask: Array) -> str:
+    """Return the numbers, counted from 1, of the components that `mask` selects, such as "Components 2, 3 of 3"."""
+    numbers = np.flatnonzero(mask) + 1
+    return f"Component{'s' if numbers.size > 1 else ''} {', '.join(map(str, numbers))} of {mask.size}"
 
 
 def log_fit(model: Any) -> None:
-    """One line to the "gpower" logger, and to stderr where nobody has set up logging."""
+    """Log a summary and the notes of a model to the "gpower" logger, or to stderr if logging is not set up."""
     if not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)

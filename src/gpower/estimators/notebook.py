@@ -1,4 +1,4 @@
-"""A model as a notebook shows it: a small table of its components, in plain HTML."""
+"""Short summaries of a fitted model: text for `print`, and a small HTML table for notebooks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from html import escape
 from itertools import islice
 from typing import Any
 
-from gpower._utils.text import make_printable
+from gpower._utils.text import format_count, make_printable
 
-#: Components and variables that the table names.
+#: Largest number of components in a summary, and of variables named for each.
 MAX_TABLE_COMPONENTS, MAX_NAMED_VARIABLES = 20, 5
 _TABLE_HEADINGS = ("component", "% of variance", "variables", "largest loadings")
 
 
 def render_component_table(model: Any) -> str:
-    """Number, share of the variance, number of variables and largest loadings of each component, every name as text.
+    """Return an HTML table: number, share of variance, number of variables and largest loadings of each component.
+
+    Names of variables are escaped.
 
     Examples
     --------
@@ -24,11 +26,7 @@ def render_component_table(model: Any) -> str:
     >>> render_component_table(model)[-61:]
     '<td>15</td><td>2</td><td>x0 +0.71, x1 +0.71</td></tr></table>'
     """
-    shares, named = model.explained_variance_ratio_, model.loadings()
-    rows = [
-        (f"{j}", f"{100 * shares[j - 1]:.3g}", f"{len(of)}", _format_largest_loadings(of))
-        for j, of in enumerate(named, 1)
-    ]
+    rows = _list_component_cells(model)
     if len(rows) > MAX_TABLE_COMPONENTS:
         rows = [*rows[:MAX_TABLE_COMPONENTS], ("", "", "", f"and {len(rows) - MAX_TABLE_COMPONENTS} more components")]
     heads = "".join(f"<th>{head}</th>" for head in _TABLE_HEADINGS)
@@ -36,7 +34,43 @@ def render_component_table(model: Any) -> str:
     return f"<table><tr>{heads}</tr>{lines}</table>"
 
 
+def format_summary(model: Any) -> str:
+    """Return what `print` shows of a fitted model: its components, their share of the variance, and its warnings.
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_pitprops
+    >>> print(GPower(1, cardinality=2, covariance="precomputed").fit(load_pitprops().correlation))
+    GPower: 1 component of 2 variables, 15 % of the variance
+      1: 2 variables, 15 %: x0 +0.71, x1 +0.71
+    """
+    rows = _list_component_cells(model)
+    n_variables = len(set().union(*model.loadings()))
+    share = 100 * float(model.explained_variance_ratio_.sum())
+    lines = [
+        f"{type(model).__name__}: {format_count(len(rows), 'component')} of {format_count(n_variables, 'variable')}, "
+        f"{share:.3g} % of the variance"
+    ]
+    for number, percent, count, largest in rows[:MAX_TABLE_COMPONENTS]:
+        lines.append(f"  {number}: {format_count(int(count), 'variable')}, {percent} %: {largest}".rstrip(": "))
+    if len(rows) > MAX_TABLE_COMPONENTS:
+        lines.append(f"  and {len(rows) - MAX_TABLE_COMPONENTS} more components")
+    lines += [f"Warning: {make_printable(warning)}" for warning in getattr(model, "warnings_", ())]
+    return "\n".join(lines)
+
+
+def _list_component_cells(model: Any) -> list[tuple[str, str, str, str]]:
+    """Return number, percentage of variance, number of variables and largest loadings of each component, as text."""
+    shares = model.explained_variance_ratio_
+    return [
+        (f"{j}", f"{100 * shares[j - 1]:.3g}", f"{len(loadings)}", _format_largest_loadings(loadings))
+        for j, loadings in enumerate(model.loadings(), 1)
+    ]
+
+
 def _format_largest_loadings(loadings: dict[str, float]) -> str:
+    """Return the names and values of the first few of the sorted loadings."""
     largest = islice(loadings.items(), MAX_NAMED_VARIABLES)
-    words = ", ".join(f"{make_printable(name, 40)} {loading:+.2f}" for name, loading in largest)
-    return words + (", …" if len(loadings) > MAX_NAMED_VARIABLES else "")
+    text = ", ".join(f"{make_printable(name, 40)} {loading:+.2f}" for name, loading in largest)
+    return text + (", …" if len(loadings) > MAX_NAMED_VARIABLES else "")

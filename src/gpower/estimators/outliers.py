@@ -1,7 +1,8 @@
-"""How far a sample is from the others: inside the span of the components, and outside of it.
+"""Distances of samples from a fitted model: inside the span of the components, and from the span.
 
-Inside, the distance of Hotelling (1931): t S⁺ tᵀ, with the scores' own covariance S, since scores of sparse components
-are correlated. Outside, the squared residual (SPE, or Q). Of normal data both have a known distribution, hence a limit.
+Inside the span it is the distance of Hotelling (1931), t S⁺ tᵀ, with the covariance S of the scores, since scores of
+sparse components are correlated. The distance from the span is the squared residual (SPE, or Q). Both have a known
+distribution for normal data, which gives their limits.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from gpower._utils.backends import to_numpy
 from gpower.operators import as_container
 from gpower.validation.params import check_float, check_option
 
-#: Numbers that are looked at at once: 2 MB, which stay near the processor.
+#: Entries of a block of samples that is processed at once: 2 MB, which fit into the cache of a processor.
 DISTANCE_BLOCK_ENTRIES = 2**18
 
 
 class OutlierDistanceMixin:
-    """The distances of samples from a fitted model, with limits that a share of normal samples keeps."""
+    """Distances of samples from a fitted model, with limits that a given share of normal samples does not exceed."""
 
     components_: Array
     mean_: Array
@@ -33,11 +34,11 @@ class OutlierDistanceMixin:
     n_samples_: float
 
     def _read_samples(self, X: Any) -> Any:
-        """Samples, checked; a model's own."""
+        """Check samples and return them; implemented by the estimator."""
         raise NotImplementedError
 
     def hotelling_t2(self, X: Any) -> Array:
-        """Squared distance of each sample's scores from the mean, in units of their spread: t S⁻¹ tᵀ.
+        """Compute the squared Mahalanobis distance of each sample's scores from the mean: t S⁺ tᵀ.
 
         Parameters
         ----------
@@ -61,7 +62,9 @@ class OutlierDistanceMixin:
         return np.sum(scores @ self._score_precision * scores, axis=1)
 
     def hotelling_t2_limit(self, level: float = 0.95) -> float:
-        """Distance that this share of new normal samples keeps; Fisher's F, or χ² where no number of samples is known.
+        """Compute the `hotelling_t2` that this share of new normal samples does not exceed.
+
+        The limit comes from Fisher's F distribution, or from χ² if the number of samples is unknown.
 
         Parameters
         ----------
@@ -71,7 +74,9 @@ class OutlierDistanceMixin:
         return compute_t2_limit(rank, float(self.n_samples_), check_probability_level(level))
 
     def squared_residual(self, X: Any) -> Array:
-        """Squared distance of each sample from the span of the components (SPE, Q), after centring and scaling.
+        """Compute the squared distance of each sample from the span of the components, after centring and scaling.
+
+        It is also called SPE or Q.
 
         Parameters
         ----------
@@ -86,22 +91,22 @@ class OutlierDistanceMixin:
         >>> import numpy as np
         >>> from gpower import GPower
         >>> X = np.array([[0.0, 1.0], [3.0, 0.0], [-3.0, -1.0]])
-        >>> GPower(1, cardinality=1).fit(X).squared_residual(X)  # what the second variable adds
+        >>> GPower(1, cardinality=1).fit(X).squared_residual(X)  # the squares of the second variable
         array([1., 0., 1.])
         """
         return np.concatenate([np.sum(left**2, axis=1) for left in self._iter_residual_blocks(X)])
 
     def squared_residual_limit(self, X: Any, level: float = 0.95) -> float:
-        """Residual that this share of new normal samples keeps, by those of the samples X that the model was fitted to.
+        """Compute the `squared_residual` that this share of new normal samples does not exceed.
 
-        A multiple of χ² with the mean and variance of their residuals [Box 1954], the mean known from n samples only.
-        New samples lie a little farther from a model than those that made it: of n samples with one mean and q
-        loadings per variable by (n + 1 + q)/(n − 1 − q), where variables were scaled by (n + 1 + q)/(n − 3 − q).
+        The limit is a multiple of χ² with the mean and variance of the residuals of X [Box 1954], and allows for the
+        error of a mean of n samples. New samples lie a little farther from a model than the samples of the fit: with q
+        loadings per variable by (n + 1 + q)/(n − 1 − q), or by (n + 1 + q)/(n − 3 − q) if variables were scaled.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples of the fit, or others known to be in order.
+            The samples of the fit, or other samples without outliers.
         level : float, default=0.95
 
         References
@@ -115,19 +120,19 @@ class OutlierDistanceMixin:
             return mean
         freedom = 2 * mean**2 / variance
         fitted = np.count_nonzero(to_numpy(self.components_)) / self.components_.shape[1]  # loadings per variable
-        scaled = 2 * bool(np.any(to_numpy(self.scale_) != 1))  # a variance that is known from n samples only
+        scaled = 2 * bool(np.any(to_numpy(self.scale_) != 1))  # the variances are estimated too
         farther = (n + 1 + fitted) / max(n - 1 - scaled - fitted, 1)
         return float(mean * farther * stats.f.ppf(level, freedom, freedom * (n - 1)))
 
     def contributions(self, X: Any, to: str = "t2") -> Array:
-        """What each variable adds to a sample's distance; the sum over the variables is the distance.
+        """Compute the contribution of each variable to a sample's distance; the contributions sum to the distance.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         to : {"t2", "residual"}, default="t2"
-            To `hotelling_t2`, where a variable that pulls the scores back adds a negative number, or to
-            `squared_residual`.
+            Decompose `hotelling_t2`, where a variable that moves the scores towards the mean has a negative
+            contribution, or `squared_residual`.
 
         Returns
         -------
@@ -150,16 +155,16 @@ class OutlierDistanceMixin:
 
     @property
     def _score_precision(self) -> Array:
-        """S⁺, (m, m)."""
+        """Return the pseudo-inverse S⁺ of the covariance of the scores, (m, m)."""
         return np.linalg.pinv(self.score_covariance_, rcond=1e-10, hermitian=True)
 
     @property
     def _active_columns(self) -> NDArray[np.intp]:
-        """The variables with a loading."""
+        """Return the columns with a non-zero loading in any component."""
         return np.flatnonzero(to_numpy(self.components_).any(axis=0))
 
     def _iter_standardized_blocks(self, X: Any, columns: Any = slice(None)) -> Iterator[Array]:
-        """Centred and scaled samples, some at a time in float64; all variables or some."""
+        """Yield blocks of centred and scaled samples in float64, with all variables or the given columns."""
         table = self._read_samples(X)
         where = as_container(table).storage_description
         if where:
@@ -177,7 +182,7 @@ class OutlierDistanceMixin:
             yield A
 
     def _iter_residual_blocks(self, X: Any) -> Iterator[Array]:
-        """What the nearest point in the span of the components leaves of samples; only where there are loadings."""
+        """Yield blocks of standardized samples minus their projections on the span of the components."""
         used = self._active_columns
         Z = np.asarray(to_numpy(self.components_), np.float64)[:, used].T
         back = np.linalg.pinv(Z, rcond=1e-6)
@@ -187,19 +192,21 @@ class OutlierDistanceMixin:
 
 
 def check_probability_level(level: object) -> float:
-    """A level, if it lies between 0 and 1."""
+    """Return a level if it lies between 0 and 1."""
     if not 0 < check_float(level, "level", 0.0) < 1:
         raise ValueError(f"level={level!r}: a share between 0 and 1 is needed, such as 0.95.")
     return float(level)  # type: ignore[arg-type]
 
 
 def compute_t2_limit(m: int, n_samples: float, level: float) -> float:
-    """Squared distance, in m dimensions, that a share of new normal samples keeps from those that made the covariance.
+    """Compute the squared distance in m dimensions that a share of new normal samples does not exceed.
+
+    The covariance is that of `n_samples` samples; a number of at most m + 1 stands for an unknown one.
 
     Examples
     --------
     >>> limits = compute_t2_limit(2, 50, 0.95), compute_t2_limit(2, 1, 0.95)
-    >>> round(limits[0], 2), round(limits[1], 2)  # the second: of a number that is not known
+    >>> round(limits[0], 2), round(limits[1], 2)  # the second: for an unknown number
     (6.64, 5.99)
     """
     if m == 0:

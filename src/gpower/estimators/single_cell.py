@@ -1,4 +1,4 @@
-"""Sparse components of an AnnData object, as ``scanpy.pp.pca`` does for ordinary ones. Needs anndata."""
+"""Sparse components of an AnnData object, in the manner of ``scanpy.pp.pca``. Needs anndata."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["sparse_pca"]
 
 _HIGHLY_VARIABLE_COLUMN = "highly_variable"
-#: Components of ``n_comps=None``.
+#: Number of components for ``n_comps=None``.
 _DEFAULT_N_COMPS = 10
-#: Arguments of ``scanpy.pp.pca`` that mean nothing here, and what there is instead.
+#: Arguments of ``scanpy.pp.pca`` that have no meaning here, and what to use instead.
 _UNSUPPORTED_SCANPY_ARGUMENTS = {
     "svd_solver": "it chooses how ordinary components are computed; see `solver` of GPower for sparse ones",
     "chunked": "a backed object or a Dask array is read in blocks as it is",
@@ -32,7 +32,7 @@ _UNSUPPORTED_SCANPY_ARGUMENTS = {
 
 
 class _HighlyVariableDefault:
-    """What stands for the genes that scanpy would take."""
+    """Default of `mask_var`: the highly variable genes if they are marked, as in scanpy."""
 
     def __repr__(self) -> str:
         return repr(_HIGHLY_VARIABLE_COLUMN)
@@ -57,7 +57,7 @@ def sparse_pca(
     return_model: bool = False,
     **options: Any,
 ) -> AnnData | GPower | None:
-    """Sparse principal components of the cells, each of a few genes, stored in the AnnData object.
+    """Find sparse principal components of the cells, each of a few genes, and store them in the AnnData object.
 
     Parameters
     ----------
@@ -66,25 +66,25 @@ def sparse_pca(
     n_comps : int, optional
         Number of components; by default 10, or as many as there are genes.
     cardinality : int or sequence of int, optional
-        Genes in each component; without it, or ``gamma`` among the options, the default penalty.
+        Number of genes in each component. Without it and without ``gamma`` the default penalty is used.
     layer, obsm : str, optional
         Matrix to use instead of ``adata.X``.
     zero_center : bool, default=True
         Subtract the means, without making a sparse matrix dense.
     mask_var : array of bool, str or None
-        Genes to use: a mask, a column of ``adata.var``, or None for all; by default ``var["highly_variable"]`` where
-        it exists. The others get zero loadings.
+        Genes to use: a mask, a column of ``adata.var``, or None for all; by default ``var["highly_variable"]`` if it
+        exists. The other genes get zero loadings.
     key_added : str, optional
-        Name of everything stored; by default ``obsm["X_spca"]``, ``varm["sPCs"]`` and ``uns["spca"]``.
+        Key under which all results are stored; by default ``obsm["X_spca"]``, ``varm["sPCs"]`` and ``uns["spca"]``.
     dtype : dtype, default="float32"
-        Of the scores.
+        Type of the scores.
     random_state : int, default=0
     copy : bool, default=False
         Work on a copy of the object in memory and return it.
     return_model : bool, default=False
-        Return the fitted model, of the genes that were used.
+        Return the fitted model, whose variables are the genes used.
     **options
-        Further parameters of `GPower`, and ``use_highly_variable`` for ``mask_var``.
+        Further parameters of `GPower`; ``use_highly_variable`` is accepted instead of ``mask_var``.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def sparse_pca(
 
 
 def _resolve_mask_argument(options: dict[str, Any], mask_var: object) -> object:
-    """The genes to use; arguments of scanpy's that mean nothing here are refused by name."""
+    """Return the genes to use; raise for arguments of scanpy that have no meaning here."""
     for name, instead in _UNSUPPORTED_SCANPY_ARGUMENTS.items():
         if name in options:
             raise TypeError(
@@ -143,13 +143,14 @@ def _resolve_mask_argument(options: dict[str, Any], mask_var: object) -> object:
 
 
 def _check_anndata(adata: object) -> None:
+    """Raise unless `adata` is an AnnData object."""
     anndata = import_optional("anndata", "single-cell", "AnnData objects need")
     if not isinstance(adata, anndata.AnnData):
         raise TypeError(f"sparse_pca takes an AnnData object, not {type(adata).__name__}; use GPower for a matrix.")
 
 
 def _select_anndata_matrix(adata: AnnData, layer: str | None, obsm: str | None) -> Any:
-    """The matrix to work on."""
+    """Return the matrix that `layer` or `obsm` names, by default ``adata.X``."""
     if layer is not None and obsm is not None:
         raise ValueError("layer and obsm both name a matrix; give one of them.")
     if layer is None and obsm is None:
@@ -157,19 +158,19 @@ def _select_anndata_matrix(adata: AnnData, layer: str | None, obsm: str | None) 
             raise ValueError("adata.X is None; name a matrix with layer or obsm.")
         return adata.X
     name, key = ("obsm", obsm) if layer is None else ("layer", layer)
-    held: Any = adata.obsm if layer is None else adata.layers
-    if key not in held:
-        raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in held if k is not None]}.")
-    return held[key]
+    matrices: Any = adata.obsm if layer is None else adata.layers
+    if key not in matrices:
+        raise ValueError(f"{name}={key!r} is not there; adata has {[k for k in matrices if k is not None]}.")
+    return matrices[key]
 
 
 def _select_gene_positions(adata: AnnData, mask_var: object) -> Array | None:
-    """Positions of the genes to use; None for all."""
+    """Return the positions of the genes to use; None stands for all."""
     if mask_var is None:
         return None
     if isinstance(mask_var, str):
         if mask_var not in adata.var:
-            raise ValueError(f"mask_var={mask_var!r} is no column of adata.var; it has {list(adata.var)[:8]}.")
+            raise ValueError(f"mask_var={mask_var!r} is not a column of adata.var; it has {list(adata.var)[:8]}.")
         mask_var = adata.var[mask_var].to_numpy()
     mask = np.asarray(mask_var)
     if mask.dtype != bool or mask.shape != (adata.n_vars,):
@@ -180,22 +181,22 @@ def _select_gene_positions(adata: AnnData, mask_var: object) -> Array | None:
 
 
 def _select_gene_columns(X: Any, genes: Array) -> Any:
-    """Some columns of a matrix, wherever it is."""
+    """Return some columns of a matrix in memory, on disk or in Dask."""
     source = None if is_dask_array(X) else open_source(X)
     return X[:, genes] if source is None else select_source_columns(source, genes)
 
 
 def _expand_loadings_to_genes(model: GPower, n_genes: int, genes: Array | None) -> Array:
-    """Genes × components; zero for genes that were not used."""
+    """Return the loadings, genes × components, with zeros for genes that were not used."""
     loadings = np.zeros((n_genes, len(model.components_)), model.components_.dtype)
     loadings[slice(None) if genes is None else genes] = model.components_.T
     return loadings
 
 
 def _build_uns_entry(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
-    """What was asked for and what the components explain, under scanpy's kind of keys."""
-    asked = {"cardinality": model.cardinality, "gamma": model.gamma}
-    given = origin | {name: None if value is None else np.asarray(value) for name, value in asked.items()}
+    """Return the parameters and the explained variances under keys in the style of scanpy."""
+    sparsity = {"cardinality": model.cardinality, "gamma": model.gamma}
+    given = origin | {name: None if value is None else np.asarray(value) for name, value in sparsity.items()}
     params = {"zero_center": bool(model.center), "n_comps": len(model.components_), "penalty": model.penalty}
     proven = ("upper_bound", "optimality_ratio") if model.certify else ()
     return {

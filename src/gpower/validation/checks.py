@@ -1,4 +1,4 @@
-"""What somebody gives as a value: whether it is a number or a list, and as Python's own type."""
+"""Tests of single values, and their conversion from NumPy to Python types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def is_number(value: object, kind: type) -> bool:
-    """Whether a value is a number of a kind; a truth value is none.
+    """Return whether a value is a number of the given type; bool is rejected.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def is_number(value: object, kind: type) -> bool:
 
 
 def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether a value has entries; a word has none.
+    """Return whether a value is iterable and not a string.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
 
 
 def to_python(value: Any) -> Any:
-    """A number or a word of NumPy's as Python's own; anything else as it is.
+    """Return a NumPy scalar as a Python object, and any other value unchanged.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def to_python(value: Any) -> Any:
 
 
 def to_python_list(values: Iterable[Any]) -> list[Any]:
-    """The entries of a list, each as Python's own.
+    """Return the entries of an iterable as a list, with NumPy scalars as Python objects.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What reaches `fit` and `transform`: a frame, an array or a sparse matrix, checked and named."""
+"""Checks of the data that `fit` and `transform` receive: frames, arrays, sparse matrices and stores."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from sklearn.utils.validation import validate_data
 
 from gpower._utils.arrays import Array, is_device_array
 from gpower._utils.backends import as_native
+from gpower._utils.messages import format_param
 from gpower._utils.text import make_names_unique
 from gpower.io.stores.source import to_working_block
 from gpower.operators import as_container, find_registered_container
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
-    """X as a float32 or float64 array, CSR or CSC matrix; not yet checked for missing values.
+    """Return X as a float32 or float64 array, CSR or CSC matrix, not yet checked for missing values.
 
-    Containers that hold no matrix, and text, get a sentence; text columns of a frame are named.
+    Raise for objects that are not a matrix of numbers; the error names the text columns of a frame. With `reset` the
+    estimator stores the number and names of the variables, otherwise they are compared with those of the fit.
     """
     X = as_native(to_plain_table(X))
     if is_device_array(X):
         return _set_or_check_features(estimator, _check_device_array(X), reset)
-    elsewhere = find_registered_container(X, None if memory_limit is None else parse_memory_size(memory_limit))
-    if elsewhere is not None:
-        return _set_or_check_features(estimator, elsewhere, reset)
+    container = find_registered_container(X, None if memory_limit is None else parse_memory_size(memory_limit))
+    if container is not None:
+        return _set_or_check_features(estimator, container, reset)
     _refuse_non_matrix(X)
     try:
-        found = validate_data(
+        table = validate_data(
             estimator,
             X,
             reset=reset,
@@ -38,24 +40,24 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
         )
     except (TypeError, ValueError) as error:
         if "could not convert string to float" in str(error):
-            raise ValueError(f"X holds text where numbers belong ({error}); keep the numeric columns only.") from None
-        if "Complex data not supported" in str(error):  # the whole table follows
+            raise ValueError(f"X contains text instead of numbers ({error}); keep the numeric columns only.") from None
+        if "Complex data not supported" in str(error):  # scikit-learn appends the whole table
             raise ValueError("Complex data not supported: give real numbers, such as X.real or np.abs(X).") from None
         if "float() argument" in str(error) or "Cannot cast" in str(error):
-            raise TypeError(f"X is no table of numbers ({error}); give samples × variables.") from None
+            raise TypeError(f"X is not a table of numbers ({error}); give samples × variables.") from None
         raise
-    return to_working_block(found, found.dtype)  # an entry stored in parts counts as their sum
+    return to_working_block(table, table.dtype)  # duplicate entries of a sparse matrix are summed
 
 
 def to_plain_table(X: Any) -> Any:
-    """X with NaN where an array is masked, and with different names for columns of a frame that have the same."""
+    """Return X with NaN for masked entries, and with unique names for the columns of a frame."""
     if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
         X = np.ma.array(X)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X if X.dtype.kind == "f" else X.astype(np.float64), np.nan)
     if isinstance(X, np.ndarray | list | tuple) and np.asarray(X).dtype.kind in "mM":
         raise ValueError(
-            f"X holds dates or durations ({np.asarray(X).dtype}), not numbers; leave them out, or count their days."
+            f"X contains dates or durations ({np.asarray(X).dtype}), not numbers; drop them, or convert them to days."
         )
     columns = getattr(X, "columns", None) if hasattr(X, "set_axis") else None
     if columns is None or columns.is_unique:
@@ -64,16 +66,16 @@ def to_plain_table(X: Any) -> Any:
 
 
 def _check_device_array(X: Any) -> Any:
-    """An array on a device, if it is a matrix of real numbers."""
+    """Return an array on a device as float32 or float64; raise unless it is a matrix of real numbers."""
     if X.ndim != 2:
         raise ValueError(f"X has the shape {tuple(X.shape)}; a matrix of samples × variables has two dimensions.")
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"X holds values of type {X.dtype}, not real numbers.")
+        raise ValueError(f"X contains values of type {X.dtype}, not real numbers.")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
 def parse_memory_size(size: Any) -> int:
-    """A number of bytes, from a number or words such as "2GB".
+    """Return a number of bytes, given as a number or as text such as "2GB".
 
     Examples
     --------
@@ -87,12 +89,14 @@ def parse_memory_size(size: Any) -> int:
     except ValueError:
         count = float("nan")
     if not count >= 100:
-        raise ValueError(f'memory_limit={size!r}: a number of bytes is needed, or words such as "2GB" or "500MB".')
+        raise ValueError(
+            f"{format_param('memory_limit', size)}: a number of bytes is needed, or words such as '2GB' or '500MB'."
+        )
     return int(count)
 
 
 def _set_or_check_features(estimator: Any, X: Any, reset: bool) -> Any:
-    """A matrix in blocks or on a device, with the attributes and checks that scikit-learn gives an array."""
+    """Set or check the number and names of the variables of a matrix in blocks or on a device; return the matrix."""
     n = X.shape[1]
     if 0 in X.shape:
         raise ValueError(f"X has the shape {X.shape}; there must be at least one sample and one variable.")
@@ -111,16 +115,16 @@ def _set_or_check_features(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def _refuse_non_matrix(X: Any) -> None:
-    """Refuse what is near a matrix but none: an AnnData object, a lazy frame, a frame with text columns."""
+    """Raise for objects mistaken for a matrix: an estimator, an AnnData object, a lazy frame, text columns."""
     if isinstance(X, BaseEstimator):
         raise TypeError(
-            f"X is a {type(X).__name__}, not data; pass the table and, of a Pipeline, what the steps before this one "
-            "make of it: pipeline[:-1].transform(X)."
+            f"X is a {type(X).__name__}, not data; pass the table or, in a Pipeline, the output of the earlier steps: "
+            "pipeline[:-1].transform(X)."
         )
     if hasattr(X, "obs") and hasattr(X, "var") and hasattr(X, "X"):
         raise TypeError("X is an AnnData object; pass its matrix, adata.X, and adata.var_names to loadings().")
     if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
-        raise TypeError("X is a lazy frame, which holds no data yet; pass X.collect().")
+        raise TypeError("X is a lazy frame, which contains no data yet; pass X.collect().")
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return
     text = [str(name) for name, dtype in zip(X.columns, X.dtypes, strict=True) if _is_text_column(X, name, dtype)]
@@ -133,11 +137,11 @@ def _refuse_non_matrix(X: Any) -> None:
 
 
 def _is_text_column(X: Any, name: Any, dtype: Any) -> bool:
-    """Whether a pandas or polars column cannot be read as numbers."""
-    word = str(dtype).lower()
-    if word.startswith(("float", "int", "uint", "bool", "double", "sparse", "decimal")):
+    """Return whether a pandas or polars column cannot be read as numbers."""
+    dtype_name = str(dtype).lower()
+    if dtype_name.startswith(("float", "int", "uint", "bool", "double", "sparse", "decimal")):
         return False
-    if word != "object":
+    if dtype_name != "object":
         return True
     try:
         np.asarray(X[name], dtype=np.float64)
@@ -147,9 +151,10 @@ def _is_text_column(X: Any, name: Any, dtype: Any) -> bool:
 
 
 def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, *, allow_nan: bool = False) -> None:
-    """Refuse missing and infinite values (or infinite ones only) by the name of the first column that has one.
+    """Raise if X contains missing or infinite values; the error names the first such column.
 
-    `sums` are column sums, norms or the like, not finite wherever a column is not: they spare a read of X.
+    With `allow_nan` only infinite values are an error. `column_sums` are column sums, norms or the like, which are not
+    finite if the column is not; they save a read of X.
     """
     if column_sums is not None and np.all(np.isfinite(column_sums)):
         return
@@ -159,7 +164,7 @@ def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, 
 
 
 def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
-    """Refuse data whose fourth powers, which the ascent forms, leave the range of the number type."""
+    """Raise if fourth powers of the data, which the ascent computes, would overflow or underflow."""
     info = np.finfo(dtype)
     j = int(np.argmax(norms))
     if not norms[j] < 0.01 * float(info.max) ** 0.25:
@@ -175,5 +180,5 @@ def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
 
 
 def format_variable_name(j: int, names: Array | None) -> str:
-    """How to call variable j in a message."""
+    """Return how a message names variable j: its quoted name, or its column number."""
     return repr(str(names[j])) if names is not None else str(j)

@@ -1,10 +1,10 @@
-"""Tables with holes: missing entries filled by a low-rank model of the others.
+"""Imputation: missing entries of a table are estimated by a low-rank model of the observed ones.
 
-The model is mean + U Vᵀ of a few ordinary components. Each step fills the holes from the model and fits the model to
-the filled table by least squares, first the scores U, then means and loadings V. With the holes filled from the model
-the misfit of the whole table is that of the observed entries, and no step raises it: the fit to what was observed can
-only improve. Steps are lengthened as long as that holds (over-relaxation, Wen, Yin and Zhang 2012); one that would
-raise the misfit is taken back, and a plain one follows.
+The model is mean + U Vᵀ of a few ordinary components. Each step fills the missing entries from the model and fits the
+model to the filled table by least squares, first the scores U, then means and loadings V. If the missing entries are
+filled from the model, the misfit of the whole table is that of the observed entries, and no step increases it. Steps
+are lengthened as long as this holds (over-relaxation, Wen, Yin and Zhang 2012); a step that would increase the misfit
+is undone and followed by a step of length one.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from gpower._utils.warnings import NotConvergedWarning, warn
 from gpower.operators import as_operator
 from gpower.operators.leading_pca import compute_leading_components
 
-#: Relative fall of the misfit at which the filling stops, and the most steps. On three synthetic cohorts (60 × 150 to
-#: 100 × 1000) with 5, 20 and 40 % missing it took 8 to 62 steps; 1e-5 and 1e-8 gave errors within 0.4 % of its own.
+#: Relative decrease of the misfit at which the iteration stops, and the maximal number of steps. On three synthetic
+#: cohorts (60 × 150 to 100 × 1000) with 5, 20 and 40 % missing it took 8 to 62 steps; tolerances of 1e-5 and 1e-8 gave
+#: errors within 0.4 % of those of 1e-6.
 MISFIT_TOLERANCE, MAX_IMPUTATION_STEPS = 1e-6, 300
 #: Misfit of a table that the model fits exactly, as the square of a relative error.
 EXACT_FIT_TOLERANCE = 1e-9
-#: Growth of the length of a step after one that lowered the misfit. On tables of rank 3 (60 × 80) with half the entries
-#: missing 23 to 61 steps instead of 42 to 151, noise of 0.5 to none; as many as without with a tenth missing. From 1.15
-#: to 1.6 it made little difference.
+#: Factor by which a step grows after one that reduced the misfit. On tables of rank 3 (60 × 80) with half the entries
+#: missing and noise of 0.5 to none it took 23 to 61 steps instead of 42 to 151; with a tenth missing it made no
+#: difference. Values from 1.15 to 1.6 made little difference.
 STEP_GROWTH_FACTOR = 1.3
-#: Rows whose misfit is summed at once.
+#: Number of rows whose misfit is summed at once.
 MISFIT_BLOCK_ROWS = 1024
 
 
@@ -39,13 +40,13 @@ class ImputationResult:
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The table, observed entries as they were.
-    misfit : ndarray
-        Sum of squares over the observed entries that the model leaves, from the first filling on; never rising.
+        The table, with the observed entries unchanged.
+    misfit_history : ndarray
+        Residual sum of squares over the observed entries after each step; it never increases.
     converged : bool
-        Whether the misfit stopped falling before the steps ran out.
+        Whether the misfit stopped decreasing within the maximal number of steps.
     note : str
-        How many values were missing, and of how many variables.
+        Message with the number of missing values and of variables with any.
     """
 
     X: Array
@@ -62,24 +63,24 @@ def impute(
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Not changed.
+        The table; it is not changed.
     rank : int
-        With 0 holes are at their means.
+        Number of components; 0 fills in means.
     center : bool
-        Whether the model has means; if not, holes begin at zero.
+        Whether the model has means; otherwise missing entries start at zero.
     scale : bool
-        Measure every variable in its standard deviation, so that none counts for its unit.
+        Divide every variable by its standard deviation, so that its unit has no influence.
     names : sequence of str, optional
-        Of the variables, for messages.
+        Names of the variables, for messages.
 
     Warns
     -----
-    NotConverged
-        The steps ran out first: there are many holes for so large a rank.
+    NotConvergedWarning
+        The maximal number of steps was reached: too many entries are missing for this rank.
 
     Examples
     --------
-    Rank one, so that the hole is determined by the rest.
+    The table has rank one, so that the missing entry is determined by the others.
 
     >>> import numpy as np
     >>> X = np.outer([-1.0, 0.0, 1.0, 2.0, -2.0], [1.0, 2.0, 3.0])
@@ -98,15 +99,14 @@ def impute(
     filled[rows, columns] = mean[columns]
     misfit, converged = list[float](), True
     if rank > 0:
-        V = compute_leading_components(as_operator(filled, center=center)[0], min(rank, *X.shape))[
-            0
-        ]  # (n_features, rank)
+        operator, _ = as_operator(filled, center=center)
+        V, _ = compute_leading_components(operator, min(rank, *X.shape))  # (n_features, rank)
         misfit, converged = _iterate_imputation(filled, holes, mean, V, center)
     if not converged:
         warn(
-            f"The filling of {rows.size} missing entries still changed after {MAX_IMPUTATION_STEPS} steps; a model of "
-            f"rank {rank} may be too much for what was observed. Ask for fewer components, or drop variables and "
-            "samples with many holes.",
+            f"The estimates of {rows.size} missing entries still changed after {MAX_IMPUTATION_STEPS} steps; a model "
+            f"of rank {rank} may be too large for the observed entries. Ask for fewer components, or drop variables "
+            "and samples with many missing entries.",
             NotConvergedWarning,
         )
     table = X.copy()
@@ -117,10 +117,10 @@ def impute(
 
 
 def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, center: bool) -> tuple[list[float], bool]:
-    """Fill the holes in place, from the model (mean, V) on; the misfits, and whether they stopped falling."""
+    """Fill the holes in place, starting from the model (mean, V); return the misfits and whether they converged."""
     rows, columns = np.nonzero(holes)
     exact = max(EXACT_FIT_TOLERANCE, 100 * float(np.finfo(filled.dtype).eps)) ** 2
-    enough = exact * float(np.sum(np.where(holes, 0, filled - mean) ** 2, dtype=np.float64))
+    negligible_misfit = exact * float(np.sum(np.where(holes, 0, filled - mean) ** 2, dtype=np.float64))
     misfit: list[float] = []
     modelled, length = filled[rows, columns], 1.0
     for _ in range(MAX_IMPUTATION_STEPS):
@@ -133,7 +133,7 @@ def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, cent
         modelled = np.sum(U[rows] * V[columns], axis=1) + mean[columns]
         stalled = bool(misfit) and misfit[-1] - left <= MISFIT_TOLERANCE * left
         misfit.append(left)
-        if left <= enough or (stalled and length == 1):
+        if left <= negligible_misfit or (stalled and length == 1):
             filled[rows, columns] = modelled
             return misfit, True
         length = 1.0 if stalled else STEP_GROWTH_FACTOR * length
@@ -143,16 +143,16 @@ def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, cent
 
 
 def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | Array | None = None) -> None:
-    """Every variable and every sample needs a value to go by."""
+    """Raise if a variable (axis 0) or a sample (axis 1) has no observed value."""
     empty = np.flatnonzero(holes.all(axis=axis))
     if empty.size:
         which = f"{empty[0]} (counted from 0)" if names is None else repr(str(names[empty[0]]))
         others = f", nor have {empty.size - 1} more" if empty.size > 1 else ""
-        raise ValueError(f"{what} {which} has no observed value{others}, so nothing says how to fill it. Drop it.")
+        raise ValueError(f"{what} {which} has no observed value{others}, so it cannot be estimated. Drop it.")
 
 
 def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Array, Array]:
-    """Scores by least squares on the loadings, then means and loadings by least squares on the scores."""
+    """Fit scores to the loadings, then means and loadings to the scores, by least squares; return U, mean, V."""
     U = (X @ V - mean @ V) @ np.linalg.pinv(V.T @ V)
     design = np.hstack([U, np.ones((len(U), 1), U.dtype)]) if center else U
     solved = np.linalg.pinv(design) @ X  # (rank + 1, n_features)
@@ -160,7 +160,7 @@ def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> tup
 
 
 def _compute_observed_misfit(X: Array, holes: Array, U: Array, mean: Array, V: Array) -> float:
-    """‖X − mean − U Vᵀ‖² over the observed entries, a block of rows at a time."""
+    """Compute ‖X − mean − U Vᵀ‖² over the observed entries, in blocks of rows."""
     total = 0.0
     for start in range(0, len(X), MISFIT_BLOCK_ROWS):
         part = slice(start, start + MISFIT_BLOCK_ROWS)
@@ -170,12 +170,14 @@ def _compute_observed_misfit(X: Array, holes: Array, U: Array, mean: Array, V: A
 
 
 def impute_from_loadings(X: Array, Z: Array, mean: Array, scale: Array) -> Array:
-    """X with the holes of each sample filled by the combination of loadings nearest to what was observed of it.
+    """Return X with the missing entries of each sample estimated from the loadings.
+
+    The scores of a sample are those that fit its observed entries best, by least squares.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Not changed.
+        The samples; they are not changed.
     Z : ndarray of shape (n_features, m)
     mean, scale : ndarray of shape (n_features,)
 
@@ -188,7 +190,7 @@ def impute_from_loadings(X: Array, Z: Array, mean: Array, scale: Array) -> Array
     missing, filled = np.isnan(X), X.copy()
     _check_observed(missing, "Row", 1)
     for i in np.flatnonzero(missing.any(axis=1)):
-        holes, seen = missing[i], ~missing[i]
-        scores = np.linalg.lstsq(Z[seen], (X[i, seen] - mean[seen]) / scale[seen], rcond=None)[0]
+        holes, observed = missing[i], ~missing[i]
+        scores = np.linalg.lstsq(Z[observed], (X[i, observed] - mean[observed]) / scale[observed], rcond=None)[0]
         filled[i, holes] = (Z[holes] @ scores) * scale[holes] + mean[holes]
     return filled

@@ -1,4 +1,4 @@
-"""From the estimator's words to the recipe's objects, with errors that teach."""
+"""Parameters of the estimator, checked and turned into the objects of a `FitSpec`; below are no string options."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpower._utils.arrays import Array
+from gpower._utils.messages import format_param
 from gpower.feasible_sets import Cube, Stiefel
 from gpower.penalties.elementary import L0, L1, Penalty
 from gpower.penalties.grouped import GroupCardinality, GroupL0, GroupL1
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers.initialization import LargestNormStart, Start, UserStart
 from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
-from gpower.solvers.min_cardinality import MinCardinality
 from gpower.solvers.refit import AUTO_REFIT, RefitSpec
 from gpower.solvers.specification import (
     CalibratedPenalty,
@@ -25,113 +25,133 @@ from gpower.solvers.specification import (
     ExactCardinality,
     FitSpec,
     L1BoundSpec,
+    MinCardinality,
     PenaltyLevel,
     SparsitySpec,
 )
 from gpower.solvers.working_set import AscentSettings
 from gpower.validation.checks import is_number, is_sequence, to_python, to_python_list
+from gpower.validation.solver import Solver, resolve_solver
 from gpower.validation.variable_rules import FeatureNames, VariableRules
 
-#: What a user gives for all components, or for each of them.
+#: Types of a parameter with one value for all components, or one per component.
 IntPerComponent = int | Sequence[int] | None
 FloatPerComponent = float | Sequence[float] | None
 
+#: Fraction of the largest useful γ if neither `gamma` nor another level is given.
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
-USE_WORKING_SET_BY_SOLVER = {"auto": None, "rounds": True, "direct": False}
+USE_WORKING_SET_BY_ALGORITHM = {"auto": None, "working_set": True, "full": False}
 REFITS_BY_NAME = {"auto": AUTO_REFIT, "norms": RefitSpec((1,)), "variance": RefitSpec((2,)), None: RefitSpec(())}
 
 
 def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: FeatureNames = None) -> FitSpec:
-    """The recipe that `GPower(**params)` asks for on data of a shape (n_samples, n_features), with named variables."""
+    """Return the specification of the fit of `GPower(**params)` to data of a shape (n_samples, n_features).
+
+    `names` are the names of the variables, if they have any.
+    """
+    params = resolve_solver(params)
+    solver: Solver = params["solver"]
     m = check_int(params["n_components"], "n_components", 1)
     if m > shape[1]:
         raise ValueError(
-            f"n_components={m} is more than the number of variables, n_features={shape[1]}; ask for at most {shape[1]}."
+            f"{format_param('n_components', m)} is more than the number of variables, n_features={shape[1]}; "
+            f"ask for at most {shape[1]}."
         )
     check_option(params["method"], "method", ("deflation", "block"))
     check_option(params["variance"], "variance", ("l2", "l1"))
     check_option(params["covariance"], "covariance", (None, "precomputed"))
     check_option(params["deflation"], "deflation", tuple(DEFLATION_RULES))
-    check_option(params["psd"], "psd", ("lift", "error"))
-    check_option(params["accumulation"], "accumulation", (None, "float64"))
-    for name in ("positive", "center", "scale", "polish", "acceleration", "certify", "resume", "warm_start"):
+    for name in ("positive", "center", "scale", "certify", "resume", "warm_start"):
         check_option(params[name], name, (True, False))
-    if params["callback"] is not None and not callable(params["callback"]):
-        raise ValueError(f"callback={params['callback']!r}: a function of the state of the ascent is needed, or None.")
+    _check_solver(solver)
     block = params["method"] == "block"
     _check_option_combinations(params, block, m, shape)
-    wish = _build_sparsity_spec(params, VariableRules.from_params(params, shape[1], m, names))
+    sparsity = _build_sparsity_spec(params, VariableRules.from_params(params, shape[1], m, names))
+    is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
     return FitSpec(
-        sparsity=wish,
+        sparsity=sparsity,
         mu=_expand_component_weights(params["mu"], block, m),
         is_block=block,
-        n_init=None
-        if isinstance(params["n_init"], str) and params["n_init"] == "auto"
-        else check_int(params["n_init"], "n_init", 1),
-        start=_build_start(params["init"], shape[0], m),
-        refit=REFITS_BY_NAME[check_option(params["refit"], "refit", tuple(REFITS_BY_NAME))],
-        local_search=bool(params["polish"]),
+        n_init=None if is_auto else check_int(params["n_init"], "n_init", 1),
+        start=_build_start(solver.init, shape[0], m),
+        refit=REFITS_BY_NAME[solver.refit],
+        local_search=bool(solver.local_search),
         deflation=DEFLATION_RULES[params["deflation"]],
-        regularization=check_float(params["regularization"], "regularization", 0.0),
-        constraint=_build_constraint(params, wish, shape),
+        regularization=float(solver.regularization),
+        constraint=_build_constraint(params, sparsity, shape),
         settings=AscentSettings(
-            use_working_set=USE_WORKING_SET_BY_SOLVER[
-                check_option(params["solver"], "solver", tuple(USE_WORKING_SET_BY_SOLVER))
-            ],
+            use_working_set=USE_WORKING_SET_BY_ALGORITHM[solver.algorithm],
             tol=check_float(params["tol"], "tol", 0.0),
             max_iter=check_int(params["max_iter"], "max_iter", 1),
-            acceleration=bool(params["acceleration"]),
-            callback=params["callback"],
+            acceleration=bool(solver.acceleration),
+            callback=solver.callback,
         ),
     )
 
 
+def _check_solver(solver: Solver) -> None:
+    """Raise if an option of the solver is not valid; `init`, which needs the data, is checked with them."""
+    check_option(solver.algorithm, "algorithm", tuple(USE_WORKING_SET_BY_ALGORITHM))
+    check_option(solver.refit, "refit", tuple(REFITS_BY_NAME))
+    check_option(solver.local_search, "local_search", (True, False))
+    check_option(solver.acceleration, "acceleration", (True, False))
+    check_option(solver.accumulate_dtype, "accumulate_dtype", (None, "float64"))
+    check_float(solver.regularization, "regularization", 0.0)
+    if solver.callback is not None and not callable(solver.callback):
+        raise ValueError(f"callback={solver.callback!r}: a function of the state of the ascent is needed, or None.")
+
+
 def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
-    """Options that exclude each other."""
+    """Raise if options are set that exclude each other."""
     given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
         raise ValueError(
-            f"{' and '.join(given)} are set together, but each of them fixes the sparsity; "
+            f"{' and '.join(map(format_param, given))} are set together, but each of them fixes the sparsity; "
             "keep one and leave the others None."
         )
     if params["variance"] == "l1" and params["certify"]:
-        raise ValueError('certify=True bounds ‖Az‖₂²; it says nothing of variance="l1".')
-    if params["variance"] == "l1" and (block or params["covariance"] is not None):
-        other = 'method="block"' if block else 'covariance="precomputed"'
         raise ValueError(
-            f'variance="l1" needs the samples and one unit at a time, so it excludes {other}; '
-            'use method="deflation" on the data.'
+            f"{format_param('certify', True)} bounds ‖Az‖₂², not the objective of {format_param('variance', 'l1')}."
+        )
+    if params["variance"] == "l1" and (block or params["covariance"] is not None):
+        other = format_param("method", "block") if block else format_param("covariance", "precomputed")
+        raise ValueError(
+            f"{format_param('variance', 'l1')} needs the samples and one unit at a time, so it excludes {other}; "
+            f"use {format_param('method', 'deflation')} on the data."
         )
     if params["covariance"] is not None and params["scale"]:
         raise ValueError(
-            "scale=True cannot act on a precomputed covariance, which is taken as it is; "
+            f"{format_param('scale', True)} cannot be applied to a precomputed covariance, which is used unchanged; "
             "pass the correlation matrix instead."
         )
     if block and params["l1_bound"] is not None:
-        raise ValueError('l1_bound works on one unit at a time; use method="deflation", or gamma with method="block".')
+        raise ValueError(
+            f"{format_param('l1_bound')} works on one unit at a time; use {format_param('method', 'deflation')}, or "
+            f"gamma with {format_param('method', 'block')}."
+        )
     if block and m > shape[0]:
         raise ValueError(
-            f"A block of n_components={m} orthonormal units does not fit into n_samples={shape[0]}; "
-            f'ask for at most {shape[0]}, or use method="deflation".'
+            f"A block of {format_param('n_components', m)} orthonormal units does not fit into n_samples={shape[0]}; "
+            f"ask for at most {shape[0]}, or use {format_param('method', 'deflation')}."
         )
-    if not isinstance(params["init"], str | None) and params["covariance"] is not None:
+    if not isinstance(params["solver"].init, str | None) and params["covariance"] is not None:
         raise ValueError(
-            "init holds points of the sample space, which a precomputed covariance does not have; leave it None."
+            "init contains points of the sample space, which a precomputed covariance does not have; leave it None."
         )
 
 
 def _build_sparsity_spec(params: Mapping[str, Any], variable_rules: VariableRules) -> SparsitySpec:
-    """What is sparse, and how much, one level per unit."""
-    word, n, m = params["penalty"], variable_rules.n_features, variable_rules.n_components
-    own = isinstance(word, Penalty)
-    if not own and not isinstance(word, str):
+    """Return the kind of sparsity and its level for each component."""
+    penalty, n, m = params["penalty"], variable_rules.n_features, variable_rules.n_components
+    is_custom = isinstance(penalty, Penalty)
+    if not is_custom and not isinstance(penalty, str):
         raise ValueError(
-            f"penalty={reprlib.repr(word)} is not known; use one of 'l0', 'l1', or an object of a class derived from "
-            "gpower.penalties.Penalty."
+            f"{format_param('penalty', penalty)} is not known; use one of 'l0', 'l1', or an object of a class derived "
+            "from gpower.penalties.Penalty."
         )
-    family = word if own else PENALTIES_BY_NAME[check_option(word, "penalty", tuple(PENALTIES_BY_NAME))]
-    if own:
+    family = penalty if is_custom else PENALTIES_BY_NAME[check_option(penalty, "penalty", tuple(PENALTIES_BY_NAME))]
+    if is_custom:
         _check_custom_penalty(family, (n, m if params["method"] == "block" else 1))
     samples = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": samples}
@@ -141,77 +161,77 @@ def _build_sparsity_spec(params: Mapping[str, Any], variable_rules: VariableRule
         if _is_variance_share(params["cardinality"]):
             return _build_min_cardinality(params, variable_rules, common)
         common["levels"] = _expand_cardinalities(params["cardinality"], m, n)
-        if own:
-            family.at_cardinality(np.asarray(common["levels"]))  # refuses here what it does not know
+        if is_custom:
+            family.at_cardinality(np.asarray(common["levels"]))  # raises if the penalty has no cardinality
             return ExactCardinality(penalty_family=family, **common)
-        return ExactCardinality(**common) if word == "l0" else CalibratedPenalty(penalty_family=family, **common)
+        return ExactCardinality(**common) if penalty == "l0" else CalibratedPenalty(penalty_family=family, **common)
     if params["l1_bound"] is not None:
         bounds = tuple(check_float(s, "l1_bound", 1.0) for s in expand_per_component(params["l1_bound"], "l1_bound", m))
         return L1BoundSpec(levels=bounds, **common)
-    if own and params["gamma"] is None:
+    if is_custom and params["gamma"] is None:
         return CustomPenalty(penalty_family=family, **common)
-    levels = _expand_gamma_fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
-    family.at_gamma(np.zeros(m))
+    levels = _expand_gamma_fractions(DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"], m)
+    family.at_gamma(np.zeros(m))  # raises if the penalty has no gamma
     return PenaltyLevel(penalty_family=family, levels=levels, **common)
 
 
 def _build_restricted_sparsity(
     params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
 ) -> SparsitySpec:
-    """The same where not all supports are admissible."""
-    word, m = params["penalty"], variable_rules.n_components
-    told = [*variable_rules.active_params, *(["budget"] if params["budget"] is not None else [])]
-    for name, odd in {
-        "a penalty of your own": isinstance(word, Penalty),
-        "l1_bound": params["l1_bound"] is not None,
-        f"constraint={params['constraint']!r}": params["constraint"] is not None,
+    """Return the kind of sparsity and its levels if rules on the variables or a budget restrict the supports."""
+    penalty, m = params["penalty"], variable_rules.n_components
+    active = [*variable_rules.active_params, *(["budget"] if params["budget"] is not None else [])]
+    for name, is_set in {
+        "a penalty of your own": isinstance(penalty, Penalty),
+        format_param("l1_bound"): params["l1_bound"] is not None,
+        format_param("constraint", params["constraint"]): params["constraint"] is not None,
     }.items():
-        if odd:
-            raise ValueError(f"{told[0]} does not go together with {name}; leave one of the two.")
+        if is_set:
+            raise ValueError(f"{format_param(active[0])} does not go together with {name}; leave one of the two out.")
     if params["budget"] is not None:
         return _build_budgeted_sparsity(params, variable_rules, spec_kwargs)
     zeros = np.zeros(m)
     if params["cardinality"] is not None:
-        if word == "l0" and variable_rules.variable_and_group_weights is not None:
+        if penalty == "l0" and variable_rules.variable_and_group_weights is not None:
             raise ValueError(
-                "penalty_weights says nothing about a cardinality, which counts; give budget=, the most that "
-                "the weights may sum to, or gamma."
+                f"{format_param('penalty_weights')} has no effect on a cardinality, which counts variables; give "
+                "budget=, the largest sum of the weights, or gamma."
             )
         if _is_variance_share(params["cardinality"]):
             return _build_min_cardinality(params, variable_rules, spec_kwargs)
         spec_kwargs["levels"] = _expand_cardinalities(
-            params["cardinality"], m, variable_rules.n_groups, "groups" in told
+            params["cardinality"], m, variable_rules.n_groups, "groups" in active
         )
-        counting = variable_rules.build_support_rules()
-        assert counting is not None
-        variable_rules.check_levels(counting, spec_kwargs["levels"], "cardinality")
-        if word == "l0":
-            return ExactCardinality(penalty_family=GroupCardinality(counting, np.ones(1)), **spec_kwargs)
-    known = variable_rules.build_support_rules(sum_weights=False)
-    assert known is not None
-    family = GroupL0(known, zeros) if word == "l0" else GroupL1(known, zeros)
+        counting_rules = variable_rules.build_support_rules()
+        assert counting_rules is not None
+        variable_rules.check_levels(counting_rules, spec_kwargs["levels"], "cardinality")
+        if penalty == "l0":
+            return ExactCardinality(penalty_family=GroupCardinality(counting_rules, np.ones(1)), **spec_kwargs)
+    weighted_rules = variable_rules.build_support_rules(sum_weights=False)
+    assert weighted_rules is not None
+    family = GroupL0(weighted_rules, zeros) if penalty == "l0" else GroupL1(weighted_rules, zeros)
     if params["cardinality"] is not None:
         return CalibratedPenalty(penalty_family=family, **spec_kwargs)
-    levels = _expand_gamma_fractions(DEFAULT_GAMMA[word] if params["gamma"] is None else params["gamma"], m)
+    levels = _expand_gamma_fractions(DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"], m)
     return PenaltyLevel(penalty_family=family, levels=levels, **spec_kwargs)
 
 
 def _is_variance_share(cardinality: Any) -> bool:
-    """Whether the number of variables is a share of the variance, for all components or for each."""
-    listed = is_sequence(cardinality)
-    levels = list(cardinality) if listed else [cardinality]
+    """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares."""
+    levels = list(cardinality) if is_sequence(cardinality) else [cardinality]
     return bool(levels) and all(is_number(s, Real) and not is_number(s, Integral) and 0 < float(s) < 1 for s in levels)
 
 
 def _build_min_cardinality(
     params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
 ) -> SparsitySpec:
-    """The fewest variables for shares of the variance."""
+    """Return the sparsity of the fewest variables that explain given shares of variance."""
     m = variable_rules.n_components
     if params["method"] == "block":
         raise ValueError(
-            f"cardinality={params['cardinality']!r} is a share, of what a component could explain at its turn; "
-            'method="block" knows no turns: give numbers of variables, or use method="deflation".'
+            f"{format_param('cardinality', params['cardinality'])} is a share of the variance that an unrestricted "
+            "component would explain at its step, and a block has no steps; give numbers of variables, or use "
+            f"{format_param('method', 'deflation')}."
         )
     shares = tuple(float(s) for s in expand_per_component(params["cardinality"], "cardinality", m))
     inner = _build_sparsity_spec({**params, "cardinality": variable_rules.cardinality_range[0]}, variable_rules)
@@ -221,60 +241,72 @@ def _build_min_cardinality(
 def _build_budgeted_sparsity(
     params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
 ) -> SparsitySpec:
-    """So much to spend on variables."""
+    """Return the sparsity of components whose weights sum to at most a budget."""
     if params["penalty"] != "l0":
-        raise ValueError(f'budget works with penalty="l0", not {params["penalty"]!r}; use gamma with weights there.')
+        raise ValueError(
+            f"budget works with {format_param('penalty', 'l0')}, not {params['penalty']!r}; use gamma with weights "
+            "instead."
+        )
     if params["penalty_weights"] is None:
-        raise ValueError("budget is what the variables of a component may cost; give penalty_weights, a cost for each.")
+        raise ValueError(
+            f"budget is the largest total cost of a component's variables; give {format_param('penalty_weights')}, "
+            "the cost of each variable."
+        )
     m = variable_rules.n_components
     levels = tuple(check_float(s, "budget", 0.0) for s in expand_per_component(params["budget"], "budget", m))
-    known = variable_rules.build_support_rules(sum_weights=True)
-    if known is None:  # all cost one: a number of variables
+    rules = variable_rules.build_support_rules(sum_weights=True)
+    if rules is None:  # every variable costs one: the budget is a number of variables
         numbers = [min(int(level), variable_rules.n_features) for level in levels]
         return ExactCardinality(levels=_expand_cardinalities(numbers, m, variable_rules.n_features), **spec_kwargs)
-    variable_rules.check_levels(known, levels, "budget")
-    return ExactCardinality(penalty_family=GroupCardinality(known, np.ones(1)), levels=levels, **spec_kwargs)
+    variable_rules.check_levels(rules, levels, "budget")
+    return ExactCardinality(penalty_family=GroupCardinality(rules, np.ones(1)), levels=levels, **spec_kwargs)
 
 
 def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: tuple[int, int]) -> Constraint | None:
-    """What components owe each other, if they can."""
-    word = check_option(params["constraint"], "constraint", (None, *CONSTRAINTS))
-    if word is None:
+    """Return the constraint between the components, or None; raise if the other parameters exclude it."""
+    name = check_option(params["constraint"], "constraint", (None, *CONSTRAINTS))
+    if name is None:
         return None
     if _is_variance_share(params["cardinality"]):
         raise ValueError(
-            f"cardinality={params['cardinality']!r} is a share, of what a component could explain at its turn, and "
-            f'with constraint="{word}" there are no turns; fit without the constraint first, and give the numbers of '
-            "variables that it takes."
+            f"{format_param('cardinality', params['cardinality'])} is a share of the variance that an unrestricted "
+            f"component would explain at its step, and {format_param('constraint', name)} has no steps; fit without "
+            "the constraint first, and give the numbers of variables that were found."
         )
     if not sparsity.has_exchangeable_variables:
-        good = {"cardinality": params["cardinality"], "penalty": "l0", "variance": "l2"}
-        seen = ", ".join(f"{k}={params[k]!r}" for k, v in good.items() if v is None or params[k] != v)
-        raise ValueError(
-            f'constraint="{word}" works on components with a cardinality, penalty="l0" and variance="l2", not with '
-            f"{seen}; say how many variables each may have, as cardinality=10."
+        supported = {"cardinality": params["cardinality"], "penalty": "l0", "variance": "l2"}
+        unsupported = ", ".join(
+            format_param(key, params[key]) for key, value in supported.items() if value is None or params[key] != value
         )
-    if sparsity.positive and word != "disjoint":
         raise ValueError(
-            f"positive=True with constraint={word!r}: non-negative loadings are orthogonal only without common "
-            'variables; use constraint="disjoint".'
+            f"{format_param('constraint', name)} works on components with a cardinality, "
+            f"{format_param('penalty', 'l0')} and {format_param('variance', 'l2')}, not with {unsupported}; set the "
+            f"number of variables, as {format_param('cardinality', 10)}."
         )
-    m, wanted, (p, n) = len(sparsity.levels), sum(map(int, sparsity.levels)), shape
-    if word == "disjoint" and wanted > n:
+    if sparsity.positive and name != "disjoint":
         raise ValueError(
-            f'constraint="disjoint": {m} components of cardinality={params["cardinality"]!r} need {wanted} variables, '
+            f"{format_param('positive', True)} with {format_param('constraint', name)}: non-negative loadings are "
+            f"orthogonal only without common variables; use {format_param('constraint', 'disjoint')}."
+        )
+    m, n_needed = len(sparsity.levels), sum(map(int, sparsity.levels))
+    p, n = shape
+    if name == "disjoint" and n_needed > n:
+        raise ValueError(
+            f"{format_param('constraint', name)}: {m} components of "
+            f"{format_param('cardinality', params['cardinality'])} need {n_needed} variables, "
             f"and there are n_features={n}; ask for fewer components or variables."
         )
     rank = min(n, p) if params["covariance"] is not None or not params["center"] else min(n, p - 1)
-    if word == "uncorrelated" and m > rank:
+    if name == "uncorrelated" and m > rank:
         raise ValueError(
-            f'constraint="uncorrelated": n_components={m} is more than the data have, whose rank is at most {rank}.'
+            f"{format_param('constraint', name)}: {format_param('n_components', m)} exceeds the rank of the data, "
+            f"which is at most {rank}."
         )
-    return CONSTRAINTS[word]
+    return CONSTRAINTS[name]
 
 
 def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
-    """Refuse a penalty of the user's own that does not keep its contract on correlations of a shape (n, m)."""
+    """Raise if a penalty of the user's own violates its contract on correlations of a shape (n, m)."""
     name = f"{type(penalty).__name__}.evaluate"
     try:
         values, gradient = penalty.evaluate(np.ones(shape))
@@ -288,27 +320,28 @@ def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
 
 
 def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> tuple[int, ...]:
-    """A number of variables, or of groups of them, for every unit."""
+    """Return the number of variables, or of groups, of every component."""
     levels = expand_per_component(cardinality, "cardinality", m)
-    most = f"{n} groups" if grouped else f"n_features={n} variables"
+    largest = f"{n} groups" if grouped else f"n_features={n} variables"
     if not all(is_number(k, Integral) and 1 <= int(k) <= n for k in levels):
-        remedy = "one number for all components, or one each, or as 0.9 a share of the variance that the fewest reach"
+        remedy = "give one number for all components, one each, or a share of variance such as 0.9"
         if isinstance(cardinality, str):
             remedy = "GPowerCV chooses it by cross-validation, and sparsity_path shows what each number explains"
         elif is_number(cardinality, Real) and float(cardinality).is_integer():
-            remedy = f"write cardinality={int(cardinality)}" if 1 <= cardinality <= n else remedy
+            remedy = f"write {format_param('cardinality', int(cardinality))}" if 1 <= cardinality <= n else remedy
         raise ValueError(
-            f"cardinality={cardinality!r}: a component uses between 1 and {most}, as a whole number; {remedy}."
+            f"{format_param('cardinality', cardinality)}: a component uses between 1 and {largest}, as a whole number; "
+            f"{remedy}."
         )
     return tuple(int(k) for k in levels)
 
 
 def _expand_gamma_fractions(gamma: Any, m: int) -> tuple[float, ...]:
-    """A fraction of the largest useful γ for every unit."""
+    """Return the fraction of the largest useful γ of every component."""
     levels = expand_per_component(gamma, "gamma", m)
     if not all(is_number(fraction, Real) and 0 <= float(fraction) < 1 for fraction in levels):
         raise ValueError(
-            f"gamma={gamma!r}: gamma is a fraction of its largest useful value and lies in [0, 1); "
+            f"{format_param('gamma', gamma)}: gamma is a fraction of its largest useful value and lies in [0, 1); "
             "0 is ordinary PCA, values near 1 leave a single variable. "
             "To set the number of variables, use cardinality."
         )
@@ -316,25 +349,32 @@ def _expand_gamma_fractions(gamma: Any, m: int) -> tuple[float, ...]:
 
 
 def _expand_component_weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
+    """Return the weight of every unit; ones by default."""
     if mu is None:
         return (1.0,) * m
     if not block:
         raise ValueError(
-            'mu weighs the units of a block; it has no meaning with method="deflation". Use method="block".'
+            f"mu weighs the units of a block; it has no meaning with {format_param('method', 'deflation')}. Use "
+            f"{format_param('method', 'block')}."
         )
     weights = expand_per_component(mu, "mu", m)
     if not all(isinstance(w, Real) and 1e-6 <= float(w) <= 1e6 for w in weights):
-        raise ValueError(f"mu={mu!r}: the weights of the units must be positive numbers, between 1e-6 and 1e6.")
+        raise ValueError(
+            f"{format_param('mu', mu)}: the weights of the units must be positive numbers, between 1e-6 and 1e6."
+        )
     return tuple(float(w) for w in weights)
 
 
 def _build_start(init: Any, p: int, m: int) -> Start | None:
+    """Return the start that `init` stands for, for p samples and m components; None for promising columns."""
     if init is None:
         return None
     if isinstance(init, str):
-        if init == "paper":
+        if init == "largest_norm":
             return LargestNormStart()
-        raise ValueError(f'init={init!r}: use None, "paper", or an array of shape (n_samples, n_components).')
+        raise ValueError(
+            f"{format_param('init', init)}: use None, 'largest_norm', or an array of shape (n_samples, n_components)."
+        )
     points = np.asarray(init, float)
     if points.shape != (p, m):
         raise ValueError(f"init has shape {points.shape}, but a start for each component is needed: {(p, m)}.")
@@ -344,50 +384,58 @@ def _build_start(init: Any, p: int, m: int) -> Start | None:
 
 
 def get_constructor_params(estimator: object) -> dict[str, Any]:
-    """What an estimator was constructed with, by name: `get_params` without its look at the signature, 0.2 ms."""
+    """Return the constructor parameters of an estimator by name.
+
+    It equals `get_params(deep=False)` without the inspection of the signature, which takes 0.2 ms.
+    """
     return {name: value for name, value in vars(estimator).items() if name[0] != "_" != name[-1]}
 
 
 def make_random_state(state: Any) -> np.random.RandomState:
-    """The generator of random starts and parts; None stands for a fixed seed."""
+    """Return the random generator of a seed; None stands for a fixed seed."""
     return np.random.RandomState(0) if state is None else check_random_state(state)
 
 
 def expand_per_component(value: Any, name: str, m: int) -> list[Any]:
-    """A number for every unit, from one number or one each."""
+    """Return one value per component, from one value for all or a list of m values."""
     if is_sequence(value):
         values = to_python_list(value)
         if len(values) != m:
-            raise ValueError(f"{name} has {len(values)} entries, but n_components={m}; give one number, or {m}.")
+            raise ValueError(
+                f"{format_param(name)} has {len(values)} entries, but {format_param('n_components', m)}; give one "
+                f"number, or {m}."
+            )
         return values
     return [value] * m
 
 
 def check_option(value: Any, name: str, options: tuple[Any, ...]) -> Any:
-    """The value, if it is one of the options."""
-    own = to_python(value)
-    if not any(own is option or (type(own) is type(option) and own == option) for option in options):
+    """Return the value as a Python object; raise unless it is one of the options."""
+    option_value = to_python(value)
+    if not any(
+        option_value is option or (type(option_value) is type(option) and option_value == option) for option in options
+    ):
         allowed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name}={reprlib.repr(value)} is not known; use one of {allowed}.")
-    return own
+        raise ValueError(f"{format_param(name, value)} is not known; use one of {allowed}.")
+    return option_value
 
 
 def check_int(value: Any, name: str, minimum: int) -> int:
-    """The value, if it is a whole number of at least `least`."""
+    """Return the value as an int; raise unless it is a whole number of at least `minimum`."""
     if not is_number(value, Integral) or value < minimum:
-        raise ValueError(f"{name}={value!r}: a whole number of at least {minimum} is needed.")
+        raise ValueError(f"{format_param(name, value)}: a whole number of at least {minimum} is needed.")
     return int(value)
 
 
 def check_float(value: Any, name: str, minimum: float) -> float:
-    """The value, if it is a finite number of at least `least`."""
+    """Return the value as a float; raise unless it is a finite number of at least `minimum`."""
     if not is_number(value, Real) or not np.isfinite(float(value)) or value < minimum:
-        raise ValueError(f"{name}={value!r}: a finite number of at least {minimum:g} is needed.")
+        raise ValueError(f"{format_param(name, value)}: a finite number of at least {minimum:g} is needed.")
     return float(value)
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
-    """Non-negative sample weights, or None."""
+    """Return the sample weights as an array, (n_samples,), or None; raise unless they are valid."""
     if sample_weight is None:
         return None
     try:
@@ -403,11 +451,12 @@ def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> 
         raise ValueError(f"sample_weight has shape {w.shape}, but there are n_samples={n_samples}.")
     if not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
         raise ValueError("sample_weight must be finite, non-negative and not all zero.")
-    w, most = w.astype(dtype), float(np.sqrt(np.finfo(dtype).max))
+    w = w.astype(dtype)
+    limit = float(np.sqrt(np.finfo(dtype).max))
     total = float(np.sum(w, dtype=np.float64))
-    if not 1 / most < total < most:
+    if not 1 / limit < total < limit:
         raise ValueError(
             f"sample_weight sums to {total:.3g}, out of the range of {np.dtype(dtype).name}; multiply the weights by a "
-            "constant, which changes nothing else."
+            "constant, which has no other effect."
         )
     return w

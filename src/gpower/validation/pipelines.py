@@ -1,4 +1,4 @@
-"""Models as users hold them: alone, or as a step of a scikit-learn pipeline, whose names come through."""
+"""Models inside scikit-learn pipelines: the model itself, its data and the names of its variables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpower._utils.arrays import Array
 
 
 class ComponentModelMixin:
-    """Mark an estimator of this package, so that `UnwrappedModel` knows it among the steps of a pipeline."""
+    """An estimator of this package; `UnwrappedModel` looks for it among the steps of a pipeline."""
 
 
 @dataclass(frozen=True, eq=False)
 class UnwrappedModel:
-    """A model that finds components, out of whatever a user holds it in, and the pipeline that ends with it.
+    """A model that finds components, and the pipeline that ends with it, if it is a step of one.
 
     Examples
     --------
@@ -41,42 +41,42 @@ class UnwrappedModel:
 
     @classmethod
     def unwrap(cls, model: Any) -> UnwrappedModel:
-        """The model itself or, of a pipeline, its last step that finds components, with the names that it was given."""
+        """Return the model itself, or a copy of the last step of a pipeline that finds components, with names."""
         if not isinstance(model, Pipeline):
             return cls(model)
-        at = [j for j, (_, step) in enumerate(model.steps) if isinstance(step, ComponentModelMixin)]
-        if not at:
+        positions = [j for j, (_, step) in enumerate(model.steps) if isinstance(step, ComponentModelMixin)]
+        if not positions:
             steps = ", ".join(type(step).__name__ for _, step in model.steps)
             raise TypeError(f"The pipeline has no step of this package, only {steps}; pass a fitted GPower.")
-        whole = model[: at[-1] + 1]
-        inner = copy(whole[-1])
-        if len(whole) > 1 and hasattr(inner, "components_") and not hasattr(inner, "feature_names_in_"):
-            inner.feature_names_in_ = _get_pipeline_feature_names(whole[:-1], inner.n_features_in_)
-        return cls(inner, whole)
+        pipeline = model[: positions[-1] + 1]
+        inner = copy(pipeline[-1])
+        if len(pipeline) > 1 and hasattr(inner, "components_") and not hasattr(inner, "feature_names_in_"):
+            inner.feature_names_in_ = _get_pipeline_feature_names(pipeline[:-1], inner.n_features_in_)
+        return cls(inner, pipeline)
 
     @classmethod
     def unwrap_fitted(cls, model: Any) -> UnwrappedModel:
-        """The same, if it has components."""
-        held = cls.unwrap(model)
-        if isinstance(held.model, BaseEstimator):
-            check_is_fitted(held.model)
-        if not hasattr(held.model, "components_"):
+        """Return the unwrapped model; raise unless it is fitted."""
+        unwrapped = cls.unwrap(model)
+        if isinstance(unwrapped.model, BaseEstimator):
+            check_is_fitted(unwrapped.model)
+        if not hasattr(unwrapped.model, "components_"):
             raise TypeError(
-                f"{reprlib.repr(model)} is no fitted model; pass one, such as GPower(2, cardinality=5).fit(X)."
+                f"{reprlib.repr(model)} is not a fitted model; pass one, such as GPower(2, cardinality=5).fit(X)."
             )
-        return held
+        return unwrapped
 
     def apply_earlier_steps(self, X: Any) -> Any:
-        """Data as the model itself sees them."""
+        """Return X transformed by the steps before the model."""
         return X if self.pipeline is None or len(self.pipeline) == 1 else self.pipeline[:-1].transform(X)
 
     def compute_scores(self, X: Any) -> Array:
-        """Scores of samples."""
+        """Return the scores of samples, transformed by the whole pipeline."""
         return np.asarray((self.model if self.pipeline is None else self.pipeline).transform(X))
 
 
 def _get_pipeline_feature_names(earlier_steps: Pipeline, n_features: int) -> Array:
-    """Names of variables after the steps of a pipeline, or x0, x1, … where a step does not tell."""
+    """Return the names of the variables after some steps of a pipeline, or x0, x1, … if a step has no names."""
     try:
         return np.asarray(earlier_steps.get_feature_names_out(), dtype=object)
     except (AttributeError, NotFittedError, ValueError):

@@ -1,7 +1,7 @@
-"""The one room that every fit enters: data and parameters in; table, operator, moments and recipes out, once.
+"""Preparation of a fit: from data and parameters to an operator, its moments and the specifications of the fit.
 
-`read` checks what the user handed over and names its variables; `EstimatorInput.prepare` makes an operator of it, with
-the means and scales that it applies, once it is known to hold numbers throughout.
+`read_estimator_input` checks the data and names the variables; `EstimatorInput.prepare` builds the operator with the
+means and scales that it applies, and checks that all entries are finite.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpower._utils.arrays import Array, is_device_array, to_host
+from gpower._utils.messages import format_param
 from gpower._utils.warnings import InputFormatWarning, warn
 from gpower.operators import Container, Moments, Operator, as_container, as_operator
 from gpower.operators.base import PassCounter
@@ -33,58 +34,61 @@ from gpower.validation.params import (
     check_sample_weight,
     get_constructor_params,
 )
+from gpower.validation.solver import Solver, resolve_solver
 from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, VariableRules, check_required_have_variance
 
-#: Data that are read in blocks are replaced by the covariance of up to this many variables whatever is asked of them.
+#: Data that are read in blocks are replaced by their covariance up to this number of variables, whatever is fitted.
 MAX_REMOTE_GRAM_VARIABLES = 4096
-#: Entries of a sparse table that is made dense to be permuted: 2 GB in double precision, half of it in single.
+#: Largest number of entries of a sparse table that is made dense for permutation: 2 GB in float64, 1 GB in float32.
 MAX_PERMUTED_ENTRIES = 250_000_000
-#: Entries of a table in single precision that is worked on in double, 32 MB.
+#: Largest number of entries of a float32 table that is converted to float64: 32 MB.
 MAX_UPCAST_ENTRIES = 4_000_000
-#: Bytes that an entry takes while it is permuted, and the fewest samples that a large table is permuted by.
+#: Bytes per entry during permutation, and the smallest number of samples drawn from a table that is too large.
 BYTES_PER_PERMUTED_ENTRY, MIN_PERMUTED_SAMPLES = 40, 1000
 
 
 @dataclass(frozen=True)
 class DataParams:
-    """The parameters of an estimator that say how its data are read; those that it does not have are as usual."""
+    """The parameters of an estimator that concern its data; parameters that it does not have keep their default."""
 
     n_components: int = 1
     covariance: str | None = None
-    psd: str = "lift"
     variance: str = "l2"
     center: bool = True
     scale: bool = False
     missing: str = "error"
     certify: bool = False
-    accumulation: str | None = None
-    init: Any = None
+    accumulate_dtype: str | None = None  # an option of the solver
+    init: Any = None  # an option of the solver
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> DataParams:
-        """Those among the parameters of an estimator."""
-        return cls(**{each.name: params[each.name] for each in fields(cls) if each.name in params})
+        """Select the fields from the parameters of an estimator and the options of its solver."""
+        solver: Solver = resolve_solver(params)["solver"]
+        values = {**params, "accumulate_dtype": solver.accumulate_dtype, "init": solver.init}
+        return cls(**{each.name: values[each.name] for each in fields(cls) if each.name in values})
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedData:
-    """What a fit works on.
+    """The input of a solver: operator, moments and specifications.
 
     Attributes
     ----------
     operator : Operator
+        The centred and scaled matrix, or its covariance.
     moments : Moments
         Means, scales and norms that the operator applies.
-    recipes : tuple of Recipe
-        One, or one per point of a grid.
-    again : callable, optional
-        Makes the operator anew in float64, from the data rather than from what single precision left of them.
-    names : ndarray of str or None
-        Of the variables.
-    remarks : tuple of str
-        What was done to the data that the user did not ask for.
-    given : dtype, optional
-        Of the data, where the operator has another.
+    fit_specs : tuple of FitSpec
+        One specification, or one per point of a grid.
+    build_float64_operator : callable, optional
+        Builds the operator in float64 from the original data, not from their float32 products.
+    feature_names : ndarray of str or None
+        Names of the variables.
+    preprocessing_notes : tuple of str
+        Changes of the data that the user did not request, one message each.
+    input_dtype : dtype, optional
+        Type of the data, if the operator has another one.
     """
 
     operator: Operator
@@ -97,63 +101,62 @@ class PreparedData:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of what is reported: that of the data."""
+        """Return the type of the fitted attributes: that of the data."""
         return self.operator.dtype if self.input_dtype is None else self.input_dtype
 
     def get_float64_operator(self) -> Operator:
-        """The operator in float64, as proofs need it."""
-        return (
-            self.operator
-            if self.operator.dtype == np.float64 or self.build_float64_operator is None
-            else self.build_float64_operator()
-        )
+        """Return the operator in float64, which certificates need."""
+        if self.operator.dtype == np.float64 or self.build_float64_operator is None:
+            return self.operator
+        return self.build_float64_operator()
 
     @property
     def fit_spec(self) -> FitSpec:
-        """The only one, or the first."""
+        """Return the first specification."""
         return self.fit_specs[0]
 
     @cached_property
     def max_correlations(self) -> Array:
-        """The largest possible correlations of the columns, by the variance in use."""
+        """Return the largest possible correlation of each column, (n_features,): its norm as `variance` measures it."""
         return self.fit_spec.sparsity.sample_set.compute_max_correlations(self.operator)
 
     @property
     def constant_columns(self) -> Array:
-        """Indices of the columns that do not vary."""
+        """Return the indices of the constant columns."""
         return to_host(np.flatnonzero(self.moments.column_norms == 0))
 
     @property
     def has_variance(self) -> bool:
-        """Whether any column does."""
+        """Return whether any column varies."""
         return bool(self.moments.column_norms.any())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth knowing of the data, a sentence each."""
+        """Return the notes on the data, one message each: changes, and constant columns."""
         constant = self.constant_columns
         if not constant.size:
             return self.preprocessing_notes
-        shown = ", ".join(format_variable_name(j, self.feature_names) for j in constant[:3]) + (
-            ", …" if constant.size > 3 else ""
-        )
+        shown = ", ".join(format_variable_name(j, self.feature_names) for j in constant[:3])
+        shown += ", …" if constant.size > 3 else ""
         return (*self.preprocessing_notes, f"{constant.size} column(s) do not vary and get no loading: {shown}.")
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorInput:
-    """Samples × variables, or a covariance: a float32 or float64 matrix, not yet looked through for holes.
+    """A float32 or float64 matrix of samples × variables, or a covariance, not yet checked for missing values.
 
     Attributes
     ----------
     X : ndarray, CSR or CSC matrix, array on a device, or matrix in blocks
-    reading : Reading
-    names : ndarray of str or None
-        Of the variables.
+        The matrix.
+    data_params : DataParams
+        The parameters of the estimator that concern the data.
+    feature_names : ndarray of str or None
+        Names of the variables.
     params : mapping
-        All parameters of the estimator that it was given to.
-    remarks : tuple of str
-        What was done to it, a sentence each.
+        All parameters of the estimator.
+    preprocessing_notes : tuple of str
+        Changes of the data, one message each.
     """
 
     X: Any
@@ -164,25 +167,25 @@ class EstimatorInput:
 
     @cached_property
     def container(self) -> Container:
-        """What X is kept in."""
+        """Return the container of X."""
         return as_container(self.X)
 
     @property
     def block_matrix(self) -> BlockMatrix | None:
-        """The same where it is in blocks."""
+        """Return the container if the matrix is read in blocks, else None."""
         return self.container if isinstance(self.container, BlockMatrix) else None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_samples, n_features)."""
+        """Return (n_samples, n_features)."""
         return (int(self.X.shape[0]), int(self.X.shape[1]))
 
     def select_samples(self, idx: Array) -> EstimatorInput:
-        """Some of the samples."""
+        """Return the input with the samples `idx` only."""
         return replace(self, X=self.X[idx])
 
     def load_into_memory(self, reason: str) -> EstimatorInput:
-        """The same in the memory of this machine, read into it where it fits; `why` says what needs that."""
+        """Return the input in the memory of this machine; raise with the `reason` if it does not fit."""
         if not self.container.storage_description:
             return self
         if self.block_matrix is not None and self.block_matrix.fits_in_memory:
@@ -191,66 +194,68 @@ class EstimatorInput:
         raise ValueError(f"{reason}; X is {self.container.storage_description}{excess}.")
 
     def require_finite(self, allow_nan: bool = False) -> EstimatorInput:
-        """The same, if it holds numbers throughout."""
+        """Return the input; raise if it contains missing or infinite values."""
         check_finite(self.X, self.feature_names, allow_nan=allow_nan)
         return self
 
     def to_float64(self) -> EstimatorInput:
-        """The same in float64, not copied if it is."""
+        """Return the input in float64, without a copy if it has that type."""
         return replace(self, X=self.X.astype(np.float64, copy=False))
 
     def build_fit_specs(self, *variants: Mapping[str, Any]) -> list[FitSpec]:
-        """What the estimator asks for on data of this shape: one recipe, or one per variant of its parameters."""
-        found = [
+        """Return the specification of a fit to these data, or one per variant of the estimator's parameters."""
+        fit_specs = [
             build_fit_spec({**self.params, **variant}, self.shape, self.feature_names) for variant in variants or ({},)
         ]
-        if is_device_array(self.X) and any(
-            recipe.sparsity.penalty_family.support_rules is not None for recipe in found
-        ):
+        has_rules = any(spec.sparsity.penalty_family.support_rules is not None for spec in fit_specs)
+        if is_device_array(self.X) and has_rules:
             raise ValueError(f"{', '.join(VARIABLE_RULE_NAMES)} work on the host only; pass X.get() or X.cpu().")
-        return found
+        return fit_specs
 
     @property
     def cardinality_range(self) -> tuple[int, int]:
-        """The fewest and the most variables, or groups of them, that the estimator lets a component have."""
+        """Return the smallest and largest number of variables, or of groups, that a component can have."""
         count = check_int(self.data_params.n_components, "n_components", 1)
         return VariableRules.from_params(self.params, self.shape[1], count, self.feature_names).cardinality_range
 
     def fill_missing(self, rank: int | None = None) -> EstimatorInput:
-        """The same as a fit wants it: in memory where a proof is to follow, missing entries filled where asked for.
+        """Return the input with missing entries imputed if requested, and in memory if a certificate follows.
 
-        By so many components, if not by as many as are fitted.
+        `rank` is the number of components of the imputation model, by default as many as are fitted.
         """
-        reading = self.data_params
-        if reading.certify and self.container.storage_description and not is_device_array(self.X):
+        data_params = self.data_params
+        if data_params.certify and self.container.storage_description and not is_device_array(self.X):
             return self.load_into_memory("A certificate needs the matrix in the memory of this machine").fill_missing(
                 rank
             )
         if is_device_array(self.X):
             self._check_device_support()
-        if check_option(reading.missing, "missing", ("error", "impute")) == "error":
+        if check_option(data_params.missing, "missing", ("error", "impute")) == "error":
             return self
         where, sparse = self.container.storage_description, self.container.is_sparse
-        if where or sparse or reading.covariance is not None:
+        if where or sparse or data_params.covariance is not None:
             what = where or ("a sparse matrix, whose absent entries are zeros" if sparse else "a covariance")
-            raise ValueError(f'missing="impute" fills the holes of a dense table of samples; X is {what}.')
+            raise ValueError(
+                f"{format_param('missing', 'impute')} fills the holes of a dense table of samples; X is {what}."
+            )
         self.require_finite(allow_nan=True)
         if not np.isnan(np.sum(self.X)):
             return self
-        rank = check_int(reading.n_components, "n_components", 1) if rank is None else rank
-        standard = {"center": bool(reading.center), "scale": bool(reading.scale)}
-        filled = impute(self.X, rank, **standard, names=self.feature_names)
-        return replace(self, X=filled.X, preprocessing_notes=(filled.note,))
+        rank = check_int(data_params.n_components, "n_components", 1) if rank is None else rank
+        center, scale = bool(data_params.center), bool(data_params.scale)
+        imputed = impute(self.X, rank, center=center, scale=scale, names=self.feature_names)
+        return replace(self, X=imputed.X, preprocessing_notes=(imputed.note,))
 
     def prepare_for_permutation(self) -> EstimatorInput:
-        """The same, if its columns can be permuted: a table of samples in memory, made dense, holes at their means.
+        """Return the samples as a dense table in memory, missing entries at their means, for permutation.
 
-        Holes filled by components are what permuted tables do not have: in noise they would pass for more than chance.
+        An imputation by components would introduce correlations that permuted tables do not have, so that components
+        of pure noise would look significant.
         """
         if self.data_params.covariance is not None:
             raise ValueError(
                 "Permuting needs the samples: it breaks what variables have in common, and a covariance is nothing "
-                'else. covariance="precomputed" has none; give the data.'
+                f"else. {format_param('covariance', 'precomputed')} has none; give the data."
             )
         if self.container.storage_description:
             return self._subsample_for_permutation().prepare_for_permutation()
@@ -267,43 +272,47 @@ class EstimatorInput:
         return replace(self, X=self.X.toarray())
 
     def _subsample_for_permutation(self) -> EstimatorInput:
-        """A table in blocks, or as many of its samples as can be permuted in memory: chance among them is chance."""
+        """Return a random subset of the samples of a table in blocks, as many as can be permuted in memory."""
         (p, n), blocks = self.shape, self.block_matrix
-        most = 0 if blocks is None else int(blocks.memory_limit / (BYTES_PER_PERMUTED_ENTRY * n))
-        if blocks is None or not MIN_PERMUTED_SAMPLES <= most < p:
+        n_drawn = 0 if blocks is None else int(blocks.memory_limit / (BYTES_PER_PERMUTED_ENTRY * n))
+        if blocks is None or not MIN_PERMUTED_SAMPLES <= n_drawn < p:
             return self.load_into_memory("Permuting needs the table in the memory of this machine")
         warn(
-            f"X is {blocks.storage_description}: {most} of its {p} samples, drawn at random, are held against chance, "
-            "as many as memory_limit lets be permuted."
+            f"X is {blocks.storage_description}: {n_drawn} of its {p} samples, drawn at random, are permuted, as "
+            f"many as {format_param('memory_limit')} allows."
         )
-        return replace(self, X=blocks.take_rows(np.sort(np.random.default_rng(0).choice(p, most, replace=False))))
+        return replace(self, X=blocks.take_rows(np.sort(np.random.default_rng(0).choice(p, n_drawn, replace=False))))
 
     def _check_device_support(self) -> None:
-        """Refuse what is not done on a device."""
-        ordinary = {"variance": "l2", "covariance": None, "missing": "error", "certify": False}
-        asked = vars(self.data_params)
-        odd = [f"{name}={asked[name]!r}" for name, value in ordinary.items() if asked[name] != value]
+        """Raise if a parameter is set that does not work on a device."""
+        supported = {"variance": "l2", "covariance": None, "missing": "error", "certify": False}
+        values = vars(self.data_params)
+        odd = [format_param(name, values[name]) for name, value in supported.items() if values[name] != value]
         if odd:
             raise ValueError(f"{', '.join(odd)} works on the host only; pass X.get() or X.cpu().")
 
     def prepare(
         self, sample_weight: Any = None, fit_specs: Sequence[FitSpec] = (), *, reduce: bool | None = None
     ) -> PreparedData:
-        """The operator of the data, centred and scaled as asked.
+        """Build the operator of the data, centred and scaled as requested, and check its entries.
 
         Parameters
         ----------
         sample_weight : array-like of shape (n_samples,), optional
-        recipes : sequence of Recipe
-            What is to be done with it.
+            Weights of the samples.
+        fit_specs : sequence of FitSpec
+            The fits that will use the operator.
         reduce : bool, optional
-            Whether tall data may be replaced by their covariance; by default where the recipes need no samples and the
-            reads that they are expected to make pay for it.
+            Whether to replace tall data by their covariance; by default if the fits need no samples and the covariance
+            costs less than the passes that they are expected to make.
         """
         precomputed = self.data_params.covariance == "precomputed"
         if self.shape[0] == 1 and self.data_params.center and not precomputed:
-            raise ValueError("n_samples=1: a single sample has no variance about its mean; give more, or center=False.")
-        table, remarks = self._validate_covariance(sample_weight) if precomputed else (self, self.preprocessing_notes)
+            raise ValueError(
+                "n_samples=1: a single sample has no variance about its mean; give more, or "
+                f"{format_param('center', False)}."
+            )
+        table, notes = self._validate_covariance(sample_weight) if precomputed else (self, self.preprocessing_notes)
         if table.block_matrix is not None and table.block_matrix.fits_in_memory and table._should_load_into_memory:
             table = table.load_into_memory("A small table is solved in memory")
         table = table.to_float64() if table._should_upcast else table
@@ -320,82 +329,92 @@ class EstimatorInput:
             tuple(fit_specs),
             lambda: table.to_float64()._build_operator(weight, True, moments)[0],
             feature_names=self.feature_names,
-            preprocessing_notes=remarks,
+            preprocessing_notes=notes,
             input_dtype=self.X.dtype,
         )
 
     @property
     def _should_load_into_memory(self) -> bool:
-        """Whether it is read into memory from wherever it is, so that the same table gives the same answer."""
+        """Return whether the table is small: then every container gives the result of the table in memory."""
         return self.shape[0] * self.shape[1] <= MAX_DIRECT_ENTRIES
 
     @property
     def _should_upcast(self) -> bool:
-        """Whether double precision costs nothing: single would lose what earlier components nearly explain."""
+        """Return whether the table is small enough for float64, which keeps more digits after deflation."""
         return isinstance(self.X, np.ndarray) and self.X.size <= MAX_UPCAST_ENTRIES
 
     def _build_operator(
         self, weight: Array | None, reduce: bool, moments: Moments | None = None
     ) -> tuple[Operator, Moments]:
-        """The operator of these numbers; those that are not finite show in its norms."""
-        reading = self.data_params
+        """Build the operator; entries that are not finite make the norms of their columns not finite."""
+        data_params = self.data_params
         with np.errstate(all="ignore"):
             return as_operator(
                 self.X,
-                center=reading.center,
-                scale=reading.scale,
+                center=data_params.center,
+                scale=data_params.scale,
                 sample_weight=weight,
-                covariance=reading.covariance == "precomputed",
+                covariance=data_params.covariance == "precomputed",
                 reduce_tall=reduce,
-                double_sums=reading.accumulation == "float64",
+                double_sums=data_params.accumulate_dtype == "float64",
                 moments=moments,
             )
 
     def _validate_covariance(self, sample_weight: Any) -> tuple[EstimatorInput, tuple[str, ...]]:
-        """The same, if it is a covariance, and what was done to it."""
+        """Return the input and notes on its changes; raise unless it is a covariance matrix."""
         stored = self.container.is_sparse or bool(self.container.storage_description)
         if stored or sample_weight is not None:
             what = "a dense matrix in memory" if stored else "no sample_weight"
-            raise ValueError(f'covariance="precomputed" takes {what}.')
-        S, remarks = check_covariance(self.require_finite().X, self.data_params.psd)
-        return replace(self, X=S), remarks
+            raise ValueError(f"{format_param('covariance', 'precomputed')} takes {what}.")
+        S, notes = check_covariance(self.require_finite().X)
+        return replace(self, X=S), notes
 
     def _should_reduce_to_covariance(self, fit_specs: Sequence[FitSpec]) -> bool:
-        """Whether the covariance of tall data serves the recipes, and costs less than the reads that they will make."""
-        n, reads = self.shape[1], sum(recipe.estimate_passes(self.shape[1]) for recipe in fit_specs)
-        few = n <= GRAM_COLUMNS_PER_PASS * reads or (self.container.is_remote and n <= MAX_REMOTE_GRAM_VARIABLES)
-        return few and not any(recipe.needs_samples for recipe in fit_specs)
+        """Return whether the covariance suffices for the fits, and costs less than the passes that they will make."""
+        n = self.shape[1]
+        n_passes = sum(spec.estimate_passes(n) for spec in fit_specs)
+        is_cheap = n <= GRAM_COLUMNS_PER_PASS * n_passes
+        is_cheap = is_cheap or (self.container.is_remote and n <= MAX_REMOTE_GRAM_VARIABLES)
+        return is_cheap and not any(spec.needs_samples for spec in fit_specs)
 
     def accumulate_moments(
         self, earlier: RunningMoments | None, sample_weight: Any
     ) -> tuple[RunningMoments, PreparedData]:
-        """What is known of a batch of samples and all earlier ones, and what a fit to them works on."""
-        batch, n = self._compute_running_moments(sample_weight), self.shape[1]
-        seen = batch if earlier is None else earlier.merge(batch)
-        standard = (bool(self.data_params.center), bool(self.data_params.scale))
-        recipe = build_fit_spec(self.params, (n, n), self.feature_names)
-        found, moments = seen.to_operator(*standard)
-        check_required_variables([recipe], moments.column_norms, self.feature_names)
-        return seen, PreparedData(
-            found, moments, (recipe,), lambda: seen.to_float64().to_operator(*standard)[0], self.feature_names
+        """Return the moments of this batch and the `earlier` ones, and the input of a fit to all their samples."""
+        batch_moments, n = self._compute_running_moments(sample_weight), self.shape[1]
+        total = batch_moments if earlier is None else earlier.merge(batch_moments)
+        center, scale = bool(self.data_params.center), bool(self.data_params.scale)
+        fit_spec = build_fit_spec(self.params, (n, n), self.feature_names)
+        operator, moments = total.to_operator(center, scale)
+        check_required_variables([fit_spec], moments.column_norms, self.feature_names)
+        return total, PreparedData(
+            operator,
+            moments,
+            (fit_spec,),
+            lambda: total.to_float64().to_operator(center, scale)[0],
+            self.feature_names,
         )
 
     def compute_moments_by_part(self, part: Array, count: int) -> list[RunningMoments]:
-        """Moments of parts of the samples, once all are known to be numbers; two reads."""
+        """Compute the moments of each part of the samples in two passes; raise if an entry is not finite."""
         data = (self.to_float64() if self._should_upcast else self).fill_missing().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
-            found = compute_container_moments(data, True, False, None, PassCounter())
-        check_finite(self.X, self.feature_names, found.column_norms)
-        check_range(found.column_norms, self.feature_names, self.X.dtype)
-        return compute_moments_by_part(data, found, part, count)
+            moments = compute_container_moments(data, True, False, None, PassCounter())
+        check_finite(self.X, self.feature_names, moments.column_norms)
+        check_range(moments.column_norms, self.feature_names, self.X.dtype)
+        return compute_moments_by_part(data, moments, part, count)
 
     def _compute_running_moments(self, sample_weight: Any) -> RunningMoments:
-        """Moments of a batch of samples, once it is known to hold numbers throughout."""
-        reading = self.data_params
-        if reading.covariance is not None or reading.variance != "l2" or not isinstance(reading.init, str | None):
+        """Compute the moments of a batch of samples; raise if an entry is not finite."""
+        data_params = self.data_params
+        if (
+            data_params.covariance is not None
+            or data_params.variance != "l2"
+            or not isinstance(data_params.init, str | None)
+        ):
             raise ValueError(
                 'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" '
-                'and an init of None or "paper".'
+                'and an init of None or "largest_norm".'
             )
         if self.shape[1] > MAX_STREAM_FEATURES:
             raise ValueError(
@@ -410,19 +429,25 @@ class EstimatorInput:
 
 
 def check_required_variables(fit_specs: Sequence[FitSpec], norms: Array, names: Array | None) -> None:
-    """Refuse variables that must be used and do not vary."""
-    for known in filter(None, (recipe.sparsity.penalty_family.support_rules for recipe in fit_specs[:1])):
-        check_required_have_variance(known, norms, names)
+    """Raise if a required variable is constant."""
+    for rules in filter(None, (spec.sparsity.penalty_family.support_rules for spec in fit_specs[:1])):
+        check_required_have_variance(rules, norms, names)
 
 
 def read_estimator_input(estimator: BaseEstimator, X: Any, *, reset: bool = True) -> EstimatorInput:
-    """What `fit` or `transform` of an estimator was given, which learns or checks the number and names of variables."""
+    """Return the checked data of `fit` or, with ``reset=False``, of `transform`; set or check number and names.
+
+    Warn if the data look like a covariance or correlation matrix.
+    """
     params = get_constructor_params(estimator)
     table = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))
-    reading, names = DataParams.from_params(params), vars(estimator).get("feature_names_in_")
-    if reset and reading.covariance is None and isinstance(table, np.ndarray):
+    data_params, names = DataParams.from_params(params), vars(estimator).get("feature_names_in_")
+    if reset and data_params.covariance is None and isinstance(table, np.ndarray):
         rows = getattr(X, "index", None)
         kind = detect_matrix_kind(table, rows is not None and names is not None and list(rows) == list(names))
         if kind:
-            warn(f'The table looks like a {kind} matrix; if it is, add covariance="precomputed".', InputFormatWarning)
-    return EstimatorInput(table, reading, names, params)
+            warn(
+                f"The table looks like a {kind} matrix; if it is, add {format_param('covariance', 'precomputed')}.",
+                InputFormatWarning,
+            )
+    return EstimatorInput(table, data_params, names, params)

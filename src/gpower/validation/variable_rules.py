@@ -1,6 +1,7 @@
-"""What the user knows of the variables, words turned into objects: groups, include, exclude, penalty_weights.
+"""Rules on the variables, from parameters to objects: groups, include, exclude, penalty_weights.
 
-What says nothing (groups of one, weights of one, empty lists) is dropped here, so that the answer is that without it.
+Values without effect (groups of one variable, weights of one, empty lists) are dropped, so that the result is the same
+as without them.
 """
 
 from __future__ import annotations
@@ -16,28 +17,30 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.text import format_names
+from gpower._utils.messages import format_param
+from gpower._utils.text import find_column, format_names
 from gpower._utils.warnings import GPowerWarning, WarningSpec
 from gpower.penalties.support_rules import SupportRules
 from gpower.validation.checks import is_number, is_sequence, to_python_list
 
-#: What the variables are called, if they have names.
+#: Names of the variables, or None.
 FeatureNames = Sequence[str] | Array | None
-#: What stands in front of the column of a variable that is in no group.
+#: First entry of the label (marker, column) of a variable without a group.
 _UNGROUPED_MARKER = object()
-#: The parameters that say what is known.
+#: Parameters that are rules on the variables.
 VARIABLE_RULE_NAMES = ("groups", "include", "exclude", "penalty_weights")
 
 
 @dataclass(frozen=True, eq=False)
 class VariableRules:
-    """What is known of n variables, for m components.
+    """Rules on the variables of the components, as the user gave them.
 
     Attributes
     ----------
     n_features, n_components : int
-    names : sequence of str or None
-        Of the variables.
+        Numbers of variables and of components.
+    feature_names : sequence of str or None
+        Names of the variables.
     groups, include, exclude, penalty_weights
         As in `GPower`.
     """
@@ -52,59 +55,58 @@ class VariableRules:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], n: int, m: int, names: FeatureNames) -> VariableRules:
-        """What an estimator was told."""
-        told = {word: params.get(word) for word in VARIABLE_RULE_NAMES}
-        return cls(
-            n, m, names, **told | {word: _convert_series_to_dict(told[word]) for word in ("groups", "penalty_weights")}
-        )
+        """Create the rules from the parameters of an estimator, for n variables and m components."""
+        rules = {name: params.get(name) for name in VARIABLE_RULE_NAMES}
+        for name in ("groups", "penalty_weights"):
+            rules[name] = _convert_series_to_dict(rules[name], name)
+        return cls(n, m, names, **rules)
 
     @property
     def active_params(self) -> list[str]:
-        """The parameters that say something."""
-        something = {
+        """Return the names of the parameters that have an effect."""
+        has_effect = {
             "groups": self.group_indices is not None,
             "include": any(part.size for part in self.included_columns),
             "exclude": any(part.size for part in self.excluded_columns),
             "penalty_weights": self.variable_and_group_weights is not None,
         }
-        return [word for word, says in something.items() if says]
+        return [name for name, active in has_effect.items() if active]
 
     @cached_property
     def _column_by_name(self) -> dict[str, int]:
+        """Return the column of each name."""
         return {} if self.feature_names is None else {str(name): j for j, name in enumerate(self.feature_names)}
 
     def format_variable(self, j: int) -> str:
-        """How to call variable j in a sentence."""
+        """Return how a message names variable j: its quoted name, or its column number."""
         return repr(str(self.feature_names[j])) if self.feature_names is not None else str(j)
 
     def find_column(self, variable: Any, parameter: str) -> int:
-        """The column of a variable that is called by its name or its number."""
+        """Return the column of a variable given by name or column number; `parameter` is named in the error."""
+        column = find_column(variable, self._column_by_name, self.n_features)
+        if column is not None:
+            return column
         if is_number(variable, Integral):
-            if 0 <= int(variable) < self.n_features:
-                return int(variable)
             raise ValueError(
                 f"{parameter} names column {variable}, and there are {self.n_features} variables, counted from 0."
             )
-        if str(variable) in self._column_by_name:
-            return self._column_by_name[str(variable)]
         if self.feature_names is None:
             raise ValueError(f"{parameter} names {variable!r}, but the variables have no names; give column numbers.")
         near = difflib.get_close_matches(str(variable), self._column_by_name, 3)
-        hint = f"; near are {', '.join(map(repr, near))}" if near else ""
-        raise ValueError(f"{parameter} names {variable!r}, and no variable is called so{hint}.")
+        hint = f"; similar names are {', '.join(map(repr, near))}" if near else ""
+        raise ValueError(f"{parameter} names {variable!r}, but no variable has this name{hint}.")
 
     @property
     def _nontrivial_groups(self) -> tuple[Array, list[Any]] | None:
-        """The same, None where each variable is alone."""
-        return (
-            None
-            if self.groups is None or len(self._group_indices_and_labels[1]) == self.n_features
-            else self._group_indices_and_labels
-        )
+        """Return group indices and labels; None if every variable is a group of its own."""
+        if self.groups is None:
+            return None
+        indices, labels = self._group_indices_and_labels
+        return None if len(labels) == self.n_features else (indices, labels)
 
     @cached_property
     def _group_indices_and_labels(self) -> tuple[Array, list[Any]]:
-        """The group of every variable, from 0 on, and what the groups are called."""
+        """Return the index of each variable's group, (n,), and the labels of the groups."""
         if self.groups is None:
             return np.arange(self.n_features), [(_UNGROUPED_MARKER, j) for j in range(self.n_features)]
         if isinstance(self.groups, np.ndarray) and self.groups.dtype.kind in "iuU" and self.groups.ndim == 1:
@@ -120,19 +122,19 @@ class VariableRules:
                 raise ValueError(
                     f"groups has no label for variable {self.format_variable(j)}; each variable needs one."
                 )
-        called = list(dict.fromkeys(labels))
-        number = {label: g for g, label in enumerate(called)}
-        return self._check_several_groups(np.array([number[label] for label in labels], np.intp), called)
+        distinct = list(dict.fromkeys(labels))
+        index_by_label = {label: g for g, label in enumerate(distinct)}
+        return self._check_several_groups(np.array([index_by_label[label] for label in labels], np.intp), distinct)
 
     def _index_label_array(self, labels: Array) -> tuple[Array, list[Any]]:
-        """The same of an array, at once; groups in the order of their first variables."""
+        """Return group indices and labels of an array of labels; groups are in the order of their first variables."""
         self._check_label_count(labels.size)
-        called, first, number = np.unique(labels, return_index=True, return_inverse=True)
-        place = np.argsort(np.argsort(first))
-        return self._check_several_groups(place[number], called[np.argsort(first)].tolist())
+        distinct, first, index = np.unique(labels, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return self._check_several_groups(np.argsort(order)[index], distinct[order].tolist())
 
     def _check_several_groups(self, group_indices: Array, group_labels: list[Any]) -> tuple[Array, list[Any]]:
-        """Labels that leave something to choose."""
+        """Return group indices and labels; raise if all variables are in one group."""
         if len(group_labels) == 1 and self.n_features > 1:
             raise ValueError(
                 f"groups puts all {self.n_features} variables into one group, {group_labels[0]!r}, which leaves "
@@ -141,6 +143,7 @@ class VariableRules:
         return group_indices, group_labels
 
     def _check_label_count(self, count: int) -> None:
+        """Raise unless there is one label per variable."""
         if count != self.n_features:
             raise ValueError(
                 f"groups has {count} labels, but there are {self.n_features} variables; give one for each, or a "
@@ -148,92 +151,99 @@ class VariableRules:
             )
 
     def _get_variable_labels(self) -> list[Any]:
-        """One label per variable; with a dictionary those that it does not name are groups of their own."""
+        """Return one label per variable; variables that a dictionary does not name get a label of their own."""
         if isinstance(self.groups, Mapping):
             labels: list[Any] = [(_UNGROUPED_MARKER, j) for j in range(self.n_features)]
             for variable, label in self.groups.items():
                 labels[self.find_column(variable, "groups")] = label
             return labels
         if not is_sequence(self.groups):
-            raise ValueError(f"groups={self.groups!r}: one label per variable is needed, or a dictionary by name.")
+            raise ValueError(
+                f"{format_param('groups', self.groups)}: one label per variable is needed, or a dictionary by name."
+            )
         labels = to_python_list(self.groups)
         self._check_label_count(len(labels))
         return labels
 
     @property
     def group_indices(self) -> Array | None:
-        """The group of every variable, from 0 on; None where each is alone."""
+        """Return the index of each variable's group, (n,); None if every variable is a group of its own."""
         return None if self._nontrivial_groups is None else self._nontrivial_groups[0]
 
     @property
     def _full_group_indices(self) -> Array:
-        """The same, (n,), where each is alone too."""
+        """Return the index of each variable's group, (n,), also if every variable is a group of its own."""
         return np.arange(self.n_features) if self.group_indices is None else self.group_indices
 
     @property
     def n_groups(self) -> int:
-        """Number of groups."""
+        """Return the number of groups."""
         return self.n_features if self._nontrivial_groups is None else len(self._nontrivial_groups[1])
 
     def format_group(self, g: int) -> str:
-        """How to call a group in a sentence: a variable that is alone by its own name."""
+        """Return how a message names group g: its label, or the name of a variable without a group."""
         label = self._group_indices_and_labels[1][g]
         return self.format_variable(label[1]) if _is_ungrouped(label) else repr(label)
 
     def rank_groups(self, z: Array) -> list[Any]:
-        """Labels of the groups with loadings, (n,), the largest by their squares first; variables alone by name."""
-        labels, called = self._group_indices_and_labels
-        squares = np.bincount(labels, z * z, minlength=len(called))
+        """Return the labels of the groups that loadings z, (n,), use, sorted by decreasing sum of squares.
+
+        A variable without a group appears under its name.
+        """
+        indices, labels = self._group_indices_and_labels
+        squares = np.bincount(indices, z * z, minlength=len(labels))
         order = np.argsort(-squares, kind="stable")[: np.count_nonzero(squares)]
-        return [self._get_variable_name(called[g][1]) if _is_ungrouped(called[g]) else called[g] for g in order]
+        return [self._get_variable_name(labels[g][1]) if _is_ungrouped(labels[g]) else labels[g] for g in order]
 
     def _get_variable_name(self, j: int) -> str:
-        """The name of variable j, made where it has none."""
+        """Return the name of variable j, or x0, x1, … without names."""
         return f"x{j}" if self.feature_names is None else str(self.feature_names[j])
 
     @property
     def cardinality_range(self) -> tuple[int, int]:
-        """The fewest and the most variables, or groups, that every component can have."""
-        known = self.build_support_rules()
-        if known is None:
+        """Return the smallest and largest number of variables, or of groups, that every component can have."""
+        rules = self.build_support_rules()
+        if rules is None:
             return 1, self.n_features
-        least, most = int(np.max(known.required_cost)), int(np.min(np.count_nonzero(known.group_sizes, axis=0)))
-        return max(least, 1), most
+        n_required = int(np.max(rules.required_cost))
+        n_allowed = int(np.min(np.count_nonzero(rules.group_sizes, axis=0)))
+        return max(n_required, 1), n_allowed
 
     @cached_property
     def included_columns(self) -> list[Array]:
-        """Variables that must be used, for each component."""
+        """Return the columns that each component must use."""
         return self._read_column_lists("include")
 
     @cached_property
     def excluded_columns(self) -> list[Array]:
-        """Variables that must not be used, for each component."""
+        """Return the columns that each component must not use."""
         return self._read_column_lists("exclude")
 
     def find_unused_includes(self, Z: Array) -> list[list[str]]:
-        """Included variables without a loading in each of some components, (m, n), that have any."""
+        """Return the included variables without a loading, for each non-zero component of Z, (m, n)."""
         pairs = zip(Z, self.included_columns, strict=True)
         return [[self.format_variable(int(j)) for j in part if z.any() and not z[j]] for z, part in pairs]
 
     def warn_unused_includes(self, unused: Sequence[Sequence[str]]) -> Iterator[WarningSpec]:
-        """What there is to say of these."""
-        told = [f"{format_names(names)} in components_[{j}]" for j, names in enumerate(unused) if names]
-        if told:
+        """Yield a warning about included variables without a loading, one list per component."""
+        cases = [f"{format_names(names)} in component {j + 1}" for j, names in enumerate(unused) if names]
+        if cases:
             yield (
-                f"include asks for {format_names(told)}, where the best loading is zero: the components before leave "
-                "nothing of it, or what is left goes with no other variable, or only with the opposite sign.",
+                f"include asks for {format_names(cases)}, where the best loading is zero: earlier components explain "
+                "the variable completely, or what is left is uncorrelated with the other variables, or correlated with "
+                "the opposite sign only.",
                 GPowerWarning,
             )
 
     def _read_column_lists(self, parameter: str) -> list[Array]:
-        """A list for all components, or one each."""
+        """Return the columns that a parameter names, for each component."""
         given = getattr(self, parameter)
         if given is None:
             given = []
         if isinstance(given, str | Integral):
             given = [given]
         if not isinstance(given, Iterable) or isinstance(given, Mapping):
-            raise ValueError(f"{parameter}={reprlib.repr(given)}: names or column numbers of variables are needed.")
+            raise ValueError(f"{format_param(parameter, given)}: names or column numbers of variables are needed.")
         given = to_python_list(given)
         nested = [is_sequence(each) for each in given]
         if any(nested) and not all(nested):
@@ -242,47 +252,53 @@ class VariableRules:
             )
         if any(nested) and len(given) != self.n_components:
             raise ValueError(
-                f"{parameter} has {len(given)} lists, but n_components={self.n_components}; give one list for all "
+                f"{parameter} has {len(given)} lists, but {format_param('n_components', self.n_components)}; give one "
+                "list for all "
                 f"components, or {self.n_components}."
             )
         lists = given if any(nested) else [given]
-        found = [np.unique(np.array([self.find_column(each, parameter) for each in part], np.intp)) for part in lists]
-        return found if any(nested) else found * self.n_components
+        columns = [np.unique(np.array([self.find_column(each, parameter) for each in part], np.intp)) for part in lists]
+        return columns if any(nested) else columns * self.n_components
 
     @cached_property
     def variable_and_group_weights(self) -> tuple[Array, Array] | None:
-        """What variables weigh, (n,), and groups that a label names, (g,), NaN else; None where all weigh one."""
+        """Return weights of the variables, (n,), and of groups given by label, (g,), else NaN; None if all are one."""
         given = self.penalty_weights
         if given is None:
             return None
-        own, of_groups = np.ones(self.n_features), np.full(self.n_groups, np.nan)
+        variable_weights = np.ones(self.n_features)
+        group_weights = np.full(self.n_groups, np.nan)
         if isinstance(given, Mapping):
-            self._assign_weights_by_name(given, own, of_groups)
+            self._assign_weights_by_name(given, variable_weights, group_weights)
         else:
-            self._assign_weights_in_order(given, own)
-        named = np.isfinite(of_groups)
-        if not (own[~named[self._full_group_indices]].any() or of_groups[named].any()):
-            raise ValueError("penalty_weights are all zero, so that nothing is sparse; give some that are positive.")
-        return None if np.all(own == 1) and not named.any() else (own, of_groups)
+            self._assign_weights_in_order(given, variable_weights)
+        named = np.isfinite(group_weights)
+        if not (variable_weights[~named[self._full_group_indices]].any() or group_weights[named].any()):
+            raise ValueError(
+                f"{format_param('penalty_weights')} are all zero, so that nothing is sparse; give some that are "
+                "positive."
+            )
+        is_trivial = np.all(variable_weights == 1) and not named.any()
+        return None if is_trivial else (variable_weights, group_weights)
 
     def _assign_weights_in_order(self, given: Any, variable_weights: Array) -> None:
-        """Weights of all variables, one after the other."""
+        """Fill in the weights of all variables, given in the order of the columns."""
         try:
             values = given if _is_numeric_vector(given) else [_to_float_or_nan(value) for value in given]
         except TypeError:
-            told = "one non-negative number per variable is needed, or a dictionary by name"
-            raise ValueError(f"penalty_weights={reprlib.repr(given)}: {told}.") from None
+            needed = "one non-negative number per variable is needed, or a dictionary by name"
+            raise ValueError(f"{format_param('penalty_weights', given)}: {needed}.") from None
         if len(values) != self.n_features:
             raise ValueError(
-                f"penalty_weights has {len(values)} entries, but there are {self.n_features} variables; give one for "
-                "each."
+                f"{format_param('penalty_weights')} has {len(values)} entries, but there are {self.n_features} "
+                "variables; give one for each."
             )
         variable_weights[:] = values
         for j in np.flatnonzero(~((variable_weights >= 0) & (variable_weights < np.inf)))[:1]:
             _check_penalty_weight(variable_weights[j], self.format_variable(int(j)))
 
     def _assign_weights_by_name(self, given: Mapping[Any, Any], variable_weights: Array, group_weights: Array) -> None:
-        """Weights of groups by their labels and of variables by their names or columns; a label comes first."""
+        """Fill in weights by label of a group, or by name or column of a variable; a label takes precedence."""
         for key, value in given.items():
             g = self._group_by_label.get(key)
             if g is None:
@@ -296,54 +312,61 @@ class VariableRules:
         both = np.flatnonzero((variable_weights != 1) & np.isfinite(group_weights[group]))
         if both.size:
             name, label = self.format_variable(int(both[0])), self.format_group(int(group[both[0]]))
-            raise ValueError(f"penalty_weights names {name} and its group, {label}; keep one of the two.")
+            raise ValueError(
+                f"{format_param('penalty_weights')} names {name} and its group, {label}; keep one of the two."
+            )
 
     def _find_weighted_column(self, key: Any) -> int:
-        """The column of a variable that weights call by its name or its number."""
+        """Return the column of a variable that a key of `penalty_weights` names."""
         try:
             return self.find_column(key, "penalty_weights")
         except ValueError as error:
-            nor = "" if self.groups is None else "; no group is called so either"
-            raise ValueError(f"{str(error)[:-1]}{nor}.") from None
+            no_group = "" if self.groups is None else "; no group has this label either"
+            raise ValueError(f"{str(error)[:-1]}{no_group}.") from None
 
     @cached_property
     def _group_by_label(self) -> dict[Any, int]:
-        """Groups by their labels; by the text of one too, where no variable is called so."""
+        """Return the index of each group by label, and by the label as text unless a variable has that name."""
         if self.groups is None:
             return {}
-        called = {label: g for g, label in enumerate(self._group_indices_and_labels[1]) if not _is_ungrouped(label)}
-        return {str(label): g for label, g in called.items() if str(label) not in self._column_by_name} | called
+        _, labels = self._group_indices_and_labels
+        by_label = {label: g for g, label in enumerate(labels) if not _is_ungrouped(label)}
+        return {str(label): g for label, g in by_label.items() if str(label) not in self._column_by_name} | by_label
 
     def build_support_rules(self, sum_weights: bool | None = None) -> SupportRules | None:
-        """Which supports are admissible, None where all are.
+        """Return the rules that a support must satisfy; None if all supports are allowed.
 
         Parameters
         ----------
-        adding : bool, optional
-            Whether the weights of a group's variables add up, as costs do, or count by the root of their squares, as a
-            penalty does; by default every group costs one.
+        sum_weights : bool, optional
+            Whether the cost of a group is the sum of its variables' weights, as for a budget, or the root of the sum of
+            their squares, as for a penalty; by default every group costs one.
         """
         if not self.active_params:
             return None
         self._check_contradictions()
-        labels = self._full_group_indices
-        barred = _build_component_masks(self.excluded_columns, self.n_features)
-        forced = _build_component_masks([labels[part] for part in self.included_columns], self.n_groups)
-        cost = None if sum_weights is None else self._compute_group_costs(labels, barred, sum_weights)
-        return SupportRules.from_groups(labels, cost, forced, barred)
+        groups = self._full_group_indices
+        excluded = _build_component_masks(self.excluded_columns, self.n_features)
+        required = _build_component_masks([groups[part] for part in self.included_columns], self.n_groups)
+        costs = None if sum_weights is None else self._compute_group_costs(groups, excluded, sum_weights)
+        return SupportRules.from_groups(groups, costs, required, excluded)
 
     def _compute_group_costs(self, group_indices: Array, excluded: Array, sum_weights: bool) -> Array:
-        """Of groups, (g, u), by their variables that are not barred."""
-        own, of_groups = self.variable_and_group_weights or (np.ones(self.n_features), np.full(self.n_groups, np.nan))
-        w = np.where(excluded, 0.0, own[:, None])
-        summed = np.column_stack(
-            [np.bincount(group_indices, v if sum_weights else v * v, minlength=self.n_groups) for v in w.T]
+        """Return the costs of the groups, (g, u), from the weights of their variables that are not excluded."""
+        weights = self.variable_and_group_weights
+        variable_weights, group_weights = weights or (np.ones(self.n_features), np.full(self.n_groups, np.nan))
+        allowed_weights = np.where(excluded, 0.0, variable_weights[:, None])
+        sums = np.column_stack(
+            [
+                np.bincount(group_indices, w if sum_weights else w * w, minlength=self.n_groups)
+                for w in allowed_weights.T
+            ]
         )
-        named = np.isfinite(of_groups)[:, None]
-        return np.where(named, of_groups[:, None], summed if sum_weights else np.sqrt(summed))
+        is_named = np.isfinite(group_weights)[:, None]
+        return np.where(is_named, group_weights[:, None], sums if sum_weights else np.sqrt(sums))
 
     def _check_contradictions(self) -> None:
-        """Refuse what contradicts itself."""
+        """Raise if a variable is both included and excluded, or if all variables are excluded."""
         for include, exclude in zip(self.included_columns, self.excluded_columns, strict=True):
             both = np.intersect1d(include, exclude)
             if both.size:
@@ -355,52 +378,68 @@ class VariableRules:
                 raise ValueError(f"exclude names all {self.n_features} variables, which leaves none to use.")
 
     def check_levels(self, support_rules: SupportRules, levels: Sequence[float], parameter: str) -> None:
-        """Refuse levels that what must be used does not fit into, or what may be used does not reach."""
+        """Raise if the required variables exceed a level, or if the allowed variables cannot reach it."""
         what = "groups" if self._nontrivial_groups is not None else "variables"
         for j, level in enumerate(levels):
             unit = support_rules.select_unit(j)
-            forced, usable = np.flatnonzero(unit.required[:, 0]), unit.group_sizes[:, 0] > 0
+            required = np.flatnonzero(unit.required[:, 0])
+            usable = unit.group_sizes[:, 0] > 0
             if unit.required_cost[0] > level * (1 + 1e-9):
-                called = format_names([self.format_group(int(g)) for g in forced])
-                cost = f"{forced.size} {what}" if parameter == "cardinality" else f"a cost of {unit.required_cost[0]:g}"
+                names = format_names([self.format_group(int(g)) for g in required])
+                cost = (
+                    f"{required.size} {what}" if parameter == "cardinality" else f"a cost of {unit.required_cost[0]:g}"
+                )
                 raise ValueError(
-                    f"include asks for {cost} ({called}), and {parameter}={level:g}; include fewer or raise it."
+                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer or "
+                    "raise it."
                 )
             count = int(np.count_nonzero(usable))
             if parameter == "cardinality" and level > count:
-                raise ValueError(f"cardinality={level:g}, and exclude leaves {count} {what}; ask for no more.")
+                raise ValueError(
+                    f"{format_param('cardinality', level)}, and exclude leaves {count} {what}; ask for no more."
+                )
             cheapest = float(np.min(unit.group_costs[usable, 0]))
             if parameter == "budget" and level < cheapest:
-                raise ValueError(f"budget={level:g} pays for nothing: the cheapest of the {what} costs {cheapest:g}.")
+                raise ValueError(
+                    f"{format_param('budget', level)} pays for nothing: the cheapest of the {what} costs {cheapest:g}."
+                )
 
     def _format_variables_with_verb(self, idx: Array) -> str:
+        """Return the names of variables, followed by "is" or "are"."""
         names = format_names([self.format_variable(int(j)) for j in idx])
         return f"{names} is" if idx.size == 1 else f"{names} are"
 
 
 def check_required_have_variance(support_rules: SupportRules, norms: Array, names: FeatureNames) -> None:
-    """Refuse variables that must be used and do not vary, by the norms of their columns."""
-    still = support_rules.group_norms_sq(support_rules.mask_excluded(norms[:, None])) == 0
-    idle = np.flatnonzero(support_rules.broadcast_to_variables(support_rules.required & still).any(axis=1))
-    if idle.size:
-        called = format_names([str(j) if names is None else repr(str(names[int(j)])) for j in idle])
-        raise ValueError(f"include asks for {called}, which does not vary and can have no loading; leave it out.")
+    """Raise if a required variable, or all variables of a required group, are constant: their norms are zero."""
+    is_constant = support_rules.group_norms_sq(support_rules.mask_excluded(norms[:, None])) == 0
+    columns = np.flatnonzero(support_rules.broadcast_to_variables(support_rules.required & is_constant).any(axis=1))
+    if columns.size:
+        shown = format_names([str(j) if names is None else repr(str(names[int(j)])) for j in columns])
+        raise ValueError(f"include asks for {shown}, which does not vary and can have no loading; leave it out.")
 
 
-def _convert_series_to_dict(value: Any) -> Any:
-    """A pandas Series of values by name as a dictionary; anything else, one by position too, as it is."""
-    if not hasattr(value, "to_dict") or not all(isinstance(name, str) for name in value.index):
+def _convert_series_to_dict(value: Any, parameter: str) -> Any:
+    """Return a pandas Series with names as index as a dictionary; return every other value unchanged."""
+    if not hasattr(value, "to_dict") or not hasattr(value, "index"):
         return value
+    if getattr(value, "ndim", 1) != 1:
+        raise ValueError(f"{parameter} is a table of shape {value.shape}; give one of its columns, or a dictionary.")
+    if not all(isinstance(name, str) for name in value.index):
+        return value
+    if not value.index.is_unique:
+        repeated = format_names([repr(name) for name in value.index[value.index.duplicated()].unique()])
+        raise ValueError(f"{parameter} has more than one entry for {repeated}; give each variable once.")
     return dict(zip(value.index, value, strict=True))
 
 
 def _is_ungrouped(label: Any) -> bool:
-    """Whether a label was made for a variable in no group: with its column."""
+    """Return whether a label is that of a variable without a group."""
     return isinstance(label, tuple) and len(label) == 2 and label[0] is _UNGROUPED_MARKER
 
 
 def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
-    """A column per component, or one where all are alike."""
+    """Return a mask, (size, m), of the indices in each list; (size, 1) if all lists are equal."""
     lists = lists[:1] if all(np.array_equal(lists[0], each) for each in lists) else lists
     masks = np.zeros((size, len(lists)), bool)
     for j, part in enumerate(lists):
@@ -409,21 +448,21 @@ def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
 
 
 def _is_numeric_vector(values: Any) -> bool:
-    """Whether values are an array of real numbers."""
+    """Return whether values are a one-dimensional array of real numbers."""
     return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu"
 
 
 def _to_float_or_nan(value: Any) -> float:
-    """A number as it is; NaN for what is none."""
+    """Return a number as a float, and NaN for anything else."""
     return float(value) if is_number(value, Real) else float("nan")
 
 
 def _check_penalty_weight(value: Any, owner: str) -> float:
-    """A weight as it is, if it is one."""
+    """Return a weight as a float; raise unless it is finite and not negative."""
     weight = _to_float_or_nan(value)
     if not 0 <= weight < float("inf"):
         raise ValueError(
-            f"penalty_weights holds {weight:g} for {owner}; weights are finite numbers, none negative, and zero is "
-            "free."
+            f"{format_param('penalty_weights')} holds {weight:g} for {owner}; weights are finite numbers, none "
+            "negative, and zero is free."
         )
     return weight
