@@ -1,4 +1,4 @@
-"""``gpower`` and ``python -m gpower``."""
+"""Entry point of ``gpower`` and ``python -m gpower``."""
 
 import io
 import os
@@ -9,11 +9,11 @@ from gpower._utils.optional import import_optional
 
 __all__ = ["main"]
 
-EXIT_CODE_INTERRUPTED = 130  # the exit code
+EXIT_CODE_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
 def main() -> None:
-    """The command line; it says what to install where the ``cli`` extra is missing.
+    """Run the command line, or say what to install if the ``cli`` extra is missing.
 
     Examples
     --------
@@ -27,14 +27,14 @@ def main() -> None:
         sys.exit(f"error: {error}".rstrip("."))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A name that the terminal's encoding lacks is no reason to lose the answer.
+            # Replace characters that the encoding of the terminal lacks, rather than fail.
             stream.reconfigure(errors="replace")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is asked to end keeps what there is, as for Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # treat SIGTERM like Ctrl-C
     try:
         from gpower.cli import app
 
         app(prog_name="gpower")
-    except KeyboardInterrupt:  # before the command itself has begun
+    except KeyboardInterrupt:  # before the command has started
         sys.stderr.write("Interrupted.\n")
         _exit_interrupted()
     except SystemExit as end:
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _exit_interrupted() -> None:
-    """End at once: a thread may still be waiting for a slow disk."""
+    """Exit without waiting for threads, one of which may still be reading a slow disk."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(EXIT_CODE_INTERRUPTED)

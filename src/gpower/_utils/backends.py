@@ -1,7 +1,7 @@
-"""Arrays of other libraries: taken without a copy, and given back as they came.
+"""Arrays of other libraries: used without a copy, and returned as the type that was passed.
 
-The library computes with NumPy's functions, on NumPy arrays or on CuPy arrays, which answer the same functions on a
-GPU. A PyTorch tensor shares its memory with one of the two; so does any array that speaks DLPack.
+The library computes with NumPy's functions, on NumPy arrays or on CuPy arrays, to which the same functions dispatch on
+a GPU. A PyTorch tensor shares its memory with one of the two, and so does any array that supports DLPack.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import numpy as np
 
 from gpower._utils.arrays import Array, asarray_like, get_package_name, is_device_array, to_host
 
-#: An array of whatever library, or something that is none.
+#: An array of any library, or any other object.
 ForeignArray: TypeAlias = Any
+#: Function that converts a NumPy or CuPy array to an array of another library.
 ArrayConverter = Callable[[Array], ForeignArray]
 
 
 def is_foreign_array(X: ForeignArray) -> bool:
-    """Whether X is a dense array of another library than NumPy: PyTorch, CuPy, or any that speaks DLPack."""
+    """Return whether X is a dense array of a library other than NumPy: PyTorch, CuPy, or any that supports DLPack."""
     return is_device_array(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
 
 
 def as_native(X: ForeignArray) -> ForeignArray:
-    """The same numbers, in the same memory, as a NumPy array or as one of CuPy on its device."""
+    """Return X as a NumPy array, or as a CuPy array if it is on a device, in the same memory."""
     if not is_foreign_array(X) or is_device_array(X):
         return X
     if get_package_name(X) == "torch":
@@ -36,7 +37,7 @@ def as_native(X: ForeignArray) -> ForeignArray:
 
 
 def make_converter_to(X: ForeignArray) -> ArrayConverter:
-    """What turns a NumPy or CuPy array into one of the kind of X."""
+    """Return a function that converts a NumPy or CuPy array to the array type of X."""
     if get_package_name(X) == "torch":
         torch = import_module("torch")
         return lambda array: torch.from_dlpack(array) if is_device_array(array) else torch.from_numpy(np.asarray(array))
@@ -47,13 +48,13 @@ def make_converter_to(X: ForeignArray) -> ArrayConverter:
 
 
 def to_device(X: ForeignArray, device: str) -> Array:
-    """An array on a device: "cpu" leaves it where it is, "cuda" takes it to the GPU."""
+    """Return X itself for the device "cpu", or a copy on the GPU for "cuda"; raise ValueError if that is impossible."""
     if device == "cpu":
         return X
     if device != "cuda":
         raise ValueError(f"device={device!r} is not known; use cpu or cuda.")
     if not isinstance(X, np.ndarray):
-        raise ValueError("Only a dense table in memory goes to a GPU; this one is sparse or in blocks.")
+        raise ValueError("Only a dense table in memory can be moved to a GPU; this one is sparse or in blocks.")
     cupy = _import_cupy()
     if not cupy.is_available():
         raise ValueError("CuPy finds no GPU on this machine; leave device at cpu.")
@@ -61,12 +62,12 @@ def to_device(X: ForeignArray, device: str) -> Array:
 
 
 def to_numpy(X: ForeignArray) -> Array:
-    """A copy of the numbers on the host, whatever the kind of array; not for the data matrix."""
+    """Return any array as a NumPy array on the host; not for the data matrix."""
     return to_host(as_native(X))
 
 
 def asarrays_like(X: ForeignArray, *arrays: ForeignArray) -> ForeignArray:
-    """The arrays where X is: on its device, or on the host."""
+    """Return the arrays on the device of X, or on the host."""
     return tuple(asarray_like(X, array) if is_device_array(X) else to_numpy(array) for array in arrays)
 
 
@@ -75,6 +76,6 @@ def _import_cupy() -> ModuleType:
         return import_module("cupy")
     except ImportError:
         raise ImportError(
-            "A GPU is worked on with CuPy: install cupy for your version of CUDA "
-            '(pip install "cupy-cuda12x"), or stay on the processor.'
+            "Computing on a GPU needs CuPy: install cupy for your version of CUDA "
+            '(pip install "cupy-cuda12x"), or use the CPU.'
         ) from None

@@ -1,4 +1,4 @@
-"""Files: what reading one may raise becomes a sentence, what is written is there whole or not at all."""
+"""Files: errors of reading as one-line messages, and atomic writing."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from pathlib import Path
 
 from gpower._utils.text import make_printable
 
-#: What folders are called in which files are written, and seconds without a change after which nobody writes there.
-_TEMP_FOLDER_PREFIX, _ABANDONED_AFTER_SECONDS = ".gpower-", 3600.0
+#: Prefix of the temporary folders in which files are written.
+_TEMP_FOLDER_PREFIX = ".gpower-"
+#: Time without a change after which a temporary folder counts as abandoned.
+_ABANDONED_AFTER_SECONDS = 3600.0
 
 
 class FileError(ValueError):
-    """A file that is not what it should be, in one sentence that names it and is fit to print."""
+    """Error about a file that cannot be used; the message names the file and is safe to print."""
 
     def __init__(self, message: str) -> None:
         super().__init__(make_printable(message))
 
 
 def format_error_line(error: BaseException) -> str:
-    """What an exception says, on one line and without a full stop; its kind where that is no plain complaint.
+    """Return the message of an exception on one line, without a full stop, after its type if that is informative.
 
     Examples
     --------
@@ -33,21 +35,21 @@ def format_error_line(error: BaseException) -> str:
     ('no numbers', "KeyError: 'shape'")
     """
     text = next(iter(str(error).strip().splitlines()), "").rstrip(".")
-    plain = isinstance(error, ValueError | OSError | EOFError | MemoryError | OverflowError)
-    return text if plain and text else f"{type(error).__name__}: {text}".rstrip(": ")
+    is_clear = isinstance(error, ValueError | OSError | EOFError | MemoryError | OverflowError)
+    return text if is_clear and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 @contextmanager
 def convert_read_errors(make_error: Callable[[str], FileError], *passthrough: type[Exception]) -> Iterator[None]:
-    """Whatever goes wrong inside becomes the error that `complain` makes of it; ours, missing packages and some pass.
+    """Convert every exception raised inside to the error that `make_error` makes of its message.
 
-    A damaged file makes its reader raise anything: a `KeyError` of a header, a `RuntimeError` of a decoder, a
-    `MemoryError` of a size that was never true.
+    A `FileError`, an `ImportError` and the types in `passthrough` are not converted. A reader may raise any exception
+    for a damaged file: a `KeyError` in a header, a `RuntimeError` in a decoder, a `MemoryError` for a wrong size.
 
     Examples
     --------
     >>> from gpower._utils.files import FileError, convert_read_errors
-    >>> with convert_read_errors(lambda what: FileError(f"table.x: it is damaged ({what}).")):
+    >>> with convert_read_errors(lambda message: FileError(f"table.x: it is damaged ({message}).")):
     ...     {}["shape"]
     Traceback (most recent call last):
     ...
@@ -62,7 +64,7 @@ def convert_read_errors(make_error: Callable[[str], FileError], *passthrough: ty
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder in which no file can be made, before the work whose results would go there."""
+    """Raise OSError if no file can be created in a folder, before the results are computed that would go there."""
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
@@ -71,51 +73,52 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def write_files_atomically(folder: Path) -> Iterator[Path]:
-    """A place to write files; those of `folder` with their names are replaced together once all are whole, or none is.
+    """Yield a temporary folder, whose files replace those of `folder` with the same names if no error occurs.
 
-    Permissions are those of the file replaced, or what the umask leaves. An error names the file it is about.
+    A file keeps the permissions of the file that it replaces; a new file has those that the umask gives. An error names
+    the file that caused it.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> from gpower._utils.files import write_files_atomically
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with write_files_atomically(pathlib.Path(folder)) as place:
-    ...         _ = (place / "a.txt").write_text("whole")
+    ...     with write_files_atomically(pathlib.Path(folder)) as temp_folder:
+    ...         _ = (temp_folder / "a.txt").write_text("complete")
     ...     [path.name for path in pathlib.Path(folder).iterdir()]
     ['a.txt']
     """
-    place = Path(tempfile.mkdtemp(dir=folder, prefix=_TEMP_FOLDER_PREFIX))
-    _remove_abandoned_folders(place)
+    temp_folder = Path(tempfile.mkdtemp(dir=folder, prefix=_TEMP_FOLDER_PREFIX))
+    _remove_abandoned_folders(temp_folder)
     try:
-        yield place
-        files = sorted(place.iterdir())
+        yield temp_folder
+        files = sorted(temp_folder.iterdir())
         for file in files:
             _sync_file_to_disk(file, folder / file.name)
         for file in files:
             os.replace(file, (folder / file.name).resolve())
     except OSError as error:
-        if error.errno is None:  # not of the system, so not of these files
+        if error.errno is None:  # not an error of the operating system, so not about these files
             raise
-        begun = sorted(place.iterdir(), key=lambda file: file.stat().st_mtime_ns)
-        name = Path(error.filename).name if error.filename else begun[-1].name if begun else ""
+        written = sorted(temp_folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        name = Path(error.filename).name if error.filename else written[-1].name if written else ""
         raise OSError(error.errno, error.strerror, str(folder / name)) from error
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(temp_folder, ignore_errors=True)
 
 
 def _remove_abandoned_folders(temp_folder: Path) -> None:
-    """Remove what an earlier process of the same user was writing beside a place when it was killed."""
-    for left in temp_folder.parent.glob(f"{_TEMP_FOLDER_PREFIX}*"):
-        with suppress(OSError):  # another process may sweep too
-            stats = [path.lstat() for path in (left, *left.iterdir())]
-            old = max(each.st_mtime for each in stats) < time.time() - _ABANDONED_AFTER_SECONDS
-            if old and stats[0].st_uid == temp_folder.stat().st_uid and not left.is_symlink():
-                shutil.rmtree(left)
+    """Remove the temporary folders that killed processes of the same user left next to a temporary folder."""
+    for other in temp_folder.parent.glob(f"{_TEMP_FOLDER_PREFIX}*"):
+        with suppress(OSError):  # another process may remove them at the same time
+            stats = [path.lstat() for path in (other, *other.iterdir())]
+            is_old = max(each.st_mtime for each in stats) < time.time() - _ABANDONED_AFTER_SECONDS
+            if is_old and stats[0].st_uid == temp_folder.stat().st_uid and not other.is_symlink():
+                shutil.rmtree(other)
 
 
 def _sync_file_to_disk(file: Path, target: Path) -> None:
-    """Bring a file to the disk, with the permissions of the one that it will replace."""
+    """Flush a file to the disk and copy the permissions of the file that it will replace."""
     with file.open("r+b") as handle:
         os.fsync(handle.fileno())
     if target.exists():
@@ -124,7 +127,7 @@ def _sync_file_to_disk(file: Path, target: Path) -> None:
 
 @contextmanager
 def write_file_atomically(path: Path) -> Iterator[Path]:
-    """A place to write one file, which takes the name `path` once it is whole; a pipe or device is written directly.
+    """Yield a temporary path, whose file replaces `path` if no error occurs; for a pipe or device, yield `path` itself.
 
     Examples
     --------
@@ -132,13 +135,13 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     >>> from gpower._utils.files import write_file_atomically
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "a.txt")
-    ...     with write_file_atomically(path) as place:
-    ...         _ = place.write_text("whole")
+    ...     with write_file_atomically(path) as temp_path:
+    ...         _ = temp_path.write_text("complete")
     ...     path.read_text()
-    'whole'
+    'complete'
     """
     if path.exists() and not path.is_file():
         yield path
         return
-    with write_files_atomically(path.parent) as place:
-        yield place / path.name
+    with write_files_atomically(path.parent) as temp_folder:
+        yield temp_folder / path.name

@@ -1,4 +1,4 @@
-"""Frames: names of columns, and results as a pandas DataFrame, which needs pandas, the ``io`` extra."""
+"""Results as a pandas DataFrame, which needs pandas, the ``io`` extra."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Frame: TypeAlias = "pd.DataFrame"
 
 
 def make_frame(columns: Mapping[str, object], index: Sequence[str] | None = None) -> Frame:
-    """A DataFrame of named columns, its rows named if names are given, or what to install.
+    """Return a DataFrame of named columns; raise ImportError with the remedy if pandas is missing.
 
     Examples
     --------

@@ -1,20 +1,20 @@
-"""TODO."""
+"""Free memory, and the default limit on the memory of a fit."""
 
 from __future__ import annotations
 
 import sys
 
-#: Share of the free memory that a fit may take when nothing is said.
+#: Share of the free memory that a fit may take by default.
 DEFAULT_MEMORY_SHARE = 0.25
 
 
 def get_default_memory_limit() -> float:
-    """Bytes that a fit may take when nothing is said."""
+    """Return the number of bytes that a fit may take by default."""
     return DEFAULT_MEMORY_SHARE * get_free_memory()
 
 
 def get_free_memory() -> int:
-    """Bytes of memory that are free and granted to the process, as the system says; a gigabyte where it does not."""
+    """Return the number of bytes that are free and that the process may take, or a gigabyte if that is unknown."""
     try:
         with open("/proc/meminfo") as lines:
             fields = dict(line.split(":", 1) for line in lines)
@@ -24,7 +24,7 @@ def get_free_memory() -> int:
 
 
 def _get_free_address_space() -> int:
-    """Bytes of address space that the process may still take (ulimit -v)."""
+    """Return the number of bytes of address space that the process may still take (ulimit -v)."""
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)

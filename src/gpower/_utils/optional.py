@@ -1,4 +1,4 @@
-"""Packages that not everybody has: imported with the first need of them, and a sentence where they are missing."""
+"""Optional packages: imported when they are first needed, with an error that says what to install."""
 
 import re
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ from types import ModuleType
 
 
 def import_optional(module: str, extra_name: str, message_start: str, packages: str = "") -> ModuleType:
-    """A module of an optional package, or what to install.
+    """Import a module of an optional package; raise ImportError with the command that installs it if it is missing.
 
     Parameters
     ----------
     module : str
-        Its full name.
-    name : str
-        The extra of this package that brings it.
-    need : str
-        How the sentence begins that says what it is needed for.
+        Full name of the module.
+    extra_name : str
+        Extra of this package that installs the module.
+    message_start : str
+        Beginning of the error message, which says what the module is needed for.
     packages : str, optional
-        What the sentence asks for, where that is more than the package of the module.
+        Packages that the error message asks for; by default the package of the module.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def import_optional(module: str, extra_name: str, message_start: str, packages: 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package that this one is installed with, as its metadata say: the extra that brings it, "" for all of us."""
+    """A dependency from the package metadata: name, smallest version, and extra ("" for a core dependency)."""
 
     package: str
     min_version: str
@@ -45,7 +45,7 @@ class Requirement:
 
     @property
     def installed_version(self) -> str:
-        """The version that is installed, "" where there is none.
+        """Return the installed version, or "" if the package is not installed.
 
         Examples
         --------
@@ -59,11 +59,11 @@ class Requirement:
 
     @property
     def is_met(self) -> bool:
-        """Whether it is there, and new enough."""
+        """Return whether the package is installed and new enough."""
         return _parse_version(self.installed_version) >= _parse_version(self.min_version)
 
     def find_import_error(self) -> str:
-        """Why it would not load, "" if it does."""
+        """Import the package and return the error as text, or "" if there is none."""
         try:
             import_module({"scikit-learn": "sklearn"}.get(self.package, self.package))
         except Exception as error:  # whatever a broken installation raises
@@ -72,7 +72,7 @@ class Requirement:
 
 
 def read_requirements() -> Iterator[Requirement]:
-    """What the installed metadata ask for, the core first.
+    """Yield the dependencies in the installed metadata, core dependencies first.
 
     Examples
     --------
@@ -80,9 +80,9 @@ def read_requirements() -> Iterator[Requirement]:
     ['numpy', 'scikit-learn', 'scipy']
     """
     for line in metadata.requires("gpower") or []:
-        part = re.match(r"([\w.-]+)[^>]*>=([\d.]+)(?:.*extra == ['\"](.+?)['\"])?", line)
-        if part and part[3] != "all":
-            yield Requirement(part[1], part[2], part[3] or "")
+        match = re.match(r"([\w.-]+)[^>]*>=([\d.]+)(?:.*extra == ['\"](.+?)['\"])?", line)
+        if match and match[3] != "all":
+            yield Requirement(match[1], match[2], match[3] or "")
 
 
 def _parse_version(version: str) -> tuple[int, ...]:

@@ -1,17 +1,19 @@
-"""Names that somebody else gave: fit to print, told apart, and not too many of them at once. Numbers in sentences."""
+"""Text for messages: printable, unique and abbreviated names, counts and percentages; columns found by name."""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
+from numbers import Integral
 
-#: Most characters of a sentence; what is quoted from a file may be any length.
+#: Largest number of characters of a message, which may quote a file of any length.
 MAX_MESSAGE_LENGTH = 600
-_MAX_LISTED_NAMES = 6  # names that a sentence lists
+#: Largest number of names that a message lists.
+_MAX_LISTED_NAMES = 6
 
 
 def make_printable(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
-    r"""A text of somebody else's as a terminal may show it: without its middle where it is long, controls spelled out.
+    r"""Return a text that is safe to print: long text loses its middle, and control characters are escaped.
 
     Examples
     --------
@@ -25,7 +27,7 @@ def make_printable(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
 
 
 def quote(text: str, max_length: int = 60) -> str:
-    """A name or a cell between quotes, shortened.
+    """Return a name or a cell in quotes, shortened.
 
     Examples
     --------
@@ -37,7 +39,9 @@ def quote(text: str, max_length: int = 60) -> str:
 
 
 def make_names_unique(names: Sequence[str]) -> list[str]:
-    """The names, a repeated one followed by .1, .2, … as pandas and R do; several probes measure one gene.
+    """Return the names with .1, .2, … appended to repeated ones, as pandas and R do.
+
+    Names repeat if, for example, several probes measure one gene.
 
     Examples
     --------
@@ -45,17 +49,18 @@ def make_names_unique(names: Sequence[str]) -> list[str]:
     >>> make_names_unique(["BRCA1", "TP53", "BRCA1"])
     ['BRCA1', 'TP53', 'BRCA1.1']
     """
-    taken, unique = frozenset(names), dict[str, None]()
+    given = frozenset(names)
+    unique = dict[str, None]()
     numbers = defaultdict[str, Iterator[int]](lambda: count(1))
     for name in names:
         if name in unique:
-            name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in taken)
+            name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in given)
         unique[name] = None
     return list(unique)
 
 
 def format_names(names: Sequence[str]) -> str:
-    """The first few names, and whether there are more.
+    """Return the first few names as text, followed by … if there are more.
 
     Examples
     --------
@@ -63,16 +68,12 @@ def format_names(names: Sequence[str]) -> str:
     >>> format_names("abcdefgh")
     'a, b, c, d, e, f, …'
     """
-    return ", ".join(
-        [
-            *(make_printable(name, 40) for name in names[:_MAX_LISTED_NAMES]),
-            *(["…"] if len(names) > _MAX_LISTED_NAMES else []),
-        ]
-    )
+    listed = [make_printable(name, 40) for name in names[:_MAX_LISTED_NAMES]]
+    return ", ".join(listed + ["…"] * (len(names) > _MAX_LISTED_NAMES))
 
 
 def deduplicate(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A name of its own for each, and what there is to say where some were repeated.
+    """Return unique names, and a tuple with a note on the repeated names, empty if there are none.
 
     Examples
     --------
@@ -85,13 +86,13 @@ def deduplicate(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
     if not repeated:
         return tuple(names), ()
     note = (
-        f"several variables are called {format_names(repeated)}: all but the first of a name have .1, .2, … behind it"
+        f"several variables are called {format_names(repeated)}: .1, .2, … is appended to all but the first of a name"
     )
     return tuple(make_names_unique(names)), (note,)
 
 
 def format_count(count: int, noun: str) -> str:
-    """A number of things.
+    """Return a count and its noun, in the plural unless the count is one.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_ratio(ratio: float) -> str:
-    """A proven share in percent, rounded down.
+    """Return a share in percent, rounded down so that it never exceeds a proven bound.
 
     Examples
     --------
@@ -112,3 +113,20 @@ def format_ratio(ratio: float) -> str:
     ('99.99 %', '100 %')
     """
     return f"{math.floor(1e4 * (ratio + 1e-12)) / 100:g} %"
+
+
+def find_column(selector: object, columns_by_name: Mapping[str, int], n_columns: int) -> int | None:
+    """Return the column, counted from 0, that an integer or a name selects; None if there is no such column.
+
+    An integer that is no column is looked up as a name: headings may be numbers, such as years.
+
+    Examples
+    --------
+    >>> from gpower._utils.text import find_column
+    >>> columns = {"age": 0, "2004": 1}
+    >>> [find_column(selector, columns, 2) for selector in ("age", 1, 2004, "height")]
+    [0, 1, 1, None]
+    """
+    if isinstance(selector, Integral) and not isinstance(selector, bool) and 0 <= int(selector) < n_columns:
+        return int(selector)
+    return columns_by_name.get(str(selector))

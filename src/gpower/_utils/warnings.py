@@ -1,4 +1,4 @@
-"""What the user should hear: the classes of our warnings, and the one place that issues them."""
+"""Warning classes, and the function that issues every warning of the package."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import joblib  # type: ignore[import-untyped]
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
-#: Code that stands between a person and a fit: ours, and that of packages that call it.
+#: Folders of this package and of packages that call it; a warning points at the first caller outside of them.
 _INTERNAL_PATH_PREFIXES = tuple(
     f"{folder}{os.sep}"
     for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent, Path(joblib.__file__).parent)
 )
-#: Where scikit-learn fits to parts of the samples, in a search or a cross-validation.
+#: File in which scikit-learn fits to parts of the samples, in a search or a cross-validation.
 _CROSS_VALIDATION_PATH = str(Path("sklearn", "model_selection", "_validation.py"))
 
 
 class GPowerWarning(UserWarning):
-    """Something to know about a fit. Fits to parts of the samples, in a cross-validation, are silent.
+    """Warning about a fit. Fits to parts of the samples in a cross-validation do not warn.
 
     Examples
     --------
@@ -35,61 +35,64 @@ class GPowerWarning(UserWarning):
 
 
 class NotConvergedWarning(GPowerWarning, ConvergenceWarning):
-    """A computation that stopped early, or a component that found nothing."""
+    """Warning about a computation that stopped early, or a component without variables."""
 
 
 class InputFormatWarning(GPowerWarning):
-    """The data look like something other than they were read as."""
+    """Warning that the data may have been misread."""
 
 
+#: Message and category of a warning.
 WarningSpec = tuple[str, type[Warning]]
 _WARNING_LISTENERS: ContextVar[tuple[list[str], ...]] = ContextVar("listeners", default=())
 
 
 @contextmanager
 def capture_warnings() -> Iterator[list[str]]:
-    """What is warned of inside, a sentence each, whether it is shown or not.
+    """Yield a list that collects the messages of all warnings issued inside, whether they are shown or not.
 
     Examples
     --------
     >>> import warnings
-    >>> with warnings.catch_warnings(), capture_warnings() as said:
+    >>> with warnings.catch_warnings(), capture_warnings() as messages:
     ...     warnings.simplefilter("ignore")
     ...     warn("Three columns are missing.")
-    >>> said
+    >>> messages
     ['Three columns are missing.']
     """
-    said: list[str] = []
-    before = _WARNING_LISTENERS.set((*_WARNING_LISTENERS.get(), said))
+    messages: list[str] = []
+    token = _WARNING_LISTENERS.set((*_WARNING_LISTENERS.get(), messages))
     try:
-        yield said
+        yield messages
     finally:
-        _WARNING_LISTENERS.reset(before)
+        _WARNING_LISTENERS.reset(token)
 
 
 def warn(message: str, category: type[Warning] = GPowerWarning) -> None:
-    """Warn, pointing at the line outside this package that asked for the work.
+    """Issue a warning that points at the line outside this package that called it.
 
     Examples
     --------
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
+    >>> with warnings.catch_warnings(record=True) as records:
     ...     warnings.simplefilter("always")
     ...     warn("Three columns are missing.")
-    >>> print(caught[0].message)
+    >>> print(records[0].message)
     Three columns are missing.
     """
-    level, frame = 1, sys._getframe(1)
+    level = 1
+    frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INTERNAL_PATH_PREFIXES):
         if frame.f_code.co_filename.endswith(_CROSS_VALIDATION_PATH):
             return
-        level, frame = level + 1, frame.f_back
-    for said in _WARNING_LISTENERS.get():
-        said.append(message)
+        level += 1
+        frame = frame.f_back
+    for messages in _WARNING_LISTENERS.get():
+        messages.append(message)
     warnings.warn(message, category, stacklevel=level + 1)
 
 
 def warn_all(messages: Iterable[WarningSpec]) -> None:
-    """Warn of one thing after the other."""
+    """Issue several warnings in order."""
     for message, category in messages:
         warn(message, category)

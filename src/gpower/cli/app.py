@@ -1,4 +1,4 @@
-"""The application: what ``gpower`` alone and ``gpower --version`` say. Each command has a file beside this one."""
+"""The application: ``gpower`` alone, ``gpower --version``, and the decorator that registers the commands."""
 
 import inspect
 import platform
@@ -15,7 +15,7 @@ from gpower.cli.flags import HELP_PANELS, Flags, read_command_flags
 
 CommandFunction = Callable[..., None]
 
-_MIN_COLUMNS_FOR_PANELS = 80  # columns of a terminal, below which panels would break the names of flags
+_MIN_COLUMNS_FOR_PANELS = 80  # on narrower terminals panels would break the names of flags
 
 app = typer.Typer(
     add_completion=False,
@@ -26,9 +26,11 @@ app = typer.Typer(
 
 
 def _print_version(requested: bool) -> None:
+    """Print the versions of gpower, Python and the required packages, and exit, if requested."""
     if requested:
-        core = ", ".join(f"{wish.package} {wish.installed_version}" for wish in read_requirements() if not wish.extra)
-        typer.echo(f"gpower {__version__}\nPython {platform.python_version()}, {core}, {platform.platform()}")
+        required = [requirement for requirement in read_requirements() if not requirement.extra]
+        packages = ", ".join(f"{requirement.package} {requirement.installed_version}" for requirement in required)
+        typer.echo(f"gpower {__version__}\nPython {platform.python_version()}, {packages}, {platform.platform()}")
         raise typer.Exit
 
 
@@ -43,15 +45,15 @@ def _root(context: typer.Context, version: Annotated[bool, _VERSION_OPTION] = Fa
 
 
 def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction]:
-    """Make a function the command of its name, with the flags that its signature and its docstring tell.
+    """Register a function as the command of its name, with flags made of its signature and docstring.
 
     Parameters
     ----------
-    **groups
-        Parameters of the function that stand for many flags each: they are dictionaries of the flags' values.
+    **flag_groups
+        Flags that the function takes together, as one dictionary of values, in the parameter of that name.
     """
 
-    def registered(function: CommandFunction) -> CommandFunction:
+    def register(function: CommandFunction) -> CommandFunction:
         flags = [
             flag
             for group in (*flag_groups.values(), read_command_flags(function, flag_groups))
@@ -61,13 +63,13 @@ def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction
         parameters = [flag.to_parameter() for flag in flags]
 
         @wraps(function)
-        def run(**given: object) -> None:
-            grouped = {group: {name: given.pop(name) for name in names} for group, names in flag_groups.items()}
-            function(**given, **grouped)
+        def run(**values: object) -> None:
+            grouped = {group: {name: values.pop(name) for name in flags} for group, flags in flag_groups.items()}
+            function(**values, **grouped)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         app.command(help=inspect.cleandoc(function.__doc__ or "").partition("\n")[0])(run)
         return run
 
-    return registered
+    return register

@@ -1,13 +1,12 @@
-"""What every command does the same way: errors as sentences, notes, progress, and where the answer goes.
+"""Shared behaviour of all commands: errors on one line, notes, progress, and the destination of results.
 
 Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 1 bad data or parameters,
-2 wrong usage, 130 interrupted. Whatever is slow to import loads inside the functions.
+2 wrong usage, 130 interrupted. Slow imports are inside the functions.
 """
 
 import json
 import logging
 import math
-import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -24,8 +23,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from gpower._utils.files import check_writable, write_files_atomically
+from gpower._utils.messages import use_param_formatter
 from gpower._utils.text import make_printable
-from gpower.cli.options import GPOWER_FLAGS
+from gpower.cli.options import format_flag
 from gpower.report.terminal import print_line, to_json_types
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from gpower.plotting.style import Panels
     from gpower.solvers.ascent import AscentState
 
-_PROGRESS_DELAY_SECONDS = 1.0  # seconds of work before progress shows
-_MIN_CONSOLE_WIDTH = 20  # columns of a terminal
+_PROGRESS_DELAY_SECONDS = 1.0  # progress is shown only for work that takes longer
+_MIN_CONSOLE_WIDTH = 20  # characters per line of a terminal
 _SINGLE_FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".json", ".parquet", ".h5ad", ".png", ".pdf", ".svg")
 _RESULT_FILE_NAMES = (
     "loadings.csv",
@@ -47,51 +47,47 @@ _RESULT_FILE_NAMES = (
     "comparison.csv",
 )
 _TASK_DESCRIPTION = "{task.description}"
-_QUOTES_AND_BRACKETS = "\"'[]"
-#: In a sentence of the library: an option with its value, and one by itself that is no English word nor part of a path.
-_OPTION_ASSIGNMENT_PATTERN = re.compile(r"""\b(\w+)=("[^"]+"|'[^']*'|\[[^\]]*\]|-?\d(?:[\d.e+-]*\d)?)""")
-_UNDERSCORED_OPTION_NAMES = "|".join(name for name in GPOWER_FLAGS if "_" in name)
-_OPTION_NAME_PATTERN = re.compile(rf"""(?<![-/\\.'"\w])({_UNDERSCORED_OPTION_NAMES})(?!\w|[-=/\\'"]|\.\w)""")
 
 
 @dataclass(frozen=True)
 class OutputSink:
-    """Where a command's answer goes: stdout and stderr, a folder for files, a file for the picture."""
+    """Destinations of a command's output: stdout and stderr, a folder for files, and a file for the plot."""
 
     console: Console
     err_console: Console
     output_folder: Path | None = None
     figure_path: Path | None = None
-    as_json: bool = False  # stdout is kept for one line of JSON
-    input_paths: tuple[Path, ...] = ()  # what the command reads
+    as_json: bool = False  # stdout carries one line of JSON and nothing else
+    input_paths: tuple[Path, ...] = ()  # files that the command reads and must not overwrite
 
     def print_result(self, get_content: Callable[[], object], print_to: Callable[[Console], None]) -> None:
-        """Print the answer, for a program or for a person."""
+        """Print the result to stdout, as JSON with `as_json`, else by calling `print_to` with the console."""
         if self.as_json:
             typer.echo(json.dumps(to_json_types(get_content()), allow_nan=False))
         else:
             print_to(self.console)
 
     def print_message(self, text: str) -> None:
-        """One line beside the answer."""
+        """Print one line of information, to stderr if stdout carries JSON."""
         print_line(self.err_console if self.as_json else self.console, text)
 
     def write_files(self, write_into: Callable[[Path], Iterable[str]], folder: Path | None = None) -> None:
-        """Write files into the folder, if there is one; `files` does it and gives their names.
+        """Write files into `folder`, or the output folder if there is one, and print their names.
 
-        They replace those of an earlier run together, once all of them are whole.
+        `write_into` writes the files into the folder it is given and returns their names. The files of an earlier run
+        are replaced all together, once every new file is complete.
         """
         folder = folder or self.output_folder
         if folder is None:
             return
-        with write_files_atomically(folder) as place:
-            names = list(write_into(place))
-            earlier = [name for name in names if (folder / name).exists()]
+        with write_files_atomically(folder) as temporary_folder:
+            names = list(write_into(temporary_folder))
+            replaced = [name for name in names if (folder / name).exists()]
             refuse_overwriting_inputs(self.input_paths, *(folder / name for name in names))
-        self.print_message(f"Wrote {', '.join(names)} into {folder}{_describe_replaced_files(earlier, names)}.")
+        self.print_message(f"Wrote {', '.join(names)} into {folder}{_describe_replaced_files(replaced, names)}.")
 
     def save_plot(self, draw: "Callable[[], Axes | Panels]") -> None:
-        """Draw the picture, if one was asked for."""
+        """Draw the plot and save it, if the command has a file for it."""
         if self.figure_path is not None:
             from gpower.plotting import save_figure
 
@@ -99,24 +95,22 @@ class OutputSink:
             self.print_message(f"Picture: {self.figure_path}")
 
 
-def _describe_replaced_files(earlier: list[str], names: list[str]) -> str:
-    """What was there before, for the end of a sentence."""
-    if not earlier:
+def _describe_replaced_files(replaced: list[str], names: list[str]) -> str:
+    """Return the end of a sentence that says which of the files written replace earlier ones."""
+    if not replaced:
         return ""
-    return (
-        ", in place of those of an earlier run" if earlier == names else f", in place of earlier {', '.join(earlier)}"
-    )
+    return f", replacing {'those' if replaced == names else ', '.join(replaced)} of an earlier run"
 
 
 def refuse_overwriting_inputs(input_paths: Iterable[Path], *output_paths: Path) -> None:
-    """Refuse to write over what the command reads."""
+    """Raise if an output file is one of the files that the command reads."""
     for path in output_paths:
-        if path.exists() and any(given.exists() and path.samefile(given) for given in input_paths):
+        if path.exists() and any(source.exists() and path.samefile(source) for source in input_paths):
             raise ValueError(f"{path}: this is what the command reads; write the results elsewhere.")
 
 
 def _make_console(*, stderr: bool = False) -> Console:
-    """A console that is at least a little wide: some programs say that a terminal has no columns."""
+    """Create a console of at least `_MIN_CONSOLE_WIDTH` columns: some terminals report a width of zero."""
     console = Console(stderr=stderr)
     if console.width < _MIN_CONSOLE_WIDTH:
         console.width = _MIN_CONSOLE_WIDTH
@@ -127,24 +121,28 @@ def _make_console(*, stderr: bool = False) -> Console:
 def command_context(
     output: Path | None = None, plot: Path | None = None, as_json: bool = False, input_paths: tuple[Path, ...] = ()
 ) -> Iterator[OutputSink]:
-    """Where the answer goes, made ready before the work; what goes wrong becomes one line and an exit code."""
-    answer = OutputSink(_make_console(), _make_console(stderr=True), output, plot, as_json, input_paths)
+    """Yield the destinations of a command's output; turn an error inside into one line on stderr and an exit code.
+
+    Output folders are created before the work. Messages of the library name parameters as flags.
+    """
+    sink = OutputSink(_make_console(), _make_console(stderr=True), output, plot, as_json, input_paths)
     try:
-        _prepare_outputs(answer)
-        yield answer
+        with use_param_formatter(format_flag):
+            _prepare_outputs(sink)
+            yield sink
     except KeyboardInterrupt:
-        print_line(answer.err_console, "Interrupted.")
+        print_line(sink.err_console, "Interrupted.")
         raise typer.Exit(130) from None
-    except BrokenPipeError:  # the reader of our output has left; typer ends quietly
+    except BrokenPipeError:  # the program that reads stdout has ended; typer exits without a message
         raise
     except (ValueError, ImportError, OSError, MemoryError) as error:
-        print_line(answer.err_console, f"error: {_format_error(error)}")
+        print_line(sink.err_console, f"error: {_format_error(error)}")
         raise typer.Exit(1) from None
 
 
 def _prepare_outputs(sink: OutputSink) -> None:
-    """Make the folders, before the work so that the work is not lost to a wrong name."""
-    folder, picture = sink.output_folder, sink.figure_path
+    """Create the output folders and check that they can be written, before any work that could be lost."""
+    folder = sink.output_folder
     if folder is not None:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder}: this is a file; the results go into a folder.")
@@ -153,93 +151,77 @@ def _prepare_outputs(sink: OutputSink) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         check_writable(folder)
         refuse_overwriting_inputs(sink.input_paths, *(folder / name for name in _RESULT_FILE_NAMES))
-    if picture is not None:
+    if sink.figure_path is not None:
         from gpower.plotting import prepare_figure_path
 
-        prepare_figure_path(picture)
+        prepare_figure_path(sink.figure_path)
 
 
 def _format_error(error: Exception) -> str:
-    """What went wrong, on one line, with the options of the reader as one types them."""
-    from gpower.cli.hints import format_flag
-    from gpower.datasets import TableError
-
-    if isinstance(error, TableError):
-        return error.format_message(format_flag)
+    """Return the message of an error on one printable line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return make_printable(_rewrite_for_command_line(str(error)) or f"{type(error).__name__}.")
+    return make_printable(_join_lines(str(error)) or f"{type(error).__name__}.")
 
 
 def print_notes(err_console: Console, notes: Iterable[str]) -> None:
-    """What the user should know, one line each."""
-    for line in notes:
-        print_line(err_console, f"note: {make_printable(line)}")
+    """Print notes to stderr, one line each."""
+    for note in notes:
+        print_line(err_console, f"note: {make_printable(note)}")
 
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Warnings raised inside as sentences; the list is filled when the block ends."""
+    """Yield a list that receives the messages of the warnings raised inside, each once, when the block ends."""
     from gpower._utils.warnings import InputFormatWarning
 
     notes: list[str] = []
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", InputFormatWarning)  # the reader of the table had it first
+        warnings.simplefilter("ignore", InputFormatWarning)  # load_table has printed a hint about it
         yield notes
-    notes.extend(dict.fromkeys(_rewrite_for_command_line(str(warning.message)) for warning in found))
+    notes.extend(dict.fromkeys(_join_lines(str(warning.message)) for warning in caught))
 
 
 @contextmanager
 def warnings_to_stderr(err_console: Console) -> Iterator[list[str]]:
-    """Warnings raised inside become notes on stderr; the list is filled when the block ends."""
+    """Print the warnings raised inside as notes on stderr; yield the list that receives them when the block ends."""
     with collect_warnings() as notes:
         yield notes
     print_notes(err_console, notes)
 
 
-def _rewrite_for_command_line(message: str) -> str:
-    """A sentence of the library on one line, with components counted from 1 and options as one types them."""
-    message = re.sub(r"components_\[(\d+)\]", lambda found: f"component {int(found[1]) + 1}", message)
-    message = re.sub(r'\bGPower\(([a-z_]+="[^"]+")\)', r"\1", message)
-    message = message.replace('covariance="precomputed"', "--covariance")
-    message = _OPTION_ASSIGNMENT_PATTERN.sub(_format_typed_option, message)
-    message = _OPTION_NAME_PATTERN.sub(lambda found: GPOWER_FLAGS[found[0]].display_name, message)
-    return " ".join(message.split())
-
-
-def _format_typed_option(match: re.Match[str]) -> str:
-    """An option and its value as one types them; what is no option, such as n_samples=3, as it is."""
-    name, value = match[1], match[2]
-    if name not in GPOWER_FLAGS:
-        return f"--{name.replace('_', '-')} {value[1:-1]}" if value[0] == '"' else match[0]
-    return f"{GPOWER_FLAGS[name].display_name} {value.strip(_QUOTES_AND_BRACKETS).replace(', ', ',')}"
+def _join_lines(message: str) -> str:
+    """Return a message on one line."""
+    return " ".join(message.split()) if "\n" in message else message
 
 
 @contextmanager
 def log_to_stderr() -> Iterator[None]:
-    """What the library logs goes to stderr while the command runs."""
-    logger, handler = logging.getLogger("gpower"), logging.StreamHandler()
-    before = logger.level
+    """Send the log of the library to stderr inside the block."""
+    logger = logging.getLogger("gpower")
+    handler = logging.StreamHandler()
+    level_before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(before)
+        logger.setLevel(level_before)
 
 
 @contextmanager
 def show_progress(
     err_console: Console, description: str, matrix_bytes: float = 0.0
 ) -> Iterator[Callable[["AscentState"], None] | None]:
-    """Show on a terminal what is being done, once it has taken a second.
+    """Show what is being done on a terminal, once it has taken a second.
 
-    Yields a callback for the estimator that counts its steps and passes, and the bytes read of a matrix of a `size`;
-    None where there is no terminal.
+    Yield a callback for the estimator that shows its steps, its passes over the matrix and, with `matrix_bytes`, the
+    gigabytes read; yield None without a terminal.
     """
-    steps, description = count(1), escape(make_printable(description))  # a file may be called anything
+    step_numbers = count(1)
+    description = escape(make_printable(description))  # it may contain a file name with markup or control characters
     with _show_after_delay(
         err_console, description, bars.SpinnerColumn(), _TASK_DESCRIPTION, bars.TimeElapsedColumn()
     ) as update:
@@ -247,15 +229,15 @@ def show_progress(
             None
             if update is None
             else lambda state: update(
-                description=f"{description}, step {next(steps)}, objective {state.value:.6g}"
+                description=f"{description}, step {next(step_numbers)}, objective {state.value:.6g}"
                 f"{_format_passes(state, matrix_bytes)}"
             )
         )
 
 
 def _format_passes(state: "AscentState", matrix_bytes: float) -> str:
-    """Passes over the matrix, and the gigabytes they are of a matrix on disk."""
-    passes = getattr(state.feasible_set, "passes", math.nan)  # only sets of data are counted
+    """Return the passes over the matrix so far and, for a matrix on disk, the gigabytes that they read."""
+    passes = getattr(state.feasible_set, "passes", math.nan)  # only feasible sets that read the data count passes
     if math.isnan(passes):
         return ""
     return f", {passes:.1f} passes" + (f", {passes * matrix_bytes / 1e9:.3g} GB read" if matrix_bytes else "")
@@ -263,7 +245,7 @@ def _format_passes(state: "AscentState", matrix_bytes: float) -> str:
 
 @contextmanager
 def show_progress_bar(err_console: Console, description: str) -> Iterator[Callable[[int, int], None] | None]:
-    """The same for work of known length, with the time left; yields ``tell(done, total)``."""
+    """Show a bar and the time left on a terminal; yield ``update(done, total)``, or None without a terminal."""
     with _show_after_delay(
         err_console,
         description,
@@ -279,7 +261,7 @@ def show_progress_bar(err_console: Console, description: str) -> Iterator[Callab
 def _show_after_delay(
     err_console: Console, description: str, *columns: str | bars.ProgressColumn
 ) -> Iterator[Callable[..., None] | None]:
-    """A display that appears once the work has taken a second, and what updates it; None without a terminal."""
+    """Show a display once the work has taken a second; yield its update function, or None without a terminal."""
     if not err_console.is_terminal:
         yield None
         return
@@ -291,6 +273,6 @@ def _show_after_delay(
         yield partial(bar.update, bar.add_task(description))
     finally:
         timer.cancel()
-        timer.join()  # it may be starting the display just now
+        timer.join()  # it may be starting the display at this moment
         if bar.live.is_started:
             bar.stop()

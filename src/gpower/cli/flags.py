@@ -1,6 +1,6 @@
-"""Flags made of signatures and numpydoc docstrings: what the library says of a parameter is what the command says.
+"""Flags made of the signatures and numpydoc docstrings of the library, whose text is also the help of the commands.
 
-The sources are read, not imported, so that ``gpower fit --help`` answers before scikit-learn would be there.
+The source files are parsed, not imported, so that ``gpower fit --help`` need not wait for scikit-learn.
 """
 
 import ast
@@ -18,17 +18,18 @@ from gpower.cli.kinds import OptionSpec, find_option_spec
 
 _PACKAGE_FOLDER = Path(__file__).parents[1]
 _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
-#: Where the help lists a parameter; those that are not named here are of the method.
+#: Panels of the help and the parameters that each lists; all others are listed under "The method".
 HELP_PANELS = {
     "The table": "metadata gmt index_col header transpose key drop drop_rows sep decimal skip platform "
-    "covariance psd center scale missing",
+    "covariance center scale missing",
     "The components": "n_components cardinality cardinalities cv criterion rule constraint groups include exclude "
     "penalty_weights budget gamma gammas l1_bound penalty positive variance",
     "The method": "",
     "The answer": "output title plot path stability test scores anonymise safe_csv as_json certify top show verbose",
 }
-#: Fields of a flag that differ from what signature and docstring say.
+#: Fields of a `Flag`, by name.
 FlagFields = dict[str, Any]
+#: Fields that replace those made of signature and docstring, by parameter.
 FLAG_OVERRIDES: dict[str, FlagFields] = {
     "n_components": {"short": "-m"},
     "cardinality": {"short": "-k"},
@@ -37,13 +38,13 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "verbose": {"short": "-v", "kind": "count"},
     "as_json": {"long": "--json"},
     "memory_limit": {"long": "--memory", "metavar": "SIZE"},
-    "cv": {"long": "--folds", "min_value": 2, "help": "With -k auto: parts that the samples are split into."},
-    "rule": {"help": "With -k auto: the best, or the fewest variables within a standard error of the best."},
+    "cv": {"long": "--folds", "min_value": 2, "help": "With -k auto: number of folds that the samples are split into."},
+    "rule": {"help": "With -k auto: choose the best score, or the fewest variables within a standard error of it."},
     "criterion": {
-        "help": "With -k auto: what decides; auto is prediction where sparse components predict as well as ordinary "
-        "ones, else reliability."
+        "help": "With -k auto: criterion of the choice; auto is prediction if sparse components predict as well as "
+        "ordinary ones, else reliability."
     },
-    "n_jobs": {"help": "Parts of the work done at the same time."},
+    "n_jobs": {"help": "Number of parallel jobs."},
     "top": {"min_value": 1},
     "show": {"min_value": 1},
     "draws": {"min_value": 0},
@@ -51,31 +52,32 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "center": {"help": "Subtract the means."},
     "covariance": {"long": "--covariance", "help": "DATA is a covariance or correlation matrix."},
     "mu": {"kind": "float or sequence of float"},
-    "init": {"help": "paper: start exactly where the paper does."},
-    "random_state": {"help": "Seed of what is random."},
+    "init": {"help": "largest_norm: start at the column of largest norm, as the paper does."},
+    "random_state": {"help": "Seed of the random numbers."},
     "index_col": {"metavar": "COLUMN"},
-    "key": {"help": "Which array of an .npz archive or of a store, as layers/counts, or sheet of a workbook, to read."},
+    "key": {"help": "Array to read from an .npz archive or a store, such as layers/counts, or sheet of a workbook."},
     "drop": {"metavar": "COLUMN,...", "default": None},
     "drop_rows": {"metavar": "ROW,...", "default": None},
     "sep": {"metavar": "CHARACTER"},
     "platform": {
         "kind": "path",
         "metavar": "TABLE",
-        "help": "Table of the platform that a GEO series was measured on: it turns probes into genes.",
+        "help": "Table of the platform of a GEO series, which maps probes to genes.",
     },
     "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
     "checkpoint": {"kind": "path"},
     "groups": {
-        "help": "Groups that are in or out as a whole: a FILE with a variable and its group to a line, or .gmt of gene "
-        "sets, or a COLUMN of DATA where variables are rows, with --transpose, or of .var in an .h5ad."
+        "help": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on "
+        "each line, a .gmt of gene sets, a COLUMN of DATA whose rows are variables (with --transpose), or of .var in "
+        "an .h5ad."
     },
     "include": {
-        "help": "Variables that are always used: names or column numbers, for all components or, as a,b;c, for each."
+        "help": "Variables that must be used: names or column numbers, for all components or, as in a,b;c, for each."
     },
-    "exclude": {"help": "Variables that are never used, as --include."},
+    "exclude": {"help": "Variables that must not be used, in the form of --include."},
     "penalty_weights": {
         "long": "--weights",
-        "help": "FILE with a variable and its weight to a line: what it costs of a budget, or times gamma.",
+        "help": "FILE with a variable and its weight on each line: its cost for --budget, or its factor for --gamma.",
     },
     "data": {
         "help": "Table, samples × variables: .csv .tsv .txt .gct .mtx (also .gz, .bz2, .xz), .xlsx, .parquet, .npy, "
@@ -86,52 +88,53 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
 
 @dataclass(frozen=True)
 class Flag:
-    """A parameter as the command line offers it."""
+    """A parameter of the library or of a command as an option or argument of the command line."""
 
     name: str
-    kind: str  # what it may be, in the words of the docstring
-    default: object = None  # ... where it has to be given
+    kind: str  # its type as the docstring writes it
+    default: object = None  # Ellipsis if it is required
     help: str = ""
-    long: str = ""  # how it is typed, where its name does not tell
+    long: str = ""  # the long option, if it is not made of the name
     short: str = ""
-    metavar: str = ""  # what stands for its value, where its kind does not tell
+    metavar: str = ""  # placeholder of its value in the help, if it is not made of the kind
     min_value: int | None = None
     is_positional: bool = False
 
     @property
     def panel(self) -> str:
-        """Where the help lists it."""
+        """Return the panel of the help that lists the flag."""
         return next((panel for panel, names in HELP_PANELS.items() if self.name in names.split()), "The method")
 
     @property
     def option_spec(self) -> OptionSpec | None:
-        """How its text becomes a value; None for what nobody can type."""
+        """Return the type of the flag and its typer options; None if its value cannot be typed."""
         return find_option_spec(self.kind, self.default)
 
     @property
     def display_name(self) -> str:
-        """How it is typed in short, in a sentence about it."""
+        """Return the shortest way to type the flag, for use in messages."""
         return self.short or self._format_long_option(str).partition("/")[0]
 
     def to_parameter(self) -> inspect.Parameter:
-        """The parameter of a function that Typer makes this flag of."""
+        """Return the function parameter from which Typer makes this flag."""
         if self.option_spec is None:
-            hint = "its docstring tells a kind of gpower.cli.kinds"
-            raise TypeError(f"{self.name}: nobody can type {self.kind!r}; {hint}.")
-        kind, options = self.option_spec
-        given: FlagFields = {"help": self.help, "min": self.min_value, "show_default": self.default not in (None, ...)}
+            hint = "use a type of gpower.cli.kinds in its docstring"
+            raise TypeError(f"{self.name}: a value of type {self.kind!r} cannot be typed; {hint}.")
+        option_type, options = self.option_spec
+        fields: FlagFields = {"help": self.help, "min": self.min_value, "show_default": self.default not in (None, ...)}
         if self.is_positional:
-            offered = typer.Argument(self.default, metavar=self.name.upper(), **given)
+            parameter = typer.Argument(self.default, metavar=self.name.upper(), **fields)
         else:
-            given |= options | {"rich_help_panel": self.panel} | ({"metavar": self.metavar} if self.metavar else {})
-            offered = typer.Option(self.default, *filter(None, (self._format_long_option(kind), self.short)), **given)
-        return inspect.Parameter(self.name, _KEYWORD_ONLY, default=offered, annotation=kind)
+            fields |= options | {"rich_help_panel": self.panel} | ({"metavar": self.metavar} if self.metavar else {})
+            names = filter(None, (self._format_long_option(option_type), self.short))
+            parameter = typer.Option(self.default, *names, **fields)
+        return inspect.Parameter(self.name, _KEYWORD_ONLY, default=parameter, annotation=option_type)
 
     def _format_long_option(self, option_type: type) -> str:
-        """A switch that is off has no opposite; one that is on, or decided by the data, has."""
+        """Return the long option; a switch that is on or undecided by default also gets a --no- form."""
         dashed = self.name.replace("_", "-")
-        paired = option_type is bool and self.default is not False
-        return self.long or (f"--{dashed}/--no-{dashed}" if paired else f"--{dashed}")
+        has_negative = option_type is bool and self.default is not False
+        return self.long or (f"--{dashed}/--no-{dashed}" if has_negative else f"--{dashed}")
 
 
 Flags = dict[str, Flag]
@@ -140,43 +143,48 @@ Flags = dict[str, Flag]
 def read_library_flags(
     module: str, name: str, *selected: str, fallback_flags: Mapping[str, Flag] | None = None
 ) -> Flags:
-    """The flags of what the library defines: of all parameters with a default that one can type, or of some `only`.
+    """Return the flags of a class or function of the library: those of its parameters with a default that can be typed.
 
-    The module is one that defines it, or imports it from where it is defined; `like` tells what parameters are that
-    are described "as in" another docstring.
+    `module` defines `name` or imports it. `selected` limits the parameters. `fallback_flags` describes the parameters
+    that the docstring does not.
     """
     definition = _find_definition(module, name)
     flags = _make_flags(ast.get_docstring(definition) or "", _read_defaults(definition), fallback_flags or {})
-    wanted = selected or flags
-    return {name: flag for name, flag in flags.items() if name in wanted and flag.option_spec is not None}
+    names = selected or flags
+    return {name: flag for name, flag in flags.items() if name in names and flag.option_spec is not None}
 
 
 def read_command_flags(command: Callable[..., None], flag_groups: Mapping[str, Flags]) -> Flags:
-    """The flags of a command's own parameters; those in front of the star have no dashes."""
-    own = {name: found for name, found in inspect.signature(command).parameters.items() if name not in flag_groups}
-    defaults = {name: ... if found.default is found.empty else found.default for name, found in own.items()}
+    """Return the flags of a command's own parameters; those before the star are positional arguments."""
+    parameters = {name: each for name, each in inspect.signature(command).parameters.items() if name not in flag_groups}
+    defaults = {name: ... if each.default is each.empty else each.default for name, each in parameters.items()}
     flags = _make_flags(inspect.getdoc(command) or "", defaults, {})
-    return {name: replace(flag, is_positional=own[name].kind is not _KEYWORD_ONLY) for name, flag in flags.items()}
+    return {
+        name: replace(flag, is_positional=parameters[name].kind is not _KEYWORD_ONLY) for name, flag in flags.items()
+    }
 
 
 def override_flags(flags: Flags, **changes: FlagFields) -> Flags:
-    """The flags, some of them with other fields."""
+    """Return the flags with some fields of some flags replaced."""
     return flags | {name: replace(flags[name], **change) for name, change in changes.items()}
 
 
 def _make_flags(docstring: str, defaults: Mapping[str, object], fallback_flags: Mapping[str, Flag]) -> Flags:
-    described, flags = _parse_parameter_docs(docstring), {}
+    """Return a flag for each default, described by the docstring, else by `fallback_flags`, and by the overrides."""
+    docs, flags = _parse_parameter_docs(docstring), {}
     for name, default in defaults.items():
-        kind, text = described.get(name, ("", ""))
-        known = fallback_flags.get(name, Flag(name, kind))
-        told = replace(known, kind=kind or known.kind, help=text if kind and text else known.help, default=default)
-        flags[name] = replace(told, **FLAG_OVERRIDES.get(name, {}))
+        kind, text = docs.get(name, ("", ""))
+        fallback = fallback_flags.get(name, Flag(name, kind))
+        help_text = text if kind and text else fallback.help
+        flag = replace(fallback, kind=kind or fallback.kind, help=help_text, default=default)
+        flags[name] = replace(flag, **FLAG_OVERRIDES.get(name, {}))
     return flags
 
 
 def _parse_parameter_docs(docstring: str) -> dict[str, tuple[str, str]]:
-    """Kind and first sentence of each parameter of a numpydoc docstring."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^[^\n]+\n-+$|\Z)", docstring, re.DOTALL | re.MULTILINE)
+    """Return the type and the first sentence of each parameter of a numpydoc docstring."""
+    pattern = r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=^[^\n]+\n-+$|\Z)"
+    section = re.search(pattern, docstring, re.DOTALL | re.MULTILINE)
     entries = re.findall(r"^(\S.*?)(?: : (.*))?\n((?:[ ]+.*\n?)*)", section[1] + "\n" if section else "", re.MULTILINE)
     return {
         name: (re.sub(r",? *(optional|default\b.*)$", "", kind), _extract_first_sentence(text))
@@ -186,11 +194,12 @@ def _parse_parameter_docs(docstring: str) -> dict[str, tuple[str, str]]:
 
 
 def _extract_first_sentence(text: str) -> str:
+    """Return the first sentence, on one line and without backquotes."""
     return re.split(r"(?<=\.)\s", " ".join(text.replace("`", "").split()), maxsplit=1)[0]
 
 
 def _read_defaults(definition: ast.ClassDef | ast.FunctionDef) -> dict[str, object]:
-    """The parameters with a default, and what has to be given by name; of a data class its fields."""
+    """Return the defaults of a function's parameters, Ellipsis if required by keyword, or of a dataclass's fields."""
     if isinstance(definition, ast.ClassDef):
         fields = [(node.target, node.value) for node in definition.body if isinstance(node, ast.AnnAssign)]
         return {ast.unparse(name): _evaluate_default(value) for name, value in fields if value is not None}
@@ -201,14 +210,14 @@ def _read_defaults(definition: ast.ClassDef | ast.FunctionDef) -> dict[str, obje
 
 
 def _evaluate_default(value: ast.expr) -> object:
-    """A default; that of another class is looked up there."""
+    """Return the value of a default; look up the default of another class, such as ``GPower.tol``, there."""
     if isinstance(value, ast.Attribute):
         return _read_defaults(_find_definition("gpower.estimators.gpower", ast.unparse(value.value)))[value.attr]
     return ast.literal_eval(value)
 
 
 def _find_definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef:
-    """The source of a class or function, wherever the imports of a module lead."""
+    """Return the syntax tree of a class or function; follow the imports of `module` to its definition."""
     for node in ast.walk(_parse_module(module)):
         match node:
             case ast.ClassDef() | ast.FunctionDef() if node.name == name:
@@ -220,6 +229,7 @@ def _find_definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef:
 
 @cache
 def _parse_module(module: str) -> ast.Module:
-    place = _PACKAGE_FOLDER.joinpath(*module.split(".")[1:])
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    """Return the syntax tree of a module of this package, by its dotted name."""
+    path = _PACKAGE_FOLDER.joinpath(*module.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(file.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""How the text behind a flag becomes a value: one entry for each kind that a docstring may give a parameter."""
+"""Parsers of the text of a flag: one entry for each type that a docstring may give a parameter."""
 
 import re
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from typing import Any
 import typer
 
 Parser = Callable[[str], object]
-#: The type of a flag, and further arguments of `typer.Option`.
+#: Type of a flag, and further arguments of `typer.Option`.
 OptionSpec = tuple[type, dict[str, Any]]
 
 
 def _make_list_parser(parse_item: Parser, expected: str = "a name", allow_scalar: bool = False) -> Parser:
-    """A parser of values separated by commas; where one may stand `alone`, it is no list."""
+    """Return a parser of values separated by commas; with `allow_scalar` a single value is not a list."""
 
-    def values(text: str) -> object:
+    def parse(text: str) -> object:
         try:
-            found = [parse_item(part.strip()) for part in str(text).split(",")]
+            values = [parse_item(part.strip()) for part in str(text).split(",")]
         except ValueError:
             raise typer.BadParameter(f"{text!r} is not {expected}, nor several separated by commas") from None
-        return found[0] if allow_scalar and len(found) == 1 else found
+        return values[0] if allow_scalar and len(values) == 1 else values
 
-    return values
+    return parse
 
 
 _make_int_list_parser = partial(_make_list_parser, int, "a whole number")
@@ -31,11 +31,12 @@ _make_float_list_parser = partial(_make_list_parser, float, "a number")
 
 
 def _add_keyword(keyword: str, value: object, parser: Parser) -> Parser:
-    """A parser that also knows a word."""
+    """Return a parser that also accepts `keyword`, which stands for `value`."""
     return lambda text: value if text == keyword else parser(text)
 
 
 def _parse_name_or_position(text: str) -> int | str:
+    """Return a position if the text is digits, else the name."""
     return int(text) if str(text).isdecimal() else text
 
 
@@ -43,7 +44,7 @@ _COUNT_OR_SHARE = "a whole number, or a share up to 100%, such as 90%"
 
 
 def _parse_count_or_share(text: str) -> int | float:
-    """A number of variables, or a share of the variance in percent or between 0 and 1."""
+    """Return a number of variables, or a share of the variance typed in percent or between 0 and 1."""
     if text.endswith("%"):
         if not 0 < (percent := float(text[:-1])) <= 100:
             raise ValueError(text)
@@ -52,23 +53,25 @@ def _parse_count_or_share(text: str) -> int | float:
 
 
 def _parse_name_lists(text: str) -> list[list[str]]:
-    """Names separated by commas; lists of them, one for each component, by semicolons."""
+    """Return lists of names: names are separated by commas, the lists of the components by semicolons."""
     return [[name.strip() for name in part.split(",") if name.strip()] for part in str(text).split(";")]
 
 
 def _expand_home(text: str | Path) -> Path:
-    """A path whose ~ is a home folder; a shell leaves it as it is in --output=~/results."""
+    """Return a path with ~ expanded, which a shell does not do in --output=~/results."""
     try:
         return Path(text).expanduser()
-    except RuntimeError:  # nobody is called so
+    except RuntimeError:  # there is no user of that name
         return Path(text)
 
 
 def _parse_covariance_switch(is_precomputed: bool) -> str | None:
+    """Return the value of the parameter `covariance` for a switch."""
     return "precomputed" if is_precomputed else None
 
 
 def _make_option_spec(parser: Parser, metavar: str) -> OptionSpec:
+    """Return the specification of a flag whose text `parser` converts."""
     return str, {"parser": parser, "metavar": metavar}
 
 
@@ -106,14 +109,14 @@ OPTION_SPECS: dict[str, OptionSpec] = {
 
 
 def find_option_spec(kind: str, default: object) -> OptionSpec | None:
-    """How to read a parameter of a kind, or of the first of several kinds; None for what nobody can type."""
+    """Return how to parse a type, or the first of several alternatives; None if its values cannot be typed."""
     if kind in OPTION_SPECS:
         return OPTION_SPECS[kind]
     return _make_choice_spec(kind, default) if kind.startswith("{") else OPTION_SPECS.get(re.split(r" or |,", kind)[0])
 
 
 def _make_choice_spec(kind: str, default: object) -> OptionSpec:
-    """One of several words. The library knows which; None has a word too where it is not what happens anyway."""
+    """Return the specification of a choice, which the library checks; None is typed "none" unless it is the default."""
     words = re.findall(r'"([^"]+)"', kind)
     if "None" not in kind or default is None:
         return str, {"metavar": "|".join(words)}

@@ -1,4 +1,4 @@
-"""Saved models for commands: whichever estimator wrote one, and data of the same variables."""
+"""Saved models, and tables of the variables that they were fitted to."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_model(path: Path) -> "SparsePCAEstimator":
-    """The model of a file, whichever of the two estimators wrote it."""
+    """Load a saved `GPower` or `GPowerCV`."""
     from gpower import GPower, GPowerCV
     from gpower.io.model_file import read_model
 
@@ -34,40 +34,40 @@ def load_matching_table(
     missing: str | None = None,
     allow_absent_unused: bool = False,
 ) -> InputTable:
-    """The table of a file, read as the model read its own, if it has the same variables; in their order, by name.
+    """Read a table with the parameters of the model, and order its columns by name as the model has them.
 
-    What is said of `missing` cells takes the place of what was said when the model was fitted. A table `for_scores`
-    alone may be without the variables that no component uses: the model then forgets them.
+    Raise if variables of the model are absent. `missing` replaces the parameter of that name of the model. With
+    `allow_absent_unused`, variables that no component uses may be absent and are removed from the model.
     """
     from gpower.validation.params import check_option, get_constructor_params
     from gpower.validation.prepare import read_estimator_input
 
-    known = {"covariance": None, "missing": "error", "scale": False}
+    data_params = {"covariance": None, "missing": "error", "scale": False}
     if missing is not None:
         model.set_params(missing=check_option(missing, "missing", ("error", "impute")))
-    known |= {name: value for name, value in get_constructor_params(model).items() if name in known}
-    loaded = load_table(data, reading, known, err_console)
+    data_params |= {name: value for name, value in get_constructor_params(model).items() if name in data_params}
+    loaded = load_table(data, reading, data_params, err_console)
     if loaded.storage == "memory":
         if allow_absent_unused and not loaded.is_covariance:
             _drop_absent_variables(model, set(loaded.table.feature_names or ()), err_console)
         loaded = _align_to_model(loaded, model, err_console)
-    if known["missing"] == "impute" and (holes := loaded.table.n_missing):
-        print_notes(err_console, [f"{holes} missing value(s) are estimated by the components."])
+    if data_params["missing"] == "impute" and (n_missing := loaded.table.n_missing):
+        print_notes(err_console, [f"{n_missing} missing value(s) are estimated by the components."])
     with warnings_to_stderr(err_console):
-        read_estimator_input(model, loaded.table.to_frame_or_array(), reset=False)  # refuses data of other variables
+        read_estimator_input(model, loaded.table.to_frame_or_array(), reset=False)  # raises for other variables
     return loaded
 
 
 def _drop_absent_variables(model: "SparsePCAEstimator", table_names: set[str], err_console: Console) -> None:
-    """Leave out the variables of a model that a table has not, where no component uses any of them."""
+    """Remove the variables that a table lacks from a model, if no component uses any of them."""
     import numpy as np
 
     from gpower._utils.text import format_names
 
-    there = np.array([name in table_names for name in vars(model).get("feature_names_in_", ())], bool)
-    if there.all() or model.components_[:, ~there].any():
+    is_present = np.array([name in table_names for name in vars(model).get("feature_names_in_", ())], bool)
+    if is_present.all() or model.components_[:, ~is_present].any():
         return
-    absent = list(model.feature_names_in_[~there])
+    absent = list(model.feature_names_in_[~is_present])
     print_notes(
         err_console,
         [
@@ -76,39 +76,37 @@ def _drop_absent_variables(model: "SparsePCAEstimator", table_names: set[str], e
         ],
     )
     for name in ("components_", "mean_", "scale_", "feature_names_in_"):
-        setattr(model, name, getattr(model, name)[..., there])
-    model.n_features_in_ = int(there.sum())
+        setattr(model, name, getattr(model, name)[..., is_present])
+    model.n_features_in_ = int(is_present.sum())
 
 
 def _align_to_model(input_table: InputTable, model: "SparsePCAEstimator", err_console: Console) -> InputTable:
-    """The table with the variables of a model, in their order; those that it does not know are left out, and said."""
+    """Return the table with the variables of a model, in their order; print a note about columns left out."""
     import numpy as np
 
     from gpower._utils.text import format_names
     from gpower.datasets import TableError
 
-    names, wanted = list(input_table.table.feature_names or ()), list(vars(model).get("feature_names_in_", ()))
-    if not (names and wanted) or names == wanted:
+    table_names = list(input_table.table.feature_names or ())
+    model_names = list(vars(model).get("feature_names_in_", ()))
+    if not (table_names and model_names) or table_names == model_names:
         return input_table
-    at = {name: j for j, name in enumerate(names)}
-    if any(name not in at for name in wanted):
-        used = [wanted[j] for j in np.flatnonzero(model.components_.any(axis=0))]
-        missed = [name for name in used if name not in at]
-        lacking = list(dict.fromkeys([*missed, *(name for name in wanted if name not in at)]))
-        turned = len(set(wanted).intersection(input_table.table.sample_names or ())) > len(wanted) - len(lacking)
-        advice = "its rows are called so: add --transpose" if turned else "name the columns as the model has them"
-        of_these = f", {len(missed)} of them used by its components" if missed else ""
-        what = f"{len(lacking)} of the model's {len(wanted)} variables are not in it{of_these}: {format_names(lacking)}"
-        what += f"; {advice}"
-        raise TableError(input_table.path, what)
-    known = set(wanted)
-    if others := [name for name in names if name not in known]:
-        print_notes(
-            err_console,
-            [f"{len(others)} column(s) are no variable of the model and are left out: {format_names(others)}."],
-        )
-    places = [at[name] for name in wanted]
-    X = input_table.table.X[:, places]
-    if input_table.is_covariance and len(X) == len(names):
-        X = X[places]
-    return replace(input_table, table=replace(input_table.table, X=X, feature_names=tuple(wanted)))
+    column_by_name = {name: j for j, name in enumerate(table_names)}
+    if any(name not in column_by_name for name in model_names):
+        used = [model_names[j] for j in np.flatnonzero(model.components_.any(axis=0))]
+        absent_used = [name for name in used if name not in column_by_name]
+        absent = list(dict.fromkeys([*absent_used, *(name for name in model_names if name not in column_by_name)]))
+        n_row_matches = len(set(model_names).intersection(input_table.table.sample_names or ()))
+        is_transposed = n_row_matches > len(model_names) - len(absent)
+        advice = "its rows have these names: add --transpose" if is_transposed else "name the columns as in the model"
+        used_note = f", {len(absent_used)} of them used by its components" if absent_used else ""
+        reason = f"{len(absent)} of the model's {len(model_names)} variables are not in it{used_note}"
+        raise TableError(input_table.path, f"{reason}: {format_names(absent)}; {advice}")
+    if others := [name for name in table_names if name not in set(model_names)]:
+        note = f"{len(others)} column(s) are not variables of the model and are left out: {format_names(others)}."
+        print_notes(err_console, [note])
+    columns = [column_by_name[name] for name in model_names]
+    X = input_table.table.X[:, columns]
+    if input_table.is_covariance and len(X) == len(table_names):
+        X = X[columns]
+    return replace(input_table, table=replace(input_table.table, X=X, feature_names=tuple(model_names)))

@@ -1,33 +1,72 @@
-"""The groups of flags that several commands have: how a file is read, and what the estimator is asked for."""
+"""Flags that several commands share: those of `read_table`, `GPower` and `Solver`."""
 
+import shlex
+from dataclasses import replace
 from typing import Any
 
-from gpower.cli.flags import FlagFields, read_library_flags
+from gpower.cli.flags import FLAG_OVERRIDES, Flag, FlagFields, read_library_flags
 
-#: The values of a group of flags, by parameter.
+#: Values of a group of flags, by parameter name.
 OptionValues = dict[str, Any]
 
 READ_TABLE_FLAGS = read_library_flags("gpower.datasets", "read_table")
 del READ_TABLE_FLAGS["complete"]  # decided by --missing
-GPOWER_FLAGS = read_library_flags("gpower", "GPower")
+SOLVER_FLAGS = read_library_flags("gpower", "Solver")
+GPOWER_FLAGS = read_library_flags("gpower", "GPower") | SOLVER_FLAGS
 del GPOWER_FLAGS["warm_start"]  # a command fits once
-#: The number of components is that of the other options' lists where it is not given.
+#: Without -m, `infer_n_components` takes the number from the lists given to other flags.
 N_COMPONENTS_OVERRIDE: FlagFields = {
     "default": None,
-    "help": "Number of components; by default as many as a list such as -k 20,10,5 has, or 2. auto: as many as explain "
+    "help": "Number of components; by default the length of a list such as -k 20,10,5, or 2. auto: as many as explain "
     "more than chance, at most 20.",
 }
-#: A number of variables as one types it.
+#: Help of -k that mentions percentages.
 CARDINALITY_OVERRIDE: FlagFields = {
     "help": "Variables in each component: one number, one each, as 20,10,5, or a share of the variance, as 90%."
 }
 
 
+def format_flag(name: str, *value: object) -> str:
+    """Format a parameter of the library, or a parameter and its value, as it is typed on the command line.
+
+    Examples
+    --------
+    >>> from gpower.cli.options import format_flag
+    >>> format_flag("cardinality", [20, 10]), format_flag("memory_limit"), format_flag("covariance", "precomputed")
+    ('-k 20,10', '--memory', '--covariance')
+    >>> format_flag("index_col", "gene id"), format_flag("drop", ["a", "b"]), format_flag("header", False)
+    ("--index-col 'gene id'", '--drop a,b', '--no-header')
+    """
+    flag = GPOWER_FLAGS.get(name) or replace(Flag(name, ""), **FLAG_OVERRIDES.get(name, {}))
+    is_switch = flag.option_spec is not None and flag.option_spec[0] is bool
+    if not value or value[0] is True or (is_switch and value[0]):
+        return flag.display_name
+    if value[0] is False:
+        return f"--no-{name.replace('_', '-')}"
+    text = ",".join(map(str, value[0])) if isinstance(value[0], list | tuple) else str(value[0])
+    return f"{flag.display_name} {shlex.quote(text)}"
+
+
 def infer_n_components(options: OptionValues) -> None:
-    """Fill in the number of components that the options with one entry per component imply."""
+    """Set `n_components`, if it is None, to the length of an option with one entry per component, or to 2."""
     if options["n_components"] is None:
-        listed = (options.get(name) for name in ("cardinality", "gamma", "l1_bound", "budget", "mu"))
-        lists = (options.get(name) for name in ("include", "exclude"))
-        counts = [len(value) for value in listed if isinstance(value, list)]
-        counts += [len(value) for value in lists if value is not None and len(value) > 1]
-        options["n_components"] = next(iter(counts), 2)
+        numbers = (options.get(name) for name in ("cardinality", "gamma", "l1_bound", "budget", "mu"))
+        variable_lists = (options.get(name) for name in ("include", "exclude"))
+        lengths = [len(value) for value in numbers if isinstance(value, list)]
+        lengths += [len(value) for value in variable_lists if value is not None and len(value) > 1]
+        options["n_components"] = next(iter(lengths), 2)
+
+
+def merge_solver_options(options: OptionValues) -> OptionValues:
+    """Return the parameters of `GPower`, with the options of the solver that were typed as a `Solver`."""
+    from gpower import Solver
+
+    defaults = {name: flag.default for name, flag in SOLVER_FLAGS.items()}
+    typed = {name: value for name, value in options.items() if name in defaults and value != defaults[name]}
+    params = {name: value for name, value in options.items() if name not in defaults}
+    if not typed:
+        return params
+    if params["solver"] != "auto":
+        flags = ", ".join(map(format_flag, typed))
+        raise ValueError(f"--solver {params['solver']} does not go together with {flags}; leave one of them out.")
+    return params | {"solver": Solver(**typed)}

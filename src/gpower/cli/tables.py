@@ -1,4 +1,4 @@
-"""What a command works on: a file's table, read whole, kept on disk, or handed to a cluster."""
+"""The table that a command works on: read into memory, kept on disk, or shared with a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 
 from gpower.cli.console import collect_warnings, print_notes, show_progress
-from gpower.cli.options import OptionValues
+from gpower.cli.options import OptionValues, format_flag
 
 if TYPE_CHECKING:
     from gpower.datasets import Table
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InputTable:
-    """The table of a file."""
+    """A table with the file that it was read from."""
 
     table: "Table"
     path: Path
-    is_covariance: bool = False  # whether it is a covariance or correlation matrix
-    key: str | None = None  # the array of the file
+    is_covariance: bool = False  # whether the table is a covariance or correlation matrix
+    key: str | None = None  # name of the array in the file
     storage: Literal["memory", "disk", "cluster"] = "memory"
-    reading_notes: tuple[str, ...] = ()  # what the table looks like where that is not how it was read
+    reading_notes: tuple[str, ...] = ()  # hints that the table may have been misread
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the variables, or x0, x1, …."""
+        """Return the names of the variables, or x0, x1, …."""
         return list(self.table.feature_names or (f"x{j}" for j in range(self.table.X.shape[1])))
 
     @property
     def title(self) -> str:
-        """The line above an answer: the file and its size."""
+        """Return the line above the results: the file and its size."""
         name = {"-": "standard input"}.get(str(self.path), self.path.name or str(self.path))
         n_samples, n_features = self.table.X.shape
         size = f"{n_features} variables" if self.is_covariance else f"{n_samples} samples × {n_features} variables"
@@ -41,18 +41,18 @@ class InputTable:
 
     @property
     def bytes_on_disk(self) -> float:
-        """What a pass reads from disk."""
+        """Return the bytes that a pass over the matrix reads from disk."""
         n_samples, n_features = self.table.X.shape
         return n_samples * n_features * float(self.table.X.dtype.itemsize) if self.storage == "disk" else 0.0
 
     def decode_to_cache(self, cache: Path | None, scheduler: str | None, err_console: Console) -> "InputTable":
-        """A store, read from the folder it is decoded to where there is one."""
+        """Return a table that reads the store decoded in `cache`; the table itself if there is no cache."""
         if cache is None:
             return self
         if scheduler is not None:
             raise ValueError("--cache is for this machine; with --scheduler each worker reads the store itself.")
         if self.storage != "disk":
-            raise ValueError(f"--cache is for stores that are read in blocks; {self.path} is read whole, once.")
+            raise ValueError(f"--cache is for stores that are read in blocks; {self.path} is read into memory.")
         from gpower.io.stores.cache import cache_store
 
         with show_progress(err_console, f"decoding {self.path.name}"):
@@ -60,21 +60,21 @@ class InputTable:
 
     @contextmanager
     def share_with_cluster(self, scheduler: str | None) -> Iterator["InputTable"]:
-        """The table as a Dask array of a cluster while the connection lasts; without an address, as it is."""
+        """Yield the table as a Dask array of the cluster at `scheduler`; without an address, the table itself."""
         if scheduler is None:
             yield self
             return
         from gpower.operators.storage.dask import from_store
         from gpower.operators.storage.dask_client import connect_to_cluster
 
-        with collect_warnings():  # said when the store was opened
-            lazy = replace(self.table, X=from_store(self.path.resolve(), self.key))
+        with collect_warnings():  # they were printed when the store was opened
+            dask_table = replace(self.table, X=from_store(self.path.resolve(), self.key))
         with connect_to_cluster(scheduler):
-            yield replace(self, table=lazy, storage="cluster")
+            yield replace(self, table=dask_table, storage="cluster")
 
 
 def load_table(path: Path, reading: OptionValues, options: OptionValues, err_console: Console) -> InputTable:
-    """The table of a file as the flags of `read_table` say, with doubts about it as notes on stderr."""
+    """Read a table with the flags of `read_table`, and print hints that it may have been misread."""
     from gpower.io.stores.open import should_read_in_blocks
 
     with show_progress(err_console, f"reading {path.name}"):
@@ -87,38 +87,37 @@ def load_table(path: Path, reading: OptionValues, options: OptionValues, err_con
 
 
 def _read_whole_table(path: Path, reading: OptionValues, options: OptionValues) -> InputTable:
-    """A table that is read whole."""
+    """Read a table into memory."""
     from gpower.cli.hints import find_table_hints
     from gpower.datasets import TableError, read_table
-    from gpower.io.tables.errors import MissingCellError
-    from gpower.io.tables.table import TableFile
+    from gpower.io.tables.table import MissingCellError, TableFile
 
-    given = {name: value for name, value in reading.items() if value is not None}
+    given_options = {name: value for name, value in reading.items() if value is not None}
     try:
-        table = read_table(path, **given, complete=options["missing"] == "error")
+        table = read_table(path, **given_options, complete=options["missing"] == "error")
     except MissingCellError as error:
-        reason = f"{error.reason}, or have such cells estimated with --missing impute"
+        reason = f"{error.reason}, or estimate such cells with --missing impute"
         raise TableError(path, reason, **error.options) from None
     covariance = options["covariance"] is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
-    doubts = tuple(
+    notes = tuple(
         f"{hint}." for hint in find_table_hints(file, table, covariance=covariance, scale=bool(options.get("scale")))
     )
-    return InputTable(table, path, covariance, reading["key"], reading_notes=doubts)
+    return InputTable(table, path, covariance, reading["key"], reading_notes=notes)
 
 
 def _open_store_table(path: Path, reading: OptionValues) -> InputTable:
-    """A store that is read in blocks."""
+    """Open a store that is read in blocks."""
     from gpower.datasets import Table
     from gpower.io.stores.open import open_source
 
-    odd = [name for name, value in reading.items() if value and name != "key"]
-    if odd:
-        raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(odd)} does not work on it.")
-    with collect_warnings() as warned:
+    unusable = [format_flag(name) for name, value in reading.items() if value and name != "key"]
+    if unusable:
+        raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(unusable)} does not work on it.")
+    with collect_warnings() as warning_notes:
         source = open_source(path, reading["key"])
     assert source is not None
-    doubts = (*warned, *(f"{note}." for note in source.notes))
+    notes = (*warning_notes, *(f"{note}." for note in source.notes))
     return InputTable(
-        Table(source, source.feature_names, source.sample_names), path, False, reading["key"], "disk", doubts
+        Table(source, source.feature_names, source.sample_names), path, False, reading["key"], "disk", notes
     )

@@ -1,4 +1,4 @@
-"""The page put together: a template, a style and a little glue, with everything that was collected inside one file."""
+"""Rendering of the page: template, style, scripts and the collected content in one HTML file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpower.report.requirements import import_for_report
 from gpower.report.static import draw_static_figures
 
 TEMPLATE_FOLDER = Path(__file__).parent
-#: Nothing is fetched, sent or framed; only these scripts run. Bokeh styles its own parts from within.
+#: The page may fetch, send and frame nothing, and run only its own two scripts. Bokeh needs inline styles.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
@@ -36,7 +36,7 @@ CONTENT_SECURITY_POLICY = (
 
 @dataclass(frozen=True)
 class Colouring:
-    """A way of colouring the samples, as the page offers it."""
+    """A column of metadata by which the page can colour the samples, with its legend or range."""
 
     key: str
     name: str
@@ -47,7 +47,7 @@ class Colouring:
 
 
 def render_page(contents: ReportContent, title: str) -> str:
-    """The whole page."""
+    """Return the HTML page."""
     jinja2 = import_for_report("jinja2")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -63,7 +63,8 @@ def render_page(contents: ReportContent, title: str) -> str:
     filters["breakable"] = lambda name: markup.escape(name).replace("_", markup.Markup("_<wbr>"))
     environment.filters |= filters
     template = environment.from_string((TEMPLATE_FOLDER / "page.html").read_text(encoding="utf-8"))
-    library, glue = _read_bokeh_script(), (TEMPLATE_FOLDER / "page.js").read_text(encoding="utf-8")
+    bokeh_script = _read_bokeh_script()
+    page_script = (TEMPLATE_FOLDER / "page.js").read_text(encoding="utf-8")
     return str(
         template.render(
             title=title,
@@ -77,93 +78,100 @@ def render_page(contents: ReportContent, title: str) -> str:
             path=_make_path_rows(contents),
             today=date.today().isoformat(),
             style=_mark_safe(jinja2, (TEMPLATE_FOLDER / "page.css").read_text(encoding="utf-8")),
-            policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(library)} {_hash_script(glue)}"),
+            policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(bokeh_script)} {_hash_script(page_script)}"),
             data=_mark_safe(
                 jinja2,
                 text.encode_script_json(
                     serialize_charts(make_charts(contents)) | {"path": _make_path_points(contents)}
                 ),
             ),
-            library=_mark_safe(jinja2, library),
-            glue=_mark_safe(jinja2, glue),
+            bokeh_script=_mark_safe(jinja2, bokeh_script),
+            page_script=_mark_safe(jinja2, page_script),
         )
     )
 
 
 def _mark_safe(jinja2: Any, content: str) -> Any:
-    """Text of ours, or escaped already."""
+    """Mark text that is our own, or escaped already, so that the template does not escape it."""
     return jinja2.utils.markupsafe.Markup(content)
 
 
 @cache
 def _read_bokeh_script() -> str:
-    """Bokeh's own script, without what would end the element that it stands in."""
-    place = Path(str(import_bokeh("util").__file__)).parents[1] / "server" / "static" / "js" / "bokeh.min.js"
-    return place.read_text(encoding="utf-8").replace("</script", r"<\/script").replace("\r\n", "\n")
+    """Return the script of Bokeh, changed so that no string in it ends the script element."""
+    path = Path(str(import_bokeh("util").__file__)).parents[1] / "server" / "static" / "js" / "bokeh.min.js"
+    return path.read_text(encoding="utf-8").replace("</script", r"<\/script").replace("\r\n", "\n")
 
 
 def _hash_script(script: str) -> str:
-    """What the policy knows a script by."""
+    """Return the hash by which the content security policy allows a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def format_exact(number: float | None) -> str:
-    """All digits of a number, for sorting and for files; nothing for none."""
+    """Return all digits of a number, for sorting and for files; an empty string for None or NaN."""
     return "" if number is None or number != number else repr(float(number))
 
 
 def _list_colourings(contents: ReportContent) -> list[Colouring]:
-    """The columns that colours can show, with their legends."""
+    """Return the columns of metadata that colours can show, with their legends."""
     if contents.samples is None:
         return []
-    places = {name: i for i, name in enumerate(contents.samples.metadata_columns)}
+    index_by_name = {name: i for i, name in enumerate(contents.samples.metadata_columns)}
     return [
-        _make_colouring(f"m{places[name]}", name, column)
+        _make_colouring(f"m{index_by_name[name]}", name, column)
         for name, column in select_colouring_metadata(contents.samples).items()
     ]
 
 
 def _make_colouring(key: str, name: str, column: MetadataColumn) -> Colouring:
-    unknown = int(np.count_nonzero(~column.is_known))
+    """Return the colouring by a column: a range of numbers, or a legend of groups."""
+    n_unknown = int(np.count_nonzero(~column.is_known))
     if column.is_continuous:
         low, high = float(np.nanmin(column.values)), float(np.nanmax(column.values))
-        return Colouring(key, name, [], low, high, unknown)
-    return Colouring(key, name, make_group_legend(column), n_unknown=unknown)
+        return Colouring(key, name, [], low, high, n_unknown)
+    return Colouring(key, name, make_group_legend(column), n_unknown=n_unknown)
 
 
 def _list_component_pairs(contents: ReportContent) -> list[list[tuple[int, float, float]]]:
-    """What each two components have in common: variables, correlation of scores, cosine of loadings."""
+    """Return a table of all pairs of components: common variables, correlation of scores, cosine of loadings."""
     model = contents.model
-    tables = (model.overlap_, model.score_correlation_, model.loading_correlation_)
+    overlap, score_correlation, cosine = model.overlap_, model.score_correlation_, model.loading_correlation_
     m = len(contents.components)
     return [
-        [(int(tables[0][i, j]), float(tables[1][i, j]), float(tables[2][i, j])) for j in range(m)] for i in range(m)
+        [(int(overlap[i, j]), float(score_correlation[i, j]), float(cosine[i, j])) for j in range(m)] for i in range(m)
     ]
 
 
 def _make_path_rows(contents: ReportContent) -> list[tuple[str, float, float]]:
-    """The points of a path: variables of each component, share of the variance, share of PCA's."""
+    """Return for each point of the path the cardinalities, the share of variance, and the share of PCA's variance."""
     path = contents.results.path
     if path is None:
         return []
-    counts = ["-".join(map(str, dict.fromkeys(used.tolist()))) for used in path.cardinality]
+    counts = ["-".join(map(str, dict.fromkeys(row.tolist()))) for row in path.cardinality]
     shares = path.explained_variance_ratio.sum(axis=1).tolist()
     return list(zip(counts, shares, path.share_of_pca.tolist(), strict=True))
 
 
 def _make_path_points(contents: ReportContent) -> list[dict[str, Any]]:
-    """What the slider shows: of every point its place in the picture, and the largest loadings by name."""
-    path, names = contents.results.path, contents.feature_names
+    """Return for each point of the path its position in the chart and the largest loadings, for the slider."""
+    path = contents.results.path
     if path is None:
         return []
     points = []
-    for i, used in enumerate(path.cardinality):
+    for i, cardinality in enumerate(path.cardinality):
         rows = path.components(i)
-        parts = [_list_largest_loadings(rows.indices[a:b], rows.data[a:b], names) for a, b in pairwise(rows.indptr)]
-        points.append({"x": float(used.mean()), "y": 100 * float(path.share_of_pca[i]), "components": parts})
+        components = [
+            _list_largest_loadings(rows.indices[a:b], rows.data[a:b], contents.feature_names)
+            for a, b in pairwise(rows.indptr)
+        ]
+        points.append(
+            {"x": float(cardinality.mean()), "y": 100 * float(path.share_of_pca[i]), "components": components}
+        )
     return points
 
 
 def _list_largest_loadings(indices: Any, loadings: Any, names: list[str]) -> list[tuple[str, float]]:
+    """Return the names and loadings of the largest loadings of a component, largest first."""
     order = np.argsort(-np.abs(loadings), kind="stable")[:MAX_LOADINGS_PER_PATH_POINT]
     return [(text.format_name(names[indices[i]]), float(loadings[i])) for i in order if loadings[i]]

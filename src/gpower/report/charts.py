@@ -1,4 +1,4 @@
-"""The pictures that answer: figures of Bokeh, declared here, with selections linked by the source they share."""
+"""Interactive Bokeh charts; charts of samples share one data source, which links their selections."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from gpower.report.requirements import import_for_report
 from gpower.report.samples import ReportSamples
 from gpower.report.words import format_axis_label
 
-#: Colours and markers of groups: those of the other pictures, blue and black made to show on light and on dark paper.
+#: Colours of groups: those of the static figures, with a blue and a grey that show on light and dark backgrounds.
 PAGE_BLUE, PAGE_GREY = "#1a80bb", "#8a8a8a"
 GROUP_COLOURS = (PAGE_BLUE, *COLOURS[1:6], PAGE_GREY)
 GROUP_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star")
-#: The same markers as letters, for legends.
+#: Characters of the legends, in the order of `GROUP_MARKERS`.
 GROUP_GLYPHS = ("●", "■", "◆", "▲", "▼", "✚", "★")
 PAGE_UNKNOWN_COLOUR = "#9a9a9a"
 SAMPLE_TOOLS = "pan,box_zoom,wheel_zoom,lasso_select,box_select,tap,reset,save"
 PLAIN_TOOLS = "pan,box_zoom,reset,save"
-#: Four digits of a number, in hovers.
+#: Format of numbers in tooltips: four digits.
 HOVER_NUMBER_FORMAT = "{%.4g}"
 
 
 def import_bokeh(module: str) -> ModuleType:
-    """A module of Bokeh, loaded with the first page."""
+    """Import a module of Bokeh; raise if the ``report`` extra is missing."""
     return import_for_report(f"bokeh.{module}")
 
 
 def make_charts(contents: ReportContent) -> dict[str, Any]:
-    """The figures of a page, by the place where they go."""
-    found: dict[str, Any] = {"loadings": make_loadings_chart(contents), "scree": make_scree_chart(contents)}
+    """Return the charts of a page by name."""
+    charts: dict[str, Any] = {"loadings": make_loadings_chart(contents), "scree": make_scree_chart(contents)}
     if contents.samples is not None:
         source = make_samples_source(contents.samples)
-        found["scores"] = make_scores_chart(contents, contents.samples, source)
-        found["outliers"] = make_outliers_chart(contents.samples, source)
+        charts["scores"] = make_scores_chart(contents, contents.samples, source)
+        charts["outliers"] = make_outliers_chart(contents.samples, source)
     if contents.results.path is not None:
-        found["path"] = make_path_chart(contents)
-    return found
+        charts["path"] = make_path_chart(contents)
+    return charts
 
 
 def serialize_charts(charts: dict[str, Any]) -> dict[str, Any]:
-    """One document with all figures, as JSON, and which of its roots goes where."""
+    """Return a Bokeh document with all charts as JSON types, and the name of each of its roots by identifier."""
     document = import_bokeh("document").Document()
     for chart in charts.values():
         document.add_root(chart)
@@ -55,7 +55,7 @@ def serialize_charts(charts: dict[str, Any]) -> dict[str, Any]:
 
 
 def select_colouring_metadata(samples: ReportSamples) -> dict[str, MetadataColumn]:
-    """Columns of metadata that colours can show."""
+    """Return the columns of metadata that colours can show: numbers, or at most `MAX_GROUPS` groups."""
     return {
         name: column
         for name, column in samples.metadata_columns.items()
@@ -64,7 +64,7 @@ def select_colouring_metadata(samples: ReportSamples) -> dict[str, MetadataColum
 
 
 def make_samples_source(samples: ReportSamples) -> Any:
-    """What all figures of samples draw from: one selection for all of them."""
+    """Return the data source of all charts of samples, which therefore share one selection."""
     m = samples.scores.shape[1]
     data: dict[str, Any] = {f"t{j + 1}": samples.scores[:, j] for j in range(m)}
     data |= {"x": samples.scores[:, 0], "y": samples.scores[:, min(1, m - 1)], "name": samples.sample_names}
@@ -77,56 +77,63 @@ def make_samples_source(samples: ReportSamples) -> Any:
 
 
 def _format_labels(column: MetadataColumn) -> list[str]:
-    return [str(word) if known else "" for word, known in zip(column.values, column.is_known, strict=True)]
+    """Return the labels of a column as text, empty where unknown."""
+    return [str(label) if is_known else "" for label, is_known in zip(column.values, column.is_known, strict=True)]
 
 
 def _make_figure(name: str, x_label: str, y_label: str, tools: str, height: int = 400, **options: Any) -> Any:
-    """An empty figure as wide as there is room; text is drawn as it is, never taken for mathematics."""
+    """Return an empty figure of the full width; its labels are plain text, never parsed as mathematics."""
     models = import_bokeh("models")
     options |= {"tools": tools, "height": height, "sizing_mode": "stretch_width", "toolbar_location": "above"}
     chart = import_bokeh("plotting").figure(name=f"figure-{name}", **options)
-    chart.toolbar.logo, chart.toolbar.active_drag, chart.min_border = None, None, 8
-    chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None  # the page's own
+    chart.toolbar.logo = chart.toolbar.active_drag = None
+    chart.min_border = 8
+    chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = (
+        None  # transparent, so that the background of the page shows
+    )
     chart.xaxis.axis_label, chart.yaxis.axis_label = models.PlainText(text=x_label), models.PlainText(text=y_label)
     chart.xaxis.axis_label_text_font_style = chart.yaxis.axis_label_text_font_style = "normal"
     return chart
 
 
 def _add_hover(chart: Any, renderers: list[Any], fields: list[tuple[str, str]]) -> None:
-    """What is said of the thing under the pointer, a line each, everything as text."""
-    printed = {
+    """Add a tooltip with a line for each (label, field) pair to some renderers of a chart."""
+    formatters = {
         text.removesuffix(HOVER_NUMBER_FORMAT): "printf" for _, text in fields if text.endswith(HOVER_NUMBER_FORMAT)
     }
-    told = [(_escape_hover_label(name), text) for name, text in fields]
-    chart.add_tools(import_bokeh("models").HoverTool(renderers=renderers, tooltips=told, formatters=printed))
+    tooltips = [(_escape_hover_label(name), text) for name, text in fields]
+    hover = import_bokeh("models").HoverTool(renderers=renderers, tooltips=tooltips, formatters=formatters)
+    chart.add_tools(hover)
 
 
 def _escape_hover_label(name: str) -> str:
-    """A name that stands for itself in a hover, where @ and $ would begin a field."""
+    """Replace @ and $, which would begin a field in the label of a tooltip, by their full-width forms."""
     return name.replace("@", "＠").replace("$", "＄")
 
 
 def _activate_lasso(chart: Any) -> None:
+    """Make the lasso the active tool of a chart."""
     lasso = next(tool for tool in chart.tools if type(tool).__name__ == "LassoSelectTool")
     lasso.continuous = False
     chart.toolbar.active_drag = lasso
 
 
 def make_scores_chart(contents: ReportContent, samples: ReportSamples, source: Any) -> Any:
-    """Scores on two components, once for each way of colouring them; the page shows one of these at a time."""
-    m, colours = samples.scores.shape[1], select_colouring_metadata(samples)
+    """Return the chart of scores on two components, drawn once per colouring; the page shows one at a time."""
+    m = samples.scores.shape[1]
     first, second = contents.components[0], contents.components[min(2, m) - 1]
     chart = _make_figure("scores", format_axis_label(first), format_axis_label(second), SAMPLE_TOOLS, 460)
     style = {"size": 9 if len(samples.sample_names) <= 500 else 6, "line_color": None, "fill_alpha": 0.85}
     style |= {"nonselection_fill_alpha": 0.12, "source": source}
     dots = [chart.scatter("x", "y", name="by:none", fill_color=PAGE_BLUE, **style)]
-    places = {name: i for i, name in enumerate(samples.metadata_columns)}
-    for name, column in colours.items():
-        look = _make_column_style(f"m{places[name]}", column)
-        dots.append(chart.scatter("x", "y", name=f"by:m{places[name]}", visible=False, **look, **style))
+    index_by_name = {name: i for i, name in enumerate(samples.metadata_columns)}
+    for name, column in select_colouring_metadata(samples).items():
+        field = f"m{index_by_name[name]}"
+        colours = _make_column_style(field, column)
+        dots.append(chart.scatter("x", "y", name=f"by:{field}", visible=False, **colours, **style))
     if samples.variable_indices.size:
-        look = {"fill_color": _make_colour_scale("value", samples.variable_values[:, 0])}
-        dots.append(chart.scatter("x", "y", name="by:value", visible=False, **look, **style))
+        scale = _make_colour_scale("value", samples.variable_values[:, 0])
+        dots.append(chart.scatter("x", "y", name="by:value", visible=False, fill_color=scale, **style))
     rows = [("sample", "@name"), *((f"component {j}", f"@t{j}{HOVER_NUMBER_FORMAT}") for j in range(1, m + 1))]
     rows += [
         (name, f"@m{i}{HOVER_NUMBER_FORMAT * c.is_continuous}")
@@ -138,7 +145,7 @@ def make_scores_chart(contents: ReportContent, samples: ReportSamples, source: A
 
 
 def _make_column_style(field: str, column: MetadataColumn) -> dict[str, Any]:
-    """Colours, and of groups markers, of a column of metadata."""
+    """Return the colours of a column of metadata and, for groups, the markers."""
     if column.is_continuous:
         return {"fill_color": _make_colour_scale(field, column.values[column.is_known])}
     groups, transform = list(column.groups), import_bokeh("transform")
@@ -151,7 +158,7 @@ def _make_column_style(field: str, column: MetadataColumn) -> dict[str, Any]:
 
 
 def make_group_legend(column: MetadataColumn) -> list[tuple[str, str, str, int]]:
-    """The legend of groups: colour, marker, name and number of samples."""
+    """Return the legend of groups: colour, marker, name and number of samples of each."""
     return [
         (GROUP_COLOURS[i % 7], GROUP_GLYPHS[(i + i // 7) % 7], name, members.size)
         for i, (name, members) in enumerate(column.groups.items())
@@ -159,14 +166,14 @@ def make_group_legend(column: MetadataColumn) -> list[tuple[str, str, str, int]]
 
 
 def _make_colour_scale(field: str, values: Array) -> Any:
-    """Shades from the least to the largest number, told apart by every eye."""
+    """Return a colour scale, safe for colour blindness, from the smallest to the largest finite value."""
     finite = np.asarray(values, float)[np.isfinite(np.asarray(values, float))]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     return import_bokeh("transform").linear_cmap(field, "Viridis256", low, high, nan_color=PAGE_UNKNOWN_COLOUR)
 
 
 def make_outliers_chart(samples: ReportSamples, source: Any) -> Any:
-    """Distances within the components and outside of them, with the limits; chosen samples are those of the scores."""
+    """Return the chart of distances within and outside the components, with limits; selection as in the scores."""
     labels = ("distance within the components, T²", "squared residual, outside of the components")
     chart = _make_figure("outliers", *labels, SAMPLE_TOOLS)
     style = {"size": 8, "line_color": None, "fill_alpha": 0.85, "nonselection_fill_alpha": 0.12}
@@ -184,7 +191,7 @@ def make_outliers_chart(samples: ReportSamples, source: Any) -> Any:
 
 
 def make_loadings_chart(contents: ReportContent) -> Any:
-    """The loadings of all components side by side; a click asks for the values of a variable."""
+    """Return the chart of the loadings of all components; a click colours the samples by a variable."""
     listed = contents.listed_loadings
     variables = [variable for _, variable in listed]
     data = {
@@ -215,21 +222,22 @@ def make_loadings_chart(contents: ReportContent) -> Any:
 
 
 def _find_label_positions(listed_loadings: list[Any]) -> list[int]:
-    """Where the name of each component stands."""
+    """Return the position of the tick label of each component: the middle of its loadings."""
     numbers = [component.number for component, _ in listed_loadings]
     return [numbers.index(number) + (numbers.count(number) - 1) // 2 for number in dict.fromkeys(numbers)]
 
 
 def _make_tick_labels(listed_loadings: list[Any]) -> dict[float, str]:
-    return {at: f"{listed_loadings[at][0].number}" for at in _find_label_positions(listed_loadings)}
+    """Return the number of each component by the position of its tick label."""
+    return {position: f"{listed_loadings[position][0].number}" for position in _find_label_positions(listed_loadings)}
 
 
 def make_scree_chart(contents: ReportContent) -> Any:
-    """What each component explains, beside ordinary components and beside chance."""
+    """Return the chart of explained variance, with that of ordinary components and of permuted tables."""
     shares = 100 * np.array([component.explained_share for component in contents.components])
-    places = np.arange(1, shares.size + 1)
-    ordinary = 100 * np.asarray(contents.pca_shares)
-    data = {"x": places, "share": shares, "total": np.cumsum(shares), "pca": ordinary, "pca_total": np.cumsum(ordinary)}
+    numbers = np.arange(1, shares.size + 1)
+    pca = 100 * np.asarray(contents.pca_shares)
+    data = {"x": numbers, "share": shares, "total": np.cumsum(shares), "pca": pca, "pca_total": np.cumsum(pca)}
     source = import_bokeh("models").ColumnDataSource(data, name="scree")
     chart = _make_figure("scree", "component", "% of variance", PLAIN_TOOLS, 320)
     bars = chart.vbar("x", 0.62, "share", source=source, fill_color=PAGE_BLUE, line_color=None)
@@ -240,8 +248,9 @@ def make_scree_chart(contents: ReportContent) -> Any:
     test = contents.results.test
     if test is not None:
         limit = 100 * test.null_quantile[: shares.size] / test.total_variance
-        chart.scatter(places[: limit.size], limit, marker="dash", size=34, line_width=3, line_color=VERMILION)
-    chart.xaxis.ticker, chart.y_range.start = places, 0
+        chart.scatter(numbers[: limit.size], limit, marker="dash", size=34, line_width=3, line_color=VERMILION)
+    chart.xaxis.ticker = numbers
+    chart.y_range.start = 0
     chart.xgrid.visible = False
     rows = [("component", "@x"), ("sparse", "@share{0.00} %"), ("sparse, running total", "@total{0.00} %")]
     _add_hover(chart, [bars], [*rows, ("ordinary", "@pca{0.00} %"), ("ordinary, running total", "@pca_total{0.00} %")])
@@ -249,20 +258,23 @@ def make_scree_chart(contents: ReportContent) -> Any:
 
 
 def make_path_chart(contents: ReportContent) -> Any:
-    """Variance against the number of variables, with the point that the slider is on."""
+    """Return the chart of variance against the number of variables, with the point of the slider marked."""
     path = contents.results.path
     assert path is not None
-    count, share = path.cardinality.mean(axis=1), 100 * path.share_of_pca
-    shown = count > 0
-    models, label = import_bokeh("models"), "variables per component"
-    source = models.ColumnDataSource({"x": count[shown], "y": share[shown]}, name="path")
+    cardinality = path.cardinality.mean(axis=1)
+    share = 100 * path.share_of_pca
+    is_shown = cardinality > 0
+    models = import_bokeh("models")
+    label = "variables per component"
+    source = models.ColumnDataSource({"x": cardinality[is_shown], "y": share[is_shown]}, name="path")
     chart = _make_figure("path", label, "% of ordinary components", PLAIN_TOOLS, 320, x_axis_type="log")
     chart.line("x", "y", source=source, line_color=PAGE_BLUE, line_width=2)
     dots = chart.scatter("x", "y", source=source, fill_color=PAGE_BLUE, line_color=None, size=6)
-    at = contents.path_start_index
-    here = models.ColumnDataSource({"x": count[[at]], "y": share[[at]]}, name="here")
-    chart.scatter("x", "y", source=here, fill_color=None, line_color=VERMILION, line_width=3, size=16)
-    chart.y_range.start, chart.xaxis.ticker.base = 0, 10
+    start = contents.path_start_index
+    current = models.ColumnDataSource({"x": cardinality[[start]], "y": share[[start]]}, name="here")
+    chart.scatter("x", "y", source=current, fill_color=None, line_color=VERMILION, line_width=3, size=16)
+    chart.y_range.start = 0
+    chart.xaxis.ticker.base = 10
     chart.xaxis.formatter = models.NumeralTickFormatter(format="0a")
-    _add_hover(chart, [dots], [("variables per component", "@x{0.[0]}"), ("% of ordinary components", "@y{0.00}")])
+    _add_hover(chart, [dots], [(label, "@x{0.[0]}"), ("% of ordinary components", "@y{0.00}")])
     return chart

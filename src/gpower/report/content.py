@@ -1,8 +1,7 @@
-"""What a page tells of a model, gathered from the results of the library: plain numbers and names."""
+"""Content of a page, as plain numbers and names collected from a fitted model, its data and further results."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -30,27 +29,28 @@ from gpower.validation.params import get_constructor_params
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import read_estimator_input
 
-#: Loadings that a page lists at most; bars and gene sets of a component's card; its loadings at a point of a path.
+#: Largest numbers of loadings in the table of a page, of bars and gene sets on the card of a component, and of
+#: loadings of a component at a point of a path.
 MAX_LISTED_LOADINGS, MAX_LOADING_BARS, MAX_GENE_SETS_PER_COMPONENT, MAX_LOADINGS_PER_PATH_POINT = 5000, 20, 10, 30
-#: Means of the samples of a fit and of those at hand may differ by this share of the spread: rounding is far below.
+#: Difference of means, in standard deviations, above which the data are not those of the fit; rounding is far below.
 MAX_RELATIVE_MEAN_SHIFT = 1e-3
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a component."""
+    """A variable that a component uses."""
 
     name: str
     loading: float
     mean: float
     standard_deviation: float
-    index: int  # its place among the variables of the model
-    selection_frequency: float | None = None  # how often it is chosen again, of parts of the samples
+    index: int  # column among the variables of the model
+    selection_frequency: float | None = None  # share of random subsamples in which it is chosen
 
 
 @dataclass(frozen=True)
 class Component:
-    """A component with what is known of it."""
+    """A component with its variables, certificate, p-value and gene sets."""
 
     number: int
     explained_share: float
@@ -58,22 +58,22 @@ class Component:
     variables: tuple[Variable, ...]
     optimality_ratio: float | None = None  # proven share of the best possible
     p_value: float | None = None
-    gene_sets: tuple[dict[str, Any], ...] = ()  # enriched gene sets
-    n_gene_sets: int = 0
+    gene_sets: tuple[dict[str, Any], ...] = ()  # the first enriched gene sets
+    n_gene_sets: int = 0  # number of all enriched gene sets
 
     @property
     def max_abs_loading(self) -> float:
-        """The largest loading, by which bars are drawn."""
+        """Return the largest absolute loading, which scales the bars."""
         return max((abs(variable.loading) for variable in self.variables), default=1.0)
 
     @property
     def bar_variables(self) -> tuple[Variable, ...]:
-        """The variables whose loadings are bars of its card."""
+        """Return the variables whose loadings are bars on the card."""
         return self.variables[:MAX_LOADING_BARS]
 
     @property
     def has_both_signs(self) -> bool:
-        """Whether some of these are positive and some negative."""
+        """Return whether the bars have loadings of both signs."""
         return len({variable.loading < 0 for variable in self.bar_variables}) == 2
 
 
@@ -84,22 +84,22 @@ class ReportContent:
     Attributes
     ----------
     model : GPower
-        Without names of variables, so that plain matrices fit it.
+        A fitted model without feature names, so that it accepts arrays without a warning.
     matrix : ndarray or sparse matrix
-        The data, or the covariance, as the model sees them.
-    names : list of str
-        Of all variables.
+        The data, or the covariance, as the model sees them: after the earlier steps of a pipeline, on the host.
+    feature_names : list of str
+        Unique names of all variables.
     components : tuple of Component
-    ordinary : ndarray of shape (n_components,)
-        Share of the variance in each ordinary component.
-    samples : Samples or None
+    pca_shares : ndarray of shape (n_components,)
+        Share of the variance explained by each ordinary component.
+    results : ReportResults
+    samples : ReportSamples or None
     association : Association or None
-    results : Results
     warnings : tuple of str
-    search : GPower or GPowerCV
-        What found the model; itself, if nothing else did.
-    steps : tuple of str
-        What the table went through before, in a pipeline.
+    search_estimator : GPower or GPowerCV
+        The estimator that found the model: a search, or the model with its names.
+    pipeline_steps : tuple of str
+        Classes of the earlier steps of a pipeline.
     """
 
     model: SparsePCAEstimator
@@ -116,39 +116,42 @@ class ReportContent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth knowing of the data and of the gene sets, and no reason to worry."""
-        sets = self.results.enrichment
-        return (*self.model.notes_, *(() if sets is None else sets.universe.notes()))
+        """Return the notes of the fit and of the gene sets, which are no warnings."""
+        enrichment = self.results.enrichment
+        return (*self.model.notes_, *(() if enrichment is None else enrichment.universe.notes()))
 
     @property
     def n_missing(self) -> int:
-        """Values that the model had to fill in itself."""
-        filled = get_constructor_params(self.model).get("missing") == "impute" and isinstance(self.matrix, np.ndarray)
-        return int(np.count_nonzero(np.isnan(self.matrix))) if filled else 0
+        """Return the number of missing values that the model estimated."""
+        is_imputed = get_constructor_params(self.model).get("missing") == "impute" and isinstance(
+            self.matrix, np.ndarray
+        )
+        return int(np.count_nonzero(np.isnan(self.matrix))) if is_imputed else 0
 
     @property
     def is_covariance(self) -> bool:
-        """Whether there are no samples to speak of."""
+        """Return whether the model was fitted to a covariance, without samples."""
         return get_constructor_params(self.model).get("covariance") is not None
 
     @property
     def listed_loadings(self) -> list[tuple[Component, Variable]]:
-        """The loadings of all components, of very many the largest."""
+        """Return the loadings of all components, or the `MAX_LISTED_LOADINGS` largest at most."""
         pairs = [(component, variable) for component in self.components for variable in component.variables]
         if len(pairs) <= MAX_LISTED_LOADINGS:
             return pairs
-        least = sorted((abs(variable.loading) for _, variable in pairs), reverse=True)[MAX_LISTED_LOADINGS]
-        return [pair for pair in pairs if abs(pair[1].loading) > least]
+        threshold = sorted((abs(variable.loading) for _, variable in pairs), reverse=True)[MAX_LISTED_LOADINGS]
+        return [(component, variable) for component, variable in pairs if abs(variable.loading) > threshold]
 
     @property
     def path_start_index(self) -> int:
-        """The point of the path whose components are nearest to the model's in number of variables."""
-        path, asked = self.results.path, self.n_loadings / max(len(self.components), 1)
-        return 0 if path is None else int(np.argmin(np.abs(path.cardinality.mean(axis=1) - asked)))
+        """Return the index of the point of the path whose mean cardinality is nearest to that of the model."""
+        path = self.results.path
+        cardinality = self.n_loadings / max(len(self.components), 1)
+        return 0 if path is None else int(np.argmin(np.abs(path.cardinality.mean(axis=1) - cardinality)))
 
     @property
     def n_loadings(self) -> int:
-        """Loadings that are not zero."""
+        """Return the number of non-zero loadings."""
         return sum(len(component.variables) for component in self.components)
 
 
@@ -164,75 +167,70 @@ def collect_content(
     anonymise: bool = False,
     warnings: Iterable[str] = (),
 ) -> ReportContent:
-    """What there is to tell of a fitted model and its data."""
-    held = UnwrappedModel.unwrap_fitted(model)
-    why = "A report needs the data in the memory of this machine"
-    reader = held.model if held.pipeline is None else held.pipeline[-1]  # with the names that the fit has seen, if any
-    table = read_estimator_input(reader, held.apply_earlier_steps(X), reset=False).load_into_memory(why)
-    names, bare = _resolve_feature_names(held.model, feature_names), _strip_feature_names(held.model)
+    """Collect the content of a page from a fitted model, its data, metadata and further results."""
+    unwrapped = UnwrappedModel.unwrap_fitted(model)
+    reason = "A report needs the data in the memory of this machine"
+    pipeline = unwrapped.pipeline
+    estimator = unwrapped.model if pipeline is None else pipeline[-1]  # it has the feature names of the fit, if any
+    table = read_estimator_input(estimator, unwrapped.apply_earlier_steps(X), reset=False).load_into_memory(reason)
+    names = _resolve_feature_names(unwrapped.model, feature_names)
+    bare_model = _strip_feature_names(unwrapped.model)
     matrix = to_host(table.X) if is_device_array(table.X) else table.X
-    covariance = get_constructor_params(bare).get("covariance") is not None
-    if covariance and metadata is not None:
-        raise ValueError("metadata tell of samples; the model is of a covariance, and has none.")
-    metadata = {} if metadata is None else align_metadata(X, metadata, sample_names)
-    known = {str(name): values for name, values in metadata.items()}
-    left_out = find_identifying_columns(known) if anonymise else ()
-    known = {name: values for name, values in known.items() if name not in left_out}
-    results.check_shapes(bare.components_.shape)
-    used = _find_used_variables(to_numpy(bare.components_))
-    doubts = _check_same_samples(bare, matrix, used)
-    given = _read_sample_names(X, table.shape[0]) if sample_names is None else sample_names
-    samples = None if covariance else collect_samples(bare, matrix, given, known, used)
+    is_covariance = get_constructor_params(bare_model).get("covariance") is not None
+    if is_covariance and metadata is not None:
+        raise ValueError("metadata describe samples; the model was fitted to a covariance, which has none.")
+    aligned = {} if metadata is None else align_metadata(X, metadata, sample_names)
+    columns = {str(name): values for name, values in aligned.items()}
+    omitted = find_identifying_columns(columns) if anonymise else ()
+    shown_columns = {name: values for name, values in columns.items() if name not in omitted}
+    results.check_shapes(bare_model.components_.shape)
+    used = _find_used_variables(to_numpy(bare_model.components_))
+    data_warnings = _check_same_samples(bare_model, matrix, used)
+    row_names = _read_sample_names(X, table.shape[0]) if sample_names is None else sample_names
+    samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
     if samples is not None and anonymise:
-        samples = samples.anonymise(left_out)
+        samples = samples.anonymise(omitted)
     return ReportContent(
-        model=bare,
+        model=bare_model,
         matrix=matrix,
         feature_names=names,
-        components=tuple(_make_components(bare, matrix, names, used, results)),
-        pca_shares=compute_pca_shares(bare, matrix),
+        components=tuple(_make_components(bare_model, matrix, names, used, results)),
+        pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
         samples=samples if with_samples else None,
-        association=associate(bare.transform(matrix), known) if known else None,
-        warnings=tuple(
-            dict.fromkeys(map(_number_components_from_one, [*vars(bare).get("warnings_", ()), *doubts, *warnings]))
-        ),
-        search_estimator=held.model,
-        pipeline_steps=tuple(type(step).__name__ for _, step in (held.pipeline.steps[:-1] if held.pipeline else ())),
+        association=associate(bare_model.transform(matrix), shown_columns) if shown_columns else None,
+        warnings=tuple(dict.fromkeys([*vars(bare_model).get("warnings_", ()), *data_warnings, *warnings])),
+        search_estimator=unwrapped.model,
+        pipeline_steps=tuple(type(step).__name__ for _, step in (pipeline.steps[:-1] if pipeline else ())),
     )
 
 
 def _check_same_samples(model: SparsePCAEstimator, matrix: Any, used_variables: NDArray[np.intp]) -> Iterator[str]:
-    """Whether the model was made of other samples than these, or weighed them."""
-    params, seen = get_constructor_params(model), float(vars(model).get("n_samples_", np.nan))
+    """Yield a warning if the model was fitted to other samples than these, or with sample weights."""
+    params = get_constructor_params(model)
     if params.get("covariance") is not None:
         return
-    known, whole = (
-        compute_column_moments(matrix, used_variables),
-        params.get("center") and params.get("missing") != "impute",
-    )
-    apart = np.abs(to_numpy(model.mean_)[used_variables] - known["mean"]) > MAX_RELATIVE_MEAN_SHIFT * known["spread"]
-    if seen != matrix.shape[0] or (whole and apart.any()):
+    n_fitted = float(vars(model).get("n_samples_", np.nan))
+    moments = compute_column_moments(matrix, used_variables)
+    has_plain_means = params.get("center") and params.get("missing") != "impute"
+    shift = np.abs(to_numpy(model.mean_)[used_variables] - moments["mean"])
+    if n_fitted != matrix.shape[0] or (has_plain_means and np.any(shift > MAX_RELATIVE_MEAN_SHIFT * moments["spread"])):
         yield (
-            f"The model was fitted to other samples than the {matrix.shape[0]:,} shown here, or weighed them: their "
-            f"number, or the sum of their weights, was {seen:g}. Components and what they explain are those of the "
-            "fit; scores, distances and ordinary components are of the samples shown."
+            f"The model was fitted to other samples than the {matrix.shape[0]:,} shown here, or with weights: their "
+            f"number, or the sum of their weights, was {n_fitted:g}. Components and explained variances are those of "
+            "the fit; scores, distances and ordinary components are those of the samples shown."
         )
 
 
-def _number_components_from_one(warning: str) -> str:
-    """A sentence of the library with components counted from 1, as the page counts them."""
-    return re.sub(r"components_\[(\d+)\]", lambda found: f"component {int(found[1]) + 1}", str(warning))
-
-
 def _strip_feature_names(model: Any) -> SparsePCAEstimator:
-    """The model itself, of a search the best, without names, so that it takes plain matrices without a word."""
-    bare = copy(getattr(model, "best_estimator_", model))
-    vars(bare).pop("feature_names_in_", None)
-    return bare
+    """Return a copy of the model, or of the best of a search, without feature names, so that it accepts arrays."""
+    bare_model = copy(getattr(model, "best_estimator_", model))
+    vars(bare_model).pop("feature_names_in_", None)
+    return bare_model
 
 
 def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> list[str]:
+    """Return unique names of the variables: those given, those of the fit, or x0, x1, …."""
     names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
     n = model.components_.shape[1]
     if names is None:
@@ -243,28 +241,31 @@ def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> l
 
 
 def _read_sample_names(X: Any, n_samples: int) -> list[str]:
-    """Those of a frame, or s0, s1, …."""
-    rows = getattr(X, "index", None)
-    return [f"s{i}" for i in range(n_samples)] if rows is None or callable(rows) else [str(name) for name in rows]
+    """Return the index of a frame as names, or s0, s1, …."""
+    index = getattr(X, "index", None)
+    return [f"s{i}" for i in range(n_samples)] if index is None or callable(index) else [str(name) for name in index]
 
 
 def _find_used_variables(components: Array) -> NDArray[np.intp]:
-    """Variables with a loading, the largest first."""
-    sizes = np.abs(components).max(axis=0)
-    return np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
+    """Return the indices of the variables with a loading, by decreasing largest absolute loading."""
+    largest = np.abs(components).max(axis=0)
+    return np.argsort(-largest, kind="stable")[: np.count_nonzero(largest)]
 
 
 def _make_components(
     model: SparsePCAEstimator, matrix: Any, names: list[str], used_variables: NDArray[np.intp], results: ReportResults
 ) -> Iterable[Component]:
-    """Each component with its variables, its proof, its p-value and its gene sets."""
-    known = _compute_variable_moments(model, matrix, used_variables)
-    place, at = {int(j): i for i, j in enumerate(used_variables)}, {name: j for j, name in enumerate(names)}
-    shares, sets = np.asarray(model.explained_variance_ratio_, float), _collect_enriched_sets(results.enrichment)
-    ratios, p_values = _collect_optimality_ratios(model, results), _collect_p_values(model, results)
+    """Yield each component with its variables, certificate, p-value and gene sets."""
+    moments = _compute_variable_moments(model, matrix, used_variables)
+    position = {int(j): i for i, j in enumerate(used_variables)}  # of a variable in the moments
+    index_by_name = {name: j for j, name in enumerate(names)}
+    shares = np.asarray(model.explained_variance_ratio_, float)
+    gene_sets = _collect_enriched_sets(results.enrichment)
+    ratios = _collect_optimality_ratios(model, results)
+    p_values = _collect_p_values(model, results)
     for i, loadings in enumerate(model.loadings(names)):
-        again = None if results.stability is None else results.stability.frequency[i]
-        found = sets.get(i + 1, [])
+        frequency = None if results.stability is None else results.stability.frequency[i]
+        own_sets = gene_sets.get(i + 1, [])
         yield Component(
             number=i + 1,
             explained_share=float(shares[i]),
@@ -273,22 +274,23 @@ def _make_components(
                 Variable(
                     name,
                     loading,
-                    float(known["mean"][place[at[name]]]),
-                    float(known["spread"][place[at[name]]]),
-                    at[name],
-                    None if again is None else float(again[at[name]]),
+                    float(moments["mean"][position[j]]),
+                    float(moments["spread"][position[j]]),
+                    j,
+                    None if frequency is None else float(frequency[j]),
                 )
                 for name, loading in loadings.items()
+                for j in [index_by_name[name]]
             ),
             optimality_ratio=ratios.get(i),
             p_value=p_values.get(i),
-            gene_sets=tuple(found[:MAX_GENE_SETS_PER_COMPONENT]),
-            n_gene_sets=len(found),
+            gene_sets=tuple(own_sets[:MAX_GENE_SETS_PER_COMPONENT]),
+            n_gene_sets=len(own_sets),
         )
 
 
 def _compute_variable_moments(model: SparsePCAEstimator, matrix: Any, used_variables: NDArray[np.intp]) -> Any:
-    """Mean and spread of the variables; a covariance tells the spread alone."""
+    """Return means and standard deviations of the variables; the means of a covariance are NaN."""
     if get_constructor_params(model).get("covariance") is None:
         return compute_column_moments(matrix, used_variables)
     spread = np.sqrt(np.diagonal(to_dense(matrix))[used_variables].clip(0))
@@ -296,23 +298,23 @@ def _compute_variable_moments(model: SparsePCAEstimator, matrix: Any, used_varia
 
 
 def _collect_optimality_ratios(model: SparsePCAEstimator, results: ReportResults) -> dict[int, float]:
-    """Proven shares of the best possible, by component."""
+    """Return the certified share of the best possible variance of each component, by its index."""
     if results.certificates:
-        return {i: proof.ratio for i, proof in enumerate(results.certificates)}
+        return {i: certificate.ratio for i, certificate in enumerate(results.certificates)}
     return {i: float(ratio) for i, ratio in enumerate(vars(model).get("optimality_ratio_", ()))}
 
 
 def _collect_p_values(model: SparsePCAEstimator, results: ReportResults) -> dict[int, float]:
-    """By component, of those that were held against permuted tables."""
+    """Return the p-value of each component tested against permuted tables, by its index."""
     if results.test is not None:
         return {i: float(p) for i, p in enumerate(results.test.p_values[: results.test.n_tested])}
     return {i: float(p) for i, p in enumerate(vars(model).get("component_p_values_", ()))}
 
 
 def _collect_enriched_sets(enrichment: Enrichment | None) -> dict[int, list[dict[str, Any]]]:
-    """The enriched gene sets of each component, counted from 1."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    """Return the records of the enriched gene sets of each component, by its number from 1."""
+    by_component: dict[int, list[dict[str, Any]]] = {}
     for record in () if enrichment is None else enrichment.records():
         if record["enriched"]:
-            found.setdefault(record["component"], []).append(record)
-    return found
+            by_component.setdefault(record["component"], []).append(record)
+    return by_component

@@ -1,4 +1,4 @@
-"""The tables of a page as a workbook, within the page: for spreadsheets, without JavaScript."""
+"""The tables of a page as an Excel workbook embedded in it, which needs no JavaScript."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ XLSX_MIME_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sh
 
 
 def encode_workbook(contents: ReportContent) -> str:
-    """An address that holds the workbook: the tables of the page, a sheet each."""
+    """Return a data URI of a workbook with a sheet for each table of the page."""
     openpyxl = import_for_report("openpyxl")
-    book, file = openpyxl.Workbook(write_only=True), io.BytesIO()
+    book = openpyxl.Workbook(write_only=True)
+    file = io.BytesIO()
     for title, rows in _list_sheets(contents):
         sheet = book.create_sheet(title)
         for row in rows:
@@ -32,7 +33,7 @@ def encode_workbook(contents: ReportContent) -> str:
 
 
 def _make_workbook_cell(openpyxl: object, sheet: object, value: object) -> object:
-    """A number as it is, words as words: nothing becomes a formula."""
+    """Return the content of a cell: numbers unchanged, NaN as empty, strings as text that is never a formula."""
     if not isinstance(value, str):
         return None if value != value else value
     cell = openpyxl.cell.WriteOnlyCell(sheet, value=format_name(value))  # type: ignore[attr-defined]
@@ -41,14 +42,17 @@ def _make_workbook_cell(openpyxl: object, sheet: object, value: object) -> objec
 
 
 def _list_sheets(contents: ReportContent) -> Iterator[tuple[str, SheetRows]]:
-    parts, sets, related = contents.components, contents.results.enrichment, contents.association
-    heads: tuple[str, ...]
-    heads = ("component", "variables", "share of variance", "running total", "proven share of the best possible", "p")
-    rows = (
-        (c.number, len(c.variables), c.explained_share, c.cumulative_share, c.optimality_ratio, c.p_value)
-        for c in parts
+    """Yield the title and the rows of each sheet."""
+    yield (
+        "components",
+        [
+            ("component", "variables", "share of variance", "running total", "proven share of the best possible", "p"),
+            *(
+                (c.number, len(c.variables), c.explained_share, c.cumulative_share, c.optimality_ratio, c.p_value)
+                for c in contents.components
+            ),
+        ],
     )
-    yield "components", [heads, *rows]
     yield (
         "loadings",
         [
@@ -61,31 +65,32 @@ def _list_sheets(contents: ReportContent) -> Iterator[tuple[str, SheetRows]]:
     )
     if contents.samples is not None:
         yield "scores", _list_score_rows(contents.samples)
-    if sets is not None:
-        heads = ("component", "gene_set", "overlap", "set_size", "genes", "p_value", "adjusted_p_value")
-        found = [record for record in sets.records() if record["enriched"]]
-        yield "gene sets", [heads, *([record[head] for head in heads] for record in found)]
-    if related is not None:
-        yield "metadata", _list_association_rows(related)
+    if contents.results.enrichment is not None:
+        headings = ("component", "gene_set", "overlap", "set_size", "genes", "p_value", "adjusted_p_value")
+        records = [record for record in contents.results.enrichment.records() if record["enriched"]]
+        yield "gene sets", [headings, *([record[head] for head in headings] for record in records)]
+    if contents.association is not None:
+        yield "metadata", _list_association_rows(contents.association)
 
 
 def _list_score_rows(samples: ReportSamples) -> SheetRows:
-    """What the page tells of single samples."""
+    """Yield the header and a row for each sample: scores, distances and metadata."""
     columns = [
         samples.sample_names,
         *samples.scores.T.tolist(),
         samples.hotelling_t2.tolist(),
         samples.squared_residual.tolist(),
     ]
-    for known in samples.metadata_columns.values():
-        columns.append([value if there else None for value, there in zip(known.values, known.is_known, strict=True)])
-    numbered = (f"component {j + 1}" for j in range(samples.scores.shape[1]))
-    yield ("sample", *numbered, "T²", "squared residual", *samples.metadata_columns)
+    for column in samples.metadata_columns.values():
+        pairs = zip(column.values, column.is_known, strict=True)
+        columns.append([value if is_known else None for value, is_known in pairs])
+    score_headings = (f"component {j + 1}" for j in range(samples.scores.shape[1]))
+    yield ("sample", *score_headings, "T²", "squared residual", *samples.metadata_columns)
     yield from zip(*columns, strict=True)
 
 
 def _list_association_rows(association: Association) -> SheetRows:
-    """What components go with, a line each."""
+    """Yield the header and a row for each component and column of metadata: strength and p-values."""
     yield ("component", "metadata", "test", "strength", "p", "corrected p")
     for j, strengths in enumerate(association.strength * np.where(association.sign, association.sign, 1)):
         numbers = zip(

@@ -1,4 +1,4 @@
-"""One page of a model, to send and to explore."""
+"""The public function `html_report`, which writes an interactive page of a fitted model."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ def html_report(
     anonymise: bool = False,
     warnings: Iterable[str] = (),
 ) -> Path:
-    """Write one HTML page that shows a fitted model and answers questions about it, without server or network.
+    """Write an interactive HTML page of a fitted model that needs neither server nor network.
 
-    Everything is in the file, also the script that makes its pictures answer. Without JavaScript it shows the same
-    tables and pictures that stay as they are. Needs the ``report`` extra.
+    The file contains everything, including the script of its charts. Without JavaScript it shows the same tables, and
+    static figures. Needs the ``report`` extra.
 
     Parameters
     ----------
     model : GPower, GPowerCV, or Pipeline that ends with one
-        Fitted.
+        A fitted model.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The data of the fit, in memory; a covariance where the model is of one.
+        The data of the fit, in memory; the covariance if the model was fitted to one.
     path : str or path
-        The file, conventionally ending in ``.html``.
+        The file to write, conventionally ending in ``.html``.
     metadata : mapping of str to sequence, or pandas.DataFrame, optional
-        What is known of the samples, a value for each: colours, and what the components go with. Rows of a frame whose
-        index names the samples may be in any order.
+        Metadata with a value for each sample, used to colour the samples and tested for association with the
+        components. Rows of a frame whose index names the samples may be in any order.
     sample_names : sequence of str, optional
-        By default those of a frame's index, or s0, s1, ….
+        Names of the samples; by default those of a frame's index, or s0, s1, ….
     feature_names : sequence of str, optional
-        By default those that the model was fitted with, or x0, x1, ….
+        Names of the variables; by default those that the model was fitted with, or x0, x1, ….
     results : sequence
-        What else was found of the same data, in any order: what `sparsity_path`, `stability`, `component_test`,
-        `gpower.analysis.enrichment.enrich` and `certify` return.
+        Further results for the same data, in any order: returned by `sparsity_path`, `stability_selection`,
+        `component_test`, `gpower.analysis.enrichment.enrich` and `certify`.
     title : str
-        Above the page.
+        Title of the page.
     scores : bool, default=True
-        Whether single samples are in the page at all: scores, distances, names, metadata and values.
+        Include single samples in the page: scores, distances, names, metadata and values.
     anonymise : bool, default=False
-        Samples are numbered in an order of chance, and columns of metadata that name samples, or nearly, are left out.
-        What else the metadata and the values tell of a person stays: leave out what must not be seen.
+        Number the samples in a random order, and leave out columns of metadata that identify samples. All other
+        metadata and values stay in the page: leave out what must not be seen.
     warnings : sequence of str
-        What the page is to say beside the warnings of the fit.
+        Warnings to show in addition to those of the fit.
 
     Returns
     -------
     Path
-        The file.
+        The file that was written.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def html_report(
     ...     file.name, file.stat().st_size < 3e6
     ('report.html', True)
     """
-    place = prepare_report_file(path)
+    report_path = prepare_report_file(path)
     contents = collect_content(
         model,
         X,
@@ -93,17 +93,19 @@ def html_report(
         warnings=warnings,
     )
     page = render_page(contents, title)
-    with write_file_atomically(place) as file:
-        file.write_text(page, encoding="utf-8", newline="\n")
-    return place
+    with write_file_atomically(report_path) as temporary_path:
+        temporary_path.write_text(page, encoding="utf-8", newline="\n")
+    return report_path
 
 
 def prepare_report_file(path: str | os.PathLike[str]) -> Path:
-    """Where a page goes, refused before the work if nothing can be written there; missing folders are made."""
+    """Create the folder of a report, raise if the report cannot be written, and return its path."""
     check_report_packages()
-    place = Path(path)
-    if place.is_dir():
-        raise ValueError(f"{place}: this is a folder; a report is one file, such as {place / 'report.html'}.")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    check_writable(place.parent)
-    return place
+    report_path = Path(path)
+    if report_path.is_dir():
+        raise ValueError(
+            f"{report_path}: this is a folder; a report is one file, such as {report_path / 'report.html'}."
+        )
+    report_path.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(report_path.parent)
+    return report_path

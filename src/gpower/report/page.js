@@ -1,12 +1,12 @@
 "use strict";
-// Glue between the tables of the page and the figures of Bokeh: sort, search, choose, export. Nothing is drawn here, and
-// every name goes through textContent.
+// Connects the tables of the page with the Bokeh figures: sorting, search, selection, export. Bokeh draws all figures,
+// and every name is set through textContent.
 (() => {
   const one = (selector, from = document) => from.querySelector(selector);
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
   const data = JSON.parse(one("#data").textContent);
   const root = document.documentElement;
-  const say = (words) => { one("#told").textContent = words; };
+  const announce = (message) => { one("#announcement").textContent = message; };
   const short = (x) => Number.isFinite(x) ? String(Number(x.toPrecision(4))).replace("-", "−") : "–";
 
   // Tables
@@ -22,25 +22,25 @@
     const numeric = [...keys.values()].every((key) => key === "" || !Number.isNaN(Number(key)));
     const order = (a, b) => {
       const [x, y] = [keys.get(a), keys.get(b)];
-      if (x === "" || y === "") return (x === "") - (y === ""); // what is missing comes last, either way
+      if (x === "" || y === "") return (x === "") - (y === ""); // missing values come last in both orders
       return (down ? -1 : 1) * (numeric ? Number(x) - Number(y) : x.localeCompare(y, "en", { numeric: true }));
     };
     table.tBodies[0].append(...rows(table).sort(order));
   }
 
   function show(tools) {
-    const table = one("#" + tools.dataset.for), sought = one("input", tools).value.trim().toLowerCase();
+    const table = one("#" + tools.dataset.for), query = one("input", tools).value.trim().toLowerCase();
     const chosen = rows(table).some((row) => row.classList.contains("chosen")), component = one("select", tools)?.value;
     let count = 0;
     for (const row of rows(table)) {
-      row.hidden = (chosen && !row.classList.contains("chosen")) || !row.textContent.toLowerCase().includes(sought)
+      row.hidden = (chosen && !row.classList.contains("chosen")) || !row.textContent.toLowerCase().includes(query)
         || Boolean(component && row.cells[0].textContent !== component);
       count += !row.hidden;
     }
     one("output", tools).textContent = `${count} of ${rows(table).length} rows${chosen ? ", of the samples chosen" : ""}`;
   }
 
-  // A cell that a spreadsheet would take for a formula gets an apostrophe, also where it cuts cells at semicolons or tabs.
+  // A cell that a spreadsheet would take for a formula gets an apostrophe, also if the spreadsheet splits at semicolons or tabs.
   const harmless = (text) => Number.isNaN(Number(text)) ? text.replace(/(^|[;\t\n\r])(?=\s*[=+\-@＝＋－＠])/g, "$1'") : text;
   const field = (text) => /[",;\t\n\r]/.test(text) ? `"${harmless(text).replaceAll('"', '""')}"` : harmless(text);
 
@@ -60,10 +60,10 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  // A button says for a while what became of it.
+  // The button shows the outcome for two seconds.
   function copy(button, text) {
     const label = button.dataset.label ??= button.textContent;
-    const done = (words) => { button.textContent = words; say(words); setTimeout(() => { button.textContent = label; }, 2000); };
+    const done = (message) => { button.textContent = message; announce(message); setTimeout(() => { button.textContent = label; }, 2000); };
     navigator.clipboard.writeText(text).then(() => done("Copied"), () => done("The browser refused"));
   }
 
@@ -87,8 +87,8 @@
   samples?.forEach((row, i) => { row.dataset.row = i; });
 
   // Figures
-  function colour(part, wanted) {
-    for (const [name, value] of Object.entries(wanted)) if (name in part) part[name] = value;
+  function colour(part, colours) {
+    for (const [name, value] of Object.entries(colours)) if (name in part) part[name] = value;
   }
 
   function paint(figures) {
@@ -101,8 +101,8 @@
     for (const figure of figures) [...figure.below, ...figure.left, ...figure.center].forEach((part) => colour(part, parts));
   }
 
-  // A finger scrolls the page unless the lasso is asked for.
-  function leaveScrolling(figures) {
+  // On touch screens a finger scrolls the page unless the lasso is switched on.
+  function deactivateLasso(figures) {
     for (const figure of figures) figure.toolbar.tools.filter((tool) => tool.type === "LassoSelectTool").forEach((tool) => { tool.active = false; });
   }
 
@@ -111,7 +111,7 @@
     const source = named("samples"), loadings = named("loadings");
     const set = (columns) => { source.data = { ...source.data, ...columns }; };
     paint(page.roots());
-    if (matchMedia("(pointer: coarse)").matches) leaveScrolling(page.roots());
+    if (matchMedia("(pointer: coarse)").matches) deactivateLasso(page.roots());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => paint(page.roots()));
 
     function by(key) {
@@ -122,8 +122,8 @@
 
     function pick(at, name) {
       const values = source?.data["v" + at];
-      if (!values) return say(source ? `The values of ${name} are not in this page.` : name);
-      const known = [...values].filter(Number.isFinite), [low, high] = [Math.min(...known), Math.max(...known)];
+      if (!values) return announce(source ? `The values of ${name} are not in this page.` : name);
+      const finite = [...values].filter(Number.isFinite), [low, high] = [Math.min(...finite), Math.max(...finite)];
       const shades = named("by:value").glyph.fill_color.transform;
       Object.assign(shades, { low, high });
       set({ value: values });
@@ -137,7 +137,7 @@
         [cell.textContent, cell.dataset.v] = [short(x), Number.isFinite(x) ? x : ""];
       }
       by("value");
-      say(`Samples are coloured by ${name}, from ${short(low)} to ${short(high)}.`);
+      announce(`Samples are coloured by ${name}, from ${short(low)} to ${short(high)}.`);
     }
 
     loadings.selected.properties.indices.change.connect(() => {
@@ -183,9 +183,9 @@
       const point = data.path[slider.value];
       here.data = { x: [point.x], y: [point.y] };
       const count = `${short(point.x)} ${point.x === 1 ? "variable" : "variables"} per component`;
-      const words = `${count}: ${short(point.y)} % of what ordinary components explain`;
-      one("#point-words").textContent = words;
-      slider.setAttribute("aria-valuetext", words);
+      const text = `${count}: ${short(point.y)} % of the variance of ordinary components`;
+      one("#point-words").textContent = text;
+      slider.setAttribute("aria-valuetext", text);
       one("#point-components").replaceChildren(...point.components.map(card));
     };
     slider.addEventListener("input", step);

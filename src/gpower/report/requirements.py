@@ -1,4 +1,4 @@
-"""What a page is made with and not everybody has."""
+"""Optional packages that a report needs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ REPORT_PACKAGES = ("bokeh", "jinja2", "matplotlib.pyplot", "openpyxl")
 
 
 def import_for_report(module: str) -> ModuleType:
-    """A module of one of them, loaded with the first page, or what to install."""
+    """Import a module of a package of the ``report`` extra; raise with what to install if it is missing."""
     return import_optional(module, "report", "A report needs", "bokeh, jinja2, matplotlib and openpyxl")
 
 
 def check_report_packages() -> None:
-    """Refuse, before the work, where one of them is missing."""
+    """Raise if a package of the ``report`` extra is missing."""
     for package in REPORT_PACKAGES:
         import_for_report(package)

@@ -1,4 +1,4 @@
-"""What was found beside the model, told apart by what it is."""
+"""Results that a report shows in addition to the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpower.model_selection import ComponentTest, SparsityPath, Stability
 
 @dataclass(frozen=True)
 class ReportResults:
-    """What was found beside the model, each where it was asked for."""
+    """Optional results of the analyses of the same data, one of each type."""
 
     enrichment: Enrichment | None = None
     path: SparsityPath | None = None
@@ -23,41 +23,41 @@ class ReportResults:
 
     @classmethod
     def from_iterable(cls, results: Iterable[object]) -> ReportResults:
-        """Results by what they are; a list, as `certify` returns it, for what it holds, or what it holds one by one."""
-        found: dict[str, Any] = {}
-        for each in results:
-            match each:
+        """Sort results by type; certificates may come as a list, as `certify` returns them, or one by one."""
+        by_field: dict[str, Any] = {}
+        for result in results:
+            match result:
                 case Enrichment():
-                    found["enrichment"] = each
+                    by_field["enrichment"] = result
                 case SparsityPath():
-                    found["path"] = each
+                    by_field["path"] = result
                 case Stability():
-                    found["stability"] = each
+                    by_field["stability"] = result
                 case ComponentTest():
-                    found["test"] = each
+                    by_field["test"] = result
                 case [Certificate(), *_]:
-                    found["certificates"] = tuple(each)
+                    by_field["certificates"] = tuple(result)
                 case Certificate():
-                    found["certificates"] = (*found.get("certificates", ()), each)
+                    by_field["certificates"] = (*by_field.get("certificates", ()), result)
                 case _:
                     raise TypeError(
-                        f"results: a page shows no {type(each).__name__}; give what sparsity_path, stability, "
-                        "component_test, enrich and certify return."
+                        f"results: a report cannot show a {type(result).__name__}; give results of sparsity_path, "
+                        "stability_selection, component_test, enrich or certify."
                     )
-        return cls(**found)
+        return cls(**by_field)
 
     def check_shapes(self, shape: tuple[int, int]) -> None:
-        """Refuse results of another model."""
-        sizes = {
+        """Raise if a result does not have the numbers of components and variables in `shape`."""
+        component_counts = {
             "Enrichment": self.enrichment and len(self.enrichment.n_selected),
             "SparsityPath": self.path and self.path.n_components,
             "Stability": self.stability and len(self.stability.frequency),
             "list of certificates": len(self.certificates) or None,
         }
-        for kind, size in sizes.items():
-            if size is not None and size != shape[0]:
-                raise ValueError(f"results: the {kind} is of {size} components, but the model has {shape[0]}.")
-        wide = (self.path and self.path.n_features, self.stability and self.stability.frequency.shape[1])
-        for count in wide:
+        for kind, count in component_counts.items():
+            if count is not None and count != shape[0]:
+                raise ValueError(f"results: the {kind} is of {count} components, but the model has {shape[0]}.")
+        variable_counts = (self.path and self.path.n_features, self.stability and self.stability.frequency.shape[1])
+        for count in variable_counts:
             if count is not None and count != shape[1]:
                 raise ValueError(f"results: one is of {count} variables, but the model has {shape[1]}.")

@@ -1,6 +1,6 @@
-"""The pictures that stay: those of `gpower.plotting`, for paper and for readers without JavaScript.
+"""Static figures of `gpower.plotting`, for print and for readers without JavaScript.
 
-Loadings have none: the bars of the components are there in any case.
+There is none of the loadings, which the cards of the components always show as bars.
 """
 
 from __future__ import annotations
@@ -15,39 +15,41 @@ from typing import Any
 import numpy as np
 
 from gpower import plotting
-from gpower.plotting.canvas import import_pyplot
+from gpower.plotting.style import import_pyplot
 from gpower.report.content import ReportContent
 from gpower.report.requirements import import_for_report
 
 
 def draw_static_figures(contents: ReportContent) -> dict[str, str]:
-    """The pictures of a page as addresses of their own data, by the place where they go."""
+    """Return the figures of a page as data URIs, by name."""
     return {name: encode_svg(draw) for name, draw in _list_static_plots(contents)}
 
 
 def _list_static_plots(contents: ReportContent) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What can be drawn, and how."""
-    model, names, found = contents.model, contents.feature_names, contents.results
-    yield "scree", partial(plotting.plot_scree, model, test=found.test)
+    """Yield the name of each figure and the function that draws it."""
+    model = contents.model
+    results = contents.results
+    yield "scree", partial(plotting.plot_scree, model, test=results.test)
     if contents.samples is not None:
-        shown, rows = contents.samples, contents.matrix[contents.samples.row_indices]
-        reference = contents.matrix
-        yield "outliers", partial(plotting.plot_outliers, model, rows, shown.sample_names, reference=reference)
+        sample_names = contents.samples.sample_names
+        X = contents.matrix[contents.samples.row_indices]
+        yield "outliers", partial(plotting.plot_outliers, model, X, sample_names, reference=contents.matrix)
         if len(contents.components) > 1:
-            yield "scores", partial(plotting.plot_scores, model, rows, names=shown.sample_names)
-    if found.path is not None:
-        yield "path", partial(plotting.plot_tradeoff, found.path)
-    if found.stability is not None:
-        yield "stability", partial(plotting.plot_stability, found.stability, names)
+            yield "scores", partial(plotting.plot_scores, model, X, names=sample_names)
+    if results.path is not None:
+        yield "path", partial(plotting.plot_tradeoff, results.path)
+    if results.stability is not None:
+        yield "stability", partial(plotting.plot_stability, results.stability, contents.feature_names)
 
 
 def encode_svg(draw: Callable[[], Any]) -> str:
-    """A picture as SVG in an address: an image, so that nothing in it is run or styled by the page."""
+    """Return a figure as an SVG data URI; as an image it is neither run nor styled by the page."""
     settings = {"svg.fonttype": "none", "svg.hashsalt": "gpower"}
     with import_for_report("matplotlib").rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's browser has it
-        figure, file = np.ravel(np.asarray(draw(), dtype=object))[0].figure, io.BytesIO()
-        figure.get_layout_engine().execute(figure)  # once: with an engine, saving would draw twice
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser of the reader has the glyphs
+        figure = np.ravel(np.asarray(draw(), dtype=object))[0].figure
+        file = io.BytesIO()
+        figure.get_layout_engine().execute(figure)  # lay out once: with an engine, saving would draw twice
         figure.set_layout_engine(None)
         figure.savefig(file, format="svg", metadata={"Date": None})
         import_pyplot().close(figure)

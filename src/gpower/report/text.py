@@ -1,4 +1,4 @@
-"""Names and numbers as a page shows them."""
+"""Formatting of names and numbers on a page."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from gpower._utils.text import format_ratio
 
-MAX_NAME_CHARACTERS = 160  # characters of a name that a page shows
+MAX_NAME_CHARACTERS = 160  # longer names are shown without their middle
 _SUPERSCRIPT_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCRIPT_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}
 
 
 def format_name(name: object, max_characters: int = MAX_NAME_CHARACTERS) -> str:
-    r"""A name as text of a page: controls and halves of characters spelled out, a very long one without its middle.
+    r"""Return a name as text of a page: control characters escaped, and a very long name without its middle.
 
-    Marks of direction stay: the page keeps each name apart from what surrounds it.
+    Marks of direction stay, because the page isolates each name from the text around it.
 
     Examples
     --------
@@ -30,12 +30,12 @@ def format_name(name: object, max_characters: int = MAX_NAME_CHARACTERS) -> str:
 
 
 def _is_forbidden_in_xml(c: str) -> bool:
-    """Whether a character is a control, half of one, or none at all: XML has no place for those."""
+    """Return whether XML forbids a character: a control character, a surrogate or a non-character."""
     return unicodedata.category(c) in ("Cc", "Cs") or ord(c) & 0xFFFE == 0xFFFE or 0xFDD0 <= ord(c) <= 0xFDEF
 
 
 def encode_script_json(content: Any) -> str:
-    r"""JSON that may stand inside a script element: it cannot end it, nor begin a comment.
+    r"""Return JSON that is safe inside a script element: it cannot end the element or begin a comment.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def encode_script_json(content: Any) -> str:
 
 
 def format_percent(share: float) -> str:
-    """A share of one in percent, three digits.
+    """Format a share in percent with three digits.
 
     Examples
     --------
@@ -57,19 +57,19 @@ def format_percent(share: float) -> str:
 
 
 def format_lower_bound(ratio: float) -> str:
-    """A proven share of the best possible, which may be all of it.
+    """Format a lower bound on the share of the best possible variance; 100 % is exact.
 
     Examples
     --------
     >>> format_lower_bound(0.98765), format_lower_bound(1 - 1e-13)
     ('≥ 98.76 %', '100 %')
     """
-    words = format_ratio(ratio)
-    return words if words == "100 %" else f"≥ {words}"
+    text = format_ratio(ratio)
+    return text if text == "100 %" else f"≥ {text}"
 
 
 def format_signed(number: float, digits: int = 3) -> str:
-    """A loading or a correlation.
+    """Format a loading or a correlation with its sign.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def format_signed(number: float, digits: int = 3) -> str:
 
 
 def format_rounded(number: float | None) -> str:
-    """Four digits of a number, a dash for none.
+    """Format a number with four digits; a dash for None or NaN.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def format_rounded(number: float | None) -> str:
 
 
 def format_p_value(p: float | None) -> str:
-    """A p-value, two digits.
+    """Format a p-value with two digits; a dash for None or NaN.
 
     Examples
     --------

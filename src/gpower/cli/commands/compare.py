@@ -1,4 +1,4 @@
-"""``gpower compare``: all methods on a table, with the same number of variables."""
+"""``gpower compare``: several methods on one table, with the same numbers of variables."""
 
 import math
 from dataclasses import replace
@@ -56,30 +56,30 @@ def compare(
     as_json : bool
         Print the figures as JSON.
     """
-    with command_context(output, plot, as_json, input_paths=(data,)) as answer:
+    with command_context(output, plot, as_json, input_paths=(data,)) as sink:
         from gpower import compare as compare_methods
 
         if options["cardinality"] is None:
-            raise ValueError("Say how many variables a component may have: -k 20, or one number each, -k 20,10,5.")
+            raise ValueError("Give the number of variables of a component: -k 20, or one number for each, -k 20,10,5.")
         infer_n_components(options)
-        loaded = load_table(data, reading, options, answer.err_console)
-        table = _impute_table(loaded, options, answer.err_console)
-        with warnings_to_stderr(answer.err_console), show_progress(answer.err_console, f"comparing on {data.name}"):
+        loaded = load_table(data, reading, options, sink.err_console)
+        table = _impute_table(loaded, options, sink.err_console)
+        with warnings_to_stderr(sink.err_console), show_progress(sink.err_console, f"comparing on {data.name}"):
             comparison = compare_methods(table.to_frame_or_array(), **options)
         print_notes(
-            answer.err_console,
-            dict.fromkeys(line for entry in comparison if entry.model for line in entry.model.notes_),
+            sink.err_console,
+            dict.fromkeys(note for entry in comparison if entry.model for note in entry.model.notes_),
         )
-        answer.print_result(
+        sink.print_result(
             lambda: [entry.to_record() | {"cardinality": entry.cardinality} for entry in comparison],
             lambda console: _print_comparison(console, comparison, loaded.title),
         )
-        answer.write_files(lambda folder: [write_csv_file(folder / "comparison.csv", comparison.columns())])
-        answer.save_plot(comparison.plot)
+        sink.write_files(lambda folder: [write_csv_file(folder / "comparison.csv", comparison.columns())])
+        sink.save_plot(comparison.plot)
 
 
 def _impute_table(input_table: InputTable, options: OptionValues, err_console: Console) -> "Table":
-    """The table, its missing cells estimated once where that is asked for, so that all methods see the same numbers."""
+    """Return the table, with --missing impute its missing cells estimated once, so that all methods see the same."""
     import numpy as np
     from scipy.sparse import issparse
 
@@ -90,59 +90,59 @@ def _impute_table(input_table: InputTable, options: OptionValues, err_console: C
     if check_option(options.pop("missing"), "missing", ("error", "impute")) == "error":
         return input_table.table
     if input_table.is_covariance or input_table.storage != "memory" or issparse(X):
-        raise ValueError("--missing impute fills the cells of a dense table of samples; this is none.")
+        raise ValueError("--missing impute fills the cells of a dense table of samples, which DATA is not.")
     if not np.isnan(X).any():
         return input_table.table
     with warnings_to_stderr(err_console):
-        filled = impute(
+        imputed = impute(
             X,
             options["n_components"],
             center=options["center"],
             scale=options["scale"],
             names=input_table.feature_names,
         )
-    print_notes(err_console, [filled.note])
-    return replace(input_table.table, X=filled.X)
+    print_notes(err_console, [imputed.note])
+    return replace(input_table.table, X=imputed.X)
 
 
 def _print_comparison(console: Console, comparison: "Comparison", title: str) -> None:
-    """The table of figures, and below it what there is to say about single methods."""
+    """Print the table of the figures, and below it the notes on single methods."""
     print_line(console, title)
-    asked = [
-        head
-        for head in _COMPARISON_HEADINGS
-        if head != "violation" or any(entry.violation >= 0 for entry in comparison)
-    ]
+    has_violations = any(entry.violation >= 0 for entry in comparison)
+    headings = [head for head in _COMPARISON_HEADINGS if head != "violation" or has_violations]
     columns = [
-        Column(head, justify="left" if head in _COMPARISON_TEXT_HEADINGS else "right", no_wrap=True) for head in asked
+        Column(head, justify="left" if head in _COMPARISON_TEXT_HEADINGS else "right", no_wrap=True)
+        for head in headings
     ]
     rows = [
-        [cell for head, cell in zip(_COMPARISON_HEADINGS, _format_entry_cells(entry), strict=True) if head in asked]
+        [cell for head, cell in zip(_COMPARISON_HEADINGS, _format_entry_cells(entry), strict=True) if head in headings]
         for entry in comparison
     ]
-    if sum(2 + max(map(len, cells)) for cells in zip(asked, *rows, strict=True)) <= console.width:
+    if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) <= console.width:
         print_rows(console, columns, rows, padding=(0, 1, 0, 0))
     else:  # too narrow for columns
         for method, *cells in rows:
-            said = ", ".join(f"{head} {cell.replace(' ', '')}" for head, cell in zip(asked[1:], cells, strict=True))
-            console.print(Text(f"{method}: {said}"))
+            pairs = zip(headings[1:], cells, strict=True)
+            text = ", ".join(f"{head} {cell.replace(' ', '')}" for head, cell in pairs)
+            console.print(Text(f"{method}: {text}"))
     for entry in comparison:
         if entry.note:
             print_line(console, f"{entry.method}: {entry.note}")
 
 
 def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:
-    """One line of the printed table; dashes where a method did not run."""
+    """Return the cells of a row of the printed table; dashes if the method did not run."""
     if entry.model is None:
         return [entry.method, *("–" for _ in _COMPARISON_HEADINGS[1:])]
-    counts, same = entry.cardinality, len(set(entry.cardinality)) == 1 < len(entry.cardinality)
+    counts = entry.cardinality
+    all_equal = len(set(counts)) == 1 < len(counts)
     return [
         entry.method,
         f"{100 * entry.variance:.2f} %",
         f"{100 * entry.adjusted_variance:.2f} %",
         f"{100 * entry.share_of_pca:.1f} %",
         f"{entry.violation:.1g}",
-        f"{len(counts)} × {counts[0]}" if same else "-".join(map(str, counts)),
+        f"{len(counts)} × {counts[0]}" if all_equal else "-".join(map(str, counts)),
         f"{entry.seconds:.2g}",
         "–" if math.isnan(entry.passes) else f"{entry.passes:.0f}",
     ]

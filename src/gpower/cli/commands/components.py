@@ -1,4 +1,4 @@
-"""``gpower components``: how many components are more than chance."""
+"""``gpower components``: a permutation test of the number of components."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ COMPONENT_TEST_PARAMS = (
     *("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "deflation"),
     *("groups", "include", "exclude", "penalty_weights", "budget", "memory_limit"),
 )
-_MAX_COMPONENTS_OVERRIDE = {"help": "The most components to look for."}
+_MAX_COMPONENTS_OVERRIDE = {"help": "Largest number of components to test."}
 _COMPONENTS_FLAGS = override_flags(
     read_library_flags("gpower", "component_test", fallback_flags=GPOWER_FLAGS)
     | {name: GPOWER_FLAGS[name] for name in COMPONENT_TEST_PARAMS},
@@ -40,7 +40,7 @@ def components(
     plot: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """How many components are more than chance: gpower components genes.csv -k 20
+    """Test how many components explain more than chance: gpower components genes.csv -k 20
 
     Parameters
     ----------
@@ -48,43 +48,43 @@ def components(
     output : folder, optional
         Write components.csv into this folder.
     plot : path, optional
-        Draw the variances beside chance into this .png, .pdf or .svg.
+        Draw the variances and those of permuted tables into this .png, .pdf or .svg.
     as_json : bool
         Print the figures as JSON.
     """
-    with command_context(output, plot, as_json) as answer:
+    with command_context(output, plot, as_json) as sink:
         from gpower import component_test
 
         read_groups_column(options, reading, data)
-        loaded = load_table(data, reading, options | {"covariance": None}, answer.err_console)
+        loaded = load_table(data, reading, options | {"covariance": None}, sink.err_console)
         resolve_variable_options(options, loaded.feature_names)
         n_features = loaded.table.X.shape[1]
         options["n_components"] = min(options["n_components"], *loaded.table.X.shape)
         with (
-            warnings_to_stderr(answer.err_console),
-            show_progress_bar(answer.err_console, f"permuting {n_features} variables") as tell,
+            warnings_to_stderr(sink.err_console),
+            show_progress_bar(sink.err_console, f"permuting {n_features} variables") as update,
         ):
-            test = component_test(loaded.table.to_frame_or_array(), **options, progress=tell)
-        print_notes(answer.err_console, test.null_distribution.notes)
-        answer.print_result(
+            test = component_test(loaded.table.to_frame_or_array(), **options, progress=update)
+        print_notes(sink.err_console, test.null_distribution.notes)
+        sink.print_result(
             lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},
             lambda console: _print_component_test(console, test, loaded.title),
         )
-        answer.write_files(lambda folder: [write_csv_file(folder / "components.csv", test.columns())])
-        answer.save_plot(test.plot)
+        sink.write_files(lambda folder: [write_csv_file(folder / "components.csv", test.columns())])
+        sink.save_plot(test.plot)
 
 
 def _print_component_test(console: Console, test: "ComponentTest", title: str) -> None:
-    """A line per component that was tested, and the numbers below."""
+    """Print a row for each component tested, and the numbers of components below."""
     print_line(console, title)
-    heads = ("component", "% of variance", "by chance", "p", "PCA", "Horn")
-    unit = 100 / test.total_variance
+    headings = ("component", "% of variance", "by chance", "p", "PCA", "Horn")
+    percent = 100 / test.total_variance
     rows = [
-        [f"{component}", *(f"{unit * value:.3g}" for value in (variance, chance)), f"{p:.2g}"]
-        + [f"{unit * value:.3g}" for value in (pca, horn)]
+        [f"{component}", *(f"{percent * value:.3g}" for value in (variance, chance)), f"{p:.2g}"]
+        + [f"{percent * value:.3g}" for value in (pca, horn)]
         for component, variance, chance, p, pca, horn in zip(*test.columns().values(), strict=True)
     ][: test.n_tested]
-    print_rows(console, [Column(head, justify="right") for head in heads], rows)
-    made = test.permuted_variance.shape[0]
-    print_line(console, f"{test.n_components} at the level {test.level:g}, by up to {made} permuted tables;")
+    print_rows(console, [Column(head, justify="right") for head in headings], rows)
+    n_permutations = test.permuted_variance.shape[0]
+    print_line(console, f"{test.n_components} at the level {test.level:g}, by up to {n_permutations} permuted tables;")
     print_line(console, f"{test.n_components_pca} ordinary components above Horn's line.")

@@ -1,4 +1,4 @@
-"""``gpower demo``: two tables that come with the package, fitted, printed, drawn, and one of them as a page."""
+"""``gpower demo``: sparse components of two bundled tables, printed and drawn, and a report of one of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,42 +14,41 @@ if TYPE_CHECKING:
     from gpower import GPower
     from gpower.datasets import Table
 
-_PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # the choice of the literature
+_PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # as in the literature
 
 
 @command()
 def demo(*, output: Path = Path("gpower-demo")) -> None:
-    """Sparse components of two small tables that come with the package, printed and drawn, with a report.
+    """Fit two small tables that come with the package: print and draw their components, and write a report.
 
     Parameters
     ----------
     output : folder
-        Folder for the two pictures and the report.
+        Folder of the two pictures and the report.
     """
-    with command_context(output) as answer:
+    with command_context(output) as sink:
         from gpower.datasets import Table, load_pitprops, load_planted_expression
 
         pitprops = load_pitprops()
         table = Table(pitprops.correlation, pitprops.feature_names)
         title = f"Pitprops: correlations of 13 measurements on {pitprops.n_samples} pit props (Jeffers 1967)"
         _fit_and_show(
-            answer, InputTable(table, output / "pitprops.png", is_covariance=True), _PITPROPS_CARDINALITY, title
+            sink, InputTable(table, output / "pitprops.png", is_covariance=True), _PITPROPS_CARDINALITY, title
         )
 
         expression = load_planted_expression()
         table = Table(expression.X, expression.feature_names, expression.sample_names)
         title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
-        model = _fit_and_show(answer, InputTable(table, output / "expression.png"), [8, 6, 5], title)
+        model = _fit_and_show(sink, InputTable(table, output / "expression.png"), [8, 6, 5], title)
         for j, (module, genes) in enumerate(expression.modules.items()):
-            found = set(model.loadings(expression.feature_names)[j])
-            answer.print_message(
-                f"Component {j + 1} found {len(found & set(genes))} of the {len(genes)} {module} genes."
-            )
-        _write_demo_report(answer, model, table, output / "report.html")
+            support = set(model.loadings(expression.feature_names)[j])
+            n_found = len(support & set(genes))
+            sink.print_message(f"Component {j + 1} found {n_found} of the {len(genes)} {module} genes.")
+        _write_demo_report(sink, model, table, output / "report.html")
 
 
 def _write_demo_report(sink: OutputSink, model: "GPower", table: "Table", file: Path) -> None:
-    """Write the page of a model, and say how to open it."""
+    """Write the report of a model, and print how to open it."""
     from gpower import html_report
 
     names: OptionValues = {"sample_names": table.sample_names, "feature_names": table.feature_names}
@@ -62,7 +61,7 @@ def _write_demo_report(sink: OutputSink, model: "GPower", table: "Table", file: 
 
 
 def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[int], title: str) -> "GPower":
-    """Fit, print and draw one bundled table."""
+    """Fit a table, print and draw the components, and return the model."""
     from gpower.plotting import plot_loadings, save_figure
 
     covariance = "precomputed" if input_table.is_covariance else None

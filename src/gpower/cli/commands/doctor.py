@@ -1,4 +1,4 @@
-"""``gpower doctor``: what is installed, what is missing for which feature, and who multiplies the matrices."""
+"""``gpower doctor``: installed packages, missing ones and the features that need them, and the BLAS in use."""
 
 import os
 import platform
@@ -21,22 +21,22 @@ _FEATURE_BY_EXTRA = {
     "dask": "clusters, zarr stores",
     "single-cell": "AnnData",
 }
-#: No extras of ours, since each has a build of its own for every kind of device.
+#: Packages that no extra installs, because the right build depends on the device.
 _DEVICE_PACKAGES = {"cupy": "GPUs", "torch": "PyTorch tensors"}
 
 
 @command()
 def doctor(*, as_json: bool = False) -> None:
-    """What is installed, what is missing for which feature, and the libraries and threads that multiply.
+    """Show what is installed, what is missing for which feature, and the libraries and threads of matrix products.
 
     Parameters
     ----------
     as_json : bool
         Print one line of JSON on stdout.
     """
-    with command_context(as_json=as_json) as answer:
-        packages = [_check_requirement(wish) for wish in read_requirements()]
-        devices = [_check_device_package(name, use) for name, use in _DEVICE_PACKAGES.items()]
+    with command_context(as_json=as_json) as sink:
+        packages = [_check_requirement(requirement) for requirement in read_requirements()]
+        devices = [_check_device_package(name, feature) for name, feature in _DEVICE_PACKAGES.items()]
         content = {
             "gpower": __version__,
             "python": platform.python_version(),
@@ -45,14 +45,14 @@ def doctor(*, as_json: bool = False) -> None:
             "threads": {name: value for name, value in sorted(os.environ.items()) if name.endswith("_NUM_THREADS")},
             "blas": _list_blas_libraries(),
         }
-        answer.print_result(
+        sink.print_result(
             lambda: content | {"packages": packages + devices},
-            lambda out: _print_installation(out, content, packages + devices),
+            lambda console: _print_installation(console, content, packages + devices),
         )
 
 
 def _check_requirement(requirement: Requirement) -> dict[str, str]:
-    """A package, and what is to be done about it; nothing where it is as it should be."""
+    """Return a package with its versions and a remedy, which is "" if the package is installed and can be imported."""
     remedy = ""
     if not requirement.is_met:
         remedy = (
@@ -60,11 +60,10 @@ def _check_requirement(requirement: Requirement) -> dict[str, str]:
             if requirement.extra
             else f"pip install --upgrade {requirement.package}"
         )
-    elif fault := requirement.find_import_error():
-        remedy = f"does not load, install it anew ({fault})"
-    use = _FEATURE_BY_EXTRA.get(requirement.extra, requirement.extra)
+    elif import_error := requirement.find_import_error():
+        remedy = f"cannot be imported, reinstall it ({import_error})"
     return {
-        "for": use,
+        "for": _FEATURE_BY_EXTRA.get(requirement.extra, requirement.extra),
         "package": requirement.package,
         "least": requirement.min_version,
         "found": requirement.installed_version,
@@ -72,30 +71,34 @@ def _check_requirement(requirement: Requirement) -> dict[str, str]:
     }
 
 
-def _check_device_package(package: str, use: str) -> dict[str, str]:
-    return {"for": use, "package": package, "least": "", "found": "yes" if find_spec(package) else "", "remedy": ""}
+def _check_device_package(package: str, feature: str) -> dict[str, str]:
+    """Return a package in the form of `_check_requirement`, without versions and remedy."""
+    return {"for": feature, "package": package, "least": "", "found": "yes" if find_spec(package) else "", "remedy": ""}
 
 
 def _list_blas_libraries() -> list[str]:
-    """The libraries that NumPy and SciPy multiply with, each with its threads."""
+    """Return the BLAS libraries of NumPy and SciPy, each with its number of threads."""
     import scipy.linalg  # noqa: F401  (loads both)
     from threadpoolctl import threadpool_info
 
-    found = (library for library in threadpool_info() if library["user_api"] == "blas")
-    return [f"{library['internal_api']} {library['version']}, threads: {library['num_threads']}" for library in found]
+    libraries = (library for library in threadpool_info() if library["user_api"] == "blas")
+    return [f"{each['internal_api']} {each['version']}, threads: {each['num_threads']}" for each in libraries]
 
 
 def _print_installation(console: Console, content: dict[str, object], packages: list[dict[str, str]]) -> None:
-    """Versions and libraries as lines, packages as a table, and below it what is to be done, whatever the width."""
+    """Print versions and libraries as lines, packages as a table, and the remedies below it, unwrapped."""
     for name, value in content.items():
         print_line(console, f"{name:<8} {_format_setting(value)}")
-    heads = [Column(head, no_wrap=True) for head in ("for", "package", "at least", "found")]
-    print_rows(console, heads, ([row["for"], row["package"], row["least"], row["found"] or "no"] for row in packages))
+    headings = [Column(head, no_wrap=True) for head in ("for", "package", "at least", "found")]
+    print_rows(
+        console, headings, ([row["for"], row["package"], row["least"], row["found"] or "no"] for row in packages)
+    )
     for line in dict.fromkeys(f"{row['package']}: {row['remedy']}" for row in packages if row["remedy"]):
         print_line(console, line)
 
 
 def _format_setting(value: object) -> str:
+    """Return a setting as text: the entries of a dictionary or list, or the value."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}={given}" for name, given in value.items()) or "no limit set"
+        return ", ".join(f"{name}={each}" for name, each in value.items()) or "no limit set"
     return "; ".join(value) if isinstance(value, list) else str(value)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpower._utils.arrays import Array
     from gpower.analysis.enrichment import Enrichment, RandomIndex
 
-_FIXED_COLUMNS_WIDTH = 55  # component, genes, expected, corrected p, and what lies between columns
-_MIN_GENES_WIDTH = 10  # characters of the list of genes
+_FIXED_COLUMNS_WIDTH = 55  # characters of all columns but gene set and which, and of the space between columns
+_MIN_GENES_WIDTH = 10  # characters of the column of genes
 _ENRICHMENT_HEADINGS = ("component", "gene set", "genes", "expected", "corrected p", "which")
 _ENRICHMENT_TEXT_HEADINGS = ("gene set", "which")
 _ENRICH_FLAGS = read_library_flags("gpower.analysis.enrichment", "enrich", "top", "scope", "alpha")
@@ -50,7 +50,7 @@ def enrich(
     gmt : path
         Gene sets, .gmt or .gmt.gz.
     draws : int
-        Random selections to compare the index with; 0 for none.
+        Number of random selections of genes to compare the index with; 0 for none.
     random_state : int
     output : path, optional
         Write all overlaps and p-values into this .csv.
@@ -61,59 +61,59 @@ def enrich(
     as_json : bool
         Print everything as JSON.
     show : int
-        Print at most so many sets of a component.
+        Largest number of sets to print per component.
     """
-    with command_context(plot=plot, as_json=as_json, input_paths=(loadings, gmt)) as answer:
+    with command_context(plot=plot, as_json=as_json, input_paths=(loadings, gmt)) as sink:
         from gpower.analysis.enrichment import enrich as over_representation
         from gpower.analysis.enrichment import random_index
         from gpower.datasets import read_gmt
 
-        _prepare_output_file(output, answer)
+        _prepare_output_file(output, sink)
         components, genes = _read_loadings(loadings)
         _check_loadings(loadings, components, options["top"])
         result = over_representation(components, read_gmt(gmt), genes=genes, **options)
-        print_notes(answer.err_console, result.universe.notes())
-        with show_progress(answer.err_console, f"drawing {draws} random selections"):
+        print_notes(sink.err_console, result.universe.notes())
+        with show_progress(sink.err_console, f"drawing {draws} random selections"):
             chance = random_index(result, n_draws=draws, random_state=random_state) if draws else None
         records = list(result.records())
-        answer.print_result(
+        sink.print_result(
             lambda: _summarize_enrichment(result, chance) | {"results": records},
             lambda console: _print_enrichment(console, result, chance, show),
         )
         if output is not None:
-            earlier = " in place of an earlier one" if output.exists() else ""
-            with write_file_atomically(output) as place:
-                write_csv_file(place, result.columns(), safe_csv)
-            answer.print_message(f"Wrote {output}{earlier}.")
-        answer.save_plot(result.plot)
+            replaced = ", replacing an earlier one" if output.exists() else ""
+            with write_file_atomically(output) as temporary_path:
+                write_csv_file(temporary_path, result.columns(), safe_csv)
+            sink.print_message(f"Wrote {output}{replaced}.")
+        sink.save_plot(result.plot)
 
 
 def _prepare_output_file(output: Path | None, sink: OutputSink) -> None:
-    """Refuse a table that cannot be written, before the work."""
+    """Raise, before the work, if the table cannot be written."""
     if output is None or (output.exists() and not (output.is_file() or output.is_dir())):  # such as /dev/stdout
         return
     if output.is_dir():
-        raise ValueError(f"{output}: this is a folder; the table is one file.")
+        raise ValueError(f"{output}: this is a folder; the table is written to a file.")
     refuse_overwriting_inputs(sink.input_paths, output)
     output.parent.mkdir(parents=True, exist_ok=True)
     check_writable(output.parent)
 
 
 def _check_loadings(path: Path, components: "Array", top: int | None) -> None:
-    """Refuse what is no loadings: measurements, in which every gene would be of every component."""
+    """Raise if the entries are not sparse loadings: if some exceed 1, or none is zero and --top is not given."""
     import numpy as np
 
     largest = float(np.abs(components).max(initial=0.0))
     if largest > 1 + 1e-6:
         advice = "give the loadings.csv of gpower fit -o, or divide each column by its norm"
-        raise ValueError(f"{path}: loadings are at most 1, and this table holds {largest:.3g}; {advice}.")
+        raise ValueError(f"{path}: loadings are at most 1, but this table has an entry of {largest:.3g}; {advice}.")
     if top is None and np.all(components):
-        advice = "give the loadings.csv of gpower fit -o, or say with --top how many genes of each to look at"
-        raise ValueError(f"{path}: all genes are in every component, so none is special; {advice}.")
+        advice = "give the loadings.csv of gpower fit -o, or use --top to set the number of genes of each"
+        raise ValueError(f"{path}: every component uses all genes, so no gene set can stand out; {advice}.")
 
 
 def _read_loadings(path: Path) -> tuple["Array", Sequence[str] | None]:
-    """Loadings, components × genes, and the genes' names."""
+    """Return the loadings, of shape (n_components, n_genes), and the names of the genes."""
     if path.suffix.lower() == ".npz":
         from gpower.io.model_file import check_array_shapes, read_model
 
@@ -129,7 +129,7 @@ def _read_loadings(path: Path) -> tuple["Array", Sequence[str] | None]:
 
 
 def _summarize_enrichment(result: "Enrichment", random_index: "RandomIndex | None") -> dict[str, object]:
-    """What a program is told, but for the single sets."""
+    """Return the results for JSON, without the single sets."""
     return {
         "index": result.index,
         "significant": result.significant,
@@ -145,23 +145,23 @@ def _summarize_enrichment(result: "Enrichment", random_index: "RandomIndex | Non
 def _print_enrichment(
     console: Console, result: "Enrichment", random_index: "RandomIndex | None", max_sets: int
 ) -> None:
-    """The enriched sets, component by component, then the index."""
+    """Print the enriched sets of each component, then the index."""
     records = [record for record in result.records() if record["enriched"]]
     if records:
         _print_enriched_sets(console, records, max_sets)
     n_sets, n_components = len(result.universe.set_names), len(result.n_selected)
-    many = f"{len(result.significant) or 'None'} of {n_sets} gene sets"
+    n_enriched = f"{len(result.significant) or 'None'} of {n_sets} gene sets"
     where = "the component" if n_components == 1 else f"at least one of {n_components} components"
     scope = "per component" if result.scope == "component" else "over all components"
-    print_line(console, f"{many} enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
+    print_line(console, f"{n_enriched} enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
     index = f"Pathway enrichment index: {result.index:.4f}"
     if random_index is not None:
-        index += f"; random genes, as many: {random_index.mean:.4f} on average over {random_index.values.size} draws"
+        index += f"; of as many random genes: {random_index.mean:.4f}, the average of {random_index.values.size} draws"
     print_line(console, f"{index}.")
 
 
 def _print_enriched_sets(console: Console, records: Collection[OptionValues], max_sets: int) -> None:
-    """The table of the sets. On a narrow terminal the list of genes is cut first; then the sets' names are folded."""
+    """Print the table of the sets; a narrow terminal truncates the list of genes first, then folds the sets' names."""
     longest = max(len(record["gene_set"]) for record in records)
     name_width = max(12, min(longest, console.width - _FIXED_COLUMNS_WIDTH - _MIN_GENES_WIDTH))
     genes_width = max(_MIN_GENES_WIDTH, console.width - _FIXED_COLUMNS_WIDTH - name_width)
@@ -178,9 +178,9 @@ def _print_enriched_sets(console: Console, records: Collection[OptionValues], ma
 
 
 def _format_set_rows(records: Collection[OptionValues], genes_width: int, max_sets: int) -> Iterator[list[str]]:
-    """The lines of the printed table."""
-    for component, found in groupby(records, itemgetter("component")):
-        sets = list(found)
+    """Yield the rows of the printed table."""
+    for component, group in groupby(records, itemgetter("component")):
+        sets = list(group)
         for record in sets[:max_sets]:
             size = f"{record['overlap']} of {record['set_size']}"
             expected, p_value = f"{record['expected']:.2g}", f"{record['adjusted_p_value']:.2g}"

@@ -15,7 +15,15 @@ from gpower.cli.console import (
     warnings_to_stderr,
 )
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.options import GPOWER_FLAGS, N_COMPONENTS_OVERRIDE, READ_TABLE_FLAGS, OptionValues, infer_n_components
+from gpower.cli.options import (
+    GPOWER_FLAGS,
+    N_COMPONENTS_OVERRIDE,
+    READ_TABLE_FLAGS,
+    OptionValues,
+    format_flag,
+    infer_n_components,
+    merge_solver_options,
+)
 from gpower.cli.tables import InputTable, load_table
 from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
@@ -25,13 +33,13 @@ if TYPE_CHECKING:
 
 _FIT_CARDINALITY_OVERRIDE = {
     "kind": 'int, float or sequence of these or "auto"',
-    "help": "Variables in each component: one number, one each, as 20,10,5, a share of the variance, as 90%, or auto: "
-    "by cross-validation.",
+    "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
+    "auto: by cross-validation.",
 }
 _CARDINALITY_GRID_OVERRIDE = {
     "long": "--grid",
     "short": "",
-    "help": "With -k auto: the numbers of variables to choose from; by default up to 50, from one to all.",
+    "help": "With -k auto: numbers of variables to choose from; by default up to 50 numbers, from one variable to all.",
 }
 _FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=_FIT_CARDINALITY_OVERRIDE)
 _CROSS_VALIDATION_FLAGS = override_flags(
@@ -66,9 +74,9 @@ def fit(
     cache : folder, optional
         Decode a compressed store once into this folder, and read it from there.
     device : {"cpu", "cuda"}
-        cuda: on a GPU, which needs CuPy.
+        cuda: use a GPU, which needs CuPy.
     scheduler : str, optional
-        Work on the Dask cluster at this address, tcp://…, whose workers see DATA too.
+        Address of a Dask cluster to work on, tcp://…, whose workers can read DATA.
     output : folder, optional
         Write loadings.csv, loadings_list.csv, scores.csv and model.npz into this folder.
     plot : path, optional
@@ -76,46 +84,50 @@ def fit(
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
     as_json : bool
-        Print all fitted attributes as JSON, complete and therefore long.
+        Print all fitted attributes in full as JSON.
     top : int
-        Print at most so many variables of a component.
+        Largest number of variables to print per component.
     """
-    with command_context(output, plot, as_json, input_paths=(data,)) as answer, log_to_stderr():
+    with command_context(output, plot, as_json, input_paths=(data,)) as sink, log_to_stderr():
         from gpower.plotting import plot_loadings
 
         infer_n_components(options)
         read_groups_column(options, reading, data)
-        loaded = load_table(data, reading, options, answer.err_console).decode_to_cache(
-            cache, scheduler, answer.err_console
+        loaded = load_table(data, reading, options, sink.err_console).decode_to_cache(
+            cache, scheduler, sink.err_console
         )
         resolve_variable_options(options, loaded.feature_names)
         with loaded.share_with_cluster(scheduler) as shared:
             if options["cardinality"] == "auto":
-                options["cardinality"] = _choose_cardinality(shared, options, choice, answer.err_console)
-            model, notes = fit_model(shared, options, answer.err_console, device)
-            answer.print_result(
+                options["cardinality"] = _choose_cardinality(shared, options, choice, sink.err_console)
+            model, notes = fit_model(shared, options, sink.err_console, device)
+            sink.print_result(
                 lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
                 lambda console: print_components(console, model, shared.feature_names, shared.title, top),
             )
-            answer.write_files(
-                lambda place: write_results(
-                    place, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv
+            sink.write_files(
+                lambda folder: write_results(
+                    folder, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv
                 )
             )
-            answer.save_plot(lambda: plot_loadings(model, shared.feature_names))
+            sink.save_plot(lambda: plot_loadings(model, shared.feature_names))
 
 
 def fit_model(
     input_table: InputTable, options: OptionValues, err_console: Console, device: str = "cpu"
 ) -> tuple["GPower", list[str]]:
-    """The model, on the host wherever it was fitted, with its warnings as notes on stderr."""
+    """Fit a model, print its warnings as notes on stderr, and return it with NumPy arrays, and all notes."""
     from gpower import GPower
     from gpower._utils.backends import to_device, to_numpy
+    from gpower.validation.solver import resolve_solver
 
-    what = "fitting {} × {}".format(*input_table.table.X.shape)
-    with warnings_to_stderr(err_console) as notes, show_progress(err_console, what, input_table.bytes_on_disk) as tell:
+    params = merge_solver_options(options)
+    description = "fitting {} × {}".format(*input_table.table.X.shape)
+    progress = show_progress(err_console, description, input_table.bytes_on_disk)
+    with warnings_to_stderr(err_console) as notes, progress as callback:
         X = input_table.table.to_frame_or_array() if device == "cpu" else to_device(input_table.table.X, device)
-        model = GPower(**options, callback=tell).fit(X)
+        model = GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X)
+    model.set_params(**params)  # the callback ends with the command
     print_notes(err_console, model.notes_)
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
     return model, [*notes, *model.notes_]
@@ -124,37 +136,36 @@ def fit_model(
 def _choose_cardinality(
     input_table: InputTable, options: OptionValues, cv_options: OptionValues, err_console: Console
 ) -> list[int]:
-    """The number of variables of each component by cross-validation, said on stderr."""
+    """Choose the number of variables of each component by cross-validation, and print the choice to stderr."""
     from gpower import GPower, GPowerCV
     from gpower.validation.params import expand_per_component
 
     if options["n_components"] == "auto":
         raise ValueError(
-            "-m auto with -k auto: each needs the other. Give one of the two: -m auto -k 10 says how many components "
-            "of 10 variables are more than chance; then -m and that number with -k auto."
+            "-m auto and -k auto cannot be used together, because each needs the other. Run -m auto -k 10 first, which "
+            "counts the components of 10 variables that are more than chance; then -k auto with that number as -m."
         )
-    known, defaults = GPowerCV().get_params(), GPower().get_params()
-    idle = ("cardinality", "verbose")
-    other = [name for name, value in options.items() if name not in (*known, *idle) and value != defaults[name]]
-    if other:
-        flags = ", ".join("--" + name.replace("_", "-") for name in other)
+    options = merge_solver_options(options)
+    cv_params, defaults = GPowerCV().get_params(), GPower().get_params()
+    accepted = (*cv_params, "cardinality", "verbose")
+    rejected = [name for name, value in options.items() if name not in accepted and value != defaults[name]]
+    if rejected:
+        flags = ", ".join(map(format_flag, rejected))
         raise ValueError(f"-k auto does not go together with {flags}; give the number of variables instead.")
-    shared = {name: value for name, value in options.items() if name in known}
+    shared = {name: value for name, value in options.items() if name in cv_params}
     search = "joint" if options["method"] == "block" else "sequential"
     with (
         warnings_to_stderr(err_console),
-        show_progress_bar(err_console, f"choosing the number of variables by {cv_options['cv']} folds") as tell,
+        show_progress_bar(err_console, f"choosing the number of variables by {cv_options['cv']} folds") as update,
     ):
-        model = GPowerCV(**shared, **cv_options, search=search, progress=tell).fit(
+        model = GPowerCV(**shared, **cv_options, search=search, progress=update).fit(
             input_table.table.to_frame_or_array()
         )
     chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
-    by = ",".join(dict.fromkeys(model.chosen_by_))
+    criterion = ",".join(dict.fromkeys(model.chosen_by_))
     others = ", ".join(
-        f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != by
+        f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != criterion
     )
-    what = "variables" if options["groups"] is None else "groups"
-    print_notes(
-        err_console, [f"{by} chose {','.join(map(str, chosen))} {what}, in {cv_options['cv']} folds; others: {others}."]
-    )
+    choice = f"{','.join(map(str, chosen))} {'variables' if options['groups'] is None else 'groups'}"
+    print_notes(err_console, [f"{criterion} chose {choice}, in {cv_options['cv']} folds; others: {others}."])
     return chosen

@@ -1,4 +1,4 @@
-"""``gpower inspect``: what a saved model is."""
+"""``gpower inspect``: a description of a saved model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,27 +15,27 @@ from gpower.report.terminal import describe_groups_used, print_line, print_rows,
 if TYPE_CHECKING:
     from gpower.estimators.base import SparsePCAEstimator
 
-_MAX_VALUE_CHARACTERS = 60  # characters of an option's value
+_MAX_VALUE_CHARACTERS = 60  # longer values of options are truncated
 
 
 @command()
 def inspect(model: Path, *, as_json: bool = False, top: int = 6) -> None:
-    """Say what a saved model is: gpower inspect results/model.npz
+    """Describe a saved model: gpower inspect results/model.npz
 
     Parameters
     ----------
     model : path
-        What gpower fit -o, gpower path -o or save() wrote.
+        File written by gpower fit -o, gpower path -o or save().
     as_json : bool
         Print all of it as JSON.
     top : int
-        Name at most so many variables of a component.
+        Largest number of variables to name per component.
     """
-    with command_context(as_json=as_json) as answer:
+    with command_context(as_json=as_json) as sink:
         from gpower.io.model_file import read_model
 
         header, arrays = read_model(model)
-        answer.print_result(
+        sink.print_result(
             lambda: (
                 {"file": str(model), **header, "arrays": {name: list(each.shape) for name, each in arrays.items()}}
                 | ({} if "components_" not in arrays else {"components": _describe_components(load_model(model), top)})
@@ -45,17 +45,17 @@ def inspect(model: Path, *, as_json: bool = False, top: int = 6) -> None:
 
 
 def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:
-    """The file, its components, its options that are not the usual ones."""
-    by = header.get("written_by")
-    versions = f", written by {', '.join(f'{name} {number}' for name, number in by.items())}" if by else ""
+    """Print the file, its components, and its options that are not defaults."""
+    packages = (header.get("written_by") or {}).items()
+    versions = f", written by {', '.join(f'{name} {version}' for name, version in packages)}" if packages else ""
     print_line(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
     if "components_" in arrays:
         model = load_model(path)
-        named = "named" if hasattr(model, "feature_names_in_") else "without names"
-        print_line(console, f"{model.components_.shape[1]} variables, {named}; {float(model.n_samples_):g} samples")
+        names = "named" if hasattr(model, "feature_names_in_") else "without names"
+        print_line(console, f"{model.components_.shape[1]} variables, {names}; {float(model.n_samples_):g} samples")
         rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
-        right = [Column(head, justify="right") for head in ("component", "variables", "% of variance")]
-        print_rows(console, [*right, Column("largest loadings")], rows)
+        columns = [Column(head, justify="right") for head in ("component", "variables", "% of variance")]
+        print_rows(console, [*columns, Column("largest loadings")], rows)
         for line in describe_groups_used(model):
             print_line(console, line)
     elif "grid" in arrays:
@@ -73,18 +73,25 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
 
 
 def _describe_components(model: "SparsePCAEstimator", top: int) -> list[dict[str, object]]:
-    """Of each component its number, its variables, its share of the variance, and its largest loadings by name."""
+    """Return number, cardinality, share of variance and names of the largest loadings of each component."""
     shares = [f"{100 * float(share):.3g}" for share in model.explained_variance_ratio_]
     return [
-        {"component": j, "variables": len(named), "% of variance": share, "largest": format_names(list(named)[:top])}
-        for j, (named, share) in enumerate(zip(model.loadings(), shares, strict=True), 1)
+        {
+            "component": j,
+            "variables": len(loadings),
+            "% of variance": share,
+            "largest": format_names(list(loadings)[:top]),
+        }
+        for j, (loadings, share) in enumerate(zip(model.loadings(), shares, strict=True), 1)
     ]
 
 
 def _find_changed_params(header: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that are not what they are by default."""
+    """Return the saved parameters that differ from their defaults."""
     from gpower import GPower, GPowerCV
+    from gpower.validation.solver import restore_solver
 
     estimator = GPowerCV() if header["class"] == "GPowerCV" else GPower()
-    usual, given = estimator.get_params(), header.get("params") or {}
-    return {name: value for name, value in given.items() if name not in usual or value != usual[name]}
+    defaults = estimator.get_params()
+    params = restore_solver(header.get("params") or {})
+    return {name: value for name, value in params.items() if name not in defaults or value != defaults[name]}

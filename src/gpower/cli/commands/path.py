@@ -1,4 +1,4 @@
-"""``gpower path``: what every number of variables explains."""
+"""``gpower path``: the variance explained by every number of variables."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ _PATH_FILE_NAME = "path.npz"
 _PATH_VARIABLE_PARAMS = ("groups", "include", "exclude", "penalty_weights")
 SPARSITY_PATH_PARAMS = (
     *_PATH_VARIABLE_PARAMS,
-    *("positive", "covariance", "psd", "center", "scale", "missing", "n_init", "deflation", "random_state"),
+    *("positive", "covariance", "center", "scale", "missing", "n_init", "deflation", "random_state"),
 )
 _PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWER_FLAGS) | {
     name: GPOWER_FLAGS[name] for name in SPARSITY_PATH_PARAMS
@@ -38,7 +38,7 @@ def path(
     plot: Path | None = None,
     resume: bool = False,
 ) -> None:
-    """Show what every number of variables explains: gpower path genes.csv --plot tradeoff.png
+    """Show the variance that every number of variables explains: gpower path genes.csv --plot tradeoff.png
 
     Parameters
     ----------
@@ -48,39 +48,40 @@ def path(
     plot : path, optional
         Draw variance against cardinality into this .png, .pdf or .svg.
     resume : bool
-        Go on from the path.npz of an interrupted run, in -o or here.
+        Continue from the path.npz of an interrupted run, in the -o folder or the current one.
     """
-    with command_context(output, plot, input_paths=(data,)) as answer:
+    with command_context(output, plot, input_paths=(data,)) as sink:
         from gpower import sparsity_path
         from gpower.plotting import plot_tradeoff
 
         folder = output or Path()
-        earlier = _load_earlier_path(folder / _PATH_FILE_NAME, answer.err_console) if resume else None
+        earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink.err_console) if resume else None
         read_groups_column(options, reading, data)
-        loaded = load_table(data, reading, options, answer.err_console)
+        loaded = load_table(data, reading, options, sink.err_console)
         resolve_variable_options(options, loaded.feature_names)
-        with warnings_to_stderr(answer.err_console), show_progress_bar(answer.err_console, "walking the path") as tell:
-            found = sparsity_path(loaded.table.to_frame_or_array(), **options, resume=earlier, progress=tell)
-        print_notes(answer.err_console, found.common["notes_"])
-        print_path(answer.console, found, loaded.title)
-        if output is not None or not found.complete:
-            answer.write_files(lambda place: _write_path_files(found, place), folder.resolve())
-        answer.save_plot(lambda: plot_tradeoff(found))
-        if not found.complete:
-            print_line(answer.err_console, "Interrupted. Go on with the same command and --resume.")
+        with warnings_to_stderr(sink.err_console), show_progress_bar(sink.err_console, "walking the path") as update:
+            result = sparsity_path(loaded.table.to_frame_or_array(), **options, resume=earlier, progress=update)
+        print_notes(sink.err_console, result.common["notes_"])
+        print_path(sink.console, result, loaded.title)
+        if output is not None or not result.complete:
+            sink.write_files(lambda folder: _write_path_files(result, folder), folder.resolve())
+        sink.save_plot(lambda: plot_tradeoff(result))
+        if not result.complete:
+            print_line(sink.err_console, "Interrupted. Continue with the same command and --resume.")
             raise typer.Exit(130)
 
 
 def _load_earlier_path(file: Path, err_console: Console) -> "SparsityPath | None":
-    """What an earlier run has saved; where it has saved nothing, this one begins."""
+    """Load the path of an earlier run; if there is none, print a note and return None."""
     from gpower import SparsityPath
 
     if file.exists():
         return SparsityPath.load(file)
-    print_notes(err_console, [f"{file}: nothing is saved here yet; the path begins anew."])
+    print_notes(err_console, [f"{file}: there is no saved path; starting from the beginning."])
     return None
 
 
 def _write_path_files(sparsity_path: "SparsityPath", folder: Path) -> list[str]:
+    """Write path.npz and path.csv into a folder, and return their names."""
     sparsity_path.save(folder / _PATH_FILE_NAME)
     return [write_csv_file(folder / "path.csv", sparsity_path.columns()), _PATH_FILE_NAME]

@@ -1,4 +1,4 @@
-"""``gpower plot``: every picture of a saved model that its data allow."""
+"""``gpower plot``: all pictures that a saved model and its data allow."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from gpower.analysis.association import MetadataColumn
     from gpower.estimators.base import SparsePCAEstimator
 
-#: A picture: the name of its file, and what draws it.
+#: Name of the file of a picture, without suffix, and the function that draws it.
 NamedPlot = tuple[str, Callable[[], Any]]
-_MAX_COLOURING_COLUMNS = 12  # columns of metadata that the scores are coloured by
+_MAX_COLOURING_COLUMNS = 12  # columns of metadata that get a picture of the scores coloured by them
 
 
 @command(reading=READ_TABLE_FLAGS)
@@ -40,56 +40,58 @@ def plot(
     Parameters
     ----------
     model : path
-        What gpower fit -o wrote: model.npz.
+        The model.npz that gpower fit -o wrote.
     data : path
     metadata : path, optional
-        Text table of what is known of the samples, a row for each.
+        Text table with a row of metadata for each sample.
     output : folder
-        Folder for the pictures.
+        Folder of the pictures.
     suffix : {"png", "pdf", "svg"}
-        Kind of the pictures.
+        File format of the pictures.
     level : float
-        Share of normal samples that limits and ellipses hold.
+        Share of normal samples within the limits and ellipses.
     """
-    with command_context(output) as answer:
+    with command_context(output) as sink:
         from gpower.plotting import save_figure
         from gpower.validation.params import check_option
 
         check_option(suffix, "suffix", ("png", "pdf", "svg"))
         fitted = load_model(model)
-        loaded = load_matching_table(fitted, data, reading, answer.err_console)
-        with warnings_to_stderr(answer.err_console):
+        loaded = load_matching_table(fitted, data, reading, sink.err_console)
+        with warnings_to_stderr(sink.err_console):
             columns = read_metadata_columns(metadata, loaded)
-        print_notes(answer.err_console, _describe_skipped_columns(columns))
-        drawn: list[str] = []
-        with warnings_to_stderr(answer.err_console), show_progress(answer.err_console, f"drawing {model.name}"):
+        print_notes(sink.err_console, _describe_skipped_columns(columns))
+        file_names: list[str] = []
+        with warnings_to_stderr(sink.err_console), show_progress(sink.err_console, f"drawing {model.name}"):
             for name, draw in _list_plots(fitted, loaded, columns, level):
                 try:
                     save_figure(draw(), output / f"{name}.{suffix}")
-                    drawn.append(f"{name}.{suffix}")
-                except ValueError as error:  # one picture that cannot be is no reason to lose the others
-                    print_notes(answer.err_console, [f"no {name}. {error}"])
-        answer.print_message(f"Wrote {', '.join(drawn)} into {output}.")
+                    file_names.append(f"{name}.{suffix}")
+                except ValueError as error:  # go on with the other pictures
+                    print_notes(sink.err_console, [f"no {name}. {error}"])
+        sink.print_message(f"Wrote {', '.join(file_names)} into {output}.")
 
 
 def read_metadata_columns(metadata: Path | None, input_table: InputTable) -> dict[str, list[str]]:
-    """What a file knows of the samples, by column; nothing where no file is given."""
+    """Return the columns of a file of metadata, with an entry per sample; no columns without a file."""
     from gpower.datasets import read_metadata
 
     if metadata is None:
         return {}
     if input_table.is_covariance:
-        raise ValueError("--metadata tells of samples; DATA is a covariance and has none.")
+        raise ValueError("--metadata describes samples; DATA is a covariance and has none.")
     return read_metadata(metadata, input_table.table.X.shape[0], input_table.table.sample_names)
 
 
 def _list_plots(
     model: "SparsePCAEstimator", input_table: InputTable, columns: dict[str, list[str]], level: float
 ) -> Iterator[NamedPlot]:
-    """Those of the model, those of its variables and samples, those by metadata."""
+    """Yield the pictures of the model, of its variables and samples, and of the metadata."""
     from gpower import plotting
 
-    X, names, m = input_table.table.to_frame_or_array(), input_table.feature_names, len(model.components_)
+    X = input_table.table.to_frame_or_array()
+    names = input_table.feature_names
+    m = len(model.components_)
     yield "loadings", partial(plotting.plot_loadings, model, names)
     yield "support", partial(plotting.plot_support, model, names)
     yield "scree", partial(plotting.plot_scree, model, X)
@@ -112,7 +114,7 @@ def _list_plots(
 def _list_coloured_plots(
     model: "SparsePCAEstimator", X: Any, columns: dict[str, list[str]], level: float
 ) -> Iterator[NamedPlot]:
-    """The scores by each column that tells samples apart."""
+    """Yield a picture of the scores coloured by each suitable column of metadata."""
     from gpower.plotting import plot_scores
 
     files: set[str] = set()
@@ -129,32 +131,28 @@ def _list_coloured_plots(
 
 
 def _describe_skipped_columns(columns: dict[str, list[str]]) -> list[str]:
-    """What there is to say of columns that no scores are coloured by."""
+    """Return a note about the columns that no scores are coloured by, if there are any."""
     from gpower.plotting.sample_groups import MAX_GROUPS
 
-    telling = _select_colouring_columns(columns)
-    idle = [name for name in columns if name not in telling]
-    shown = (
-        f"colours show the first {_MAX_COLOURING_COLUMNS} columns of numbers, "
-        f"or of words that make 2 to {MAX_GROUPS} groups"
-    )
-    return [f"scores are not coloured by {format_names(idle)}: {shown}."] if idle else []
+    used = _select_colouring_columns(columns)
+    skipped = [name for name in columns if name not in used]
+    rule = f"colours show the first {_MAX_COLOURING_COLUMNS} columns of numbers, or of 2 to {MAX_GROUPS} groups"
+    return [f"scores are not coloured by {format_names(skipped)}: {rule}."] if skipped else []
 
 
 def _select_colouring_columns(columns: dict[str, list[str]]) -> "dict[str, MetadataColumn]":
-    """The first columns that tell samples apart: of numbers, or of groups that colours can show."""
+    """Return the first columns of numbers, or of two or more groups that colours can show."""
     from gpower.analysis.association import parse_metadata_column
     from gpower.plotting.sample_groups import MAX_GROUPS
 
-    found = {name: parse_metadata_column(values) for name, values in columns.items()}
-    telling = [name for name, each in found.items() if each.is_continuous or 1 < len(each.groups) <= MAX_GROUPS]
-    return {name: found[name] for name in telling[:_MAX_COLOURING_COLUMNS]}
+    parsed = {name: parse_metadata_column(values) for name, values in columns.items()}
+    suitable = [name for name, each in parsed.items() if each.is_continuous or 1 < len(each.groups) <= MAX_GROUPS]
+    return {name: parsed[name] for name in suitable[:_MAX_COLOURING_COLUMNS]}
 
 
 def _draw_with_title(name: str, draw: Callable[[], "Axes"]) -> "Axes":
-    """A picture with a name above it."""
-    from gpower.plotting.canvas import set_left_title
-    from gpower.plotting.style import escape_label
+    """Draw a picture with a title."""
+    from gpower.plotting.style import escape_label, set_left_title
 
     panel = draw()
     set_left_title(panel, escape_label(name))

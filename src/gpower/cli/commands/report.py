@@ -1,13 +1,13 @@
-"""``gpower report``: one HTML page of a model, to send and to explore."""
+"""``gpower report``: an interactive HTML page of a model."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpower.cli.app import command
-from gpower.cli.commands.components import COMPONENT_TEST_PARAMS as TESTED
+from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
 from gpower.cli.commands.fit import fit_model
-from gpower.cli.commands.path import SPARSITY_PATH_PARAMS as ALONG_PATHS
+from gpower.cli.commands.path import SPARSITY_PATH_PARAMS
 from gpower.cli.commands.plot import read_metadata_columns
 from gpower.cli.console import (
     OutputSink,
@@ -27,6 +27,7 @@ from gpower.cli.options import (
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
     OptionValues,
+    format_flag,
     infer_n_components,
 )
 from gpower.cli.tables import InputTable, load_table
@@ -54,55 +55,55 @@ def report(
     stability: bool = False,
     test: bool = False,
 ) -> None:
-    """One HTML page to send and to explore: gpower report genes.csv -m 5 -k 20 --metadata samples.csv -o report.html
+    """Write an HTML page to explore and send: gpower report genes.csv -m 5 -k 20 --metadata samples.csv -o report.html
 
     Parameters
     ----------
     source : path
-        Table to fit, as for gpower fit; or a saved model, .npz, with its table behind it.
+        Table to fit, as for gpower fit; or a saved model, .npz, followed by its table.
     table : path, optional
         The table of a saved model.
     output : path
-        The page.
+        The HTML file.
     metadata : path, optional
-        Text table of what is known of the samples, a row for each.
+        Text table with a row of metadata for each sample.
     gmt : path, optional
-        Gene sets, .gmt or .gmt.gz, to look for in the components.
+        Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
     path : bool
-        Also show what every number of variables explains.
+        Also show the variance that every number of variables explains.
     stability : bool
-        Also show which variables are chosen again, of 100 random halves of the samples.
+        Also show how often each variable is chosen from 100 random halves of the samples.
     test : bool
-        Also hold the components against permuted tables.
+        Also compare the components with those of permuted tables.
     """
-    with command_context(input_paths=(source, *filter(None, (table, metadata, gmt)))) as answer, log_to_stderr():
+    with command_context(input_paths=(source, *filter(None, (table, metadata, gmt)))) as sink, log_to_stderr():
         from gpower import html_report
         from gpower.report.html import prepare_report_file
 
-        refuse_overwriting_inputs(answer.input_paths, output)
+        refuse_overwriting_inputs(sink.input_paths, output)
         prepare_report_file(output)
-        found, loaded = (
-            _read_and_fit(source, reading, options, answer)
+        fitted, loaded = (
+            _read_and_fit(source, reading, options, sink)
             if table is None
-            else _load_model_and_table(source, table, reading, options, answer)
+            else _load_model_and_table(source, table, reading, options, sink)
         )
-        model: Any = getattr(found, "best_estimator_", found)  # a search knows how it chose
-        with warnings_to_stderr(answer.err_console) as told:
+        model: Any = getattr(fitted, "best_estimator_", fitted)
+        with warnings_to_stderr(sink.err_console) as metadata_notes:
             columns = read_metadata_columns(metadata, loaded)
-        wanted = {
+        requested = {
             "path": path,
             "stability": stability,
             "test": test,
             "certify": table is not None and options["certify"],
         }
-        with warnings_to_stderr(answer.err_console) as notes:
+        with warnings_to_stderr(sink.err_console) as notes:
             results = [
-                *_compute_results(model, loaded, wanted, answer),
-                *_enrich_components(model, loaded, gmt, answer),
+                *_compute_results(model, loaded, requested, sink),
+                *_enrich_components(model, loaded, gmt, sink),
             ]
-        with warnings_to_stderr(answer.err_console), show_progress(answer.err_console, f"writing {output.name}"):
+        with warnings_to_stderr(sink.err_console), show_progress(sink.err_console, f"writing {output.name}"):
             html_report(
-                found,
+                fitted,
                 loaded.table.to_frame_or_array(),
                 output,
                 metadata=columns or None,
@@ -111,18 +112,18 @@ def report(
                 results=results,
                 warnings=[
                     *_redact_reading_notes(loaded, bool(page["scores"] and not page["anonymise"])),
-                    *told,
+                    *metadata_notes,
                     *notes,
                 ],
                 **page,
             )
-        answer.print_message(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
+        sink.print_message(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
 
 
 def _read_and_fit(
     source: Path, reading: OptionValues, options: OptionValues, sink: OutputSink
 ) -> tuple["GPower", InputTable]:
-    """A model of a table."""
+    """Read a table and fit a model to it."""
     infer_n_components(options)
     read_groups_column(options, reading, source)
     loaded = load_table(source, reading, options, sink.err_console)
@@ -133,75 +134,69 @@ def _read_and_fit(
 def _load_model_and_table(
     source: Path, table: Path, reading: OptionValues, options: OptionValues, sink: OutputSink
 ) -> tuple["GPower", InputTable]:
-    """A model of a file, and its table."""
-    odd = _list_changed_flags(_REPORT_FLAGS, options)
-    if odd:
-        advice = "leave it out, or give the table alone to have it fitted"
-        raise ValueError(f"{source} is fitted already, and {', '.join(odd)} would change nothing; {advice}.")
+    """Load a saved model and its table; raise if flags of the fit were typed."""
+    typed_flags = _list_changed_flags(_REPORT_FLAGS, options)
+    if typed_flags:
+        advice = "leave it out, or give the table alone to fit it"
+        raise ValueError(f"{source} is already fitted, so {', '.join(typed_flags)} would have no effect; {advice}.")
     model: Any = load_model(source)
     return model, load_matching_table(model, table, reading, sink.err_console)
 
 
 def _list_changed_flags(flags: Flags, options: OptionValues) -> list[str]:
-    """Flags of the fit that were typed; a proof can be had later."""
-    usual = {name: flag.default for name, flag in flags.items()}
-    return [
-        f"--{name.replace('_', '-')}" for name, value in options.items() if value != usual[name] and name != "certify"
-    ]
+    """Return the flags of the fit that were typed, except --certify, which also works on a saved model."""
+    return [format_flag(name) for name, flag in flags.items() if options[name] != flag.default and name != "certify"]
 
 
 def _compute_results(
     model: "GPower", input_table: InputTable, requested: OptionValues, sink: OutputSink
 ) -> Iterator[object]:
-    """What was asked for beside the model."""
+    """Yield the requested results: sparsity path, stability selection, component test and certificates."""
     import gpower
     from gpower.validation.params import get_constructor_params
 
-    X, err, params, m = (
-        input_table.table.to_frame_or_array(),
-        sink.err_console,
-        get_constructor_params(model),
-        model.n_components_,
-    )
+    X = input_table.table.to_frame_or_array()
+    err_console = sink.err_console
+    params = get_constructor_params(model)
+    m = model.n_components_
     if requested["path"]:
-        with show_progress_bar(err, "walking the path") as tell:
-            shared = _select_params(params, (*ALONG_PATHS, "penalty", "method"))
-            yield gpower.sparsity_path(X, n_components=m, **shared, progress=tell)
+        with show_progress_bar(err_console, "walking the path") as update:
+            path_params = _select_params(params, (*SPARSITY_PATH_PARAMS, "penalty", "method"))
+            yield gpower.sparsity_path(X, n_components=m, **path_params, progress=update)
     if requested["stability"]:
-        with show_progress(err, "fitting random halves of the samples"):
-            like = _select_params(
-                params, [name for name in params if name not in ("n_components", "certify", "callback")]
-            )
-            yield gpower.stability_selection(X, n_components=m, **like)
+        with show_progress(err_console, "fitting random halves of the samples"):
+            model_params = _select_params(params, [name for name in params if name not in ("n_components", "certify")])
+            yield gpower.stability_selection(X, n_components=m, **model_params)
     if requested["test"]:
-        with show_progress_bar(err, "permuting the variables") as tell:
-            yield gpower.component_test(X, m, **_select_params(params, TESTED), progress=tell)
+        with show_progress_bar(err_console, "permuting the variables") as update:
+            yield gpower.component_test(X, m, **_select_params(params, COMPONENT_TEST_PARAMS), progress=update)
     if requested["certify"]:
-        with show_progress(err, "proving"):
+        with show_progress(err_console, "proving"):
             yield gpower.certify(model, X)
 
 
 def _redact_reading_notes(input_table: InputTable, show_samples: bool) -> Iterator[str]:
-    """Doubts about the table; where samples must not be seen, without what quotes them."""
+    """Yield the reading notes; replace those that quote samples unless samples may be shown."""
     names = () if show_samples else input_table.table.sample_names or ()
-    for doubt in input_table.reading_notes:
-        quotes = any(name in doubt for name in names) or (not show_samples and "the first row (" in doubt)
-        yield "A doubt about the table quotes samples, and is left out here." if quotes else doubt
+    for note in input_table.reading_notes:
+        quotes_samples = any(name in note for name in names) or (not show_samples and "the first row (" in note)
+        yield "A note about the table quotes samples and is left out here." if quotes_samples else note
 
 
 def _select_params(params: OptionValues, names: Iterable[str]) -> OptionValues:
+    """Return the parameters with these names."""
     return {name: params[name] for name in names}
 
 
 def _enrich_components(
     model: "GPower", input_table: InputTable, gmt: Path | None, sink: OutputSink
 ) -> Iterator[object]:
-    """The gene sets of the components, where some are given."""
+    """Yield the enrichment of the components, if there is a file of gene sets."""
     if gmt is None:
         return
     from gpower.analysis.enrichment import enrich
     from gpower.datasets import read_gmt
 
-    found = enrich(model, read_gmt(gmt), genes=input_table.feature_names)
-    print_notes(sink.err_console, found.universe.notes())
-    yield found
+    enrichment = enrich(model, read_gmt(gmt), genes=input_table.feature_names)
+    print_notes(sink.err_console, enrichment.universe.notes())
+    yield enrichment

@@ -1,4 +1,4 @@
-"""``gpower transform``: the scores of samples by a saved model."""
+"""``gpower transform``: scores of samples under a saved model."""
 
 import sys
 from pathlib import Path
@@ -20,40 +20,40 @@ def transform(
     output: Path | None = None,
     safe_csv: bool = False,
 ) -> None:
-    """Scores of samples by a saved model: gpower transform results/model.npz new.csv -o scores.csv
+    """Compute the scores of samples under a saved model: gpower transform results/model.npz new.csv -o scores.csv
 
     Parameters
     ----------
     model : path
-        What gpower fit -o wrote: model.npz.
+        The model.npz that gpower fit -o wrote.
     data : path
-        Its columns go by their names: in any order, others beside them are left out, and those that no component uses
-        may be absent.
+        Table whose columns are matched by name: their order does not matter, others are left out, and those that no
+        component uses may be absent.
     missing : {"error", "impute"}, optional
-        impute: estimate missing cells by the components; by default as the model was fitted.
+        impute: estimate missing cells by the components; the default is the parameter of the model.
     output : path, optional
-        File for the scores, a .csv; by default they are printed.
+        Write the scores into this .csv; by default they are printed.
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
     """
-    with command_context() as answer:
+    with command_context() as sink:
         from gpower._utils.files import check_writable, write_file_atomically
 
         fitted = load_model(model)
         if output is not None:
             refuse_overwriting_inputs((model, data), output)
             check_writable(output.parent)
-        loaded = load_matching_table(fitted, data, reading, answer.err_console, missing, allow_absent_unused=True)
+        loaded = load_matching_table(fitted, data, reading, sink.err_console, missing, allow_absent_unused=True)
         if loaded.is_covariance:
-            raise ValueError(f"{model} was fitted to a covariance and knows no means; it has no scores of samples.")
+            raise ValueError(f"{model} was fitted to a covariance, without means, and cannot compute scores.")
         with (
-            warnings_to_stderr(answer.err_console),
-            show_progress(answer.err_console, f"scoring {data.name}", loaded.bytes_on_disk),
+            warnings_to_stderr(sink.err_console),
+            show_progress(sink.err_console, f"scoring {data.name}", loaded.bytes_on_disk),
         ):
             columns = compute_score_columns(fitted, loaded.table)
         if output is None:
             write_csv(sys.stdout, columns, safe_csv)
             return
-        with write_file_atomically(output) as place:
-            write_csv_file(place, columns, safe_csv)
-        answer.print_message(f"Wrote the scores of {len(columns['sample'])} samples into {output}.")
+        with write_file_atomically(output) as temporary_path:
+            write_csv_file(temporary_path, columns, safe_csv)
+        sink.print_message(f"Wrote the scores of {len(columns['sample'])} samples into {output}.")
