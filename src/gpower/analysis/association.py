@@ -1,9 +1,10 @@
-"""What is known of the samples beside the table, and how each component goes with it.
+"""Test the association of component scores with metadata of the samples.
 
-A column of metadata is measured (numbers, of which there are many) or grouped (words, or a few whole numbers). Measured
-ones are held against scores by Spearman's rank correlation, groups by the test of Kruskal and Wallis; scores that take
-a few values only, as a component of one yes-or-no variable does, against groups by χ² of the table of counts. All
-p-values together are corrected after Benjamini and Hochberg (1995).
+A column of metadata is continuous (many different numbers) or categorical (words, or few different whole numbers).
+Continuous columns are compared with the scores by Spearman's rank correlation, categorical ones by the Kruskal–Wallis
+test. If the scores take only a few values, as those of a component of one binary variable do, categorical columns are
+compared by the χ² test of the contingency table. All p-values together are adjusted by the Benjamini–Hochberg procedure
+(1995).
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from scipy import stats
 
 from gpower._utils.arrays import Array
 
-#: Words that stand for nothing known.
+#: Words, in lower case, that mean a missing value.
 MISSING_VALUE_WORDS = frozenset(
     ("", "?", "na", "n/a", "nan", "none", "null", "<na>", "missing", "unknown", "not available")
 )
-#: Whole numbers of at most so many different values are groups; so are scores for the table of counts.
+#: Most different values of whole numbers that are treated as categories, and of scores for the χ² test.
 MAX_CATEGORIES = 6
-#: Samples that a test needs, and those that make a group.
+#: Fewest samples of a test, and of a group that takes part in it.
 MIN_TEST_SAMPLES, MIN_GROUP_SAMPLES = 4, 2
+TEST_NAMES = ("Spearman", "Kruskal–Wallis", "χ²")
 
-#: Columns by name: a mapping, or a frame of pandas.
+#: Columns by name: a mapping, or a pandas DataFrame.
 Metadata: TypeAlias = Mapping[str, Iterable[object]]
 
 
@@ -39,9 +41,9 @@ class MetadataColumn:
     Attributes
     ----------
     values : ndarray of shape (n_samples,)
-        Numbers where it is measured, words where it is grouped.
-    known : ndarray of bool
-        Where there is a value.
+        float64 if the column is continuous, text (dtype object) if it is categorical.
+    is_known : ndarray of bool of shape (n_samples,)
+        Whether each sample has a value.
     """
 
     values: Array
@@ -49,12 +51,12 @@ class MetadataColumn:
 
     @property
     def is_continuous(self) -> bool:
-        """Whether its values are numbers to be ranked."""
+        """Return whether the values are numbers to be ranked."""
         return self.values.dtype.kind == "f"
 
     @property
     def groups(self) -> dict[str, NDArray[np.intp]]:
-        """The samples of each group, in the order in which the groups come; numbers in their own."""
+        """Return the samples of each group; groups in order of appearance, or increasing if they are numbers."""
         words = list(dict.fromkeys(self.values[self.is_known].tolist()))
         with suppress(ValueError):
             words.sort(key=float)
@@ -62,7 +64,7 @@ class MetadataColumn:
 
 
 def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
-    """Values of any kind as a column: what they are is told by themselves.
+    """Return values as a column, continuous or categorical as their content suggests.
 
     Examples
     --------
@@ -74,21 +76,22 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
     {'a': array([0, 3]), 'b': array([2])}
     """
     words = ["" if value is None else str(value).strip() for value in values]
-    known = np.array([word.lower() not in MISSING_VALUE_WORDS for word in words], bool)
+    is_known = np.array([word.lower() not in MISSING_VALUE_WORDS for word in words], bool)
     try:
-        numbers = np.array([float(word) if there else np.nan for word, there in zip(words, known, strict=True)])
+        numbers = np.array([float(word) if known else np.nan for word, known in zip(words, is_known, strict=True)])
     except ValueError:
-        return MetadataColumn(np.array(words, dtype=object), known)
-    known = known & np.isfinite(numbers)
-    distinct = np.unique(numbers[known])
-    counted = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
-    return MetadataColumn(np.array(words, dtype=object), known) if counted else MetadataColumn(numbers, known)
+        return MetadataColumn(np.array(words, dtype=object), is_known)
+    is_known = is_known & np.isfinite(numbers)
+    distinct = np.unique(numbers[is_known])
+    is_categorical = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
+    return MetadataColumn(np.array(words, dtype=object) if is_categorical else numbers, is_known)
 
 
 def align_metadata(X: object, metadata: Metadata, names: Sequence[str] | None = None) -> Metadata:
-    """Metadata in the order of the samples: the rows of a frame by its index, where that and the data name samples.
+    """Return metadata in the order of the samples: the rows of a DataFrame are selected by its index.
 
-    `names` are those of the samples, by default a frame's index. Rows that are only numbered stay as they are.
+    `names` are the names of the samples, by default the index of X. If X or the metadata have no names, only row
+    numbers, the metadata are returned as they are.
 
     Examples
     --------
@@ -97,24 +100,24 @@ def align_metadata(X: object, metadata: Metadata, names: Sequence[str] | None = 
     >>> align_metadata(X, ages)["age"].tolist()
     [40, 50]
     """
-    names = get_row_names(X) if names is None else list(map(str, names))
-    told = get_row_names(metadata)
-    if names is None or told is None or told == names:
+    sample_names = get_row_names(X) if names is None else list(map(str, names))
+    row_names = get_row_names(metadata)
+    if sample_names is None or row_names is None or row_names == sample_names:
         return metadata
-    place = {name: i for i, name in enumerate(told)}
-    strange = next((name for name in names if name not in place), None)
-    if strange is not None or len(place) < len(told):
+    row_of = {name: i for i, name in enumerate(row_names)}
+    absent = next((name for name in sample_names if name not in row_of), None)
+    if absent is not None:
         raise ValueError(
-            "metadata: the index names a sample twice; keep one row for each."
-            if strange is None
-            else f"metadata: the index has no row for the sample {strange!r}; give one for each sample of the data, as "
-            "metadata.reindex(X.index) does: one without values where there is none."
+            f"metadata: the index has no row for the sample {absent!r}; give one row for each sample of the data. "
+            "metadata.reindex(X.index) adds rows without values."
         )
-    return metadata.iloc[[place[name] for name in names]]  # type: ignore[attr-defined]
+    if len(row_of) < len(row_names):
+        raise ValueError("metadata: the index names a sample twice; keep one row for each.")
+    return metadata.iloc[[row_of[name] for name in sample_names]]  # type: ignore[attr-defined]
 
 
 def get_row_names(frame: object) -> list[str] | None:
-    """The names in the index of a frame; None where it has none, or but numbers from 0."""
+    """Return the index of a DataFrame as text; None if there is none, or if it only counts the rows from 0."""
     index = getattr(frame, "index", None)
     if index is None or callable(index) or not isinstance(index, Iterable):
         return None
@@ -123,7 +126,7 @@ def get_row_names(frame: object) -> list[str] | None:
 
 
 def parse_metadata(metadata: Metadata, n_samples: int) -> dict[str, MetadataColumn]:
-    """The columns of metadata by name, if each has a value for every sample."""
+    """Return the columns of metadata by name; raise if there are none, or if one does not have n_samples values."""
     columns = {str(name): parse_metadata_column(values) for name, values in metadata.items()}
     for name, column in columns.items():
         if column.values.size != n_samples:
@@ -135,26 +138,26 @@ def parse_metadata(metadata: Metadata, n_samples: int) -> dict[str, MetadataColu
 
 @dataclass(frozen=True, eq=False)
 class Association:
-    """How each component goes with each column of metadata, as `associate` returns it.
+    """Association of each component with each column of metadata, the result of `associate`.
 
     Attributes
     ----------
     names, tests : tuple of str
-        The columns, and by which test each was held against the scores.
+        Names of the columns, and the test that was used for each.
     strength : ndarray of shape (n_components, n_columns)
         Between 0 and 1: |Spearman's ρ|, the square root of the share of the ranks' variance between groups, or
-        Cramér's V. NaN where nothing can be said: fewer than four samples, one group, one value.
-    sign : ndarray of the same shape
-        Of ρ; zero for groups.
-    p_values, adjusted_p_values : ndarray of the same shape
-        As they are, and after the correction for all that were made.
+        Cramér's V. NaN if there are fewer than four samples, one group, or one value.
+    sign : ndarray of shape (n_components, n_columns)
+        Sign of ρ; zero for groups.
+    p_values, adjusted_p_values : ndarray of shape (n_components, n_columns)
+        p-values, and p-values adjusted for all tests that were made.
 
     Examples
     --------
     >>> import numpy as np
     >>> from gpower.analysis.association import associate
-    >>> found = associate(np.arange(12.0)[:, None], {"age": np.arange(12.0), "batch": ["a", "b"] * 6})
-    >>> found.names, found.adjusted_p_values.round(2)
+    >>> result = associate(np.arange(12.0)[:, None], {"age": np.arange(12.0), "batch": ["a", "b"] * 6})
+    >>> result.names, result.adjusted_p_values.round(2)
     (('age', 'batch'), array([[0.  , 0.63]]))
     """
 
@@ -167,13 +170,13 @@ class Association:
 
 
 def associate(scores: Array, metadata: Metadata) -> Association:
-    """Hold every component against every column of metadata.
+    """Test the association of every component with every column of metadata.
 
     Parameters
     ----------
     scores : ndarray of shape (n_samples, n_components)
     metadata : mapping of str to sequence, or pandas.DataFrame
-        A value for every sample; None, NaN and words such as "NA" are missing, and their samples left out.
+        One value per sample. None, NaN and words such as "NA" are missing; a test leaves out samples without a value.
 
     Returns
     -------
@@ -185,42 +188,40 @@ def associate(scores: Array, metadata: Metadata) -> Association:
     >>> import numpy as np
     >>> from gpower.analysis.association import associate
     >>> scores = np.arange(12.0)[:, None]
-    >>> found = associate(scores, {"age": scores[:, 0] ** 2 + 0.5, "batch": ["a", "b"] * 6})
-    >>> found.tests, found.strength.round(2)
+    >>> result = associate(scores, {"age": scores[:, 0] ** 2 + 0.5, "batch": ["a", "b"] * 6})
+    >>> result.tests, result.strength.round(2)
     (('Spearman', 'Kruskal–Wallis'), array([[1.  , 0.14]]))
     """
     scores = np.asarray(scores, float)
     columns = parse_metadata(metadata, len(scores))
     cells = [[_test_association(scores[:, j], column) for column in columns.values()] for j in range(scores.shape[1])]
-    strength, p_values, tested = (np.array([[cell[i] for cell in row] for row in cells], float) for i in range(3))
-    adjusted, made = np.full(p_values.shape, np.nan), np.isfinite(p_values)
-    if made.any():
-        adjusted[made] = stats.false_discovery_control(p_values[made], method="bh")
-    sign = np.where(tested == 0, np.sign(strength), 0.0)
-    tests = tuple(TEST_NAMES[int(column.max(initial=0))] for column in np.nan_to_num(tested).T)
+    strength, p_values, test = (np.array([[cell[i] for cell in row] for row in cells], float) for i in range(3))
+    adjusted = np.full(p_values.shape, np.nan)
+    is_tested = np.isfinite(p_values)
+    if is_tested.any():
+        adjusted[is_tested] = stats.false_discovery_control(p_values[is_tested], method="bh")
+    sign = np.where(test == 0, np.sign(strength), 0.0)
+    tests = tuple(TEST_NAMES[int(column.max(initial=0))] for column in np.nan_to_num(test).T)
     return Association(tuple(columns), tests, np.abs(strength), sign, p_values, adjusted)
 
 
-TEST_NAMES = ("Spearman", "Kruskal–Wallis", "χ²")
-
-
 def _test_association(score: Array, column: MetadataColumn) -> tuple[float, float, int]:
-    """Strength of the association, signed where it has a direction; its p-value; and which of the tests it is."""
+    """Return the strength, signed for Spearman's test; the p-value; and the index of the test in `TEST_NAMES`."""
     if column.is_continuous:
         return (*_test_spearman(score[column.is_known], column.values[column.is_known]), 0)
     groups = [score[members] for members in column.groups.values() if members.size >= MIN_GROUP_SAMPLES]
-    together = np.concatenate(groups) if groups else np.zeros(0)
-    few = 1 < np.unique(together).size <= MAX_CATEGORIES
-    if len(groups) < 2 or together.size < MIN_TEST_SAMPLES or np.ptp(together) == 0:
-        return np.nan, np.nan, 1 + few
-    return (*_test_chi2(groups, together), 2) if few else (*_test_kruskal(groups), 1)
+    pooled = np.concatenate(groups) if groups else np.zeros(0)
+    has_few_scores = 1 < np.unique(pooled).size <= MAX_CATEGORIES
+    if len(groups) < 2 or pooled.size < MIN_TEST_SAMPLES or np.ptp(pooled) == 0:
+        return np.nan, np.nan, 1 + has_few_scores
+    return (*_test_chi2(groups, pooled), 2) if has_few_scores else (*_test_kruskal(groups), 1)
 
 
 def _test_spearman(score: Array, values: Array) -> tuple[float, float]:
     if score.size < MIN_TEST_SAMPLES or np.ptp(score) == 0 or np.ptp(values) == 0:
         return np.nan, np.nan
-    found = stats.spearmanr(score, values)
-    return float(found.statistic), float(found.pvalue)
+    result = stats.spearmanr(score, values)
+    return float(result.statistic), float(result.pvalue)
 
 
 def _test_kruskal(groups: Sequence[Array]) -> tuple[float, float]:
@@ -231,5 +232,5 @@ def _test_kruskal(groups: Sequence[Array]) -> tuple[float, float]:
 def _test_chi2(groups: Sequence[Array], pooled_scores: Array) -> tuple[float, float]:
     levels = np.unique(pooled_scores)
     counts = np.array([[np.count_nonzero(group == level) for level in levels] for group in groups])
-    found = stats.chi2_contingency(counts, correction=False)
-    return float(np.sqrt(found.statistic / (counts.sum() * (min(counts.shape) - 1)))), float(found.pvalue)
+    result = stats.chi2_contingency(counts, correction=False)
+    return float(np.sqrt(result.statistic / (counts.sum() * (min(counts.shape) - 1)))), float(result.pvalue)

@@ -1,15 +1,15 @@
-"""The methods that the GPower paper compares with or builds on, each behind the estimator of the library.
+"""Baseline methods that the GPower paper compares with or builds on, with the estimator API of `GPower`.
 
 =========================== ==================================================================
-`Thresholding`              small loadings of PCA set to zero (Cadima and Jolliffe 1995)
+`Thresholding`              PCA with small loadings set to zero (Cadima and Jolliffe 1995)
 `RotatedPCA`                varimax and quartimax rotation (Jolliffe 1995)
-`SCoTLASS`                  variance under ‖z‖₁ ≤ t (Jolliffe, Trendafilov and Uddin 2003)
+`SCoTLASS`                  maximum variance under ‖z‖₁ ≤ t (Jolliffe, Trendafilov and Uddin 2003)
 `SPCA`                      elastic-net regressions (Zou, Hastie and Tibshirani 2006)
 `RankOneSVD`                thresholded rank-one approximation (Shen and Huang 2008)
 `Greedy`                    forward and backward selection (d'Aspremont et al. 2008; Moghaddam et al. 2006)
 `DSPCA`                     semidefinite relaxation (d'Aspremont et al. 2007)
-`MSPCA`                     orthogonal or uncorrelated components, a growing penalty (Cory-Wright and Pauphilet 2026)
-`ScikitLearnSparsePCA`      scikit-learn's `SparsePCA`, calibrated
+`MSPCA`                     orthogonal or uncorrelated components by a growing penalty (Cory-Wright and Pauphilet 2026)
+`ScikitLearnSparsePCA`      scikit-learn's `SparsePCA`, with a calibrated penalty
 =========================== ==================================================================
 """
 

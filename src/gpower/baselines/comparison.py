@@ -1,4 +1,4 @@
-"""All methods on one table at the same number of variables, measured by one ruler."""
+"""Compare all methods on one table at the same cardinality and by the same measures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpower.validation.prepare import read_estimator_input
 __all__ = ["METHODS", "Comparison", "ComparisonEntry", "compare"]
 
 ComparedModel = GPower | Baseline
-#: What each name of `compare` fits; all take `n_components` and `cardinality`.
+#: Class and parameters of each method name of `compare`; all classes take `n_components` and `cardinality`.
 METHODS: dict[str, tuple[type[ComparedModel], NamedValues]] = {
     "gpower-l0": (GPower, {}),
     "gpower-l1": (GPower, {"penalty": "l1"}),
@@ -46,9 +46,9 @@ METHODS: dict[str, tuple[type[ComparedModel], NamedValues]] = {
     "thresholding": (baselines.Thresholding, {}),
     "scikit-learn": (baselines.ScikitLearnSparsePCA, {}),
 }
-#: Those that keep a constraint.
+#: Methods with a parameter `constraint`.
 CONSTRAINT_KEEPING_METHODS = ("gpower-l0", "gpower-block-l0", "mspca")
-#: How far two components of a model are from each constraint, (m, m).
+#: Function that returns the violation of each constraint by each pair of components of a model, (m, m).
 CONSTRAINT_VIOLATIONS: dict[str, Callable[[ComparedModel], Array]] = {
     "orthogonal": lambda model: np.abs(model.loading_correlation_),
     "uncorrelated": lambda model: np.abs(model.score_correlation_),
@@ -58,30 +58,30 @@ CONSTRAINT_VIOLATIONS: dict[str, Callable[[ComparedModel], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class ComparisonEntry:
-    """One method of a comparison.
+    """Result of one method in a comparison.
 
     Attributes
     ----------
     method : str
     variance : float
-        Sum of the variances of the components, each on its own, as a share of the variance of the data.
+        Sum of the unadjusted variances of the components, as a share of the variance of the data.
     adjusted_variance : float
-        The same with each component counted only as far as it is uncorrelated with those of larger variance.
+        Sum of the variances not shared with higher-variance components, as a share of the variance of the data.
     share_of_pca : float
-        Adjusted variance over that of as many ordinary principal components.
+        Adjusted variance divided by that of as many PCA components.
     violation : float
-        How far the components are from the constraint of the comparison, summed over pairs: |cosines| of loadings,
-        |correlations| of scores, or common variables. NaN without a constraint.
+        Violation of the constraint of the comparison, summed over pairs of components: |cosines| of loadings,
+        |correlations| of scores, or the number of common variables. NaN without a constraint.
     cardinality : tuple of int
         Number of variables of each component.
     seconds : float
-        Time of the fit, the search for a penalty included.
+        Time of the fit, including the calibration of a penalty.
     passes : float
-        Reads of the matrix; NaN where they are not counted.
+        Number of passes over the matrix; NaN if they are not counted.
     note : str
-        What the method warned of; or why it did not run, and then there is no `model` and all figures are NaN.
+        Warnings of the method, or the reason why it did not run; then `model` is None and all numbers are NaN.
     model : estimator or None
-        Fitted.
+        Fitted model.
 
     Examples
     --------
@@ -105,18 +105,18 @@ class ComparisonEntry:
     model: ComparedModel | None = None
 
     def to_record(self) -> NamedValues:
-        """The figures by name, as a row of a table."""
-        figures = {field.name: vars(self)[field.name] for field in fields(self) if field.name != "model"}
-        return figures | {"cardinality": "-".join(map(str, self.cardinality))}
+        """Return the fields except `model` by name, as a row of a table."""
+        record = {field.name: vars(self)[field.name] for field in fields(self) if field.name != "model"}
+        return record | {"cardinality": "-".join(map(str, self.cardinality))}
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The methods of a comparison, PCA first; iterate over it, or ask for one by name.
+    """Results of a comparison, PCA first; iterate over it, or index it by the name of a method.
 
     Attributes
     ----------
-    entries : tuple of Entry
+    entries : tuple of ComparisonEntry
 
     Examples
     --------
@@ -148,20 +148,20 @@ class Comparison:
         for entry in self.entries:
             if entry.method == method:
                 return entry
-        known = ", ".join(entry.method for entry in self.entries)
-        raise KeyError(f"{method!r} was not compared; there are {known}.")
+        methods = ", ".join(entry.method for entry in self.entries)
+        raise KeyError(f"{method!r} was not compared; the methods are {methods}.")
 
     def to_frame(self) -> Frame:
-        """The figures as a pandas frame, one row per method."""
+        """Return a pandas frame with one row per method."""
         return make_frame(self.columns()).set_index("method")
 
     def columns(self) -> dict[str, list[object]]:
-        """The columns of `to_frame`, without pandas."""
+        """Return the columns of `to_frame` without pandas."""
         records = [entry.to_record() for entry in self.entries]
         return {name: [record[name] for record in records] for name in records[0]}
 
     def plot(self, axes: AxesLike = None) -> Panel:
-        """Draw the comparison; see `gpower.plotting.plot_comparison`."""
+        """Plot the comparison; see `gpower.plotting.plot_comparison`."""
         return plot_comparison(self, axes)
 
 
@@ -179,7 +179,7 @@ def compare(
     random_state: Seed = None,
     callback: Callable[[str], object] | None = None,
 ) -> Comparison:
-    """Fit all methods to X with the same number of variables, and measure them alike.
+    """Fit all methods to X with the same cardinality, and evaluate them by the same measures.
 
     Parameters
     ----------
@@ -188,16 +188,16 @@ def compare(
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int
-        Number of variables, of all components or one number each; penalties are calibrated to it.
+        Number of variables of every component, or one number for each; penalties are calibrated to it.
     methods : sequence of str, optional
         Some of "gpower-l0", "gpower-l1", "gpower-block-l0", "gpower-block-l1", "greedy", "greedy-approximate",
         "rsvd-l0", "rsvd-l1", "spca", "spca-thresholding", "scotlass", "dspca", "mspca", "varimax", "thresholding" and
         "scikit-learn"; by default all of them.
     constraint : {None, "orthogonal", "uncorrelated", "disjoint"}
-        What components owe each other. `GPower` with ``penalty="l0"`` and `MSPCA` keep it; of all methods it is told
-        how far they violate it.
+        Constraint between components. `GPower` with ``penalty="l0"`` and `MSPCA` satisfy it; its violation is reported
+        for all methods.
     refit : bool, default=False
-        Also choose the loadings of each competitor's pattern anew, for the most variance; GPower does so anyway.
+        Recompute the loadings of every other method on their support to maximise variance, as GPower does by default.
     covariance, center, scale, random_state
         As in `GPower`.
     callback : callable, optional
@@ -206,7 +206,7 @@ def compare(
     Returns
     -------
     Comparison
-        PCA, the reference, and the methods in the order asked for. One that cannot run on X says why in its `note`.
+        PCA, the reference, and the methods in the given order. If a method cannot run on X, its `note` says why.
 
     Examples
     --------
@@ -218,12 +218,12 @@ def compare(
     (8, 6, 5)
     """
     names = _resolve_method_names(methods)
-    reading: NamedValues = {"covariance": covariance, "center": center, "scale": scale}
-    asked = baselines.Thresholding(n_components, cardinality=cardinality, **reading)
+    data_params: NamedValues = {"covariance": covariance, "center": center, "scale": scale}
+    template = baselines.Thresholding(n_components, cardinality=cardinality, **data_params)
     check_option(constraint, "constraint", (None, *CONSTRAINTS))
-    table = read_estimator_input(asked, X)
-    asked.build_fit_spec(table.shape)  # refuse once, not in every row
-    pca = _fit_method("pca", baselines.Thresholding(n_components, cardinality=table.shape[1], **reading), X)
+    table = read_estimator_input(template, X)
+    template.build_fit_spec(table.shape)  # raise invalid parameters once, not in every entry
+    pca = _fit_method("pca", baselines.Thresholding(n_components, cardinality=table.shape[1], **data_params), X)
     if pca.model is None:
         raise ValueError(pca.note)
     operator = table.prepare(reduce=False).operator
@@ -231,26 +231,26 @@ def compare(
     for name in names:
         if callback is not None:
             callback(name)
-        kind, own = METHODS[name]
-        further: NamedValues = {} if kind is GPower else {"refit": refit}  # which means something else there
-        if "random_state" in kind().get_params():
-            further["random_state"] = random_state
+        model_class, method_params = METHODS[name]
+        options: NamedValues = {} if model_class is GPower else {"refit": refit}  # GPower has its own refit
+        if "random_state" in model_class().get_params():
+            options["random_state"] = random_state
         if constraint is not None and name in CONSTRAINT_KEEPING_METHODS:
-            further["constraint"] = constraint
-        model = kind(n_components, cardinality=cardinality, **own, **reading, **further)
+            options["constraint"] = constraint
+        model = model_class(n_components, cardinality=cardinality, **method_params, **data_params, **options)
         entries.append(_measure_entry(_fit_method(name, model, X), operator, entries[0].adjusted_variance, constraint))
     return Comparison(tuple(entries))
 
 
 def _resolve_method_names(methods: Sequence[str] | None) -> list[str]:
-    """The methods asked for, all of them by default."""
+    """Return the names of the methods to compare, all of them for None."""
     if isinstance(methods, str):
         raise ValueError(f"methods={methods!r} is one string; give a list of names, such as [{methods!r}].")
     return list(METHODS) if methods is None else [check_option(name, "methods", tuple(METHODS)) for name in methods]
 
 
 def _fit_method(name: str, model: ComparedModel, X: object) -> ComparisonEntry:
-    """A method fitted; what it warns of, or why it refuses, becomes a note."""
+    """Fit a method; its warnings, or the error that it raises, become the note of the entry."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
@@ -259,18 +259,20 @@ def _fit_method(name: str, model: ComparedModel, X: object) -> ComparisonEntry:
         except ValueError as error:
             return ComparisonEntry(name, note=" ".join(str(error).split()))
         seconds = time.perf_counter() - start
-    told = (" ".join(str(each.message).split()) for each in caught if not issubclass(each.category, InputFormatWarning))
-    note = " ".join(dict.fromkeys(told))  # doubts about the data were told once, before
+    # Warnings about the data were issued once, before the fits.
+    own = (each.message for each in caught if not issubclass(each.category, InputFormatWarning))
+    note = " ".join(dict.fromkeys(" ".join(str(message).split()) for message in own))
     return ComparisonEntry(name, seconds=seconds, note=note, model=model)
 
 
 def _measure_entry(
     entry: ComparisonEntry, operator: Operator, pca_variance: float | None, constraint: str | None
 ) -> ComparisonEntry:
-    """The entry with its variances and violation, all by the same definition; `pca` None for PCA itself."""
-    model, total = entry.model, operator.total_variance
+    """Return the entry with its variances and violation; `pca_variance` is None for PCA itself."""
+    model = entry.model
     if model is None:
         return entry
+    total = operator.total_variance
     scores = Scores.from_loadings(operator, model.components_.T)
     adjusted = _divide_or_zero(float(scores.compute_adjusted_variances().sum()), total)
     return replace(

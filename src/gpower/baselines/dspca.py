@@ -9,41 +9,41 @@ import numpy as np
 from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, find_components_sequentially, keep_largest
 from gpower.baselines.semidefinite import solve_relaxation
 
-#: Most variables: every step is an eigendecomposition of all of them.
+#: Largest number of variables: every step is an eigendecomposition of a matrix of that order.
 MAX_FEATURES = 500
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DSPCA(Baseline):
-    """The leading direction of the semidefinite relaxation, cut to its largest loadings; and a proven upper bound.
+    """Leading eigenvector of the semidefinite relaxation, truncated to its largest loadings, with an upper bound.
 
-    Maximises ⟨Σ, X⟩ over X ⪰ 0 with tr X = 1 and Σ|Xᵢⱼ| ≤ k in place of X = zzᵀ with k non-zeros: a convex problem
-    whose value no component of k variables exceeds.
+    Maximises ⟨Σ, X⟩ over X ⪰ 0 with tr X = 1 and Σ|Xᵢⱼ| ≤ k. This convex problem relaxes X = zzᵀ with k nonzeros in z,
+    so that its value bounds the variance of every component of k variables.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int, optional
-        k, of all components or one number each; by default a fifth of the variables.
+        Number k of variables of every component, or one number for each; by default a fifth of the variables.
     covariance, center, scale
         As in `gpower.GPower`.
     deflation : {"projection", "orthogonalized", "schur"}, default="projection"
         As in `gpower.GPower`, whose default is "schur".
     refit : bool, default=False
-        Choose the loadings of the pattern anew, for the most variance.
+        Recompute the loadings on their support to maximise the variance.
     tol : float, default=1e-4
-        Stop once the bound and the value of the relaxation differ by no more than this, relatively.
+        Relative difference between the bound and the value of the relaxation at which the method stops.
     max_iter : int, default=2000
-        Most steps, each an eigendecomposition.
+        Maximum number of steps, each an eigendecomposition.
 
     Attributes
     ----------
     components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
         As in `gpower.GPower`; `objective_` is the value of the relaxation.
     upper_bound_ : ndarray of shape (n_components,)
-        No component of that many variables has a larger variance, of the matrix less the earlier components; in the
-        units of `explained_variance_`. Valid also when the method did not converge.
+        Upper bound on the variance of any component of that many variables, in the matrix deflated by the earlier
+        components and in the units of `explained_variance_`. It is valid even if the method did not converge.
 
     References
     ----------
@@ -66,8 +66,8 @@ class DSPCA(Baseline):
     def _check_own_params(self, shape: tuple[int, int]) -> None:
         if shape[1] > MAX_FEATURES:
             raise ValueError(
-                f"n_features={shape[1]}: DSPCA factorises a matrix of variables × variables in every step; it takes up "
-                f"to {MAX_FEATURES}. Select variables first, or use another method."
+                f"n_features={shape[1]}: DSPCA factorises a matrix of variables × variables in every step and takes up "
+                f"to {MAX_FEATURES} variables. Select variables first, or use another method."
             )
 
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
@@ -77,8 +77,8 @@ class DSPCA(Baseline):
         operator, n = task.operator, task.operator.shape[1]
         k = task.target_cardinality[task.component_index] if task.target_cardinality else max(1, -(-n // 5))
         S = operator.gram(np.arange(n)).astype(np.float64)
-        found = solve_relaxation(S, k, tol=task.fit_spec.settings.tol, max_iter=task.fit_spec.settings.max_iter)
-        _, V = np.linalg.eigh(found.X)
+        relaxed = solve_relaxation(S, k, tol=task.fit_spec.settings.tol, max_iter=task.fit_spec.settings.max_iter)
+        _, V = np.linalg.eigh(relaxed.X)
         Z = keep_largest(np.where(operator.column_norms[:, None] > 0, V[:, -1:], 0), [k]).astype(operator.dtype)
-        kept = {"upper_bound_": np.array([found.upper_bound / task.degrees_of_freedom])}
-        return BaselineResult(Z, found.n_iter, found.converged, objective=found.value, extra_attributes=kept)
+        bounds = {"upper_bound_": np.array([relaxed.upper_bound / task.degrees_of_freedom])}
+        return BaselineResult(Z, relaxed.n_iter, relaxed.converged, objective=relaxed.value, extra_attributes=bounds)

@@ -1,8 +1,8 @@
-"""Regression with an elastic net, from the Gram matrix: least-angle regression, finished to the exact minimiser.
+"""Elastic-net regression from the Gram matrix: least-angle regression followed by feature-sign search.
 
-scikit-learn's path takes one variable at a time and stops at absolute tolerances. So the problem is brought to order
-one first; and where variables tie, the path misses the minimiser, which feature-sign search (Lee, Battle, Raina and
-Ng 2007) then reaches from there in a few linear systems.
+scikit-learn's least-angle path adds one variable at a time and stops at absolute tolerances, so the problem is first
+scaled to order one. If variables tie, the path misses the minimiser. Feature-sign search (Lee, Battle, Raina and Ng
+2007) reaches it from there by solving a few linear systems.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sklearn.linear_model import lars_path_gram
 from gpower._utils.arrays import Array
 from gpower.baselines.levels import bisect_penalty_level
 
-#: Excess of a slope over its level, relative to the largest of c, that counts as rounding.
+#: Violation of the optimality conditions, relative to the largest |c|, that counts as rounding error.
 OPTIMALITY_TOLERANCE = 1e-9
-#: Coefficients below this times the largest are what rounding leaves of a zero, and would block a step.
+#: Coefficients below this times the largest are set to zero: they are rounding errors and would block a step.
 ZERO_TOLERANCE = 1e-12
 
 
 def solve_elastic_net(gram: Array, c: Array, l1: float) -> Array:
-    """The minimiser of βᵀGβ − 2βᵀc + l1‖β‖₁.
+    """Return the minimiser of βᵀGβ − 2βᵀc + l1‖β‖₁.
 
     Examples
     --------
@@ -41,32 +41,41 @@ def solve_elastic_net(gram: Array, c: Array, l1: float) -> Array:
         return np.zeros_like(c)
     G, d, largest, unit = _scale_regression(gram, c)
     level = l1 / 2 / largest
-    return unit * _run_feature_sign_search(G, d, level, _compute_lars_path(G, d, alpha_min=level)[1][:, -1])
+    _, path = _compute_lars_path(G, d, alpha_min=level)
+    return unit * _run_feature_sign_search(G, d, level, path[:, -1])
 
 
 def solve_elastic_net_of_size(gram: Array, c: Array, k: int) -> tuple[Array, float]:
-    """The same at the smallest l1 with k non-zeros, or a few more where variables enter together; and that l1."""
+    """Return the minimiser with k nonzeros at the smallest l1 that gives them, and that l1.
+
+    It has a few more nonzeros if variables enter the path together.
+    """
     G, d, largest, unit = _scale_regression(gram, c)
     for steps in (k, 2 * k + 8, 16 * k + 64):  # a variable that leaves costs a step
         levels, path = _compute_lars_path(G, d, max_iter=steps)
         large_enough = np.count_nonzero(path, axis=0) >= k
         if large_enough.any():
             break
-    at = int(np.argmax(large_enough)) if large_enough.any() else -1
-    beta, level = path[:, at], float(levels[at])
+    point = int(np.argmax(large_enough)) if large_enough.any() else -1
+    beta = path[:, point]
+    level = float(levels[point])
     if _compute_optimality_excess(d - G @ beta, level, np.sign(beta)).max() > OPTIMALITY_TOLERANCE:
         beta, level = _bisect_elastic_net(G, d, k, beta)
     return unit * beta, 2 * largest * level
 
 
 def _scale_regression(gram: Array, c: Array) -> tuple[Array, Array, float, float]:
-    """The problem with entries of order one, the largest of c, and the unit of the coefficients."""
-    size, largest = float(np.max(np.diagonal(gram))), float(np.max(np.abs(c)))
-    return gram / size, c / largest, largest, largest / size
+    """Return the problem with entries of order one, the largest |c|, and the unit of the coefficients."""
+    scale = float(np.max(np.diagonal(gram)))
+    largest = float(np.max(np.abs(c)))
+    return gram / scale, c / largest, largest, largest / scale
 
 
 def _compute_lars_path(gram: Array, c: Array, **stop_options: Any) -> tuple[Array, Array]:
-    """Weights and coefficients along the path; it ends early where variables coincide, which is told elsewhere."""
+    """Return the ℓ1 weights and the coefficients, (n_features, n_steps), along the least-angle path.
+
+    The path ends early if variables coincide; the warning about it is suppressed.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         alphas, _, path = lars_path_gram(c, gram, n_samples=1, method="lasso", **stop_options)
@@ -74,42 +83,46 @@ def _compute_lars_path(gram: Array, c: Array, **stop_options: Any) -> tuple[Arra
 
 
 def _zero_rounding_errors(beta: Array) -> Array:
-    """A copy with zeros where rounding left something, column by column."""
+    """Return a copy with negligible coefficients of every column set to zero."""
     return np.where(np.abs(beta) <= ZERO_TOLERANCE * np.max(np.abs(beta), axis=0), 0.0, beta)
 
 
 def _bisect_elastic_net(G: Array, c: Array, k: int, start: Array) -> tuple[Array, float]:
-    """Coefficients of the wanted size and their level by bisection, where variables tie."""
+    """Return coefficients with k nonzeros and their ℓ1 level by bisection, for problems in which variables tie."""
 
     def solve(level: float) -> tuple[Array, float]:
         return _run_feature_sign_search(G, c, level, start), level
 
-    def size(found: tuple[Array, float]) -> int:
-        return int(np.count_nonzero(found[0]))
+    def count_variables(solution: tuple[Array, float]) -> int:
+        return int(np.count_nonzero(solution[0]))
 
-    dense = float(_compute_lars_path(G, c, max_iter=16 * k + 64)[0][-1])
-    found = bisect_penalty_level(solve, size, 1.0, dense, k, prefer_densest=True)
-    return (
-        found if size(found) <= k else bisect_penalty_level(solve, size, 1.0, dense, size(found), prefer_densest=True)
-    )
+    def bisect(target_size: int) -> tuple[Array, float]:
+        return bisect_penalty_level(solve, count_variables, 1.0, dense_level, target_size, prefer_densest=True)
+
+    levels, _ = _compute_lars_path(G, c, max_iter=16 * k + 64)
+    dense_level = float(levels[-1])
+    solution = bisect(k)
+    size = count_variables(solution)
+    return solution if size <= k else bisect(size)
 
 
 def _compute_optimality_excess(slope: Array, level: float, signs: Array) -> Array:
-    """How far each variable is from its optimality condition, for slopes c − Gβ."""
+    """Return the violation of each variable's optimality condition, for slopes c − Gβ."""
     return np.where(signs != 0, np.abs(slope - level * signs), np.abs(slope) - level)
 
 
 def _run_feature_sign_search(G: Array, c: Array, level: float, beta: Array) -> Array:
-    """The minimiser of βᵀGβ/2 − βᵀc + level‖β‖₁ by feature-sign search from `beta`; the objective only falls."""
+    """Return the minimiser of βᵀGβ/2 − βᵀc + level‖β‖₁ by feature-sign search from `beta`; every step descends."""
     beta = _zero_rounding_errors(beta)
     for _ in range(4 * c.size):
-        signs, slope = np.sign(beta), c - G @ beta
+        signs = np.sign(beta)
+        slope = c - G @ beta
         excess = _compute_optimality_excess(slope, level, signs)
         if excess.max() <= OPTIMALITY_TOLERANCE:
             break
-        if not np.any(excess[signs != 0] > OPTIMALITY_TOLERANCE):  # the best of its pattern: one more variable
-            enters = int(np.argmax(excess))
-            signs[enters] = np.sign(slope[enters])
+        if not np.any(excess[signs != 0] > OPTIMALITY_TOLERANCE):  # optimal on its support: add a variable
+            entering = int(np.argmax(excess))
+            signs[entering] = np.sign(slope[entering])
         active = np.flatnonzero(signs)
         moved = _search_toward_sign_minimizer(G[np.ix_(active, active)], c[active], level, beta[active], signs[active])
         if moved is None:
@@ -119,7 +132,10 @@ def _run_feature_sign_search(G: Array, c: Array, level: float, beta: Array) -> A
 
 
 def _search_toward_sign_minimizer(G: Array, c: Array, level: float, beta: Array, signs: Array) -> Array | None:
-    """The best point between `beta` and the minimiser of its signs among those where a sign changes; None if none."""
+    """Return the best point on the segment from `beta` to the minimiser for fixed signs, or None if none is better.
+
+    Candidates are the end of the segment and the points at which a coefficient changes its sign.
+    """
     try:
         step = np.linalg.solve(G, c - level * signs) - beta
     except np.linalg.LinAlgError:

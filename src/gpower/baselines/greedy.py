@@ -1,8 +1,8 @@
-"""Greedy selection: one variable more, or one less, at a time (d'Aspremont et al. 2008; Moghaddam et al. 2006).
+"""Greedy selection: add or remove one variable at a time (d'Aspremont et al. 2008; Moghaddam et al. 2006).
 
-Both directions look at all candidates through one eigendecomposition of the current matrix: adding a variable
-borders it, removing one deletes a row and a column, and the largest eigenvalue after either solves a scalar
-("secular") equation.
+Both directions evaluate all candidates from one eigendecomposition of the current matrix. Adding a variable borders the
+matrix, and removing one deletes a row and a column; the largest eigenvalue after either solves a scalar ("secular")
+equation.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from gpower.operators import Operator
 from gpower.solvers.refit import refit_unit
 from gpower.validation.params import FloatPerComponent, check_option
 
-#: Most variables of a backward pass, which factorises a matrix of all that are left at every step.
+#: Largest number of variables for a backward pass, which factorises a matrix of all remaining variables at every step.
 MAX_BACKWARD_FEATURES = 1000
-#: Newton steps, and halvings of an interval, that reach full precision.
+#: Numbers of Newton steps and of interval halvings that reach full precision.
 MAX_NEWTON_STEPS, N_INTERVAL_HALVINGS = 60, 60
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Greedy(Baseline):
-    """Variables chosen one at a time, each the one that raises the variance of the component most.
+    """Greedy selection: variables are added one at a time, each the one that raises the variance most.
 
-    One fit gives the whole path: the best set found for every number of variables.
+    One fit gives the whole path, with the best support found for every cardinality.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int, optional
-        Number of variables, of all components or one number each.
+        Number of variables of every component, or one number for each.
     gamma : float or sequence of float, optional
-        Instead, the price of a variable: the number on the path with the largest variance − γ·number is taken. A
-        fraction in [0, 1) of the largest squared column norm, as in `GPower`; default 0.01.
+        Penalty on each variable, instead of `cardinality`: the cardinality k on the path with the largest
+        variance − γk is chosen. A fraction in [0, 1) of the largest squared column norm, as in `GPower`; default 0.01.
     search : {"full", "approximate"}, default="full"
-        Take the variable that gives the largest eigenvalue; or the one most correlated with the component so
-        far, which needs one eigenvector per step and ranks the others by it.
+        Add the variable that gives the largest eigenvalue, or the one most correlated with the current component,
+        which takes one eigenvector per step.
     backward : bool, default=False
-        Also remove variables one at a time from the full set, and take for every number of variables the better of
-        the two sets. For up to 1000 variables.
+        Also remove variables one at a time from the full set, and keep the better support for every cardinality. For
+        up to 1000 variables.
     covariance, center, scale
         As in `gpower.GPower`.
     deflation : {"projection", "orthogonalized", "schur"}, default="projection"
         As in `gpower.GPower`, whose default is "schur".
     refit : bool, default=False
-        Choose the loadings of all patterns anew, together. For one component nothing changes.
+        Recompute the loadings of all components on their supports together. For one component it has no effect.
 
     Attributes
     ----------
     components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
-        As in `gpower.GPower`; `n_iter_` counts the variables chosen.
+        As in `gpower.GPower`; `n_iter_` is the number of variables on the path.
     order_ : ndarray of int of shape (n_components, k)
-        Variables in the order in which the forward pass took them, of the matrix less earlier components; −1 after
-        the last one.
+        Variables in the order in which the forward pass added them, padded with −1. The matrix is deflated by the
+        earlier components.
     path_variance_ : ndarray of shape (n_components, k)
-        Variance of the best set of 1, 2, …, k variables, in the units of `explained_variance_`; NaN after the last.
+        Variance of the best support of 1, 2, …, k variables in the units of `explained_variance_`, padded with NaN.
 
     References
     ----------
@@ -101,40 +101,39 @@ class Greedy(Baseline):
 
     def _find_component(self, task: ComponentTask) -> BaselineResult:
         operator, norms, j = task.operator, task.operator.column_norms, task.component_index
-        gamma = np.nan if task.target_cardinality else float(task.fit_spec.sparsity.levels[j]) * float(norms.max()) ** 2
-        most = (
-            task.target_cardinality[j]
-            if task.target_cardinality
-            else int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
-        )
-        order, variances = select_forward(
-            operator, min(most, int(np.count_nonzero(norms))), is_full_search=self.search == "full"
-        )
-        supports = [order[:k] for k in range(1, order.size + 1)]
+        if task.target_cardinality:
+            gamma = np.nan
+            max_cardinality = task.target_cardinality[j]
+        else:
+            gamma = float(task.fit_spec.sparsity.levels[j]) * float(norms.max()) ** 2
+            max_cardinality = int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
+        max_cardinality = min(max_cardinality, int(np.count_nonzero(norms)))
+        order, variances = select_forward(operator, max_cardinality, is_full_search=self.search == "full")
+        sizes = np.arange(1, order.size + 1)
+        supports = [order[:size] for size in sizes]
         if self.backward:
-            others, values = select_backward(operator, len(supports))
-            supports = [b if y > x else a for a, b, x, y in zip(supports, others, variances, values, strict=True)]
+            backward_supports, values = select_backward(operator, len(supports))
+            pairs = zip(supports, backward_supports, values > variances, strict=True)
+            supports = [backward if is_better else forward for forward, backward, is_better in pairs]
             variances = np.maximum(variances, values)
-        k = (
-            len(supports)
-            if task.target_cardinality
-            else int(np.argmax(variances - gamma * np.arange(1, len(supports) + 1))) + 1
-        )
+        k = len(supports) if task.target_cardinality else int(np.argmax(variances - gamma * sizes)) + 1
         z, value = refit_unit(operator, np.sort(supports[k - 1]))
-        kept = {"order_": order[None], "path_variance_": variances[None] / task.degrees_of_freedom}
+        path = {"order_": order[None], "path_variance_": variances[None] / task.degrees_of_freedom}
         objective = value if task.target_cardinality else value - gamma * k
-        return BaselineResult(z[:, None], len(supports), True, gamma, objective, extra_attributes=kept)
+        return BaselineResult(z[:, None], len(supports), True, gamma, objective, extra_attributes=path)
 
 
 def select_forward(operator: Operator, max_cardinality: int, *, is_full_search: bool) -> tuple[Array, Array]:
-    """Variables added one at a time, from the one of the largest variance on, and the variances of the sets so far.
+    """Add variables one at a time, beginning with the one of largest norm.
 
-    One pass per step. `full` compares the largest eigenvalues of all enlarged sets; otherwise the variable most
-    correlated with the current component comes next, (aᵢᵀx)² being a lower bound of what it adds.
+    Return the variables in the order of selection and the variance after each step, (max_cardinality,) both. Every step
+    takes one pass over the matrix. A full search compares the largest eigenvalues of all enlarged supports. Otherwise
+    the variable most correlated with the current component x is added; (aᵢᵀx)² is a lower bound of the gain.
     """
     squares = operator.column_norms.astype(np.float64) ** 2
-    order, variances = [stable_argmax(squares)], [float(squares.max())]
-    S = np.zeros((max_cardinality, squares.size))  # rows of AᵀA of the chosen variables
+    order = [stable_argmax(squares)]
+    variances = [float(squares.max())]
+    S = np.zeros((max_cardinality, squares.size))  # rows of AᵀA of the selected variables
     S[0] = _compute_gram_row(operator, order[0])
     while len(order) < max_cardinality:
         k = len(order)
@@ -150,17 +149,17 @@ def select_forward(operator: Operator, max_cardinality: int, *, is_full_search: 
 
 
 def _compute_gram_row(operator: Operator, i: int) -> Array:
-    """Row i of AᵀA."""
+    """Return row i of AᵀA, (n_features,), in float64."""
     return operator.correlate(operator.columns(np.array([i])))[:, 0].astype(np.float64)
 
 
 def compute_bordered_eigenvalues(w: Array, border_squares: Array, corners: Array) -> Array:
-    """Largest eigenvalues of diag(w) bordered by vectors c and corners d, for many c at once.
+    """Return the largest eigenvalues of diag(w) bordered by vectors c and corners d, for many c at once, (n,).
 
-    Each is the root above max(w) of λ − d − Σᵢ cᵢ²/(λ − wᵢ), an increasing concave function: Newton's method from
-    a lower bound rises to it. The bound is the eigenvalue of the 2 × 2 part of the largest w.
+    Each is the root above max(w) of λ − d − Σᵢ cᵢ²/(λ − wᵢ), an increasing concave function, so that Newton's method
+    from a lower bound rises to it. The bound is the larger eigenvalue of the 2 × 2 matrix of the largest w and d.
 
-    w is ascending, (k,); `squares` holds cᵢ², (k, n), and d, (n,), a corner for each candidate.
+    w is ascending, (k,); `border_squares` contains cᵢ², (k, n), and `corners` d, (n,), for each candidate.
 
     Examples
     --------
@@ -168,14 +167,14 @@ def compute_bordered_eigenvalues(w: Array, border_squares: Array, corners: Array
     >>> compute_bordered_eigenvalues(np.array([1.0]), np.array([[4.0, 0.0]]), np.array([1.0, 3.0]))
     array([3., 3.])
     """
-    least = 1e-14 * max(float(w[-1]), float(corners.max()), np.finfo(float).tiny)
+    margin = 1e-14 * max(float(w[-1]), float(corners.max()), np.finfo(float).tiny)
     value = 0.5 * (w[-1] + corners + np.sqrt((w[-1] - corners) ** 2 + 4 * border_squares[-1]))
-    value = np.maximum(value, w[-1] + least)  # off the pole, where no candidate differs by more than rounding
+    value = np.maximum(value, w[-1] + margin)  # away from the pole, by less than rounding errors
     for _ in range(MAX_NEWTON_STEPS):
         inverse = 1 / (value - w[:, None])  # (k, n)
-        parts = border_squares * inverse
-        excess = value - corners - parts.sum(axis=0)
-        step = np.maximum(-excess / (1 + np.sum(parts * inverse, axis=0)), 0)
+        terms = border_squares * inverse
+        excess = value - corners - terms.sum(axis=0)
+        step = np.maximum(-excess / (1 + np.sum(terms * inverse, axis=0)), 0)
         value = value + step
         if np.all(step <= 1e-15 * value):
             break
@@ -183,7 +182,10 @@ def compute_bordered_eigenvalues(w: Array, border_squares: Array, corners: Array
 
 
 def select_backward(operator: Operator, max_cardinality: int) -> tuple[list[Array], Array]:
-    """Remove variables one at a time from all of them; the sets of 1, …, `most` variables and their variances."""
+    """Remove variables one at a time from all of them.
+
+    Return the supports of 1, …, `max_cardinality` variables and their variances.
+    """
     active = np.flatnonzero(operator.column_norms)
     S = operator.gram(np.arange(operator.shape[1])).astype(np.float64)
     supports, variances = [], []
@@ -197,9 +199,9 @@ def select_backward(operator: Operator, max_cardinality: int) -> tuple[list[Arra
 
 
 def compute_shrunk_eigenvalues(w: Array, U: Array) -> Array:
-    """Largest eigenvalues of U diag(w) Uᵀ less its row and column i, for every i.
+    """Return the largest eigenvalues of U diag(w) Uᵀ without row and column i, for every i, (n,).
 
-    Each is the root of Σⱼ uᵢⱼ²/(wⱼ − λ), which grows with λ, between the two largest of w (ascending).
+    Each is the root between the two largest of w (ascending) of Σⱼ uᵢⱼ²/(wⱼ − λ), which increases with λ.
 
     Examples
     --------
@@ -209,7 +211,7 @@ def compute_shrunk_eigenvalues(w: Array, U: Array) -> Array:
     """
     if w.size == 1:
         return np.zeros(1)
-    squares = U**2  # (n, n), row i of variable i
+    squares = U**2  # (n, n), a row for each variable
     low, high = np.full(w.size, w[-2]), np.full(w.size, w[-1])
     for _ in range(N_INTERVAL_HALVINGS):
         middle = 0.5 * (low + high)

@@ -1,11 +1,11 @@
-"""The level of a penalty that gives a wanted number of variables, by bisection."""
+"""Find the penalty level that gives a target number of variables, by bisection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-#: Bisections before the nearest number has to do.
+#: Default number of bisections after which the nearest number of variables is accepted.
 MAX_BISECTIONS = 24
 
 T = TypeVar("T")
@@ -20,12 +20,12 @@ def bisect_penalty_level(
     max_bisections: int = MAX_BISECTIONS,
     prefer_densest: bool = False,
 ) -> T:
-    """The solution with `wanted` variables at a level between one that is too sparse and one that is too dense.
+    """Return the solution with `target_size` variables, at a level between a too sparse and a too dense one.
 
-    `solve` gives the solution at a level, `size` its number of variables; at `most` so many levels are tried. With
-    `densest` the search goes on to the edge of the levels that give the wanted number, where the penalty shrinks the
-    loadings least. Where the number jumps over the wanted one, the smallest solution above it that was met, or the
-    largest below.
+    `solve` computes the solution at a level, and `count_variables` its number of variables. At most `max_bisections`
+    levels are tried. With `prefer_densest` the search continues to the densest level that gives the target, where the
+    penalty shrinks the loadings least. If the number jumps over the target, the result is the smallest solution above
+    the target that was found, or else the largest below.
 
     Examples
     --------
@@ -37,13 +37,16 @@ def bisect_penalty_level(
         return best
     for _ in range(max_bisections):
         middle = 0.5 * (sparse_level + dense_level)
-        found = solve(middle)
-        count = count_variables(found)
+        solution = solve(middle)
+        count = count_variables(solution)
         if _rank_size_mismatch(count, target_size) <= _rank_size_mismatch(count_variables(best), target_size):
-            best = found
+            best = solution
         if count == target_size and not prefer_densest:
             break
-        sparse_level, dense_level = (middle, dense_level) if count <= target_size else (sparse_level, middle)
+        if count <= target_size:
+            sparse_level = middle
+        else:
+            dense_level = middle
     return best
 
 

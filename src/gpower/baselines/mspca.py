@@ -1,4 +1,4 @@
-"""msPCA: components in turn, with a growing price of being correlated (Cory-Wright and Pauphilet 2026)."""
+"""msPCA: alternating updates of the components under a growing penalty on dependence (Cory-Wright, Pauphilet 2026)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from gpower.operators import Operator
 from gpower.operators.explained_variance import cosine_matrix
 from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
 
-#: Steps of a truncated power iteration, the change of its value that ends it, and random starts beside the present one.
+#: Maximum number of steps of a truncated power iteration, the relative change of its value at which it stops, and the
+#: number of random starts in addition to the current component.
 MAX_POWER_STEPS, POWER_VALUE_TOLERANCE, N_RANDOM_STARTS = 50, 1e-9, 10
-#: Growth of the price: these shares of the violation in the first part of the rounds, of value/violation after it.
-VIOLATION_PHASE_END, FAST_GROWTH_START, SLOW_GROWTH_SHARE, FAST_GROWTH_SHARE = 0.15, 0.75, 0.01, 0.05
-#: The change of the objective at which feasible components are final.
+#: Share of the rounds in which the penalty grows in proportion to the violation; later it grows by value/violation.
+VIOLATION_PHASE_END = 0.15
+#: Share of the rounds after which the penalty grows faster, and both growth rates.
+FAST_GROWTH_START, SLOW_GROWTH_SHARE, FAST_GROWTH_SHARE = 0.75, 0.01, 0.05
+#: Relative change of the variance at which the method stops once components are feasible.
 OBJECTIVE_TOLERANCE = 1e-8
 
 
@@ -24,32 +27,32 @@ OBJECTIVE_TOLERANCE = 1e-8
 class MSPCA(Baseline):
     """Orthogonal or uncorrelated components by alternating truncated power iterations and a growing penalty.
 
-    Each component in turn maximises zᵀΣz − λ Σ_s w_s(zᵀB z_s)² over the others s, B = I or Σ, with a cardinality. The
-    penalty λ grows from round to round until the violation is below a tolerance, which is not zero.
+    Each component in turn maximises zᵀΣz − λ Σ_s w_s(zᵀB z_s)², summed over the others s, with B = I or Σ and a fixed
+    cardinality. The penalty λ grows in every round until the violation is below a positive tolerance.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int
-        Number of variables, of all components or one number each. It has to be given.
+        Number of variables of every component, or one number for each. It is required.
     constraint : {"orthogonal", "uncorrelated"}, default="orthogonal"
-        What the components owe each other.
+        Constraint between components: orthogonal loadings or uncorrelated scores.
     max_iter : int, default=200
-        Most rounds.
+        Maximum number of rounds.
     tol : float, default=1e-4
-        Sum over pairs of |cosines| of loadings, or |correlations| of scores, that counts as none.
+        Largest accepted violation: the sum over pairs of |cosines| of loadings, or |correlations| of scores.
     random_state : int, RandomState or None
-        Of the starts of the first round.
+        Seed of the random starts. None stands for a fixed seed.
     covariance, center, scale, refit
-        As in the other methods; a refit gives up the constraint.
+        As in the other methods; refitted loadings need not satisfy the constraint.
 
     Attributes
     ----------
     components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_
-        As in `gpower.GPower`; `converged_` says whether the violation was reached, `n_iter_` counts rounds.
+        As in `gpower.GPower`; `converged_` says whether the violation is at most `tol`, `n_iter_` counts rounds.
     overlap_, loading_correlation_, score_correlation_ : ndarray of shape (n_components, n_components)
-        As in `gpower.GPower`: what the constraint is about.
+        As in `gpower.GPower`; they measure the constraint.
 
     References
     ----------
@@ -74,28 +77,34 @@ class MSPCA(Baseline):
     def _check_own_params(self, shape: tuple[int, int]) -> None:
         if self.constraint not in ("orthogonal", "uncorrelated"):
             raise ValueError(
-                f"constraint={self.constraint!r}: this method knows orthogonal and uncorrelated components only."
+                f"constraint={self.constraint!r}: this method has orthogonal and uncorrelated components only."
             )
 
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
-        rounds = _AlternatingComponents(
+        components = _AlternatingComponents(
             task.operator, task.target_cardinality or [], CONSTRAINTS[self.constraint], task.rng
         )
-        best, value, found, last, count = rounds.Z, -np.inf, False, 0.0, 0
-        for count in range(1, self.max_iter + 1):
-            rounds.update_components()
-            now, violation = rounds.compute_variance(), rounds.compute_violation()
-            if violation <= self.tol and now > value:
-                best, value, found = rounds.Z.copy(), now, True
-            if found and abs(now - last) <= OBJECTIVE_TOLERANCE * now:
+        best: Array | None = None
+        best_variance = -np.inf
+        last_variance = 0.0
+        n_iter = 0
+        for n_iter in range(1, self.max_iter + 1):
+            components.update_components()
+            variance = components.compute_variance()
+            violation = components.compute_violation()
+            if violation <= self.tol and variance > best_variance:
+                best = components.Z.copy()
+                best_variance = variance
+            if best is not None and abs(variance - last_variance) <= OBJECTIVE_TOLERANCE * variance:
                 break
-            last = now
-            rounds.increase_penalty(now, max(violation, 1e-7), count / self.max_iter)
-        return [BaselineResult(best if found else rounds.Z, count, found, objective=rounds.compute_variance())]
+            last_variance = variance
+            components.increase_penalty(variance, max(violation, 1e-7), n_iter / self.max_iter)
+        Z = components.Z if best is None else best
+        return [BaselineResult(Z, n_iter, best is not None, objective=components.compute_variance())]
 
 
 class _AlternatingComponents:
-    """The components of one run, and the price that they pay."""
+    """State of one run: the loadings, (n_features, m), and the penalty on their dependence."""
 
     def __init__(
         self, operator: Operator, cardinality: list[int], constraint: Constraint, rng: np.random.RandomState
@@ -106,42 +115,48 @@ class _AlternatingComponents:
         self.penalty, self.pair_weights = 0.0, np.zeros(len(cardinality))
 
     def multiply_gram(self, Z: Array) -> Array:
-        """ΣZ."""
+        """Return ΣZ, where Σ stands for AᵀA."""
         if not self.operator.has_samples:
             return self.gram @ Z
         return self.operator.correlate(self.operator.combine(Z))
 
     def compute_variance(self) -> float:
-        """Σ zⱼᵀΣzⱼ."""
+        """Return the total variance of the components, in units of ‖A z‖²."""
         return float(np.sum(self.Z * self.multiply_gram(self.Z)))
 
     def compute_violation(self) -> float:
-        """Σ over pairs of |cosines| of loadings or scores."""
+        """Return the sum over pairs of |cosines| of loadings, or of scores."""
         other = self.multiply_gram(self.Z) if self.constraint.name == "uncorrelated" else self.Z
         return float(np.abs(np.triu(cosine_matrix(self.Z.T @ other), 1)).sum())
 
     def increase_penalty(self, value: float, violation: float, progress: float) -> None:
-        """The price of the next round."""
+        """Increase the penalty for the next round; `progress` is the share of rounds done."""
         step = SLOW_GROWTH_SHARE if progress < FAST_GROWTH_START else FAST_GROWTH_SHARE
         self.penalty += step * (violation if progress < VIOLATION_PHASE_END else value / violation)
 
     def update_components(self) -> None:
-        """Every component once."""
-        first = not self.Z.any()
+        """Update every component once."""
+        is_first_round = not self.Z.any()
         for j, k in enumerate(self.cardinality):
             others = np.delete(self.Z, j, axis=1)
             V = self.multiply_gram(others) if self.constraint.name == "uncorrelated" else others
             V = V * np.sqrt(self.penalty * np.delete(self.pair_weights, j))
-            chance = self.rng.standard_normal((len(self.Z), N_RANDOM_STARTS)).astype(V.dtype)
-            Z, values = self._run_power_iterations(chance if first else np.hstack([self.Z[:, j : j + 1], chance]), V, k)
+            starts = self.rng.standard_normal((len(self.Z), N_RANDOM_STARTS)).astype(V.dtype)
+            if not is_first_round:
+                starts = np.hstack([self.Z[:, j : j + 1], starts])
+            Z, values = self._run_power_iterations(starts, V, k)
             best = int(np.argmax(values))
             self.Z[:, j] = Z[:, best]
-            if first:
+            if is_first_round:
                 self.pair_weights[j] = values[best]
 
     def _run_power_iterations(self, Z: Array, V: Array, cardinality: int) -> tuple[Array, Array]:
-        """Truncated power iterations of Σ − VVᵀ, shifted to be positive semidefinite, and the values at their ends."""
-        shift, last = float(np.linalg.eigvalsh(V.T @ V)[-1]) if V.shape[1] else 0.0, np.full(Z.shape[1], -np.inf)
+        """Run truncated power iterations of Σ − VVᵀ, shifted to be positive semidefinite, from every column of Z.
+
+        Return the final loadings, (n_features, n_starts), and their values, (n_starts,).
+        """
+        shift = float(np.linalg.eigvalsh(V.T @ V)[-1]) if V.shape[1] else 0.0
+        last = np.full(Z.shape[1], -np.inf)
         Z = normalize_columns(Z)
         for _ in range(MAX_POWER_STEPS):
             Y = self.multiply_gram(Z) - V @ (V.T @ Z)

@@ -1,4 +1,4 @@
-"""Rotated principal components: varimax and quartimax towards few large loadings (Jolliffe 1995)."""
+"""Rotated principal components: varimax and quartimax rotation to few large loadings (Jolliffe 1995)."""
 
 from __future__ import annotations
 
@@ -17,49 +17,48 @@ from gpower.solvers.ascent import AscentResult, maximize
 from gpower.solvers.refit import StallCallback
 from gpower.validation.params import check_int, check_option
 
-#: Power of the eigenvalue that the squared length of a loading vector gets before rotation.
+#: Exponent e of each normalisation: before the rotation, the squared length of a loading vector is λᵉ for eigenvalue λ.
 LENGTH_EXPONENTS = {"unit": 0.0, "variance": 1.0, "whitened": -1.0}
-#: Weight of the subtracted term of `OrthomaxObjective`.
+#: Weight of the subtracted term of `OrthomaxObjective` for each criterion.
 CRITERION_WEIGHTS = {"varimax": 1.0, "quartimax": 0.0}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RotatedPCA(Baseline):
-    """The leading principal components, rotated towards loadings that are either large or small.
+    """Leading principal components, rotated so that loadings are either large or small.
 
-    The subspace, and so the variance of all components together, stays that of PCA until small loadings are
-    set to zero.
+    The components span the subspace of PCA and explain the same total variance until small loadings are set to zero.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components that are rotated.
     cardinality : int or sequence of int, optional
-        Afterwards keep that many largest loadings, of all components or one number each.
+        Number of loadings kept in every component after the rotation, the largest ones, or one number for each.
     threshold : float, optional
-        Afterwards keep loadings of at least this absolute value; with neither, all are kept.
+        Smallest absolute value of a loading that is kept after the rotation. By default all are kept.
     criterion : {"varimax", "quartimax"}, default="varimax"
         Sum over the components of the variance of the squared loadings, or the sum of their fourth powers.
     normalization : {"unit", "variance", "whitened"}, default="unit"
-        Length of the loading vectors while they are rotated: 1 keeps them orthogonal (both criteria then agree);
-        √λ as in factor analysis; 1/√λ keeps the scores uncorrelated.
+        Length of the loading vectors during the rotation: 1, which keeps them orthogonal (both criteria then agree);
+        √λ, as in factor analysis; or 1/√λ, which keeps the scores uncorrelated.
     covariance, center, scale
         As in `gpower.GPower`.
     refit : bool, default=False
-        Choose the kept loadings anew, for the most variance.
+        Recompute the kept loadings to maximise the variance.
     n_init : int, default=8
-        Starts: no rotation, then random ones.
+        Number of starts: the identity and random rotations.
     tol, max_iter : float and int, default=1e-10, 5000
-        Stop when the criterion grows by no more than this, relatively; most steps from each start.
+        Relative increase of the criterion at which an ascent stops, and the maximum number of steps from each start.
     random_state : int, RandomState or None
-        Of the random starts. None stands for a fixed seed.
+        Seed of the random starts. None stands for a fixed seed.
 
     Attributes
     ----------
     components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
         As in `gpower.GPower`, by decreasing variance; `n_iter_` and `converged_` have one entry.
     rotation_ : ndarray of shape (n_components, n_components)
-        Orthogonal R; the rotated loadings are V R, V with the columns of the chosen length.
+        Orthogonal matrix R: the rotated loadings are V R, where V has the PCA loadings scaled to the chosen length.
 
     References
     ----------
@@ -93,10 +92,8 @@ class RotatedPCA(Baseline):
 
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         V, variances = compute_leading_components(task.operator, task.n_components)
-        R, rank = (
-            np.eye(task.n_components),
-            int(np.count_nonzero(variances)),
-        )  # beyond the rank there is nothing to rotate
+        R = np.eye(task.n_components)
+        rank = int(np.count_nonzero(variances))  # components beyond the rank are zero and not rotated
         if rank == 0:
             return [BaselineResult(V, extra_attributes={"rotation_": R})]
         L = V[:, :rank] * (variances[:rank] / variances[0]) ** (LENGTH_EXPONENTS[self.normalization] / 2)
@@ -105,39 +102,31 @@ class RotatedPCA(Baseline):
         order = np.argsort(-Scores.from_loadings(task.operator, Z).variances, kind="stable")
         R[:rank, :rank] = best.point[:, order]
         Z = np.pad(Z[:, order], ((0, 0), (0, task.n_components - rank)))
-        return [
-            BaselineResult.from_ascent(
-                best,
-                truncate_loadings(Z, task.target_cardinality, self.threshold or 0.0),
-                extra_attributes={"rotation_": R},
-            )
-        ]
+        Z = truncate_loadings(Z, task.target_cardinality, self.threshold or 0.0)
+        return [BaselineResult.from_ascent(best, Z, extra_attributes={"rotation_": R})]
 
     def _find_rotation(self, L: Array, task: ComponentTask) -> AscentResult:
-        """The best end of an ascent from no rotation and from random ones."""
-        objective, m, settings = (
-            OrthomaxObjective(L, CRITERION_WEIGHTS[self.criterion]),
-            L.shape[1],
-            task.fit_spec.settings,
-        )
-        starts = [np.eye(m)] + [
-            polar_factor(task.rng.standard_normal((m, m))) for _ in range(self.n_init - 1 if m > 1 else 0)
-        ]
+        """Return the best ascent from the identity and from random rotations."""
+        objective = OrthomaxObjective(L, CRITERION_WEIGHTS[self.criterion])
+        m = L.shape[1]
+        settings = task.fit_spec.settings
+        n_random = self.n_init - 1 if m > 1 else 0
+        starts = [np.eye(m), *(polar_factor(task.rng.standard_normal((m, m))) for _ in range(n_random))]
         ascend = partial(maximize, objective, Stiefel(), max_iter=settings.max_iter)
-        ends = [ascend(R, tol=settings.tol, acceleration=True) for R in starts]
-        best = max(ends, key=lambda end: end.value)
-        # Values settle at the square of the points' error: go on by plain steps until the loadings rest.
-        rested = ascend(best.point, tol=-1.0, callback=StallCallback(objective.rotate_loadings, 0.0))
+        results = [ascend(R, tol=settings.tol, acceleration=True) for R in starts]
+        best = max(results, key=lambda result: result.value)
+        # The error of the value is the square of the point's error: continue with plain steps until the loadings stall.
+        stalled = ascend(best.point, tol=-1.0, callback=StallCallback(objective.rotate_loadings, 0.0))
         value = best.value - objective.convexity_shift / 2 * m
-        return replace(best, last_state=replace(rested.last_state, n_iter=best.n_iter, value=value))
+        return replace(best, last_state=replace(stalled.last_state, n_iter=best.n_iter, value=value))
 
 
 @dataclass(frozen=True, eq=False)
 class OrthomaxObjective:
-    """Σᵢⱼ ℓᵢⱼ⁴ − (weight/n) Σⱼ (Σᵢ ℓᵢⱼ²)² of ℓ = L R, as a function of the rotation R.
+    """Criterion Σᵢⱼ ℓᵢⱼ⁴ − (weight/n) Σⱼ (Σᵢ ℓᵢⱼ²)² of ℓ = L R, as a function of the rotation R.
 
-    Varimax for weight 1, quartimax for 0. Convex on the unit balls once (ω/2)‖R‖², constant on rotations, is added,
-    as it is here: ω = 12 weight ‖LᵀL‖²/n bounds the curvature of the subtracted term.
+    The weight is 1 for varimax and 0 for quartimax. Adding (ω/2)‖R‖², which is constant on rotations, makes the
+    function convex on the unit balls: ω = 12 weight ‖LᵀL‖²/n bounds the curvature of the subtracted term.
     """
 
     L: Array  # (n, m)
@@ -145,15 +134,15 @@ class OrthomaxObjective:
 
     @cached_property
     def convexity_shift(self) -> float:
-        """Strong convexity that makes up for the subtracted term."""
+        """Return ω, which makes up for the curvature of the subtracted term."""
         return 12 * self.weight / self.L.shape[0] * float(np.linalg.norm(self.L, 2)) ** 4
 
     def rotate_loadings(self, R: Array) -> Array:
-        """L R."""
+        """Return the rotated loadings L R, (n, m)."""
         return np.asarray(self.L @ R)
 
     def value_and_gradient(self, R: Array) -> tuple[float, Array]:
-        """The criterion and its gradient, with the convexifying term."""
+        """Return the criterion and its gradient, (m, m), both with the convexifying term."""
         n = self.L.shape[0]
         rotated = self.rotate_loadings(R)
         squares = rotated**2

@@ -1,4 +1,4 @@
-"""SCoTLASS: the variance under a bound on the absolute sum of orthogonal loadings (Jolliffe et al. 2003)."""
+"""SCoTLASS: maximum variance of orthogonal loadings under a bound on their ℓ1 norm (Jolliffe et al. 2003)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from gpower.solvers.initialization import make_unit_starts
 from gpower.solvers.working_set import ascend
 from gpower.validation.params import FloatPerComponent, check_float, check_int, expand_per_component
 
-#: Newton steps of the dual, how often one is shortened, the residual at which it is solved, and one that is none.
-MAX_NEWTON_STEPS, MAX_STEP_REDUCTIONS, DUAL_TOLERANCE, MAX_DUAL_RESIDUAL = 300, 20, 1e-10, 1e-8
-#: Most linear programs where that fails, and how they are solved.
+#: Maximum number of Newton steps on the dual, and of reductions of each step.
+MAX_NEWTON_STEPS, MAX_STEP_REDUCTIONS = 300, 20
+#: Residual of the dual at which Newton's method stops, and the largest one at which its solution is accepted.
+DUAL_TOLERANCE, MAX_DUAL_RESIDUAL = 1e-10, 1e-8
+#: Maximum number of linear programs if Newton's method fails, and their options.
 MAX_LINEAR_PROGRAMS, LINPROG_OPTIONS = 300, {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-#: Excess over the bound that is rounding.
+#: Relative excess over the ℓ1 bound that counts as rounding error.
 BOUND_TOLERANCE = 1e-6
-#: Bounds tried for a wanted number of variables.
+#: Maximum number of bisections of the bound for a target cardinality.
 MAX_BOUND_BISECTIONS = 12
-#: Share of the dual value below which the thresholded vector counts as zero.
+#: Length of the thresholded vector, as a share of the dual value, up to which it counts as zero.
 ZERO_VECTOR_SHARE = 1e-6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SCoTLASS(Baseline):
-    """Orthogonal loadings of the most variance whose absolute values sum to at most t.
+    """Orthogonal loadings of maximum variance whose absolute values sum to at most t.
 
     Maximises ‖A z‖ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ t and z orthogonal to the earlier components, one component at a time.
 
@@ -42,20 +44,20 @@ class SCoTLASS(Baseline):
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int, optional
-        Number of variables, of all components or one number each: t is calibrated to it. Where no t gives it, the
-        nearest pattern is cut to the largest loadings, which then are no longer quite orthogonal.
+        Number of variables of every component, or one number for each; t is calibrated to it. If no t gives
+        it, the nearest support is truncated to the largest loadings, which are then only nearly orthogonal.
     t : float or sequence of float, optional
-        The bound, from 1 (a single variable) to √n_features (ordinary PCA); by default half of √n_features.
+        Bound on the ℓ1 norm, from 1 (a single variable) to √n_features (PCA); by default half of √n_features.
     covariance, center, scale
         As in `gpower.GPower`.
     refit : bool, default=False
-        Choose the loadings of the pattern anew, for the most variance; they leave the bound and orthogonality.
+        Recompute the loadings on their support to maximise variance; the bound and orthogonality may be violated.
     n_init : int, default=4
-        Starts of each component, the first principal component of what is left among them.
+        Number of starts of each component: the first principal component after deflation, and columns.
     tol, max_iter : float and int, default=1e-6, 1000
-        Stop when the objective grows by no more than this, relatively; most steps.
+        Relative increase of the objective at which an ascent stops, and the maximum number of steps.
     random_state : int, RandomState or None
-        Of ties between starts. None stands for a fixed seed.
+        Seed for ties between starts. None stands for a fixed seed.
 
     Attributes
     ----------
@@ -64,8 +66,8 @@ class SCoTLASS(Baseline):
     objective_, n_iter_, converged_
         As in `gpower.GPower`.
     t_ : ndarray of shape (n_components,)
-        The bounds in use; for a cardinality they hold for the loadings to the last digit. Larger than `t`, with a
-        warning, where no orthogonal loadings of unit length were found within that.
+        Bounds that the loadings satisfy, for a given `t` up to a relative 1e-6. A bound is larger than `t`, and a
+        warning is issued, if no orthogonal loadings of unit length were found within `t`.
 
     References
     ----------
@@ -99,40 +101,35 @@ class SCoTLASS(Baseline):
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         bounds = self.t if self.t is not None else max(1.0, 0.5 * float(np.sqrt(task.operator.shape[1])))
         t = expand_per_component(bounds, "t", task.n_components)
-        none = np.array([np.nan])
         return find_components_sequentially(
             task,
             "orthogonalized",
-            lambda rest: self._find_component(task, rest, float(t[rest.component_index])),
-            t_=none,
+            lambda deflated: self._find_component(task, deflated, float(t[deflated.component_index])),
+            t_=np.array([np.nan]),
         )
 
     def _find_component(self, task: ComponentTask, deflated_task: ComponentTask, t: float) -> BaselineResult:
-        """The next component; `rest` has the matrix outside the span of the earlier ones, where starts come from."""
+        """Find the next component; starts come from the matrix deflated by the earlier ones."""
         starts = self._generate_starts(task, deflated_task.operator)
-        first, earlier = starts[0], deflated_task.earlier_loadings
+        first_start = starts[0]
+        earlier = deflated_task.earlier_loadings
 
         def solve(s: float) -> BaselineResult:
             problem = Problem(task.operator, OrthogonalL1Ball(s, earlier), np.ones(1, task.operator.dtype))
-            ends = [ascend(problem, start, task.fit_spec.settings) for start in starts]
-            units = [
-                BaselineResult.from_ascent(
-                    end, problem.compute_loadings(end.point), extra_attributes={"t_": np.sqrt([s])}
-                )
-                for end in ends
-            ]
-            inside = [j for j, unit in enumerate(units) if np.sum(np.abs(unit.Z)) <= np.sqrt(s) * (1 + BOUND_TOLERANCE)]
-            best = max(inside or range(len(ends)), key=lambda j: ends[j].value)
-            starts[:] = [ends[best].point, first]  # for the next bound
-            return units[best]
+            ascents = [ascend(problem, start, task.fit_spec.settings) for start in starts]
+            loadings = [problem.compute_loadings(ascent.point) for ascent in ascents]
+            max_sum = np.sqrt(s) * (1 + BOUND_TOLERANCE)
+            feasible = [j for j, Z in enumerate(loadings) if np.sum(np.abs(Z)) <= max_sum]
+            best = max(feasible or range(len(ascents)), key=lambda j: ascents[j].value)
+            starts[:] = [ascents[best].point, first_start]  # for the next bound
+            return BaselineResult.from_ascent(ascents[best], loadings[best], extra_attributes={"t_": np.sqrt([s])})
 
         if task.target_cardinality is None:
-            unit = solve(t**2)
-            return _note_exceeded_bound(
-                replace(unit, Z=orthogonalize_to_earlier(unit.Z, earlier)), t, deflated_task.component_index
-            )
+            result = solve(t**2)
+            result = replace(result, Z=orthogonalize_to_earlier(result.Z, earlier))
+            return _note_exceeded_bound(result, t, deflated_task.component_index)
         k = task.target_cardinality[deflated_task.component_index]
-        unit = bisect_penalty_level(
+        result = bisect_penalty_level(
             solve,
             BaselineResult.count_nonzero,
             1.0,
@@ -141,12 +138,12 @@ class SCoTLASS(Baseline):
             max_bisections=MAX_BOUND_BISECTIONS,
             prefer_densest=True,
         )
-        Z = orthogonalize_to_earlier(unit.Z, earlier) if unit.count_nonzero() == k else keep_largest(unit.Z, [k])
-        lengthened = np.sum(np.abs(Z), dtype=np.float64)  # a little, by making it orthogonal
-        return replace(unit, Z=Z, extra_attributes={"t_": np.maximum(unit.extra_attributes["t_"], lengthened)})
+        Z = orthogonalize_to_earlier(result.Z, earlier) if result.count_nonzero() == k else keep_largest(result.Z, [k])
+        l1_norm = np.sum(np.abs(Z), dtype=np.float64)  # orthogonalization may have increased it a little
+        return replace(result, Z=Z, extra_attributes={"t_": np.maximum(result.extra_attributes["t_"], l1_norm)})
 
     def _generate_starts(self, task: ComponentTask, deflated_operator: Operator) -> list[Point]:
-        """The first principal component of what is left, and its most promising columns."""
+        """Return the first principal component of the deflated matrix, and promising columns, as starts."""
         problem = Problem(task.operator, L1Ball(1.0), np.ones(1, deflated_operator.dtype))
         first, _ = compute_leading_components(deflated_operator, 1)
         starts = [problem.feasible_set.make_point(task.operator.combine(first.astype(deflated_operator.dtype)))]
@@ -159,11 +156,11 @@ class SCoTLASS(Baseline):
 
 @dataclass(frozen=True, eq=False)
 class OrthogonalL1Ball(L1Ball):
-    """max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s and z orthogonal to the columns of `basis`.
+    """Support function of a set: max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s and z orthogonal to the columns of `basis`.
 
-    Its dual is the least ‖S_λ(c − Bν)‖ + λ√s over λ ≥ 0 and ν, with S_λ soft thresholding and B the basis: convex,
-    of as many unknowns as there are earlier components and one more; solved by Newton's method, and the maximiser
-    is the thresholded vector there, normalised.
+    The dual minimises ‖S_λ(c − Bν)‖ + λ√s over λ ≥ 0 and ν, where S_λ is soft thresholding and B the basis. It is
+    convex and has one unknown more than there are earlier components. Newton's method solves it, and the maximiser is
+    the normalised thresholded vector.
 
     Examples
     --------
@@ -176,13 +173,14 @@ class OrthogonalL1Ball(L1Ball):
     basis: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     def restrict(self, idx: Array) -> OrthogonalL1Ball:
-        """The same for the variables `idx` alone, the others being zero."""
+        """Return the ball of the variables `idx`, with the others fixed at zero."""
         return OrthogonalL1Ball(self.s, self.basis[idx])
 
     def _maximize_unit(self, c: Array) -> Array:
         if self.basis.shape[1] == 0:
             return super()._maximize_unit(c)
-        B, c64 = self.basis.astype(np.float64), c.astype(np.float64)
+        B = self.basis.astype(np.float64)
+        c64 = c.astype(np.float64)
         nu = np.linalg.lstsq(B, c64, rcond=None)[0]
         d = c64 - B @ nu
         length = float(np.linalg.norm(d))
@@ -191,7 +189,7 @@ class OrthogonalL1Ball(L1Ball):
         if np.sum(np.abs(d)) <= np.sqrt(self.s) * length:
             return np.asarray(d / length, c.dtype)
         z = super()._maximize_unit(d)
-        level = np.min(np.abs(d), where=z != 0, initial=np.inf)  # at or above the threshold that z was taken at
+        level = np.min(np.abs(d), where=z != 0, initial=np.inf)  # at or above the threshold of z
         u, residual = self._minimize_dual(c64, B, np.append(0.9 * level, nu))
         if residual > MAX_DUAL_RESIDUAL:
             return np.asarray(self._maximize_by_column_generation(c64, B, nu), c.dtype)
@@ -199,56 +197,56 @@ class OrthogonalL1Ball(L1Ball):
         return np.asarray(z / np.linalg.norm(z), c.dtype)
 
     def _minimize_dual(self, c: Array, B: Array, u: Array) -> tuple[Array, float]:
-        """(λ, ν) of the least dual value by damped Newton steps, and the largest entry of the gradient there."""
+        """Minimise the dual by damped Newton steps from u; return (λ, ν) and the largest |entry| of the gradient."""
         value, gradient, hessian = self._evaluate_dual(c, B, u)
         for _ in range(MAX_NEWTON_STEPS):
             if np.max(np.abs(gradient)) <= DUAL_TOLERANCE:
                 break
             step = -np.linalg.solve(hessian, gradient)
             for _ in range(MAX_STEP_REDUCTIONS):
-                tried = u + step
-                tried[0] = max(tried[0], 0.0)
-                new = self._evaluate_dual(c, B, tried)
-                if new[0] <= value + 1e-4 * float((tried - u) @ gradient):
+                trial = u + step
+                trial[0] = max(trial[0], 0.0)
+                new_value, new_gradient, new_hessian = self._evaluate_dual(c, B, trial)
+                if new_value <= value + 1e-4 * float((trial - u) @ gradient):
                     break
                 step = step / 4
             else:
                 break
-            gain = value - new[0]
-            u, (value, gradient, hessian) = tried, new
-            vanished = (
-                value - np.sqrt(self.s) * u[0] <= ZERO_VECTOR_SHARE * value
-            )  # no vector of unit length attains it
-            if gain <= 1e-15 * value or vanished:
+            gain = value - new_value
+            u, value, gradient, hessian = trial, new_value, new_gradient, new_hessian
+            vector_length = value - np.sqrt(self.s) * u[0]  # near zero if no vector of unit length attains the value
+            if gain <= 1e-15 * value or vector_length <= ZERO_VECTOR_SHARE * value:
                 break
         return u, float(np.max(np.abs(gradient)))
 
     def _maximize_by_column_generation(self, c: Array, B: Array, nu: Array) -> Array:
-        """The maximiser as a mixture of those of the two balls alone, for the prices ν of a linear program.
+        """Return the maximiser as a convex combination of maximisers without the orthogonality constraint.
 
-        For where Newton's method does not get to an end: the dual has kinks, and the answer may be shorter than one.
-        The mixture of most value that is orthogonal says at which prices to look next (Dantzig and Wolfe 1960).
+        This is used if Newton's method fails: the dual has kinks, and the maximiser may be shorter than one. A linear
+        program finds the best orthogonal combination, and its multipliers ν give the next candidate (Dantzig and Wolfe
+        1960).
         """
-        around = np.linalg.norm(c) * np.hstack([np.zeros((nu.size, 1)), np.eye(nu.size), -np.eye(nu.size)])
+        offsets = np.linalg.norm(c) * np.hstack([np.zeros((nu.size, 1)), np.eye(nu.size), -np.eye(nu.size)])
         Z = np.column_stack(
-            [super(OrthogonalL1Ball, self)._maximize_unit(c - B @ each) for each in (nu[:, None] + around).T]
+            [super(OrthogonalL1Ball, self)._maximize_unit(c - B @ each) for each in (nu[:, None] + offsets).T]
         )
         for _ in range(MAX_LINEAR_PROGRAMS):
-            ones, none = np.ones((1, Z.shape[1])), np.zeros(nu.size)
-            found = linprog(-(c @ Z), ones, [1.0], B.T @ Z, none, options=LINPROG_OPTIONS)
-            nu, price = -found.eqlin.marginals, -float(found.ineqlin.marginals[0])
+            ones = np.ones((1, Z.shape[1]))
+            program = linprog(-(c @ Z), ones, [1.0], B.T @ Z, np.zeros(nu.size), options=LINPROG_OPTIONS)
+            nu = -program.eqlin.marginals
+            value = -float(program.ineqlin.marginals[0])
             z = super()._maximize_unit(c - B @ nu)
-            if float((c - B @ nu) @ z) - price <= DUAL_TOLERANCE * abs(price):
+            if float((c - B @ nu) @ z) - value <= DUAL_TOLERANCE * abs(value):
                 break
             Z = np.column_stack([Z, z])
-        return np.asarray(Z[:, : found.x.size] @ found.x)
+        return np.asarray(Z[:, : program.x.size] @ program.x)
 
     def _evaluate_dual(self, c: Array, B: Array, u: Array) -> tuple[float, Array, Array]:
-        """The dual function at (λ, ν), its gradient, and its second derivatives, damped far from the minimum."""
+        """Return the dual function at u = (λ, ν), its gradient and its Hessian, damped far from the minimum."""
         t = apply_soft_threshold(c - B @ u[1:], u[0])
         length = float(np.linalg.norm(t))
         bound = float(np.sqrt(self.s))
-        if length == 0:  # λ beyond all entries: only its price is left
+        if length == 0:  # λ exceeds all entries
             return np.inf, np.zeros(u.size), np.eye(u.size)
         active = t != 0
         z = t[active] / length
@@ -257,29 +255,29 @@ class OrthogonalL1Ball(L1Ball):
         gradient = -slopes
         gradient[0] += bound
         squares = D.T @ D
-        far = max(float(np.max(np.abs(gradient))), 1e-12)
-        damping = far * np.trace(squares) / u.size * np.eye(u.size)
+        residual = max(float(np.max(np.abs(gradient))), 1e-12)
+        damping = residual * np.trace(squares) / u.size * np.eye(u.size)
         return length + bound * float(u[0]), gradient, (squares - np.outer(slopes, slopes) + damping) / length
 
 
 def _note_exceeded_bound(result: BaselineResult, t: float, j: int) -> BaselineResult:
-    """The unit; where no vector of unit length was found within the bound, with the bound that it keeps and a note."""
+    """Return the result of component j; if its ℓ1 norm exceeds t, set `t_` to that norm and add a note."""
     total = float(np.sum(np.abs(result.Z), dtype=np.float64))
     if total <= t * (1 + BOUND_TOLERANCE):
         return result
     note = (
-        f"components_[{j}]: no loadings of unit length were found that are orthogonal to the earlier ones and whose "
-        f"absolute values sum to at most t={t:g}; shorter ones were lengthened to a sum of {total:.4g}. Raise t."
+        f"Component {j + 1}: no loadings of unit length were found that are orthogonal to the earlier ones and whose "
+        f"absolute values sum to at most t={t:g}; shorter ones were scaled up to a sum of {total:.4g}. Raise t."
     )
     return replace(result, extra_attributes={"t_": np.array([total])}, notes=(*result.notes, note))
 
 
 def orthogonalize_to_earlier(Z: Array, earlier: Array) -> Array:
-    """Z made orthogonal to the earlier loadings to rounding, without new variables; as it is where that is far off."""
-    used = np.flatnonzero(Z[:, 0])
-    if used.size == 0 or earlier.shape[1] == 0:
+    """Return Z made orthogonal to the earlier loadings on its support, or Z unchanged if that alters it much."""
+    support = np.flatnonzero(Z[:, 0])
+    if support.size == 0 or earlier.shape[1] == 0:
         return Z
-    near = Z.astype(np.float64)
-    near[used] -= earlier[used] @ np.linalg.lstsq(earlier[used], near[used], rcond=1e-10)[0]
-    near = normalize_columns(near)
-    return near.astype(Z.dtype) if float(near[:, 0] @ Z[:, 0]) > 1 - 1e-3 else Z
+    projected = Z.astype(np.float64)
+    projected[support] -= earlier[support] @ np.linalg.lstsq(earlier[support], projected[support], rcond=1e-10)[0]
+    projected = normalize_columns(projected)
+    return projected.astype(Z.dtype) if float(projected[:, 0] @ Z[:, 0]) > 1 - 1e-3 else Z

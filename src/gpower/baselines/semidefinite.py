@@ -1,11 +1,11 @@
-"""The semidefinite relaxation of sparse PCA, by the alternating direction method of multipliers, with a proven bound.
+"""Solve the semidefinite relaxation of sparse PCA by the alternating direction method of multipliers (ADMM).
 
-A unit vector x of at most k non-zeros has ‖x‖₁² ≤ k, so X = xxᵀ is feasible for
+A unit vector x with at most k nonzeros has ‖x‖₁² ≤ k, so X = xxᵀ is feasible for
 
     maximise ⟨S, X⟩ over X ⪰ 0, tr X = 1, Σ|Xᵢⱼ| ≤ k.
 
-For every symmetric W and every feasible X, ⟨S, X⟩ = ⟨S − W, X⟩ + ⟨W, X⟩ ≤ λmax(S − W) + k max|Wᵢⱼ|: an upper bound on
-the variance of any component of k variables, whatever W; the multipliers of the method supply good ones.
+For every symmetric W and every feasible X, ⟨S, X⟩ = ⟨S − W, X⟩ + ⟨W, X⟩ ≤ λmax(S − W) + k max|Wᵢⱼ|. Every W thus gives
+an upper bound on the variance of any component of k variables; the multipliers of the method give good ones.
 """
 
 from __future__ import annotations
@@ -17,46 +17,47 @@ import scipy.linalg as sla
 
 from gpower._utils.arrays import Array
 
-#: Steps between two evaluations of the bound, and between two looks at the step size.
+#: Number of steps between two evaluations of the bound, and between two adjustments of the step size.
 BOUND_CHECK_INTERVAL, STEP_SIZE_CHECK_INTERVAL = 10, 20
-#: Ratio of the residuals at which the step size is changed, and by how much.
+#: Ratio of the residuals above which the step size is changed, and the factor of the change.
 MAX_RESIDUAL_RATIO, STEP_SIZE_FACTOR = 5.0, 2.0
-#: Distance from the ℓ1 ball, in units of the tolerance, at which X counts as feasible.
+#: Largest distance of X from the ℓ1 ball, in units of tol·‖X‖, at which X counts as feasible.
 FEASIBILITY_FACTOR = 10.0
-#: Over-relaxation: how far beyond X a round goes on from Y.
+#: Over-relaxation factor: each step uses Y + 1.6 (X − Y) in place of X.
 OVER_RELAXATION = 1.6
-#: Eigenpairs of a projection computed at first; more where these do not suffice.
+#: Number of eigenpairs that a projection computes at first; it is doubled if all of them are positive.
 MIN_EIGENPAIRS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class RelaxationResult:
-    """Where the method stopped, and whether value and bound met within the tolerance."""
+    """Solution of the relaxation with its upper bound."""
 
     X: Array  # (n, n), positive semidefinite of trace one; near a matrix with Σ|Xᵢⱼ| ≤ k
     value: float  # ⟨S, X⟩
-    upper_bound: float  # no component of k variables has a larger variance
+    upper_bound: float  # bound on the variance of any component of k variables
     n_iter: int
-    converged: bool
+    converged: bool  # whether value and bound agree within the tolerance
 
 
 def solve_relaxation(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 2000) -> RelaxationResult:
-    """The relaxation for a symmetric S (n, n) and k variables, by at most `max_iter` eigendecompositions.
+    """Solve the relaxation for a symmetric S (n, n) and k variables, by at most `max_iter` eigendecompositions.
 
-    It stops once bound and value differ by no more than `tol`, relatively, and X is within ten times as much of the
-    ℓ1 ball.
+    It stops once the relative difference between bound and value is at most `tol`, and the distance of X from the ℓ1
+    ball is at most ten times `tol`, relative to ‖X‖.
 
     Examples
     --------
     >>> import numpy as np
-    >>> found = solve_relaxation(np.diag([3.0, 1.0]) + 1.0, 1)
-    >>> 4.0 <= found.upper_bound < 4.01
+    >>> result = solve_relaxation(np.diag([3.0, 1.0]) + 1.0, 1)
+    >>> 4.0 <= result.upper_bound < 4.01
     True
     """
     scale = float(np.max(np.abs(S)))
     if scale == 0:
         return RelaxationResult(np.eye(S.shape[0]) / S.shape[0], 0.0, 0.0, 0, True)
-    S, zero = S / scale, np.zeros_like(S)
+    S = S / scale
+    zero = np.zeros_like(S)
     state = _ADMMState(zero, zero, zero, step_size=float(k))  # entries of X are of the order of 1/k
     upper = compute_dual_bound(S, zero, k)
     converged = False
@@ -74,7 +75,7 @@ def solve_relaxation(S: Array, k: int, *, tol: float = 1e-4, max_iter: int = 200
 
 
 def compute_dual_bound(S: Array, W: Array, k: int) -> float:
-    """λmax(S − W) + k max|W|, plus what rounding may have taken from the eigenvalue.
+    """Return λmax(S − W) + k max|W|, plus a bound on the rounding error of the eigenvalue.
 
     Examples
     --------
@@ -91,42 +92,43 @@ def compute_dual_bound(S: Array, W: Array, k: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _ADMMState:
-    """X in the spectraplex, Y in the ℓ1 ball, U the scaled multiplier of X = Y; `step` its scale; its residuals."""
+    """Iterates and residuals of the method."""
 
-    X: Array
-    Y: Array
-    U: Array
+    X: Array  # (n, n), in the spectraplex
+    Y: Array  # (n, n), in the ℓ1 ball
+    U: Array  # (n, n), multiplier of X = Y divided by the step size
     step_size: float
-    rank: int = MIN_EIGENPAIRS
+    rank: int = MIN_EIGENPAIRS  # number of eigenpairs that the next projection computes first
     primal_residual: float = 0.0
     dual_residual: float = 0.0
 
 
 def _run_admm_step(S: Array, k: int, state: _ADMMState) -> _ADMMState:
-    """One round: X, then Y, then the multiplier."""
+    """Return the state after one step, which updates X, then Y, then the multiplier."""
     X, rank = project_spectraplex(state.Y - state.U + S / state.step_size, state.rank)
-    ahead = OVER_RELAXATION * X + (1 - OVER_RELAXATION) * state.Y
-    Y = project_l1_ball(ahead + state.U, float(k))
-    U = state.U + ahead - Y
+    relaxed = OVER_RELAXATION * X + (1 - OVER_RELAXATION) * state.Y
+    Y = project_l1_ball(relaxed + state.U, float(k))
+    U = state.U + relaxed - Y
     primal = float(np.linalg.norm(X - Y))
     dual = state.step_size * float(np.linalg.norm(Y - state.Y))
     return _ADMMState(X, Y, U, state.step_size, rank, primal, dual)
 
 
 def _balance_step_size(state: _ADMMState) -> _ADMMState:
-    """A step size that keeps both residuals of the same order."""
-    grow, shrink = (
-        state.primal_residual > MAX_RESIDUAL_RATIO * state.dual_residual,
-        state.dual_residual > MAX_RESIDUAL_RATIO * state.primal_residual,
-    )
-    factor = STEP_SIZE_FACTOR if grow else 1 / STEP_SIZE_FACTOR if shrink else 1.0
+    """Return the state with a step size that keeps both residuals of the same order."""
+    if state.primal_residual > MAX_RESIDUAL_RATIO * state.dual_residual:
+        factor = STEP_SIZE_FACTOR
+    elif state.dual_residual > MAX_RESIDUAL_RATIO * state.primal_residual:
+        factor = 1 / STEP_SIZE_FACTOR
+    else:
+        return state
     return replace(state, U=state.U / factor, step_size=state.step_size * factor)
 
 
 def project_spectraplex(M: Array, rank: int = MIN_EIGENPAIRS) -> tuple[Array, int]:
-    """The nearest positive semidefinite matrix of trace one, and its rank plus some: a guess for the next call.
+    """Return the nearest positive semidefinite matrix of trace one, and the rank to pass to the next call.
 
-    Only the leading eigenpairs matter: those of `rank` are computed, more where all of them turn out positive.
+    Only the leading eigenpairs matter: `rank` of them are computed, and more if all of these get positive weights.
 
     Examples
     --------
@@ -137,7 +139,7 @@ def project_spectraplex(M: Array, rank: int = MIN_EIGENPAIRS) -> tuple[Array, in
     """
     n = M.shape[0]
     while True:
-        rank = n if rank > n // 8 else rank  # all of them take less time than many
+        rank = n if rank > n // 8 else rank  # computing all of them is faster than computing many
         w, V = np.linalg.eigh(M) if rank == n else sla.eigh(M, subset_by_index=[n - rank, n - 1], driver="evr")
         weights = project_simplex(w)
         positive = int(np.count_nonzero(weights))
@@ -149,7 +151,7 @@ def project_spectraplex(M: Array, rank: int = MIN_EIGENPAIRS) -> tuple[Array, in
 
 
 def project_simplex(v: Array) -> Array:
-    """The nearest non-negative vector of sum one.
+    """Return the nearest non-negative vector of sum one.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def project_simplex(v: Array) -> Array:
 
 
 def project_l1_ball(M: Array, radius: float) -> Array:
-    """The nearest matrix with Σ|Mᵢⱼ| ≤ radius: entries shrunk by a common amount.
+    """Return the nearest matrix with Σ|Mᵢⱼ| ≤ radius, whose entries are shrunk by a common amount.
 
     Examples
     --------

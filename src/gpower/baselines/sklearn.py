@@ -1,4 +1,4 @@
-"""scikit-learn's SparsePCA behind the same estimator, its penalty calibrated to a number of variables."""
+"""scikit-learn's SparsePCA as a baseline, with its penalty calibrated to a number of variables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from gpower.baselines.levels import bisect_penalty_level
 from gpower.operators.base import Operator
 from gpower.validation.params import check_float
 
+#: Warning if the components do not have the requested cardinalities.
 SINGLE_ALPHA_NOTE = (
     "scikit-learn's SparsePCA has one penalty for all components: their total number of variables is calibrated, "
     "not the number of each."
 )
-#: Smallest penalty tried, relative to the largest useful one.
+#: Smallest penalty of the calibration, relative to the largest useful one.
 MIN_ALPHA_RATIO = 1e-6
 
 
@@ -28,34 +29,34 @@ MIN_ALPHA_RATIO = 1e-6
 class ScikitLearnSparsePCA(Baseline):
     """`sklearn.decomposition.SparsePCA`: dictionary learning with an ℓ1 penalty on the loadings.
 
-    A column of comparisons: it adds the calibration to a number of variables, unit loadings, adjusted variance
-    and warnings. Data as given are centred (and scaled) densely.
+    The wrapper is meant for comparisons. It adds the calibration to a number of variables, unit loadings, adjusted
+    variance and warnings. Data are centred, and scaled if requested, as a dense array.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int, optional
-        `alpha` is calibrated until the components have so many variables in all: one number counts for each of them.
+        Number of variables of every component, or one number for each. `alpha` is calibrated to their sum.
     alpha : float, optional
-        The penalty of scikit-learn, in the units of the data; default 1.
+        Penalty of scikit-learn, in the units of the data; default 1.
     covariance : None
-        Only data: the method needs the samples.
+        Must be None, because the method needs the samples.
     center, scale
         As in `gpower.GPower`.
     refit : bool, default=False
-        Choose the loadings of the pattern anew, for the most variance.
+        Recompute the loadings on their support to maximise the variance.
     tol, max_iter : float and int, default=1e-4, 1000
-        As in scikit-learn, of each fit.
+        Tolerance and maximum number of iterations of each fit, as in scikit-learn.
     random_state : int, RandomState or None
-        None stands for a fixed seed.
+        Seed of scikit-learn. None stands for a fixed seed.
 
     Attributes
     ----------
     components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_iter_, converged_
-        As in `gpower.GPower`; `n_passes_` does not count the reads of scikit-learn.
+        As in `gpower.GPower`; `n_passes_` does not count the passes of scikit-learn.
     alpha_ : ndarray of shape (n_components,)
-        The penalty in use, the same for all.
+        Penalty of the fit, equal for all components.
 
     Examples
     --------
@@ -88,22 +89,20 @@ class ScikitLearnSparsePCA(Baseline):
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         A = _get_dense_samples(task.operator, centred=bool(self.center))
         if task.target_cardinality is None:
-            unit = self._fit_at_alpha(A, task, 1.0 if self.alpha is None else float(self.alpha))
-        else:
-            total = sum(task.target_cardinality)
-            largest = float(task.operator.column_norms.max())
-            unit = bisect_penalty_level(
-                lambda alpha: self._fit_at_alpha(A, task, alpha),
-                BaselineResult.count_nonzero,
-                largest,
-                MIN_ALPHA_RATIO * largest,
-                total,
-            )
-            unit = replace(unit, Z=_keep_largest_overall(unit.Z, total))
-        uneven = task.target_cardinality is not None and np.any(
-            np.count_nonzero(unit.Z, axis=0) != task.target_cardinality
+            result = self._fit_at_alpha(A, task, 1.0 if self.alpha is None else float(self.alpha))
+            return [replace(result, Z=result.Z.astype(task.operator.dtype))]
+        total = sum(task.target_cardinality)
+        max_alpha = float(task.operator.column_norms.max())
+        result = bisect_penalty_level(
+            lambda alpha: self._fit_at_alpha(A, task, alpha),
+            BaselineResult.count_nonzero,
+            max_alpha,
+            MIN_ALPHA_RATIO * max_alpha,
+            total,
         )
-        return [replace(unit, Z=unit.Z.astype(task.operator.dtype), notes=(SINGLE_ALPHA_NOTE,) if uneven else ())]
+        Z = _keep_largest_overall(result.Z, total).astype(task.operator.dtype)
+        is_uneven = np.any(np.count_nonzero(Z, axis=0) != task.target_cardinality)
+        return [replace(result, Z=Z, notes=(SINGLE_ALPHA_NOTE,) if is_uneven else ())]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -111,7 +110,7 @@ class ScikitLearnSparsePCA(Baseline):
         return tags
 
     def _fit_at_alpha(self, A: Array, task: ComponentTask, alpha: float) -> BaselineResult:
-        """scikit-learn's answer at one penalty."""
+        """Fit scikit-learn's SparsePCA at one penalty."""
         model = SparsePCA(
             task.n_components,
             alpha=alpha,
@@ -121,16 +120,22 @@ class ScikitLearnSparsePCA(Baseline):
             random_state=self.random_state or 0,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of single regressions
+            warnings.simplefilter("ignore", ConvergenceWarning)  # raised by single regressions
             model.fit(A)
-        Z, n_iter = normalize_columns(model.components_.T), int(model.n_iter_)
+        n_iter = int(model.n_iter_)
         return BaselineResult(
-            Z, n_iter, n_iter < self.max_iter, extra_attributes={"alpha_": np.full(task.n_components, alpha)}
+            normalize_columns(model.components_.T),
+            n_iter,
+            n_iter < self.max_iter,
+            extra_attributes={"alpha_": np.full(task.n_components, alpha)},
         )
 
 
 def _get_dense_samples(operator: Operator, centred: bool) -> Array:
-    """A, dense; rows whose mean is not zero twice, with either sign, so that scikit-learn finds nothing to centre."""
+    """Return the matrix A as a dense array for scikit-learn, which would centre it again.
+
+    If the mean of A is not zero, every row is repeated with the opposite sign, so that centring has no effect.
+    """
     if operator.is_sparse:
         raise ValueError("scikit-learn's SparsePCA takes no sparse matrix of samples.")
     A = operator.columns(np.arange(operator.shape[1]))
@@ -138,8 +143,8 @@ def _get_dense_samples(operator: Operator, centred: bool) -> Array:
 
 
 def _keep_largest_overall(Z: Array, total: int) -> Array:
-    """Z with at most `total` non-zeros, the largest of all columns together; unit columns."""
+    """Return Z with the `total` largest loadings of all columns together, scaled to unit columns."""
     if np.count_nonzero(Z) <= total:
         return Z
-    least = np.sort(np.abs(Z), axis=None)[-total]
-    return normalize_columns(np.where(np.abs(Z) >= least, Z, 0))
+    threshold = np.sort(np.abs(Z), axis=None)[-total]
+    return normalize_columns(np.where(np.abs(Z) >= threshold, Z, 0))

@@ -16,33 +16,33 @@ from gpower.validation.params import FloatPerComponent
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RankOneSVD(Baseline):
-    """Sparse loadings of the best rank-one approximation: soft or hard thresholding inside the power iteration.
+    """Sparse rank-one approximation: power iteration with soft or hard thresholding of the loadings.
 
-    Minimises ‖A − x zᵀ‖² + penalty(z) by turns over x and z. The steps are those of `GPower` with the same
-    penalty; what differs is the start, the first principal component, and that the loadings are read off as
-    they are, shrunken ones included.
+    Minimises ‖A − x zᵀ‖² + penalty(z), alternating between x and z. The steps are those of `GPower` with the same
+    penalty. The differences are the start, which is the first principal component, and that the loadings are not
+    refitted.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     penalty : {"l1", "l0"}, default="l1"
-        Soft thresholding, or hard thresholding.
+        Soft thresholding ("l1") or hard thresholding ("l0").
     cardinality : int or sequence of int, optional
-        Number of variables, of all components or one number each. With "l0" that many correlations are kept in
-        every step; with "l1" the smallest gamma that leaves no more is taken.
+        Number of variables of every component, or one number for each. With "l0" every step keeps that many
+        correlations; with "l1" the smallest gamma that gives the number is used.
     gamma : float or sequence of float, optional
-        Level as a fraction in [0, 1) of its largest useful value, as in `GPower`; default 0.1 (l1) or 0.01 (l0).
+        Penalty as a fraction in [0, 1) of its largest useful value, as in `GPower`; default 0.1 (l1) or 0.01 (l0).
     covariance, center, scale
         As in `gpower.GPower`.
     deflation : {"projection", "orthogonalized", "schur"}, default="projection"
         As in `gpower.GPower`, whose default is "schur"; the authors deflate by projection.
     refit : bool, default=False
-        Choose the loadings of the pattern anew, for the most variance.
+        Recompute the loadings on their support to maximise the variance.
     tol : float, default=1e-4
-        Stop when the objective grows by no more than this, relatively; the setting of the GPower paper.
+        Relative increase of the objective at which an ascent stops; the default is that of the GPower paper.
     max_iter : int, default=1000
-        Most steps of an ascent.
+        Maximum number of steps.
 
     Attributes
     ----------
@@ -77,24 +77,25 @@ class RankOneSVD(Baseline):
         return find_components_sequentially(task, self.deflation, self._find_component)
 
     def _find_component(self, task: ComponentTask) -> BaselineResult:
-        """An ascent from the first principal component; gamma calibrated where a cardinality is wanted of ℓ1."""
+        """Ascend from the first principal component; calibrate gamma if an ℓ1 component has a target cardinality."""
         operator, norms = task.operator, task.operator.column_norms
-        wish = task.fit_spec.sparsity.select_unit(task.component_index)
-        problem, gamma = wish.make_problem(operator, norms, np.ones(1)), wish.compute_gamma(norms, np.ones(1))
+        sparsity = task.fit_spec.sparsity.select_unit(task.component_index)
+        problem = sparsity.make_problem(operator, norms, np.ones(1))
         first, _ = compute_leading_components(operator, 1)
         start = problem.feasible_set.make_point(operator.combine(first.astype(operator.dtype)))
 
         def solve(gamma: float) -> BaselineResult:
-            level = set_problem_gamma(problem, np.array([gamma])) if np.isfinite(gamma) else problem
-            end = ascend(level, start, task.fit_spec.settings)
-            return BaselineResult.from_ascent(end, level.compute_loadings(end.point), gamma=gamma)
+            penalized = set_problem_gamma(problem, np.array([gamma])) if np.isfinite(gamma) else problem
+            ascent = ascend(penalized, start, task.fit_spec.settings)
+            return BaselineResult.from_ascent(ascent, penalized.compute_loadings(ascent.point), gamma=gamma)
 
-        largest = float(problem.penalty.gamma_max(norms, np.ones(1))[0])
-        if not (wish.has_cardinality_levels and np.isfinite(largest)):
-            return solve(float(gamma[0]))
-        k = int(wish.levels[0])
-        unit = bisect_penalty_level(solve, BaselineResult.count_nonzero, largest, 0.0, k, prefer_densest=True)
-        if unit.count_nonzero() == k:
-            return unit
-        note = f"No gamma gives exactly {k} variables; of {unit.count_nonzero()} the largest loadings were kept."
-        return replace(unit, Z=keep_largest(unit.Z, [k]), notes=(note,))
+        gamma_max = float(problem.penalty.gamma_max(norms, np.ones(1))[0])
+        if not (sparsity.has_cardinality_levels and np.isfinite(gamma_max)):
+            return solve(float(sparsity.compute_gamma(norms, np.ones(1))[0]))
+        k = int(sparsity.levels[0])
+        result = bisect_penalty_level(solve, BaselineResult.count_nonzero, gamma_max, 0.0, k, prefer_densest=True)
+        count = result.count_nonzero()
+        if count == k:
+            return result
+        note = f"No gamma gives exactly {k} variables; the largest of {count} loadings were kept."
+        return replace(result, Z=keep_largest(result.Z, [k]), notes=(note,))

@@ -1,4 +1,4 @@
-"""Simple thresholding: ordinary loadings with the small ones set to zero (Cadima and Jolliffe 1995)."""
+"""Simple thresholding: PCA with small loadings set to zero (Cadima and Jolliffe 1995)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from gpower.validation.params import check_float
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Thresholding(Baseline):
-    """Ordinary principal components, small loadings set to zero, the others scaled to unit norm.
+    """PCA with small loadings set to zero and the others scaled to unit norm.
 
-    The oldest way to sparse loadings, and a misleading one: large loadings often belong to variables that
-    repeat each other, so that the components so truncated may be far from the best of that size.
+    This is the oldest method for sparse loadings, and a misleading one: large loadings often belong to redundant
+    variables, so that truncated components may be far from the best of their cardinality.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of components.
     cardinality : int or sequence of int, optional
-        Keep that many largest loadings, of all components or one number each.
+        Number of loadings kept in every component, the largest ones, or one number for each.
     threshold : float, optional
-        Keep loadings of at least this absolute value instead; by default 1/√n_features, what each would have
-        were all equal.
+        Smallest absolute value of a loading that is kept, instead of `cardinality`; by default 1/√n_features, the
+        value if all loadings were equal.
     covariance, center, scale
         As in `gpower.GPower`.
     refit : bool, default=False
-        Choose the kept loadings anew, for the most variance.
+        Recompute the kept loadings to maximise the variance.
 
     Attributes
     ----------
     components_, n_components_, explained_variance_, explained_variance_ratio_, cardinality_, n_passes_, mean_, scale_
-        As in `gpower.GPower`; nothing is iterated, `n_iter_` is one and `converged_` true.
+        As in `gpower.GPower`; the method does not iterate: `n_iter_` is one and `converged_` true.
 
     References
     ----------
@@ -67,14 +67,14 @@ class Thresholding(Baseline):
 
 
 def check_threshold(threshold: float | None) -> None:
-    """Refuse a level that no loading, or only a lone one, reaches."""
+    """Raise ValueError if the threshold is not in [0, 1)."""
     if threshold is not None and check_float(threshold, "threshold", 0.0) >= 1:
-        raise ValueError(f"threshold={threshold!r}: unit loadings lie below 1; take a level in [0, 1).")
+        raise ValueError(f"threshold={threshold!r}: unit loadings lie below 1; use a threshold in [0, 1).")
 
 
 def truncate_loadings(Z: Array, cardinality: Sequence[int] | None, level: float) -> Array:
-    """Unit columns of Z, each cut to its wanted number of largest loadings, or to those that reach the level."""
+    """Return unit columns with the largest loadings of Z: as many as `cardinality`, or those of at least `level`."""
     if cardinality is not None:
         return keep_largest(Z, cardinality)
-    rounding = 1 - 1e3 * np.finfo(Z.dtype).eps
-    return normalize_columns(np.where(np.abs(Z) >= level * rounding, Z, 0))
+    rounding_factor = 1 - 1e3 * np.finfo(Z.dtype).eps
+    return normalize_columns(np.where(np.abs(Z) >= level * rounding_factor, Z, 0))

@@ -1,4 +1,4 @@
-"""Small data that come with the package."""
+"""Small data sets in the package."""
 
 from dataclasses import dataclass
 from importlib import resources
@@ -20,11 +20,11 @@ class Pitprops:
     Attributes
     ----------
     correlation : ndarray of shape (13, 13)
-        Three decimals, as published.
+        Correlations with three decimals, as published.
     feature_names : tuple of str
-        The measurements.
+        Names of the measurements.
     n_samples : int
-        The number of props.
+        Number of props.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Pitprops:
 
 
 def load_pitprops() -> Pitprops:
-    """The pitprops correlations (Jeffers 1967), the standard test case of sparse PCA.
+    """Load the pitprops correlations (Jeffers 1967), the standard test case of sparse PCA.
 
     Returns
     -------
@@ -68,14 +68,14 @@ def load_pitprops() -> Pitprops:
 
 
 def load_planted_expression() -> ExpressionCohort:
-    """A made-up expression table, 60 samples × 150 genes, with three modules of genes that vary together.
+    """Load a synthetic expression table, 60 samples × 150 genes, with three modules of correlated genes.
 
-    Eight growth, six immune and five stress genes follow one factor each; the other genes are noise, in sets of ten.
+    Eight growth, six immune and five stress genes follow one factor each. The other genes are noise, in sets of ten.
 
     Returns
     -------
     ExpressionCohort
-        The active sets are the planted modules, strongest first.
+        Its active sets are the planted modules, strongest first.
 
     Examples
     --------

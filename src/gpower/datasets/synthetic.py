@@ -1,4 +1,4 @@
-"""Data that are made up: Gaussian noise, and expression of which it is known which gene sets are active."""
+"""Synthetic data: Gaussian noise, and expression data with known active gene sets."""
 
 from dataclasses import dataclass
 
@@ -11,18 +11,19 @@ from gpower.io.tables.table import Names
 
 __all__ = ["ExpressionCohort", "expression_cohort", "gaussian"]
 
-_FACTOR_GENE_SHARE = 0.7  # share of an active set's genes that follow its factor; in real sets, too, not all do
+#: Share of the genes of an active set that follow its factor; in real gene sets not all genes do either.
+_FACTOR_GENE_SHARE = 0.7
 
 
 def gaussian(n_samples: int, n_features: int, *, random_state: Seed = None) -> NDArray[np.float64]:
-    """Independent standard normal entries, the matrices on which the paper measures time and quality.
+    """Draw a matrix of independent standard normal entries, as in the paper's measurements of time and quality.
 
     Parameters
     ----------
     n_samples, n_features : int
-        The shape.
+        Shape of the matrix.
     random_state : int, RandomState or None
-        Where the numbers come from.
+        Seed or generator of the random numbers.
 
     Returns
     -------
@@ -40,18 +41,18 @@ def gaussian(n_samples: int, n_features: int, *, random_state: Seed = None) -> N
 
 @dataclass(frozen=True)
 class ExpressionCohort:
-    """A made-up expression table, its gene sets, and which of them are active.
+    """A synthetic expression table with its gene sets, some of which are active.
 
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_genes)
         Log expression.
     feature_names, sample_names : tuple of str
-        Genes and samples.
+        Names of genes and samples.
     gene_sets : dict of str to tuple of str
-        Active and inactive sets, the active ones first; some of their genes may not have been measured.
+        Active sets, then inactive ones; some of their genes may not be in the table.
     active : tuple of str
-        The sets whose genes vary together.
+        Names of the sets whose genes are correlated.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class ExpressionCohort:
 
     @property
     def modules(self) -> dict[str, Names]:
-        """The genes of each active set.
+        """Return the genes of each active set.
 
         Examples
         --------
@@ -97,34 +98,34 @@ def expression_cohort(
     spread: float = 0.5,
     random_state: Seed = None,
 ) -> ExpressionCohort:
-    """Expression in which some gene sets are active: most of their genes follow a common factor.
+    """Draw expression data in which some gene sets are active: most of their genes follow a common factor.
 
-    The genes of every set are chosen at random, so sets overlap by chance; a tenth of each set was not measured.
-    Genes have scales and levels of their own. The easier problem, few factors without `leak` and genes of one scale,
-    is solved by the largest loadings of ordinary PCA just as well.
+    The genes of every set are chosen at random, so sets overlap by chance. A tenth of each set is not in the table.
+    Genes differ in scale and mean. For the easier problem, few factors without `leak` and genes of equal scale, the
+    largest loadings of ordinary PCA are as good as sparse PCA.
 
     Parameters
     ----------
     n_samples, n_genes : int, default 100 and 1000
-        The shape of the data.
+        Shape of the data.
     n_sets, n_active : int, default 60 and 20
-        Number of gene sets, and of active ones among them.
+        Number of gene sets, and of active sets among them.
     set_size : int, default 30
-        Genes of a set.
+        Number of genes in a set.
     strength : float, default 1.2
-        Standard deviation of the first factor beside that of a gene's noise; later factors are weaker, down to half.
+        Standard deviation of the first factor relative to the noise of a gene. Later factors are weaker, down to half.
     leak : float, default 0.2
-        How much a factor moves all other genes, at random, beside those of its set: a tumour's programmes have wide
-        effects.
+        Standard deviation of the random effects of every factor on all genes, because the programmes of a tumour also
+        affect genes outside a set.
     spread : float, default 0.5
-        Standard deviation of the logarithm of the genes' scales; 0 gives all genes the same.
+        Standard deviation of the logarithm of the genes' scales; 0 gives all genes the same scale.
     random_state : int, RandomState or None
-        Where the numbers come from.
+        Seed or generator of the random numbers.
 
     Returns
     -------
     ExpressionCohort
-        The table, its gene sets, and which of them are active.
+        The table, its gene sets, and the names of the active sets.
 
     Examples
     --------
@@ -133,22 +134,22 @@ def expression_cohort(
     >>> from gpower.analysis.enrichment import enrich
     >>> cohort = expression_cohort(random_state=0)
     >>> model = GPower(10, cardinality=40).fit(cohort.X)
-    >>> found = enrich(model, cohort.gene_sets, genes=cohort.feature_names).significant
-    >>> sum(name in cohort.active for name in found), sum(name not in cohort.active for name in found)
+    >>> significant = enrich(model, cohort.gene_sets, genes=cohort.feature_names).significant
+    >>> sum(name in cohort.active for name in significant), sum(name not in cohort.active for name in significant)
     (8, 0)
     """
     if not 0 <= n_active <= n_sets:
-        raise ValueError(f"n_active is {n_active}; it is a number of sets, from 0 to n_sets={n_sets}.")
+        raise ValueError(f"n_active is {n_active}; it must be from 0 to n_sets={n_sets}.")
     n_measured = round(0.9 * set_size)
     if not 1 <= n_measured <= n_genes:
-        raise ValueError(f"set_size is {set_size}; a set has at least 1 measured gene and at most n_genes={n_genes}.")
+        raise ValueError(f"set_size is {set_size}; a set needs at least 1 measured gene and at most n_genes={n_genes}.")
     rng = check_random_state(random_state)
     genes = [f"GENE{j + 1}" for j in range(n_genes)]
     members = [rng.choice(n_genes, n_measured, replace=False) for _ in range(n_sets)]
     loadings = np.zeros((n_active, n_genes))
-    for row, chosen in zip(loadings, members, strict=False):
-        following = chosen[: max(1, round(_FACTOR_GENE_SHARE * chosen.size))]
-        row[following] = rng.uniform(0.7, 1.3, following.size) * rng.choice((-1.0, 1.0), following.size)
+    for row, set_genes in zip(loadings, members, strict=False):
+        followers = set_genes[: max(1, round(_FACTOR_GENE_SHARE * set_genes.size))]
+        row[followers] = rng.uniform(0.7, 1.3, followers.size) * rng.choice((-1.0, 1.0), followers.size)
     loadings += leak * rng.standard_normal(loadings.shape)
     factors = rng.standard_normal((n_samples, n_active)) * (strength * np.linspace(1, 0.5, n_active))
     X = factors @ loadings + rng.standard_normal((n_samples, n_genes))
@@ -156,8 +157,8 @@ def expression_cohort(
     names = [f"ACTIVE_{i + 1}" if i < n_active else f"QUIET_{i - n_active + 1}" for i in range(n_sets)]
     unmeasured = [tuple(f"UNSEEN{i + 1}_{j + 1}" for j in range(set_size - n_measured)) for i in range(n_sets)]
     sets = {
-        name: (*(genes[j] for j in np.sort(chosen)), *others)
-        for name, chosen, others in zip(names, members, unmeasured, strict=True)
+        name: (*(genes[j] for j in np.sort(set_genes)), *others)
+        for name, set_genes, others in zip(names, members, unmeasured, strict=True)
     }
     samples = tuple(f"S{i + 1}" for i in range(n_samples))
     return ExpressionCohort(X, tuple(genes), samples, sets, tuple(names[:n_active]))

@@ -1,7 +1,6 @@
-"""Models on disk without pickle: a NumPy archive of plain arrays with a JSON header.
+"""Save and load models without pickle: a NumPy archive of plain arrays with a JSON header.
 
-The header names the format and its version; everything else is numbers. A reader of the file needs NumPy
-and nothing of this package.
+The header gives the format and its version; everything else is numbers. Reading the file needs only NumPy.
 """
 
 from __future__ import annotations
@@ -21,41 +20,37 @@ from gpower.io.stores.npy import read_npz
 
 MODEL_FORMAT, MODEL_FORMAT_VERSION = "gpower-model", 1
 
-#: In whose place pairs stand for a dictionary whose keys are not all text.
+#: The only key of a JSON object that stores a dictionary as pairs, because its keys are not all text.
 KEY_VALUE_PAIRS_KEY = "pairs of keys and values"
 
-ModelHeader: TypeAlias = dict[str, Any]  # what JSON holds
+ModelHeader: TypeAlias = dict[str, Any]  # values that JSON can store
 
 
 class ModelFileError(FileError):
-    """A file that does not hold a model this version can read."""
+    """A file that is not a model, or is one that this version cannot read."""
 
 
 def write_model(path: str | os.PathLike[str], header: ModelHeader, arrays: dict[str, np.ndarray]) -> None:
-    """Write a model atomically: the file is there whole, or the old one is untouched."""
-    text = json.dumps(
-        to_json_value(
-            {
-                "format": MODEL_FORMAT,
-                "version": MODEL_FORMAT_VERSION,
-                "written_by": _collect_package_versions(),
-                **header,
-            }
-        )
-    )
-    with write_file_atomically(Path(path)) as place, place.open("wb") as handle:
+    """Write a model atomically: the file is replaced only once the new one is complete."""
+    preamble = {
+        "format": MODEL_FORMAT,
+        "version": MODEL_FORMAT_VERSION,
+        "written_by": _collect_package_versions(),
+    }
+    text = json.dumps(to_json_value(preamble | header))
+    with write_file_atomically(Path(path)) as temp_path, temp_path.open("wb") as handle:
         np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
 
 
 def _collect_package_versions() -> dict[str, str]:
-    """Of what a model is written with."""
+    """Return the versions of the packages that write a model."""
     from gpower import __version__
 
     return {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
 
 
 def simulate_json_round_trip(value: object) -> Any:
-    """Parameters as a file gives them back; of an object that JSON does not hold, its kind.
+    """Return parameters as they are read back from a file; objects that JSON cannot store become their class names.
 
     Examples
     --------
@@ -67,16 +62,20 @@ def simulate_json_round_trip(value: object) -> Any:
 
 
 def to_json_value(value: object) -> Any:
-    """What JSON holds: a dictionary whose keys are not all text as pairs, a pandas series by name as a dictionary."""
+    """Return a value that JSON can store.
+
+    A mapping whose keys are not all text becomes pairs, a pandas Series with text labels a dictionary, an array a list,
+    and an unknown object the name of its class.
+    """
     if isinstance(value, Mapping):
         pairs = [[to_json_value(key), to_json_value(each)] for key, each in value.items()]
-        text = all(isinstance(key, str) for key, _ in pairs)
-        return dict(pairs) if text else {KEY_VALUE_PAIRS_KEY: sorted(pairs, key=lambda pair: str(pair[0]))}
+        has_text_keys = all(isinstance(key, str) for key, _ in pairs)
+        return dict(pairs) if has_text_keys else {KEY_VALUE_PAIRS_KEY: sorted(pairs, key=lambda pair: str(pair[0]))}
     if isinstance(value, list | tuple | Set | range):
         return [to_json_value(each) for each in value]
     if hasattr(value, "to_dict") and all(isinstance(key, str) for key in value.to_dict()):
         return to_json_value(value.to_dict())
-    if hasattr(value, "tolist"):  # of an array, a number of NumPy's, a series by position
+    if hasattr(value, "tolist"):  # an array, a NumPy scalar, or a Series without text labels
         return to_json_value(value.tolist())
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -84,24 +83,24 @@ def to_json_value(value: object) -> Any:
 
 
 def _restore_mapping_keys(value: ModelHeader) -> dict[Any, Any]:
-    """A dictionary of a file with the keys that it had."""
+    """Return a dictionary read from JSON with its original keys; the inverse of the pairs of `to_json_value`."""
     return dict(value[KEY_VALUE_PAIRS_KEY]) if list(value) == [KEY_VALUE_PAIRS_KEY] else value
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[ModelHeader, dict[str, np.ndarray]]:
-    """Header and arrays of a model file."""
+    """Return the header and the arrays of a model file."""
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
     if not _is_zip_file(source):
-        told = f"{str(source)!r} is not a gpower model but some other file"
-        raise ModelFileError(f"{told}; give the model.npz that gpower fit -o or model.save(path) wrote.")
+        problem = f"{str(source)!r} is not a gpower model but some other file"
+        raise ModelFileError(f"{problem}; give the model.npz that gpower fit -o or model.save(path) wrote.")
     try:
         arrays = read_npz(source)
         header = json.loads(arrays.pop("header").tobytes(), object_hook=_restore_mapping_keys)
-    except Exception as error:  # whatever damage makes of an archive
-        told = f"{str(source)!r} is truncated or not a gpower model ({format_error_line(error)})"
-        raise ModelFileError(f"{told}; write one with model.save(path).") from None
+    except Exception as error:  # a damaged archive can raise anything
+        problem = f"{str(source)!r} is truncated or not a gpower model ({format_error_line(error)})"
+        raise ModelFileError(f"{problem}; write one with model.save(path).") from None
     if not isinstance(header, dict) or header.get("format") != MODEL_FORMAT:
         raise ModelFileError(f"{str(source)!r} is a NumPy archive but not a gpower model.")
     check_header_fields(source, header, {"version": int, "class": str})
@@ -114,7 +113,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[ModelHeader, dict[str, np.
 
 
 def _is_zip_file(path: Path) -> bool:
-    """Whether a file begins as archives do; one that cannot be opened may be told by its reader."""
+    """Return whether a file begins like a zip archive; True if it is empty or cannot be opened, for later errors."""
     try:
         with path.open("rb") as handle:
             return handle.read(4) in (b"PK\x03\x04", b"")
@@ -123,7 +122,7 @@ def _is_zip_file(path: Path) -> bool:
 
 
 def check_header_fields(path: str | os.PathLike[str], header: ModelHeader, field_types: Mapping[str, type]) -> None:
-    """Refuse a header without a field, or with one of another kind."""
+    """Raise if a field of the header is missing or not of the given type."""
     for name, kind in field_types.items():
         if type(header.get(name)) is not kind:
             raise ModelFileError(f"{str(path)!r} is damaged: its header lacks {name!r} as a {kind.__name__}.")
@@ -132,10 +131,10 @@ def check_header_fields(path: str | os.PathLike[str], header: ModelHeader, field
 def check_array_shapes(
     path: str | os.PathLike[str], arrays: Mapping[str, Any], shape_letters: Mapping[str, str]
 ) -> None:
-    """Refuse arrays that are missing, do not hold numbers, or do not fit each other.
+    """Raise if an array is missing, has the wrong kind of values, or a shape that does not fit the others.
 
-    A letter stands for a length, the same wherever it occurs: ``{"components_": "mn", "mean_": "n"}``. An array is of
-    names where it is called so.
+    A letter stands for a length, the same wherever it occurs: ``{"components_": "mn", "mean_": "n"}``. Arrays with
+    "names" in their name hold text, all others numbers.
 
     Examples
     --------
@@ -152,28 +151,31 @@ def check_array_shapes(
         array = np.asarray(arrays[name])
         if array.dtype.kind not in ("OU" if "names" in name else "fiub"):
             raise ModelFileError(f"{str(path)!r} is damaged: {name} holds {array.dtype}.")
-        found = zip(letters, array.shape, strict=False)
-        if array.ndim != len(letters) or any(lengths.setdefault(letter, size) != size for letter, size in found):
+        pairs = zip(letters, array.shape, strict=False)
+        if array.ndim != len(letters) or any(lengths.setdefault(letter, size) != size for letter, size in pairs):
             raise ModelFileError(f"{str(path)!r} is damaged: {name} has the shape {array.shape}.")
 
 
 def read_saved_object(path: str | os.PathLike[str], class_name: str) -> tuple[ModelHeader, dict[str, Any]]:
-    """Header and values of what an object of the class `kind` wrote: the inverse of `flattened`, with plain numbers."""
+    """Return the header and the values of a saved object of the given class; the inverse of `flatten_to_arrays`.
+
+    Arrays without dimensions become Python numbers.
+    """
     header, arrays = read_model(path)
     if header["class"] != class_name:
         raise ModelFileError(f"{str(path)!r} holds a {header['class']}, not a {class_name}; load it with that class.")
     values: dict[str, Any] = {}
     for name, array in arrays.items():
         table, _, column = name.rpartition(":")
-        place = values.setdefault(table, {}) if table else values
-        if not isinstance(place, dict) or column in place:
+        target = values.setdefault(table, {}) if table else values
+        if not isinstance(target, dict) or column in target:
             raise ModelFileError(f"{str(path)!r} is damaged: it holds {name} twice.")
-        place[column] = array.item() if array.ndim == 0 else array.astype(object) if array.dtype.kind == "U" else array
+        target[column] = array.item() if array.ndim == 0 else array.astype(object) if array.dtype.kind == "U" else array
     return header, values
 
 
 def flatten_to_arrays(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Arrays by name, a table's as "table:column", and names as text: what needs no pickle."""
+    """Return arrays by name, those of a nested dictionary as "table:column", with objects converted to text."""
     flat: dict[str, np.ndarray] = {}
     for name, value in values.items():
         if isinstance(value, dict):

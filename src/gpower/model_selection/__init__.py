@@ -1,4 +1,4 @@
-"""How many variables, and how many components? Paths, cross-validation, stability, tests against chance."""
+"""Choose the number of variables and components: paths, cross-validation, stability selection, permutation tests."""
 
 from gpower.model_selection.component_tests import ComponentTest, component_test
 from gpower.model_selection.cross_validation import GPowerCV

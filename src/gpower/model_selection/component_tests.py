@@ -1,4 +1,4 @@
-"""How many components? As many as explain more than chance does."""
+"""Choose the number of components: count those that explain more variance than components of permuted tables."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gpower.validation.prepare import read_estimator_input
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComponentTest:
-    """Which components are more than chance, as `component_test` returns it.
+    """Result of `component_test`: variance and p-value of every component.
 
     Attributes
     ----------
-    null_distribution : Chance
-        What was found in the table and in permuted ones.
+    null_distribution : NullDistribution
+        Sums of squares of the components of the table and of permuted tables.
     level : float
-        p-value up to which a component counts.
+        Significance level: a component counts if its p-value is at most this.
     degrees_of_freedom : float
-        Divisor of variances, n_samples − 1.
+        Divisor that turns sums of squares into variances, n_samples − 1.
 
     Examples
     --------
@@ -45,76 +45,80 @@ class ComponentTest:
     degrees_of_freedom: float
 
     def __repr__(self) -> str:
-        shares = 100 / (self.total_variance or 1.0)
-        each = (
-            f"{shares * own:.3g} % of the variance, by chance {shares * chance:.3g} %, p = {p:.2g}"
-            for own, chance, p in zip(self.variance, self.null_quantile, self.p_values, strict=True)
-        )
-        lines = [f"{j}: {words}" for j, words in enumerate(each, 1)][: self.n_tested]
+        percent = 100 / (self.total_variance or 1.0)
+        rows = zip(percent * self.variance, percent * self.null_quantile, self.p_values, strict=True)
+        lines = [
+            f"{j}: {observed:.3g} % of the variance, by chance {null:.3g} %, p = {p:.2g}"
+            for j, (observed, null, p) in enumerate(rows, 1)
+        ]
         count = f"<ComponentTest: {self.n_components} component(s) at the level {self.level:g}"
-        return "\n  ".join([count, *lines]) + ">"
+        return "\n  ".join([count, *lines[: self.n_tested]]) + ">"
 
     @property
     def p_values(self) -> Array:
-        """Of each component together with those before it, (n_components,): never falling.
+        """Return the p-value of each component, (n_components,), non-decreasing.
 
-        One for those behind a component that fails, which are not tested.
+        A component's p-value is at least those of the earlier components. Components after the first that fails are
+        not tested and have p-value one.
         """
         return self.null_distribution.p_values
 
     @property
     def n_components(self) -> int:
-        """Components at the level."""
+        """Return the number of components with p-value at most `level`."""
         return int(np.count_nonzero(self.p_values <= self.level))
 
     @property
     def n_tested(self) -> int:
-        """Components that were held against permuted tables at all."""
+        """Return the number of components that were compared with permuted tables."""
         return self.null_distribution.n_tested
 
     @property
     def variance(self) -> Array:
-        """Of each component, once the earlier ones are taken out; by the small fits that permuted tables get."""
+        """Return the variance of each component after deflation by the earlier ones, (n_components,).
+
+        The table gets the same quick fits as permuted tables.
+        """
         return self.null_distribution.observed_variance / self.degrees_of_freedom
 
     @property
     def permuted_variance(self) -> Array:
-        """`variance` of every permuted table, (n_permutations, n_components); NaN where it was not needed.
+        """Return `variance` of every permuted table, (n_permutations, n_components); NaN if it was not computed.
 
-        Of a wide table mostly an estimate, by a fit to the longest variables, which decide where they are far below.
+        For a wide table most entries are estimates from the variables of largest norm only. They are used if they are
+        far below the variance of the table.
         """
         return self.null_distribution.permuted_variance / self.degrees_of_freedom
 
     @property
     def null_quantile(self) -> Array:
-        """Variance that a share 1 − level of permuted tables stays below; NaN where none was made."""
-        null = self.permuted_variance
-        columns = [column[~np.isnan(column)] for column in null.T]
+        """Return the 1 − level quantile of `permuted_variance`, (n_components,); NaN for components not tested."""
+        columns = [column[~np.isnan(column)] for column in self.permuted_variance.T]
         return np.array([np.quantile(c, 1 - self.level) if c.size else np.nan for c in columns])
 
     @property
     def pca_variance(self) -> Array:
-        """Variance of as many ordinary components."""
+        """Return the variances of the leading PCA components, (n_components,)."""
         return self.null_distribution.pca_variance / self.degrees_of_freedom
 
     @property
     def horn(self) -> Array:
-        """Mean variance of ordinary components of permuted tables, Horn's line (1965)."""
+        """Return the mean variances of the PCA components of permuted tables (Horn 1965), (n_components,)."""
         return self.null_distribution.horn_mean / self.degrees_of_freedom
 
     @property
     def n_components_pca(self) -> int:
-        """Ordinary components above Horn's line."""
+        """Return the number of leading PCA components whose variance exceeds `horn`."""
         below = self.pca_variance <= self.horn
         return int(np.argmax(below)) if below.any() else below.size
 
     @property
     def total_variance(self) -> float:
-        """Of the table."""
+        """Return the total variance of the table."""
         return self.null_distribution.total_variance / self.degrees_of_freedom
 
     def columns(self) -> dict[str, Array]:
-        """What a table of it has, a row per component."""
+        """Return the result as named columns with one row per component."""
         return {
             "component": np.arange(1, self.p_values.size + 1),
             "variance": self.variance,
@@ -125,7 +129,7 @@ class ComponentTest:
         }
 
     def plot(self, axes: AxesLike = None) -> Panel:
-        """Variances beside those of permuted tables; see `gpower.plotting.plot_components`.
+        """Plot the variances with those of permuted tables; see `gpower.plotting.plot_components`.
 
         Parameters
         ----------
@@ -150,39 +154,40 @@ def component_test(
     random_state: Seed = None,
     **options: Any,
 ) -> ComponentTest:
-    """Hold each component's variance against that of the same fit to tables whose columns were permuted.
+    """Compare each component's variance with that of the same fit to tables whose columns were permuted.
 
-    Each component is looked for in what the earlier ones leave. Components are tested one after the other, up to the
-    first that fails: a table without structure passes for one with a component in a share `level` of cases.
+    Each component is computed after deflation by the earlier ones. Components are tested one after the other, up to the
+    first that fails: in a table without structure, a component is found with probability at most `level`.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        A sparse table is made dense. Of data in blocks that `memory_limit` does not let be permuted, as many samples
-        as it does are drawn at random, with a warning: chance among them is chance.
+        A sparse table is converted to a dense one. If data in blocks are too large to be permuted within
+        `memory_limit`, the test uses as many randomly drawn samples as fit and warns; it is still valid.
     n_components : int, default=10
-        The most components to look for.
+        Maximum number of components.
     n_permutations : int, default=200
-        Permuted tables; the smallest possible p-value is 1/(n_permutations + 1), twice that for all components but the
-        first, whose test is not exact. A component that cannot reach the level any more gets no further ones.
+        Number of permuted tables. The smallest possible p-value is 1/(n_permutations + 1) for the first component and
+        twice that for the others, whose test is not exact. Permuting stops early for a component that cannot reach the
+        level any more.
     level : float, default=0.05
-        p-value up to which a component counts.
+        Significance level: a component counts if its p-value is at most this.
     blocks : sequence, optional
-        A label per variable: variables of a block, such as probes of one gene, are permuted together, so that what they
-        have in common is not taken for a component.
+        A label for each variable. Variables with the same label, such as probes of one gene, are permuted together, so
+        that the variance they share does not count as a component.
     n_jobs : int, optional
-        Permuted tables worked on at the same time, as in scikit-learn; the answer is the same for any number.
+        Number of permuted tables processed in parallel, as in scikit-learn. The result does not depend on it.
     progress : callable, optional
         Called as ``progress(done, total)``.
     random_state : int, RandomState or None
-        Of the permutations. None stands for a fixed seed.
+        Seed of the permutations. None stands for a fixed seed.
     **options
         Parameters of `GPower`, such as ``cardinality=20`` and ``scale=True``.
 
     Returns
     -------
     ComponentTest
-        How many components pass, and of each its p-value and its variance beside that of permuted tables.
+        Number of components that pass, with the p-value, the variance and the permuted variances of each.
 
     References
     ----------
@@ -199,7 +204,7 @@ def component_test(
     model = GPower(n_components, **options)
     table = read_estimator_input(model, X).prepare_for_permutation()
     n_permutations, level = check_permutations(n_permutations, level)
-    found = permutation_test(
+    null_distribution = permutation_test(
         table,
         table.build_fit_specs({"method": "deflation", "mu": None})[0],
         make_random_state(random_state),
@@ -209,23 +214,24 @@ def component_test(
         n_jobs=n_jobs,
         progress=progress,
     )
-    return ComponentTest(found, level, max(table.shape[0] - 1.0, 1.0))
+    return ComponentTest(null_distribution, level, max(table.shape[0] - 1.0, 1.0))
 
 
 def check_permutations(n_permutations: int, level: float) -> tuple[int, float]:
-    """Number of permuted tables and level, if so many can reach it."""
-    level, n_permutations = check_probability_level(level), check_int(n_permutations, "n_permutations", 1)
+    """Return both checked parameters; raise ValueError if so few permutations cannot give a p-value as low as level."""
+    level = check_probability_level(level)
+    n_permutations = check_int(n_permutations, "n_permutations", 1)
     if (n_permutations + 1) * level < LATER_P_VALUE_FACTOR:
         raise ValueError(
             f"n_permutations={n_permutations} give p-values down to {LATER_P_VALUE_FACTOR / (n_permutations + 1):.2g}, "
-            f"above level={level:g}; take at least {int(np.ceil(LATER_P_VALUE_FACTOR / level)) - 1}."
+            f"above level={level:g}; use at least {int(np.ceil(LATER_P_VALUE_FACTOR / level)) - 1}."
         )
     return n_permutations, level
 
 
-def _encode_blocks(blocks: Iterable[object], n: int) -> Array:
-    """The number of each variable's block."""
-    words = [str(block) for block in blocks]
-    if len(words) != n:
-        raise ValueError(f"blocks has {len(words)} entries, but there are {n} variables.")
-    return np.unique(words, return_inverse=True)[1]
+def _encode_blocks(blocks: Iterable[object], n_features: int) -> Array:
+    """Return the integer code of each variable's block, (n_features,)."""
+    labels = [str(block) for block in blocks]
+    if len(labels) != n_features:
+        raise ValueError(f"blocks has {len(labels)} entries, but there are {n_features} variables.")
+    return np.unique(labels, return_inverse=True)[1]

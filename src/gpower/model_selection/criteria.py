@@ -1,20 +1,21 @@
-"""Which number of variables? Six answers, to six questions, from the same folds.
+"""Choose the cardinality from cross-validation scores by one of six criteria.
 
 ==============  ====================================================================================================
-criterion       the number of variables
+criterion       chosen cardinality
 ==============  ====================================================================================================
-`prediction`    that explain held-out samples best, or the fewest within one standard error of it
-`share`         the fewest that explain 90 % of what ordinary components explain of held-out samples
-`agreement`     whose scores agree best between folds, or the fewest within one standard error of it
-`stability`     that are chosen again most often in other folds, beyond chance
-`sparseness`    of the largest index of sparseness: what is explained times the share of zeros
-`reliability`   the fewest from which on held-out scores stay reliable: Cronbach's α is at least 0.9, or at its top
-`auto`          by prediction where at most half of the variables do as well as all of them, else by reliability, or
-                by share where folds of one sample tell of none
+`prediction`    largest explained variance of held-out samples, or the fewest variables within one standard error
+`share`         the fewest variables that explain 90 % of the held-out variance that PCA components explain
+`agreement`     highest correlation of scores between folds, or the fewest variables within one standard error
+`stability`     supports that agree best between folds, corrected for chance
+`sparseness`    largest index of sparseness: explained variance times the share of zeros
+`reliability`   the fewest variables from which on Cronbach's α of held-out scores stays at least 0.9; if α of the
+                densest point is lower, the point of the largest α
+`auto`          `prediction` if at most half of the variables explain as much as PCA components; else `reliability`,
+                or `share` if the folds have one held-out sample, for which α is not defined
 ==============  ====================================================================================================
 
-Where the truth is sparse, prediction has its top there. Where all variables carry something, as in most real tables, it
-prefers all of them whatever one wants to read; then a component is large enough once its scores are hardly noise.
+If the true loadings are sparse, prediction is largest at their cardinality. If all variables contribute, as in most
+real tables, prediction prefers all of them; then a component is large enough once its scores are reliable.
 
 Cronbach (1951), Psychometrika 16, 297–334 (α); Nogueira, Sechidis and Brown (2018), Journal of Machine Learning
 Research 18, 1–54 (stability); Trendafilov (2014), Computational Statistics 29, 431–454 (index of sparseness).
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,27 +33,53 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array, stable_argmax
 from gpower.operators.explained_variance import cosine_matrix
 
-#: What a fold found: prediction and reliability at every point, what ordinary components reach, and the loadings.
-FoldScores: TypeAlias = tuple[Array, float, Array, list[sp.csc_array]]
-#: What `share` and `reliability` ask for.
-MIN_PCA_SHARE, MIN_RELIABILITY = 0.9, 0.9
+#: Share of the variance explained by PCA that the criterion `share` requires.
+MIN_PCA_SHARE = 0.9
+#: Cronbach's α that the criterion `reliability` requires.
+MIN_RELIABILITY = 0.9
+
+
+class FoldScores(NamedTuple):
+    """Scores of one fold for every cardinality of the grid.
+
+    Attributes
+    ----------
+    prediction : ndarray of shape (n_points,)
+        Share of the held-out variance that is explained.
+    pca_prediction : float
+        Share of the held-out variance that PCA components explain.
+    reliability : ndarray of shape (n_points,)
+        Cronbach's α of the held-out scores.
+    loadings : list of CSC arrays of shape (n_features, m)
+        Loadings fitted to the training samples, one array per point.
+    """
+
+    prediction: Array
+    pca_prediction: float
+    reliability: Array
+    loadings: list[sp.csc_array]
 
 
 @dataclass(frozen=True, eq=False)
 class CriterionScores:
-    """What the folds say of every number of variables of one component, or of all in a joint search.
+    """Scores of all folds for every cardinality of one component, or of all components in a joint search.
 
     Attributes
     ----------
     grid : ndarray of shape (n_points,)
-        Numbers of variables, ascending.
+        Cardinalities, ascending.
     n_features : int
-    prediction, agreement, reliability : ndarray of shape (n_splits, n_points)
-        Share of held-out variance; correlation of scores with those of the other folds; Cronbach's α.
-    ordinary : ndarray of shape (n_splits,)
-        Share of held-out variance that ordinary components reach.
+    prediction : ndarray of shape (n_splits, n_points)
+        Share of the held-out variance that is explained.
+    pca_prediction : ndarray of shape (n_splits,)
+        Share of the held-out variance that PCA components explain.
+    agreement : ndarray of shape (n_splits, n_points)
+        Mean correlation of a fold's scores with those of the other folds.
     stability : ndarray of shape (n_points,)
-        Of the supports, one where all folds agree, zero where they agree as by chance; NaN where all are chosen.
+        Agreement of the supports: one if all folds agree, zero if they agree as by chance, NaN if all variables or
+        none are selected.
+    reliability : ndarray of shape (n_splits, n_points)
+        Cronbach's α of the held-out scores.
     """
 
     grid: Array
@@ -65,42 +92,50 @@ class CriterionScores:
 
     @property
     def sparseness(self) -> Array:
-        """Index of sparseness, (n_points,)."""
-        reach = float(self.pca_prediction.mean())
-        return np.asarray(reach * self.prediction.mean(axis=0) * (1 - self.grid / self.n_features))
+        """Return the index of sparseness [Trendafilov 2014], (n_points,)."""
+        pca = float(self.pca_prediction.mean())
+        return np.asarray(pca * self.prediction.mean(axis=0) * (1 - self.grid / self.n_features))
 
 
 def combine_fold_scores(
     grid: Array, fold_scores: Sequence[FoldScores], compute_score_grams: Callable[[Sequence[sp.csc_array]], Array]
 ) -> CriterionScores:
-    """Put together what folds found; `products` makes inner products of scores, by component, of loadings."""
-    loadings = [Z for *_, Z in fold_scores]
-    points = range(len(grid))
+    """Combine the scores of all folds.
+
+    `compute_score_grams` maps one array of loadings per fold to the inner products of their scores,
+    (m, n_splits, n_splits).
+    """
+    loadings_by_point = list(zip(*(fold.loadings for fold in fold_scores), strict=True))
+    agreement = [_compute_agreement(compute_score_grams(loadings)) for loadings in loadings_by_point]
     return CriterionScores(
         grid=grid,
-        n_features=loadings[0][0].shape[0],
-        prediction=np.array([fold[0] for fold in fold_scores]),
-        pca_prediction=np.array([fold[1] for fold in fold_scores]),
-        reliability=np.array([fold[2] for fold in fold_scores]),
-        agreement=np.column_stack([_compute_agreement(compute_score_grams([Z[i] for Z in loadings])) for i in points]),
-        stability=np.array([_compute_support_stability([Z[i] for Z in loadings]) for i in points]),
+        n_features=loadings_by_point[0][0].shape[0],
+        prediction=np.array([fold.prediction for fold in fold_scores]),
+        pca_prediction=np.array([fold.pca_prediction for fold in fold_scores]),
+        reliability=np.array([fold.reliability for fold in fold_scores]),
+        agreement=np.column_stack(agreement),
+        stability=np.array([_compute_support_stability(loadings) for loadings in loadings_by_point]),
     )
 
 
-def _compute_agreement(products: Array) -> Array:
-    """Mean correlation of each fold's scores with those of the others, the worst component counting, (n_splits,)."""
-    count = products.shape[-1]
-    if count == 1:
+def _compute_agreement(score_grams: Array) -> Array:
+    """Return the mean correlation of each fold's scores with those of the other folds, (n_splits,).
+
+    The component with the lowest correlation counts.
+    """
+    n_splits = score_grams.shape[-1]
+    if n_splits == 1:
         return np.ones(1)
-    correlation = np.abs(cosine_matrix(products))  # (m, n_splits, n_splits)
-    others = (correlation.sum(axis=2) - np.diagonal(correlation, axis1=1, axis2=2)) / (count - 1)
-    return np.asarray(others.min(axis=0))
+    correlation = np.abs(cosine_matrix(score_grams))  # (m, n_splits, n_splits)
+    mean_with_others = (correlation.sum(axis=2) - np.diagonal(correlation, axis1=1, axis2=2)) / (n_splits - 1)
+    return np.asarray(mean_with_others.min(axis=0))
 
 
 def _compute_support_stability(loadings: Sequence[sp.csc_array]) -> float:
-    """Of supports, all components together [Nogueira, Sechidis and Brown 2018, eq. 4]."""
+    """Return the stability of the supports of all components together [Nogueira, Sechidis and Brown 2018, eq. 4]."""
     counts = sum((Z != 0).astype(float) for Z in loadings)
-    M, size = len(loadings), float(np.prod(loadings[0].shape))
+    M = len(loadings)
+    size = float(np.prod(loadings[0].shape))
     frequency = counts.data / M
     mean = frequency.sum() / size
     if M == 1 or not 0 < mean < 1:
@@ -109,7 +144,9 @@ def _compute_support_stability(loadings: Sequence[sp.csc_array]) -> float:
 
 
 def choose_point(scores: Array, rule: str) -> int:
-    """Index of the chosen column of scores (n_splits, n_points), the sparsest first.
+    """Return the index of the chosen column of scores (n_splits, n_points), whose columns run from sparse to dense.
+
+    The rule "best" takes the largest mean, "one-se" the first column within one standard error of it.
 
     Examples
     --------
@@ -166,7 +203,7 @@ SELECTION_CRITERIA: dict[str, Callable[[CriterionScores, str], int]] = {
 
 
 def apply_criteria(scores: CriterionScores, criterion: str, rule: str) -> tuple[str, dict[str, int]]:
-    """The criterion that decides, and the point that each would choose."""
+    """Return the criterion that decides, and the index of the point that each criterion chooses."""
     points = {name: choose(scores, rule) for name, choose in SELECTION_CRITERIA.items()}
     if criterion != "auto":
         return criterion, points
@@ -174,5 +211,5 @@ def apply_criteria(scores: CriterionScores, criterion: str, rule: str) -> tuple[
     as_good = bool(scores.prediction[:, best].mean() >= scores.pca_prediction.mean())
     if as_good and 2 * scores.grid[best] <= scores.n_features:
         return "prediction", points
-    told = np.any(scores.reliability > 0)  # not by a single sample, as in folds that leave one out
-    return ("reliability" if told else "share"), points
+    has_reliability = np.any(scores.reliability > 0)  # zero if folds leave out one sample
+    return ("reliability" if has_reliability else "share"), points

@@ -1,4 +1,4 @@
-"""The number of variables by cross-validation: as many as help to explain samples that were not looked at."""
+"""Choose the cardinality by cross-validation: `GPowerCV`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._utils.arrays import Array, Seed
+from gpower._utils.messages import format_param
 from gpower.estimators.base import NamedValues, SparsePCAEstimator
 from gpower.estimators.gpower import GPower
 from gpower.model_selection.criteria import (
@@ -35,17 +36,20 @@ from gpower.model_selection.folds import (
 from gpower.model_selection.grids import check_cardinality_grid
 from gpower.model_selection.path import StepProgressCallback
 from gpower.operators import Operator
+from gpower.operators.deflated import deflate_sample_gram
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
-from gpower.problem.deflation import DEFLATION_RULES, deflate_sample_gram
+from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers.warm_path import warm_path
 from gpower.validation.checks import is_number, is_sequence
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
 from gpower.validation.prepare import EstimatorInput, read_estimator_input
+from gpower.validation.solver import PAPER_TOL, Solver
 
-#: Entries of a table up to which folds are fitted with as much care as the whole.
+#: Largest number of entries of a table whose folds are fitted with the settings of the final fit. Folds of larger
+#: tables skip the local search and have a tolerance of at least 1e-4.
 MAX_SMALL_TABLE_ENTRIES = 100_000
-#: Candidates where none are given, of a small table and of a large one.
+#: Maximum number of points of the default grid, for a small table and for a large one.
 DEFAULT_GRID_SIZES = (50, 18)
 
 
@@ -53,62 +57,65 @@ DEFAULT_GRID_SIZES = (50, 18)
 class GPowerCV(SparsePCAEstimator):
     """Sparse principal components with the number of variables chosen by cross-validation.
 
-    A cardinality is judged by samples that were not looked at. By default it is the one that explains most of their
-    variance where that is sparse: too few variables miss some of it, too many turn the components towards noise. Where
-    ordinary components explain more than any sparse ones, as in most real tables, it is the fewest variables whose
-    scores are reliable. One component after the other is judged together with those before it and with as many ordinary
-    principal components as are still to come, so that none grows just to take over what is the next one's.
+    Every cardinality is scored on held-out samples. By default the one that explains most of their variance is chosen
+    if it is sparse: with too few variables some variance is missed, with too many the components fit noise. If PCA
+    components explain more than any sparse ones, as in most real tables, the fewest variables whose scores are reliable
+    are chosen. Components are scored one after the other, each together with the earlier components and with PCA
+    components in place of the later ones, so that no component grows to explain the variance of the next one.
 
     Parameters
     ----------
     n_components : int, default=2
     cardinalities : sequence of int, optional
-        Candidates; by default up to 50, of a large table up to 18, evenly spaced on a logarithmic scale from one to all
-        variables.
+        Candidates. By default up to 50, or up to 18 for a large table, evenly spaced on a logarithmic scale from one to
+        all variables.
     cv : int, splitter or iterable, default=5
-        As in scikit-learn; an int splits the samples in turn after shuffling them.
+        As in scikit-learn; an int is the number of folds of a shuffled `KFold`.
     criterion : {"auto", "prediction", "share", "agreement", "stability", "sparseness", "reliability"}, default="auto"
-        What decides: the variance of held-out samples ("prediction"); the fewest variables for 90 % of what ordinary
-        components explain of it ("share"); scores that agree between folds, or variables that are chosen again
-        ("agreement", "stability"); variance times the share of zeros ("sparseness"); the fewest variables from which on
-        Cronbach's α of held-out scores stays at 0.9, or those of the largest α ("reliability"). "auto": prediction, if
-        components of at most half of the variables explain as much as ordinary ones, else reliability, or share where
-        folds have one sample.
+        Criterion of the choice: the explained variance of held-out samples ("prediction"); the fewest variables that
+        explain 90 % of the held-out variance explained by PCA ("share"); scores or supports that agree between folds
+        ("agreement", "stability"); explained variance times the share of zeros ("sparseness"); the fewest variables
+        from which on Cronbach's α of held-out scores stays at 0.9, or those of the largest α ("reliability"). "auto" is
+        "prediction" if components of at most half of the variables explain as much as PCA components. Otherwise it is
+        "reliability", or "share" if folds have one sample.
     rule : {"best", "one-se"}, default="best"
-        The largest mean score, or the fewest variables within one standard error of it: of prediction and agreement.
+        Take the largest mean score, or the fewest variables within one standard error of it. The rule applies to
+        "prediction" and "agreement".
     search : {"sequential", "joint"}, default="sequential"
-        One component after the other, each with a number of its own, or one number for all.
+        Choose one component after the other, each with its own cardinality, or one cardinality for all components.
     n_jobs : int, optional
-        Folds worked on at the same time, as in scikit-learn.
+        Number of folds processed in parallel, as in scikit-learn.
     progress : callable, optional
         Called as ``progress(done, total)`` after each fold of each component.
     groups, include, exclude, penalty_weights
-        As in `GPower`; `include` and `exclude` are one list for all components. With groups, numbers count groups.
-    penalty, method, positive, variance, center, scale, n_init, deflation, refit, polish, tol, max_iter, random_state
-        As in `GPower`. ``method="block"`` needs ``search="joint"``. With ``n_init="auto"`` a few points of the grid
-        have starts of their own in the folds of a large table, and none is polished; the final fit has all starts.
+        As in `GPower`; `include` and `exclude` are one list for all components. With groups, cardinalities count
+        groups.
+    penalty, method, positive, variance, center, scale, n_init, deflation, tol, max_iter, solver, random_state
+        As in `GPower`. ``method="block"`` needs ``search="joint"``. With ``n_init="auto"``, the folds of a large table
+        have their own starts at a few points of the grid only, and skip the local search; the final fit has all starts.
     missing : {"error", "impute"}, default="error"
-        As in `GPower`; folds are filled by what their training samples tell.
+        As in `GPower`; missing values of a fold are imputed from its training samples.
     memory_limit : int or str, optional
-        As in `GPower`. Of data that it does not hold four times, folds are fitted to covariances of their samples.
+        As in `GPower`. If it does not hold the data four times, folds are fitted to covariances of their samples.
 
     Attributes
     ----------
     cardinality_ : ndarray of shape (n_components,)
-        Variables of the components: the chosen numbers, or with ``positive=True`` at most as many.
+        Number of variables of each component: as chosen, or at most that with ``positive=True``.
     n_components_ : int
         Number of components found.
     best_params_ : dict
-        ``cardinality``: the chosen numbers, or the one of a joint search.
+        ``cardinality``: the chosen cardinalities, or the one of a joint search.
     cv_results_ : dict of ndarray
         As in scikit-learn: ``param_component`` (−1 for all), ``param_cardinality``, ``split0_test_score`` …,
-        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within a component).
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within a component); also ``ordinary_score`` (the
+        mean score of PCA components), ``agreement``, ``stability``, ``sparseness`` and ``reliability``.
     chosen_by_ : ndarray of str
-        The criterion that decided, per component.
+        Criterion that decided, for each component.
     criteria_ : dict of ndarray
-        The numbers that each criterion would have chosen, the components before being as they are.
+        Cardinalities that each criterion would choose, given the earlier components.
     best_estimator_ : GPower
-        Fitted to all samples with the chosen numbers; this object has its fitted attributes too.
+        Model fitted to all samples with the chosen cardinalities. Its fitted attributes are available on this object.
     n_splits_ : int
         Number of folds.
 
@@ -142,22 +149,21 @@ class GPowerCV(SparsePCAEstimator):
     scale: bool = GPower.scale
     n_init: int | str = GPower.n_init
     deflation: str = GPower.deflation
-    refit: str | None = GPower.refit
-    polish: bool = GPower.polish
     tol: float = GPower.tol
     max_iter: int = GPower.max_iter
+    solver: str | Solver = GPower.solver
     missing: str = GPower.missing
     memory_limit: Any = GPower.memory_limit
     random_state: Seed = GPower.random_state
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Choose the numbers of variables, then fit to all samples.
+        """Choose the cardinalities, then fit to all samples.
 
         Parameters
         ----------
         X : array-like, sparse matrix, or data on disk or on a cluster, of shape (n_samples, n_features)
         y : array-like, optional
-            Only for splitters that ask for it.
+            Target that some splitters use.
 
         Returns
         -------
@@ -167,58 +173,66 @@ class GPowerCV(SparsePCAEstimator):
         check_option(self.criterion, "criterion", ("auto", *SELECTION_CRITERIA))
         check_option(self.search, "search", ("sequential", "joint"))
         if self.method == "block" and self.search == "sequential":
-            raise ValueError('method="block" finds all components at once; use search="joint" with it.')
-        for word in ("include", "exclude"):
-            if any(map(is_sequence, _list_entries(getattr(self, word)))):
-                raise ValueError(
-                    f"{word} has lists of its own for components; cross-validation takes one list for all."
-                )
+            raise ValueError(
+                f"{format_param('method', 'block')} finds all components at once; use "
+                f"{format_param('search', 'joint')} with it."
+            )
+        for name in ("include", "exclude"):
+            value = getattr(self, name)
+            if is_sequence(value) and any(map(is_sequence, value)):
+                raise ValueError(f"{name} has a list for each component; cross-validation takes one list for all.")
         table = read_estimator_input(self, X)
         grid = check_cardinality_grid(
             self.cardinalities, table.cardinality_range, DEFAULT_GRID_SIZES[_is_large_table(table)]
         )
-        recipe = build_fit_spec(self._build_model(int(grid[0])).get_params(), table.shape, table.feature_names)
+        fit_spec = build_fit_spec(
+            self._build_model(int(grid[0])).get_params(deep=False), table.shape, table.feature_names
+        )
         folds = _make_folds(self, table, y, grid)
-        splits = build_fold_source(table, recipe, [rows for fold in folds for rows in (fold.train, fold.test)])
-        components = range(len(recipe.mu)) if self.search == "sequential" else (-1,)
-        judged, chosen, points, products = [], [], [], make_score_gram_function(splits, self.scale)
+        fold_source = build_fold_source(table, fit_spec, [rows for fold in folds for rows in (fold.train, fold.test)])
+        compute_score_grams = make_score_gram_function(fold_source, self.scale)
+        components = range(len(fit_spec.mu)) if self.search == "sequential" else (-1,)
+        scores_by_component, criteria, points = [], [], []
         for j in range(len(components)):
-            found = self._score_folds(folds, splits, j * len(folds), len(components) * len(folds))
-            judged.append(combine_fold_scores(grid, found, products))
-            by, would = apply_criteria(judged[-1], self.criterion, self.rule)
-            chosen.append(by)
-            points.append(would)
-            folds = [fold.with_component(Z[would[by]]) for fold, (*_, Z) in zip(folds, found, strict=True)]
-        self.cv_results_ = _build_cv_results(components, grid, judged)
+            fold_scores = self._score_folds(folds, fold_source, j * len(folds), len(components) * len(folds))
+            scores = combine_fold_scores(grid, fold_scores, compute_score_grams)
+            criterion, point_by_criterion = apply_criteria(scores, self.criterion, self.rule)
+            scores_by_component.append(scores)
+            criteria.append(criterion)
+            points.append(point_by_criterion)
+            chosen = point_by_criterion[criterion]
+            folds = [fold.with_component(own.loadings[chosen]) for fold, own in zip(folds, fold_scores, strict=True)]
+        self.cv_results_ = _build_cv_results(components, grid, scores_by_component)
         self.n_splits_ = len(folds)
-        self.chosen_by_ = np.array(chosen, dtype=object)
-        self.criteria_ = {name: grid[[would[name] for would in points]] for name in SELECTION_CRITERIA}
-        numbers = [int(grid[would[by]]) for by, would in zip(chosen, points, strict=True)]
+        self.chosen_by_ = np.array(criteria, dtype=object)
+        self.criteria_ = {name: grid[[each[name] for each in points]] for name in SELECTION_CRITERIA}
+        cardinalities = [int(grid[each[criterion]]) for criterion, each in zip(criteria, points, strict=True)]
         self.best_params_: dict[str, IntPerComponent] = {
-            "cardinality": numbers if self.search == "sequential" else numbers[0]
+            "cardinality": cardinalities if self.search == "sequential" else cardinalities[0]
         }
         self.best_estimator_ = self._build_model(**self.best_params_).fit(X)
         return self
 
     def _score_folds(self, folds: Sequence[_Fold], fold_source: FoldSource, done: int, total: int) -> list[FoldScores]:
-        """What the folds find of one component, told as they come."""
-        found: list[FoldScores] = []
-        for each in Parallel(n_jobs=self.n_jobs, return_as="generator")(
+        """Return the scores of all folds for one component, and report progress after each fold."""
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(fold.score_grid)(fold_source) for fold in folds
-        ):
-            found.append(each)
+        )
+        fold_scores: list[FoldScores] = []
+        for result in results:
+            fold_scores.append(result)
             if self.progress is not None:
-                self.progress(done + len(found), total)
-        return found
+                self.progress(done + len(fold_scores), total)
+        return fold_scores
 
     def _build_model(self, cardinality: IntPerComponent = None) -> GPower:
-        """GPower with the parameters that are shared, and a number of variables."""
-        theirs = GPower().get_params()
-        shared = {name: value for name, value in self.get_params(deep=False).items() if name in theirs}
+        """Return an unfitted GPower with the shared parameters and this cardinality."""
+        accepted = GPower().get_params()
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name in accepted}
         return GPower(**shared, cardinality=cardinality)
 
     def __getattr__(self, name: str) -> Any:
-        """What is fitted and not this object's own is the best estimator's."""
+        """Return a fitted attribute of the best estimator that this object does not have."""
         if not name.endswith("_") or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if "best_estimator_" not in vars(self):
@@ -226,12 +240,12 @@ class GPowerCV(SparsePCAEstimator):
         return getattr(self.best_estimator_, name)
 
     def _get_fitted_attributes(self) -> NamedValues:
-        """Its own and the best estimator's."""
+        """Return this object's fitted attributes together with those of the best estimator."""
         own = super()._get_fitted_attributes()
         return own.pop("best_estimator_")._get_fitted_attributes() | own
 
     def _restore(self, fitted: NamedValues) -> None:
-        """What a file holds, the best estimator's part to that one."""
+        """Set the fitted attributes read from a file, on this object and on a new best estimator."""
         own = {
             name: fitted.pop(name) for name in ("cv_results_", "best_params_", "n_splits_", "chosen_by_", "criteria_")
         }
@@ -241,95 +255,101 @@ class GPowerCV(SparsePCAEstimator):
         self.best_estimator_._restore(fitted)
 
 
-def _list_entries(value: object) -> list[object]:
-    """The entries of what has any."""
-    return list(value) if is_sequence(value) else []
-
-
 def _is_large_table(table: EstimatorInput) -> bool:
-    """Whether time is to be saved."""
+    """Return whether folds of the table are fitted with faster settings."""
     return table.shape[0] * table.shape[1] > MAX_SMALL_TABLE_ENTRIES
 
 
 def _make_folds(model: GPowerCV, table: EstimatorInput, y: object, grid: Array) -> list[_Fold]:
-    """What each fold needs to score the first component."""
+    """Return the folds before any component is chosen."""
     cv, p = model.cv, table.shape[0]
     if is_number(cv, Integral):
         if not 2 <= cv <= p:
             raise ValueError(f"cv={cv}: between 2 and n_samples={p} folds are needed.")
         cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
-    each = model._build_model()
-    quick = model.n_init == "auto" and _is_large_table(table)
-    if quick:
-        each.set_params(polish=False, tol=max(model.tol, 1e-4))
+    fold_model = model._build_model()
+    single_pass = model.n_init == "auto" and _is_large_table(table)
+    if single_pass:
+        fold_model.set_params(tol=max(model.tol, PAPER_TOL))
+        if fold_model.solver != "paper":  # which has no local search
+            fold_model.set_params(solver__local_search=False)
     if model.search == "sequential":
-        each.set_params(n_components=1)
-    rows, splits = np.arange(p), check_cv(cv, y).split(np.empty((p, 1)), y)
-    parts = [(rows[np.asarray(train)], rows[np.asarray(test)]) for train, test in splits]
-    if not all(train.size and test.size for train, test in parts):
-        raise ValueError(f"cv gives {len(parts)} fold(s), one of them without samples to fit to or to judge by.")
-    return [_Fold(each, grid, *part, model.n_components, quick) for part in parts]
+        fold_model.set_params(n_components=1)
+    rows = np.arange(p)
+    splits = [
+        (rows[np.asarray(train)], rows[np.asarray(test)]) for train, test in check_cv(cv, y).split(np.empty((p, 1)), y)
+    ]
+    if not all(train.size and test.size for train, test in splits):
+        raise ValueError(f"cv gives {len(splits)} fold(s), one of them without training or test samples.")
+    return [_Fold(fold_model, grid, train, test, model.n_components, single_pass) for train, test in splits]
 
 
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    """One split: samples to fit, samples to judge by, and the components chosen so far."""
+    """One split into training and test samples, with the components chosen so far."""
 
     model: GPower
     grid: Array
-    train: Array
-    test: Array
-    n_components: int  # components in all
-    should_save_time: bool  # whether time is to be saved
-    previous_loadings: tuple[Array, ...] = ()  # loadings of the components before, (n_features, 1) each
+    train: Array  # indices of the training samples
+    test: Array  # indices of the held-out samples
+    n_components: int  # number of all components, chosen or not
+    single_pass: bool  # walk the grid once instead of twice
+    previous_loadings: tuple[Array, ...] = ()  # loadings of the chosen components, (n_features, 1) each
 
     def with_component(self, Z: sp.csc_array) -> _Fold:
-        """The fold of the next component."""
+        """Return the fold after choosing a component with loadings Z, (n_features, m)."""
         return replace(self, previous_loadings=(*self.previous_loadings, np.asarray(Z.toarray())))
 
     def score_grid(self, fold_source: FoldSource) -> FoldScores:
-        """Share of the held-out variance in the span of the components, and reliability of scores, along the grid."""
-        shape, params = (self.train.size, fold_source.n_features), self.model.get_params()
-        recipes = [build_fit_spec(params | {"cardinality": int(k)}, shape, fold_source.names) for k in self.grid]
-        prepared = fold_source.prepare_training(self.train, recipes)
-        operator, moments = prepared.operator, prepared.moments
+        """Fit the next component at every point of the grid and score it on the held-out samples."""
+        shape = self.train.size, fold_source.n_features
+        params = self.model.get_params(deep=False)
+        fit_specs = [build_fit_spec(params | {"cardinality": int(k)}, shape, fold_source.names) for k in self.grid]
+        prepared = fold_source.prepare_training(self.train, fit_specs)
+        moments = prepared.moments
         held_out = fold_source.take_held_out(self.test, prepared, self.n_components)
+        operator = prepared.operator
         for Z in self.previous_loadings:
             operator = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
-        found = dict(
-            warm_path(operator, recipes, make_random_state(self.model.random_state), single_pass=self.should_save_time)
-        )
-        solutions = [found[i].Z for i in range(len(recipes))]
+        rng = make_random_state(self.model.random_state)
+        solutions = dict(warm_path(operator, fit_specs, rng, single_pass=self.single_pass))
+        loadings = [solutions[i].Z for i in range(len(fit_specs))]
         total = compute_total_squares(held_out, moments) or np.inf
-        rest = compute_leading_components(operator, self.n_components - len(self.previous_loadings))[0]
         gram = _compute_shared_sample_gram(operator)
-        spans = (
-            np.hstack([*self.previous_loadings, *Z])
-            for Z in ((rest,), *((Z, self._compute_remaining_pca(operator, Z, gram)) for Z in solutions))
+
+        def explained_share(*Z: Array) -> float:
+            return compute_captured_squares(held_out, np.hstack([*self.previous_loadings, *Z]), moments) / total
+
+        pca = compute_leading_components(operator, self.n_components - len(self.previous_loadings))[0]
+        return FoldScores(
+            prediction=np.array([explained_share(Z, self._compute_remaining_pca(operator, Z, gram)) for Z in loadings]),
+            pca_prediction=explained_share(pca),
+            reliability=np.array([compute_cronbach_alpha(held_out, Z, moments.scale) for Z in loadings]),
+            loadings=[sp.csc_array(Z) for Z in loadings],
         )
-        ordinary, *scores = (compute_captured_squares(held_out, span, moments) / total for span in spans)
-        reliable = [compute_cronbach_alpha(held_out, Z, moments.scale) for Z in solutions]
-        return np.array(scores), ordinary, np.array(reliable), [sp.csc_array(Z) for Z in solutions]
 
     def _compute_remaining_pca(self, operator: Operator, Z: Array, gram: Array | None) -> Array:
-        """Ordinary components in place of those still to be chosen, (n_features, count)."""
+        """Return PCA loadings in place of the components that are not chosen yet, (n_features, count)."""
         count = self.n_components - len(self.previous_loadings) - Z.shape[1]
         if count == 0:
             return Z[:, :0]
-        left = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
+        deflated = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
         return compute_leading_components(
-            left, count, sample_gram=None if gram is None else deflate_sample_gram(left, gram)
+            deflated, count, sample_gram=None if gram is None else deflate_sample_gram(deflated, gram)
         )[0]
 
 
 def _compute_shared_sample_gram(operator: Operator) -> Array | None:
-    """Of the matrix that components were removed from, where that is wide; what many of its deflations share."""
+    """Return the (p, p) Gram matrix of the samples before deflation if there are fewer samples than variables.
+
+    All deflations of the matrix share it.
+    """
     p, n = operator.shape
     return operator.split_deflation()[0].sample_gram(np.arange(n)) if operator.has_samples and p < n else None
 
 
 def _build_cv_results(components: Sequence[int], grid: Array, scores: Sequence[CriterionScores]) -> dict[str, Array]:
-    """The scores (n_splits, n_points) of each component as columns, in scikit-learn's layout; the other criteria."""
+    """Return the scores of all components as columns in scikit-learn's layout, with those of the other criteria."""
     rows = np.hstack([each.prediction for each in scores])
     ranks = [rankdata(-each.prediction.mean(axis=0), method="min") for each in scores]
     return {

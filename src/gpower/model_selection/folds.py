@@ -1,8 +1,8 @@
-"""What loadings are fitted to and judged by: samples in memory, or the means and covariances of those that are not.
+"""Training and test data of cross-validation folds: samples in memory, or means and covariances of parts of a table.
 
-Shares of variance, Cronbach's α and correlations of scores depend on samples through sums of squares and products
-alone. Of a table too large for the memory those of each part are added up as its blocks are read; what a fold is fitted
-to, or judged by, is some parts put together.
+Shares of variance, Cronbach's α and correlations of scores depend on samples only through sums of squares and products.
+If a table is too large for memory, these sums are accumulated for each part while its blocks are read. The training and
+the test data of a fold are unions of parts.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from gpower.solvers.specification import FitSpec
 from gpower.validation.imputation import impute_from_loadings
 from gpower.validation.prepare import DataParams, EstimatorInput, PreparedData
 
-#: Covariances that fit to a fold beside those of the parts, each of which is there twice while they are added up.
+#: Number of covariance matrices that fitting a fold needs in memory, in addition to two for each part (each part has
+#: two while its blocks are accumulated).
 N_EXTRA_COVARIANCES = 6
 
 
 @dataclass(frozen=True, eq=False)
 class FoldSamples:
-    """Samples in memory, without holes."""
+    """Samples in memory, without missing values."""
 
     X: MatrixLike
 
     @property
     def total_weight(self) -> float:
-        """Their number."""
+        """Return the number of samples."""
         return float(self.X.shape[0])
 
     @cached_property
@@ -45,39 +46,40 @@ class FoldSamples:
 
     @property
     def mean(self) -> Array:
-        """Of every variable."""
+        """Return the mean of every variable, (n_features,)."""
         return self._moments[0]
 
     @property
     def squared_deviations(self) -> Array:
-        """Σ (x − mean)² of every variable."""
+        """Return Σ (x − mean)² of every variable, (n_features,)."""
         return self._moments[1] ** 2
 
     def compute_score_gram(self, loadings: Array, center: Array) -> Array:
-        """Inner products of the scores, of the variables in use."""
+        """Return the inner products of the scores (X − center) @ loadings, (m, m), in float64."""
         dtype = self.X.dtype
         Y = np.asarray(as_container(self.X).project_samples(loadings.astype(dtype), center.astype(dtype)), np.float64)
         return Y.T @ Y
 
 
-#: Samples, as far as loadings are judged by them: number, means, sums of squares, and products of scores.
+#: Data on which loadings are scored: number of samples, means, sums of squares, and inner products of scores.
 FoldData: TypeAlias = FoldSamples | RunningMoments
 
 
 def compute_total_squares(data: FoldData, moments: Moments) -> float:
-    """‖(X − mean)/scale‖², about the means of others."""
-    return float(
-        np.sum((data.squared_deviations + data.total_weight * (data.mean - moments.mean) ** 2) / moments.scale**2)
-    )
+    """Return ‖(X − mean)/scale‖² with the mean and scale of `moments`, which are those of the training samples."""
+    shift = data.mean - moments.mean
+    return float(np.sum((data.squared_deviations + data.total_weight * shift**2) / moments.scale**2))
 
 
 def compute_captured_squares(data: FoldData, Z: Array, moments: Moments) -> float:
-    """Of these squares, what is in the span of the loadings Z."""
+    """Return the part of ‖(X − mean)/scale‖² in the span of the loadings Z, (n_features, m)."""
     return captured_variance(data.compute_score_gram(Z / moments.scale[:, None], moments.mean), Z)
 
 
 def compute_cronbach_alpha(data: FoldData, Z: Array, scale: Array) -> float:
-    """Cronbach's α of weighted variables, the worst component counting; zero for a single variable.
+    """Return the smallest Cronbach's α over the components, of the variables times their loadings Z, (n_features, m).
+
+    α is zero for a component with a single variable or without variance, and one if there is no component.
 
     Examples
     --------
@@ -88,41 +90,43 @@ def compute_cronbach_alpha(data: FoldData, Z: Array, scale: Array) -> float:
     >>> compute_cronbach_alpha(same, np.eye(2)[:, :1], ones)
     0.0
     """
-    T, count = Z / scale[:, None], np.count_nonzero(Z, axis=0)
-    apart, together = data.squared_deviations @ T**2, np.diagonal(data.compute_score_gram(T, data.mean))
-    known = (count > 1) & (together > 0)
-    alpha = (1 - apart / np.where(known, together, 1)) * count / np.maximum(count - 1, 1)
-    return float(np.where(known, alpha, 0).min(initial=1))
+    T = Z / scale[:, None]
+    count = np.count_nonzero(Z, axis=0)
+    item_squares = data.squared_deviations @ T**2
+    score_squares = np.diagonal(data.compute_score_gram(T, data.mean))
+    is_defined = (count > 1) & (score_squares > 0)
+    alpha = (1 - item_squares / np.where(is_defined, score_squares, 1)) * count / np.maximum(count - 1, 1)
+    return float(np.where(is_defined, alpha, 0).min(initial=1))
 
 
 @dataclass(frozen=True, eq=False)
 class SampleFolds:
-    """A table whose samples are at hand."""
+    """Folds of a table in memory: rows are selected and prepared like a table of their own."""
 
     table: EstimatorInput
 
     @property
     def names(self) -> Array | None:
-        """Of the variables."""
+        """Return the names of the variables, if there are any."""
         return self.table.feature_names
 
     @property
     def n_features(self) -> int:
-        """Number of variables."""
+        """Return the number of variables."""
         return self.table.shape[1]
 
     @property
     def all_data(self) -> FoldSamples:
-        """Missing entries are at their mean."""
+        """Return all samples, with missing entries replaced by the mean of their variable."""
         X = self.table.X
         return FoldSamples(np.where(np.isnan(X), np.nanmean(X, axis=0), X) if _has_missing_values(X) else X)
 
     def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
-        """Holes are filled by what these tell."""
+        """Prepare some samples for a fit; missing values are imputed from these samples alone."""
         return self.table.select_samples(rows).fill_missing().prepare(None, specs)
 
     def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> FoldSamples:
-        """Holes are filled by ordinary components of those fitted to."""
+        """Return some samples; missing values are imputed from the leading PCA components of the training samples."""
         X = self.table.X[rows]
         if not _has_missing_values(X):
             return FoldSamples(X)
@@ -136,91 +140,102 @@ def _has_missing_values(X: MatrixLike) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class CovarianceFolds:
-    """A table of which the moments of some parts are known; without the table, so that it travels to other processes.
+    """Folds whose data are sums of the moments of disjoint parts of a table.
+
+    The object does not contain the table, so that it is cheap to send to other processes.
 
     Attributes
     ----------
-    reading : Reading
+    data_params : DataParams
     names : ndarray of str or None
-        Of the variables.
-    part : ndarray of shape (n_samples,)
-        The number of each sample's part.
-    moments : sequence of RunningMoments
-        Of every part.
+        Names of the variables.
+    part_labels : ndarray of shape (n_samples,)
+        Index of each sample's part.
+    part_moments : sequence of RunningMoments
+        Moments of every part.
     """
 
-    reading: DataParams
+    data_params: DataParams
     names: Array | None
     part_labels: Array
     part_moments: Sequence[RunningMoments]
 
     @property
     def n_features(self) -> int:
-        """Number of variables."""
+        """Return the number of variables."""
         return self.part_moments[0].mean.size
 
     @property
     def all_data(self) -> RunningMoments:
-        """All parts."""
+        """Return the moments of all samples."""
         return reduce(RunningMoments.merge, self.part_moments)
 
     def _merge_moments(self, rows: Array) -> RunningMoments:
-        """The parts that some samples are made of; twice where those are."""
-        there, counts = np.unique(self.part_labels[rows], return_counts=True)
-        times = [round(count / self.part_moments[i].total_weight) for i, count in zip(there, counts, strict=True)]
-        return reduce(RunningMoments.merge, (self.part_moments[i] for i in np.repeat(there, times)))
+        """Return the moments of the parts that make up these samples; repeated samples count repeatedly."""
+        parts, counts = np.unique(self.part_labels[rows], return_counts=True)
+        times = [round(count / self.part_moments[i].total_weight) for i, count in zip(parts, counts, strict=True)]
+        return reduce(RunningMoments.merge, (self.part_moments[i] for i in np.repeat(parts, times)))
 
     def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
-        """By their covariance."""
-        operator, moments = self._merge_moments(rows).to_operator(bool(self.reading.center), bool(self.reading.scale))
+        """Prepare the covariance of some samples for a fit."""
+        params = self.data_params
+        operator, moments = self._merge_moments(rows).to_operator(bool(params.center), bool(params.scale))
         return PreparedData(operator, moments, tuple(specs), feature_names=self.names)
 
     def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> RunningMoments:
-        """By theirs."""
+        """Return the moments of some samples."""
         return self._merge_moments(rows)
 
 
-#: Samples that folds take some of: to fit to, to judge by.
+#: Source of the training and the test data of every fold.
 FoldSource: TypeAlias = SampleFolds | CovarianceFolds
 
 
 def make_score_gram_function(
     fold_source: FoldSource, should_standardize: bool
 ) -> Callable[[Sequence[sp.csc_array]], Array]:
-    """What makes inner products of scores of all samples, standardised or not, by component, of several loadings."""
-    evidence = fold_source.all_data
-    deviation = (
-        np.sqrt(evidence.squared_deviations / max(evidence.total_weight - 1, 1)) if should_standardize else np.ones(1)
-    )
+    """Return a function that computes inner products of the scores of all samples, optionally standardised.
+
+    It maps arrays of loadings, (n_features, m) each, to the inner products between their scores of the same component,
+    (m, n_loadings, n_loadings).
+    """
+    data = fold_source.all_data
+    deviation = np.sqrt(data.squared_deviations / max(data.total_weight - 1, 1)) if should_standardize else np.ones(1)
     scale = np.where(deviation > 0, deviation, 1)[:, None]
 
-    def products(loadings: Sequence[sp.csc_array]) -> Array:
+    def compute_score_grams(loadings: Sequence[sp.csc_array]) -> Array:
         m, count = loadings[0].shape[1], len(loadings)
-        G = evidence.compute_score_gram(np.hstack([Z.toarray() for Z in loadings]) / scale, evidence.mean)
-        own = np.diagonal(G.reshape(count, m, count, m), axis1=1, axis2=3)  # of the same component
-        return np.moveaxis(own, 2, 0)  # (m, n_loadings, n_loadings)
+        G = data.compute_score_gram(np.hstack([Z.toarray() for Z in loadings]) / scale, data.mean)
+        same_component = np.diagonal(G.reshape(count, m, count, m), axis1=1, axis2=3)
+        return np.moveaxis(same_component, 2, 0)  # (m, n_loadings, n_loadings)
 
-    return products
+    return compute_score_grams
 
 
 def build_fold_source(table: EstimatorInput, spec: FitSpec, rows: Sequence[Array]) -> FoldSource:
-    """What folds take these rows of: covariances of parts of a tall table, or of one too large; else the samples."""
-    (p, n), blocks, part = table.shape, table.block_matrix, np.zeros(table.shape[0], np.intp)
-    for each in rows:  # samples that all folds take alike are a part
-        taken = np.bincount(each, minlength=p)
-        part = np.unique(part * (taken.max() + 1) + taken, return_inverse=True)[1]
-    parts = int(part.max()) + 1
-    count = 2 * parts + N_EXTRA_COVARIANCES
-    at_hand = not table.container.storage_description
-    possible = not spec.needs_samples and (at_hand if blocks is None else count <= blocks.max_covariances)
-    cheap = count * n <= p  # less room than the table
+    """Return covariances of parts if the table is tall or too large for memory, else the samples.
+
+    `rows` are the indices of the training and of the test samples of all folds.
+    """
+    p, n = table.shape
+    blocks = table.block_matrix
+    labels = np.zeros(p, np.intp)
+    for each in rows:  # samples that every fold treats alike form a part
+        times = np.bincount(each, minlength=p)
+        labels = np.unique(labels * (times.max() + 1) + times, return_inverse=True)[1]
+    n_parts = int(labels.max()) + 1
+    count = 2 * n_parts + N_EXTRA_COVARIANCES
+    in_memory = not table.container.storage_description
+    possible = not spec.needs_samples and (in_memory if blocks is None else count <= blocks.max_covariances)
+    cheap = count * n <= p  # the covariances take less memory than the table
     needed = blocks is not None and not blocks.fits_in_memory
-    if possible and (cheap or needed) and not (at_hand and _has_missing_values(table.X)):
-        return CovarianceFolds(table.data_params, table.feature_names, part, table.compute_moments_by_part(part, parts))
-    why = "Cross-validation takes samples out of a table in memory"
+    if possible and (cheap or needed) and not (in_memory and _has_missing_values(table.X)):
+        moments = table.compute_moments_by_part(labels, n_parts)
+        return CovarianceFolds(table.data_params, table.feature_names, labels, moments)
+    reason = "Cross-validation needs the table in memory"
     if not spec.needs_samples:
         size = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"
-        other = " (this one is stored by variable)" if blocks is not None and blocks.axis == 1 else ""
-        why += f" or, of one stored by sample{other}, needs room for {size}"
-    found = table.load_into_memory(why)
-    return SampleFolds(found.require_finite(allow_nan=table.data_params.missing == "impute"))
+        axis_note = " (this one is stored by variable)" if blocks is not None and blocks.axis == 1 else ""
+        reason += f" or, for a table stored by sample{axis_note}, needs memory for {size}"
+    samples = table.load_into_memory(reason)
+    return SampleFolds(samples.require_finite(allow_nan=table.data_params.missing == "impute"))

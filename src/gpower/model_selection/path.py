@@ -1,4 +1,4 @@
-"""The whole trade-off: solutions from one variable to all of them, each begun at its neighbours."""
+"""Sparsity paths: solutions for every cardinality or penalty of a grid, each warm-started from its neighbours."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array
+from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, WarningSpec, warn_all
 from gpower.estimators.base import summarize_fit
 from gpower.estimators.diagnostics import fit_warnings
@@ -20,23 +21,23 @@ from gpower.model_selection.grids import check_cardinality_grid, check_gamma_gri
 from gpower.model_selection.path_result import SparsityPath
 from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.component import ROTATION_NOTE, ComponentResult
+from gpower.solvers.component import ROTATION_NOTE
+from gpower.solvers.results import ComponentResult
 from gpower.solvers.warm_path import warm_path
 from gpower.validation.params import make_random_state
 from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
+from gpower.validation.solver import Solver, resolve_solver
 
-#: Parameters in which two paths of the same problem may differ.
+#: Parameters that may differ between a path and the path that it resumes.
 PARAMS_IGNORED_ON_RESUME = (
     "cardinality",
     "gamma",
-    "callback",
     "verbose",
     "random_state",
     "n_init",
-    "init",
     "warm_start",
 )
-#: Called with the steps done and their total.
+#: Function called with the number of steps done and their total.
 StepProgressCallback = Callable[[int, int], object]
 
 
@@ -53,11 +54,11 @@ def sparsity_path(
     sample_weight: ArrayLike | None = None,
     **options: Any,
 ) -> SparsityPath:
-    """Sparse components for every number of variables of a grid, each begun at its neighbours.
+    """Compute sparse components for every point of a grid of sparsity, with warm starts from neighbouring points.
 
-    The grid is walked from the densest point to the sparsest and back, and the best solution of each point is kept:
-    with one component of exact cardinality (``penalty="l0"``, ``variance="l2"``) the explained variance never falls as
-    the cardinality grows. Means, norms and gathered columns are shared by all points.
+    The grid is walked from the densest point to the sparsest and back, and the best solution of each point is kept.
+    With one component of exact cardinality (``penalty="l0"``, ``variance="l2"``) the explained variance never falls as
+    the cardinality grows. All points share means, norms and cached columns.
 
     Parameters
     ----------
@@ -66,26 +67,27 @@ def sparsity_path(
     n_components : int, default=1
         Number of components of every point.
     cardinalities : sequence of int, optional
-        Numbers of variables, or of groups where `groups` are given, in any order; repeated ones count once. By default
+        Numbers of variables, or of groups if `groups` are given, in any order; repeated values count once. By default
         up to 50, evenly spaced on a logarithmic scale from one to all.
     gammas : sequence of float, optional
-        Instead: fractions in [0, 1) of the largest useful penalty, in any order.
+        Grid of penalties, instead of `cardinalities`: fractions in [0, 1) of the largest useful penalty, in any order.
     penalty, method
-        As in `GPower`. With ``penalty="l1"`` and cardinalities γ is calibrated at every point.
+        As in `GPower`. With ``penalty="l1"`` and cardinalities, γ is calibrated at every point.
     resume : SparsityPath, optional
-        A path of the same data and parameters, interrupted or of another grid: its solutions at common points are kept
-        unless better ones are found.
+        Path of the same data and parameters that was interrupted or has another grid. Its solutions at common points
+        are kept unless better ones are found.
     progress : callable, optional
         Called as ``progress(done, total)`` after each step of the walk.
     sample_weight : array-like of shape (n_samples,), optional
     **options
-        Further parameters of `GPower`. Where ``n_init="auto"`` stands for many starts, only a few points of the grid
-        get them; a number gives every point as many.
+        Further parameters of `GPower`. If ``n_init="auto"`` stands for many starts, only a few points of the grid get
+        them; an integer `n_init` gives every point that many.
 
     Returns
     -------
     SparsityPath
-        Every solution, a fitted `GPower` each. Interrupted with Ctrl-C, the points that were reached, and a warning.
+        Sequence of fitted `GPower` models, one for each point. After Ctrl-C it contains the points that were reached,
+        and a warning is issued.
 
     Examples
     --------
@@ -103,48 +105,57 @@ def sparsity_path(
     if cardinalities is not None and gammas is not None:
         raise ValueError("cardinalities and gammas are two grids; give one of them.")
     template = GPower(n_components, penalty=penalty, method=method, **options)
-    table, kind = read_estimator_input(template, X).fill_missing(), "cardinality" if gammas is None else "gamma"
-    grid = (
-        check_cardinality_grid(cardinalities, table.cardinality_range) if gammas is None else check_gamma_grid(gammas)
-    )
-    recipes = table.build_fit_specs(*({kind: value.item()} for value in grid))
-    asked = _PathRequest(template, kind, grid, table, table.prepare(sample_weight, recipes))
-    known = {} if resume is None else asked.reuse_solutions(resume)
-    walk = warm_path(asked.prepared.operator, recipes, make_random_state(template.random_state), known)
-    found, complete = _collect_solutions(walk, 2 * len(grid) - 1, progress)
-    path = replace(asked.build_path(found), complete=complete)
-    warn_all(asked.path_warnings(path, found.values()))
+    table = read_estimator_input(template, X).fill_missing()
+    if gammas is None:
+        kind, grid = "cardinality", check_cardinality_grid(cardinalities, table.cardinality_range)
+    else:
+        kind, grid = "gamma", check_gamma_grid(gammas)
+    fit_specs = table.build_fit_specs(*({kind: value.item()} for value in grid))
+    request = _PathRequest(template, kind, grid, table, table.prepare(sample_weight, fit_specs))
+    earlier = {} if resume is None else request.reuse_solutions(resume)
+    steps = warm_path(request.prepared.operator, fit_specs, make_random_state(template.random_state), earlier)
+    solutions, complete = _collect_solutions(steps, 2 * len(grid) - 1, progress)
+    path = replace(request.build_path(solutions), complete=complete)
+    warn_all(request.path_warnings(path, solutions.values()))
     return path
 
 
 def _collect_solutions(
-    walk: Iterator[tuple[int, ComponentResult]], total: int, progress: StepProgressCallback | None
+    steps: Iterator[tuple[int, ComponentResult]], total: int, progress: StepProgressCallback | None
 ) -> tuple[dict[int, ComponentResult], bool]:
-    """The last solution of each point, and whether the walk came to its end."""
-    found: dict[int, ComponentResult] = {}
+    """Return the last solution of each point, and False if the user interrupted the computation."""
+    solutions: dict[int, ComponentResult] = {}
     try:
-        for done, (i, solution) in enumerate(walk, 1):
-            found[i] = solution
+        for done, (i, solution) in enumerate(steps, 1):
+            solutions[i] = solution
             if progress is not None:
                 progress(done, total)
     except KeyboardInterrupt:
-        if not found:
+        if not solutions:
             raise
-        return found, False
-    return found, True
+        return solutions, False
+    return solutions, True
 
 
 def _restore_solution(path: SparsityPath, i: int) -> ComponentResult:
-    """The loadings of point i and how they were found."""
-    found = {name: path.fitted[f"{name}_"][i] for name in ("gamma", "objective", "n_iter", "converged")}
-    shown = ComponentResult(Z=path.components(i).toarray().T, gap=path.fitted["stationarity_gap_"][i], **found)
-    order = path.fitted.get("extraction_order_")  # which earlier files have not
-    return shown if order is None else shown.reorder(np.argsort(order[i]))
+    """Return the solution of point i of a path, with the components in the order in which they were extracted."""
+    fields = {name: path.fitted[f"{name}_"][i] for name in ("gamma", "objective", "n_iter", "converged")}
+    solution = ComponentResult(Z=path.components(i).toarray().T, gap=path.fitted["stationarity_gap_"][i], **fields)
+    order = path.fitted.get("extraction_order_")  # missing in older files
+    return solution if order is None else solution.reorder(np.argsort(order[i]))
+
+
+def _select_problem_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return, as a file keeps them, the parameters that two paths of the same problem must share."""
+    resolved = resolve_solver(params)
+    resolved["solver"] = replace(resolved["solver"], init=None)
+    ignored = PARAMS_IGNORED_ON_RESUME
+    return {name: simulate_json_round_trip(value) for name, value in resolved.items() if name not in ignored}
 
 
 @dataclass(frozen=True, eq=False)
 class _PathRequest:
-    """A path that was asked for: the model but for what varies, the values of that, and the data."""
+    """Input of a path: the model without the parameter that varies, the values of that parameter, and the data."""
 
     template: GPower
     kind: str
@@ -153,50 +164,46 @@ class _PathRequest:
     prepared: PreparedData
 
     def reuse_solutions(self, resume: SparsityPath) -> dict[int, ComponentResult]:
-        """Solutions of an earlier path at points of this grid."""
-        mine, theirs = (
-            {
-                name: simulate_json_round_trip(value)
-                for name, value in params.items()
-                if name not in PARAMS_IGNORED_ON_RESUME
-            }
-            for params in (self.template.get_params(), resume.params)
-        )
-        other = [name for name, value in mine.items() if value != theirs.get(name)]
-        if resume.kind != self.kind or resume.n_features != self.table.shape[1] or other:
-            what = f"{', '.join(other)} differ" if other else "it is of another grid or other data"
-            raise ValueError(f"resume: this path cannot go on where that one stopped; {what}.")
-        names, before = self.table.feature_names, resume.feature_names
-        if names is not None and before is not None and list(names) != list(before):
-            raise ValueError("resume: that path is of data with other variables' names.")
+        """Return the solutions of an earlier path at this grid's points; raise ValueError if the problems differ."""
+        own_params = _select_problem_params(self.template.get_params(deep=False))
+        earlier_params = _select_problem_params(resume.params)
+        differing = [name for name, value in own_params.items() if value != earlier_params.get(name)]
+        if resume.kind != self.kind or resume.n_features != self.table.shape[1] or differing:
+            reason = f"{', '.join(differing)} differ" if differing else "it has another grid or is of other data"
+            raise ValueError(f"resume: that path cannot be continued; {reason}.")
+        names, earlier_names = self.table.feature_names, resume.feature_names
+        if names is not None and earlier_names is not None and list(names) != list(earlier_names):
+            raise ValueError("resume: the variables of that path have other names.")
         if not self._has_same_variances(resume):
-            raise ValueError("resume: that path is of other data; begin a new one, without resume.")
+            raise ValueError("resume: that path is of other data; compute a new one, without resume.")
         return {
-            i: _restore_solution(resume, int(at))
+            i: _restore_solution(resume, int(point))
             for i, value in enumerate(self.grid)
-            for at in np.flatnonzero(resume.grid == value)
+            for point in np.flatnonzero(resume.grid == value)
         }
 
     def _has_same_variances(self, resume: SparsityPath) -> bool:
-        """Whether solutions found earlier explain on these data what they did there."""
-        norms, degrees = self.prepared.max_correlations, self.prepared.moments.degrees_of_freedom
+        """Return whether earlier solutions explain the same variance of these data, and the column norms agree."""
+        norms = self.prepared.max_correlations
         loadings = (resume.components(i).toarray().T for i in range(len(resume)))
-        own = [Scores.from_loadings(self.prepared.operator, Z).variances / degrees for Z in loadings]
-        close = float(np.sqrt(np.finfo(norms.dtype).eps))
-        noise = close * resume.variance.max(axis=1, keepdims=True)
-        same_norms = np.allclose(resume.column_norms, norms, rtol=close, atol=0)  # as all standardised data have
-        return same_norms and bool(np.isclose(own, resume.variance, rtol=close, atol=noise).all())
+        squares = np.array([Scores.from_loadings(self.prepared.operator, Z).variances for Z in loadings])
+        variance = squares / self.prepared.moments.degrees_of_freedom
+        rtol = float(np.sqrt(np.finfo(norms.dtype).eps))
+        atol = rtol * resume.variance.max(axis=1, keepdims=True)
+        same_norms = np.allclose(resume.column_norms, norms, rtol=rtol, atol=0)  # true for all standardised data
+        return same_norms and bool(np.isclose(variance, resume.variance, rtol=rtol, atol=atol).all())
 
     def build_path(self, solutions: Mapping[int, ComponentResult]) -> SparsityPath:
-        """The solutions with what they explain."""
-        operator, m, points = self.prepared.operator, len(self.prepared.fit_spec.mu), sorted(solutions)
+        """Return the path of these solutions with their variances."""
+        operator = self.prepared.operator
+        m = len(self.prepared.fit_spec.mu)
+        points = sorted(solutions)
         fits = [summarize_fit(self.prepared, solutions[i], sort=True) for i in points]
-        pca, total = compute_leading_components(operator, m)[1], operator.total_variance
+        _, pca = compute_leading_components(operator, m)
+        total = operator.total_variance
         names = {} if self.table.feature_names is None else {"feature_names_in_": self.table.feature_names}
         return SparsityPath(
-            params={
-                name: value for name, value in self.template.get_params().items() if self._is_kept_param(name, value)
-            },
+            params=self._select_stored_params(),
             kind=self.kind,
             grid=self.grid[points],
             loadings=sp.vstack([sp.csr_array(fit.components) for fit in fits], format="csr"),
@@ -211,14 +218,19 @@ class _PathRequest:
             n_samples=self.table.shape[0],
         )
 
-    def _is_kept_param(self, name: str, value: object) -> bool:
-        """Whether a parameter is the same at all points, and of use after the fit."""
-        generator = isinstance(value, np.random.RandomState | np.random.Generator)
-        return name not in (self.kind, "callback") and not generator
+    def _select_stored_params(self) -> dict[str, Any]:
+        """Return the parameters that all points share, without callback and random generator."""
+        params = self.template.get_params(deep=False)
+        if isinstance(params["solver"], Solver):
+            params["solver"] = replace(params["solver"], callback=None)
+        generators = (np.random.RandomState, np.random.Generator)
+        return {
+            name: value for name, value in params.items() if name != self.kind and not isinstance(value, generators)
+        }
 
     def path_warnings(self, path: SparsityPath, solutions: Iterable[ComponentResult]) -> Iterator[WarningSpec]:
-        """Sentences about the path, each with its category."""
-        if not self.prepared.has_variance:  # said as of a single fit, where it comes first
+        """Yield the warnings about the path, each with its category."""
+        if not self.prepared.has_variance:  # the first warning of a single fit says so
             yield next(fit_warnings(path[0], False, path.variance[0]))
             return
         empty = np.any(path.cardinality == 0, axis=1)
@@ -229,16 +241,18 @@ class _PathRequest:
                 "one.",
                 NotConvergedWarning,
             )
-        short = ~np.all(path.fitted["converged_"], axis=1)
-        if short.any():
+        stopped_early = ~np.all(path.fitted["converged_"], axis=1)
+        if stopped_early.any():
+            tol = resolve_solver(path.params)["tol"]
             yield (
-                f"{np.count_nonzero(short)} of {len(path)} points: the ascent stopped before it converged "
-                f"(max_iter={path.params['max_iter']}, tol={path.params['tol']:g}); raise max_iter.",
+                f"{np.count_nonzero(stopped_early)} of {len(path)} points: the ascent stopped before it converged "
+                f"({format_param('max_iter', path.params['max_iter'])}, {format_param('tol', tol)}); "
+                f"raise {format_param('max_iter')}.",
                 NotConvergedWarning,
             )
-        # At the dense end a block with equal weights is PCA: every default grid has it, so that it says nothing new.
+        # The rotation note is skipped: at the dense end of every default grid, a block with equal weights is PCA.
         for note in dict.fromkeys(note for solution in solutions for note in solution.notes if note != ROTATION_NOTE):
             yield f"At some points: {note}", GPowerWarning
         if not path.complete:
             reached = f"Interrupted: {len(path)} of {len(self.grid)} points were reached"
-            yield f"{reached}; they are kept, and resume goes on from there.", GPowerWarning
+            yield f"{reached}; they are kept, and resume continues from there.", GPowerWarning

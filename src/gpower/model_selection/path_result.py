@@ -1,4 +1,4 @@
-"""A path of solutions as an object: every point a fitted model, what each explains, a frame, a plot, a file."""
+"""The result of a sparsity path: a sequence of fitted models with their variances, a data frame, a plot and a file."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ from gpower.io.model_file import (
 from gpower.plotting import plot_tradeoff
 from gpower.plotting.style import AxesLike, Panel
 from gpower.validation.params import check_float
+from gpower.validation.solver import restore_solver
 
-#: What a file of a path holds as it is: in the header, and as arrays.
+#: Attributes of a path that its file stores unchanged: in the header with their types, and as arrays.
 HEADER_FIELDS = {"kind": str, "n_samples": int, "complete": bool}
 ARRAY_FIELDS = ("grid", "variance", "pca_variance_ratio", "column_norms", "fitted", "common")
-#: The shapes of the arrays: points × components, components, variables; of those that are fitted; one per ascent.
+#: Shapes of the arrays in a file, a letter for each axis: g points, m components, n variables, a ascents, s stored
+#: loadings, l row pointers.
 _PATH_ARRAY_SHAPES = {"grid": "g", "variance": "gm", "pca_variance_ratio": "m", "column_norms": "n"}
 _PATH_ARRAY_SHAPES |= {"data": "s", "indices": "s", "indptr": "l"}
 _POINT_ATTRIBUTES = ("cardinality_", "gamma_", "explained_variance_", "explained_variance_ratio_")
@@ -51,26 +53,26 @@ class SparsityPath(Sequence[GPower]):
     Attributes
     ----------
     params : dict
-        Of `GPower`, but for the one that varies.
+        Parameters of `GPower`, without the one that varies.
     kind : {"cardinality", "gamma"}
-        What varies.
+        Parameter that varies.
     grid : ndarray of shape (n_points,)
-        Its values.
+        Values of that parameter.
     loadings : CSR array of shape (n_points · n_components, n_features)
-        All components, those of a point together.
+        Loadings of all components, point by point.
     fitted : dict of ndarray
-        Fitted attributes with a row per point.
+        Fitted attributes with a row for each point.
     variance : ndarray of shape (n_points, n_components)
-        Variance of each component on its own.
+        Variance of each component, not adjusted for the others.
     pca_variance_ratio : ndarray of shape (n_components,)
-        Share of the total variance in each ordinary principal component.
+        Share of the total variance that each PCA component explains.
     column_norms : ndarray of shape (n_features,)
-        The largest possible correlations, which bound the cardinality at a given γ.
+        Largest possible correlation of each variable, which bounds the cardinality at a given γ.
     common : dict of ndarray
         ``mean_``, ``scale_``, ``n_passes_`` and, if X has names, ``feature_names_in_``.
     n_samples : int
     complete : bool
-        False where the computation was interrupted.
+        False if the computation was interrupted.
 
     Examples
     --------
@@ -102,58 +104,58 @@ class SparsityPath(Sequence[GPower]):
 
     @property
     def n_components(self) -> int:
-        """Components of every solution."""
+        """Return the number of components of every solution."""
         return int(self.params["n_components"])
 
     @property
     def n_features(self) -> int:
-        """Number of variables."""
+        """Return the number of variables."""
         return int(self.loadings.shape[1])
 
     @property
     def penalty(self) -> str:
-        """Penalty of every solution."""
+        """Return the penalty of every solution."""
         return str(self.params["penalty"])
 
     @property
     def feature_names(self) -> Array | None:
-        """Names of the variables, if X has any."""
+        """Return the names of the variables, if X has any."""
         return self.common.get("feature_names_in_")
 
     @property
     def n_passes(self) -> float:
-        """Reads of the matrix that the whole path took."""
+        """Return the number of passes over the matrix that the whole path took."""
         return float(self.common["n_passes_"])
 
     @property
     def cardinality(self) -> Array:
-        """Number of variables of each component, (n_points, n_components)."""
+        """Return the number of variables of each component, (n_points, n_components)."""
         return self.fitted["cardinality_"]
 
     @property
     def gamma(self) -> Array:
-        """Absolute γ of each component, NaN where there is none, (n_points, n_components)."""
+        """Return the absolute γ of each component, (n_points, n_components); NaN if the component has no penalty."""
         return self.fitted["gamma_"]
 
     @property
     def adjusted_variance(self) -> Array:
-        """Variance of each component that the others leave, (n_points, n_components)."""
+        """Return the variance of each component not shared with higher-variance ones, (n_points, n_components)."""
         return self.fitted["explained_variance_"]
 
     @property
     def explained_variance_ratio(self) -> Array:
-        """Adjusted variance as a share of the total, (n_points, n_components)."""
+        """Return the adjusted variance as a share of the total, (n_points, n_components)."""
         return self.fitted["explained_variance_ratio_"]
 
     @property
     def share_of_pca(self) -> Array:
-        """Adjusted variance of all components over that of as many ordinary principal components, (n_points,)."""
+        """Return the adjusted variance of all components over that of as many PCA components, (n_points,)."""
         reference = float(self.pca_variance_ratio.sum())
         total = self.explained_variance_ratio.sum(axis=1)
         return np.asarray(total / reference if reference > 0 else np.zeros_like(total))
 
     def components(self, i: int) -> sp.csr_array:
-        """Loadings of point i, (n_components, n_features), as few numbers as they have non-zeros."""
+        """Return the loadings of point i as a sparse array, (n_components, n_features)."""
         m, i = self.n_components, range(len(self))[i]
         return self.loadings[i * m : (i + 1) * m]
 
@@ -162,14 +164,14 @@ class SparsityPath(Sequence[GPower]):
     @overload
     def __getitem__(self, i: slice) -> SparsityPath: ...
     def __getitem__(self, i: int | slice) -> GPower | SparsityPath:
-        """The fitted model of a point, or the path of a slice."""
+        """Return the fitted model of a point, or the path of a slice."""
         if isinstance(i, slice):
             return self._take_points(np.sort(np.arange(len(self))[i]))
         return self._build_model(range(len(self))[i])
 
     def _take_points(self, points: Array) -> SparsityPath:
         if len(points) == 0:
-            raise ValueError("The slice holds no point of the path; a path has at least one.")
+            raise ValueError("The slice contains no point of the path; a path has at least one.")
         loadings = sp.vstack([self.components(i) for i in points], format="csr")
         fitted = {name: values[points] for name, values in self.fitted.items()}
         return replace(self, grid=self.grid[points], loadings=loadings, fitted=fitted, variance=self.variance[points])
@@ -181,26 +183,26 @@ class SparsityPath(Sequence[GPower]):
         attributes["components_"] = self.components(i).toarray()
         attributes["n_features_in_"] = self.n_features
         model.__dict__.update(attributes)
-        told = fit_warnings(model, bool(np.any(self.column_norms)), self.variance[i])
-        model.warnings_ = np.array([sentence for sentence, _ in told], dtype=object)
+        warning_specs = fit_warnings(model, bool(np.any(self.column_norms)), self.variance[i])
+        model.warnings_ = np.array([message for message, _ in warning_specs], dtype=object)
         return model
 
     def at(self, *, cardinality: int | None = None, gamma: float | None = None, share: float | None = None) -> GPower:
-        """The fitted model of one point.
+        """Return the fitted model of one point.
 
         Parameters
         ----------
         cardinality : int, optional
-            Number of variables. Along a grid of γ: of every component.
+            Value on the grid. On a grid of γ, the number of variables that every component has.
         gamma : float, optional
-            Along a grid of γ: its value there.
+            Value on a grid of γ.
         share : float, optional
-            Instead: the sparsest point whose `share_of_pca` is at least this.
+            Smallest `share_of_pca`: selects the sparsest point that reaches it.
 
         Returns
         -------
         GPower
-            Fitted: ``transform``, ``components_`` and all the rest.
+            Fitted model of that point.
 
         Examples
         --------
@@ -217,37 +219,37 @@ class SparsityPath(Sequence[GPower]):
         if share is not None:
             raise ValueError("at() takes one of cardinality, gamma and share.")
         if cardinality is not None and gamma is None:
-            name, wanted = "cardinality", float(cardinality)
+            name, target = "cardinality", float(cardinality)
         elif gamma is not None and cardinality is None:
-            name, wanted = "gamma", float(gamma)
+            name, target = "gamma", float(gamma)
         else:
             raise ValueError("at() takes one of cardinality, gamma and share.")
         if name == "gamma" and self.kind != "gamma":
             raise ValueError("This path runs over cardinalities; use at(cardinality=...).")
-        alike = np.ptp(self.cardinality, axis=1) == 0
-        values = self.grid if name == self.kind else np.where(alike, self.cardinality[:, 0], np.nan)
-        hits = np.flatnonzero(np.isclose(values, wanted, rtol=1e-12, atol=0))
-        if hits.size == 0:
-            seen = np.unique(values[np.isfinite(values)])
-            nearest = np.sort(seen[np.argsort(np.abs(seen - wanted), kind="stable")[:3]])
-            near = ", ".join(f"{value:g}" for value in nearest) or "none"
-            raise ValueError(f"No point of the path has {name}={wanted:g}; the nearest are {near}.")
-        return self._build_model(int(hits[-1]))
+        is_uniform = np.ptp(self.cardinality, axis=1) == 0
+        values = self.grid if name == self.kind else np.where(is_uniform, self.cardinality[:, 0], np.nan)
+        matches = np.flatnonzero(np.isclose(values, target, rtol=1e-12, atol=0))
+        if matches.size == 0:
+            candidates = np.unique(values[np.isfinite(values)])
+            nearest = np.sort(candidates[np.argsort(np.abs(candidates - target), kind="stable")[:3]])
+            nearest_text = ", ".join(f"{value:g}" for value in nearest) or "none"
+            raise ValueError(f"No point of the path has {name}={target:g}; the nearest are {nearest_text}.")
+        return self._build_model(int(matches[-1]))
 
     def _find_sparsest_point(self, share: float) -> int:
-        """The sparsest point that explains a share of what ordinary components do."""
+        """Return the index of the sparsest point that explains a share of the variance explained by PCA."""
         if not 0 < check_float(share, "share", 0.0) <= 1:
             raise ValueError(f"share={share!r}: a share of what ordinary components explain, in (0, 1], is needed.")
         enough = np.flatnonzero(self.share_of_pca >= share * (1 - 1e-9))
         if enough.size == 0:
             most = float(np.max(self.share_of_pca))
-            raise ValueError(f"No point of the path explains {share:.3g} of what PCA does; the most is {most:.3g}.")
+            raise ValueError(f"No point of the path explains {share:.3g} of what PCA does; the maximum is {most:.3g}.")
         return int(enough[np.argmin(self.cardinality[enough].sum(axis=1))])
 
     def cardinality_bound(self, gamma: ArrayLike) -> Array:
-        """The most variables that the first component can have at absolute γ: those with ‖aᵢ‖ > γ (ℓ0: ‖aᵢ‖² > γ).
+        """Return the largest number of variables that the first component can have at an absolute γ.
 
-        In a block ‖aᵢ‖ is weighted by the first μ.
+        It counts the variables with ‖aᵢ‖ > γ (ℓ0: ‖aᵢ‖² > γ). In a block, ‖aᵢ‖ is multiplied by the first μ.
 
         Parameters
         ----------
@@ -263,9 +265,9 @@ class SparsityPath(Sequence[GPower]):
         return np.asarray(norms.size - np.searchsorted(norms, level, side="right"))
 
     def expected_cardinality_bound(self, gamma: ArrayLike) -> Array:
-        """Expectation of `cardinality_bound`, n·P(χ² > γ²/σ²) (ℓ0: γ/σ²), were the data Gaussian noise.
+        """Return the expectation of `cardinality_bound` for Gaussian noise, n·P(χ² > γ²/σ²) (ℓ0: γ/σ²).
 
-        σ² is the mean variance of the data; χ² has a degree of freedom per sample, less one if centred.
+        σ² is the mean variance of the data; χ² has one degree of freedom per sample, and one less if centred.
 
         Parameters
         ----------
@@ -276,16 +278,16 @@ class SparsityPath(Sequence[GPower]):
         ndarray
         """
         if self.params["covariance"] is not None:
-            raise ValueError("A covariance does not say how many samples it is of; the expectation needs the data.")
+            raise ValueError("A covariance does not say how many samples it has; the expectation needs the data.")
         if self.params["variance"] != "l2":
-            raise ValueError('The expectation is of sums of squares; with variance="l1" there is none.')
+            raise ValueError('The expectation is known for sums of squares only, not for variance="l1".')
         degrees = self.n_samples - int(bool(self.params["center"]))
         noise = float(np.mean(self.column_norms.astype(float) ** 2)) / degrees
         level = np.asarray(gamma, float) ** (2 if self.penalty == "l1" else 1)
         return np.asarray(self.n_features * chi2.sf(level / noise, degrees))
 
     def columns(self) -> dict[str, Array]:
-        """The columns of `to_frame`, without pandas."""
+        """Return the columns of `to_frame` without pandas."""
         points, m = len(self), self.n_components
         return {
             "point": np.repeat(np.arange(points), m),
@@ -299,7 +301,7 @@ class SparsityPath(Sequence[GPower]):
         }
 
     def to_frame(self) -> Frame:
-        """One row per point and component: γ, cardinality, variances, share of PCA's.
+        """Return a frame with one row per point and component: γ, cardinality, variances, share of PCA.
 
         Returns
         -------
@@ -308,7 +310,7 @@ class SparsityPath(Sequence[GPower]):
         return make_frame(self.columns())
 
     def plot(self, axes: AxesLike = None) -> Panel:
-        """Variance against cardinality; see `gpower.plotting.plot_tradeoff`.
+        """Plot variance against cardinality; see `gpower.plotting.plot_tradeoff`.
 
         Parameters
         ----------
@@ -321,7 +323,7 @@ class SparsityPath(Sequence[GPower]):
         return plot_tradeoff(self, axes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the path to a file that needs no pickle to read.
+        """Write the path to a file that is read without pickle.
 
         Parameters
         ----------
@@ -337,7 +339,7 @@ class SparsityPath(Sequence[GPower]):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """A path written by `save`.
+        """Read a path written by `save`.
 
         Parameters
         ----------
@@ -350,7 +352,9 @@ class SparsityPath(Sequence[GPower]):
         header, stored = read_saved_object(path, cls.__name__)
         check_header_fields(path, header, HEADER_FIELDS | {"params": dict})
         check_array_shapes(path, stored, _PATH_ARRAY_SHAPES)
-        with convert_read_errors(lambda what: ModelFileError(f"{str(path)!r} is damaged: it makes no path ({what}).")):
+        with convert_read_errors(
+            lambda what: ModelFileError(f"{str(path)!r} is damaged: it contains no path ({what}).")
+        ):
             fitted, common = stored["fitted"], stored["common"]
             check_array_shapes(
                 path,
@@ -363,11 +367,12 @@ class SparsityPath(Sequence[GPower]):
             points, m, n = len(stored["grid"]), header["params"]["n_components"], stored["column_norms"].size
             if header["kind"] not in ("cardinality", "gamma") or (points, m) != stored["variance"].shape:
                 raise ValueError(f"{points} points of {m} components")
-            GPower(**header["params"])
+            params = restore_solver(header["params"])
+            GPower(**params)
             loadings = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), shape=(points * m, n))
             loadings.check_format(full_check=True)
         return cls(
-            params=header["params"],
+            params=params,
             loadings=loadings,
             **{name: header[name] for name in HEADER_FIELDS},
             **{name: stored[name] for name in ARRAY_FIELDS},

@@ -1,4 +1,4 @@
-"""Which variables would be chosen again? Selection frequencies under subsampling of the samples.
+"""Stability selection: how often each variable is selected in random subsamples.
 
 Meinshausen and Bühlmann (2010), Stability selection, Journal of the Royal Statistical Society B 72, 417–473.
 """
@@ -19,6 +19,7 @@ from sklearn.utils.validation import _num_samples
 
 from gpower._utils.arrays import Array, Seed
 from gpower._utils.frames import Frame, make_frame
+from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning
 from gpower.estimators.gpower import GPower, fit_validated
 from gpower.operators import MatrixLike
@@ -31,18 +32,18 @@ from gpower.validation.prepare import EstimatorInput, read_estimator_input
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """How often each variable enters each component when half of the samples are drawn, as `stability` returns it.
+    """Result of `stability_selection`: how often each variable enters each component in random subsamples.
 
     Attributes
     ----------
     frequency : ndarray of shape (n_components, n_features)
-        Share of the subsamples in which the variable has a loading in the component.
+        Share of the subsamples in which the variable has a nonzero loading in the component.
     sign : ndarray of shape (n_components, n_features)
-        Mean sign of that loading, relative to the component of all samples: near ±1 where it is always the same.
+        Mean sign of that loading, relative to the component of all samples; ±1 if it is always the same.
     threshold : float
         Frequency from which a variable counts as selected.
     model : GPower
-        Fitted to all samples; its components are those that the subsamples' are matched with.
+        Model fitted to all samples, whose components the components of the subsamples are matched with.
     n_subsamples : int
     feature_names : ndarray of str or None
 
@@ -72,21 +73,22 @@ class Stability:
 
     @property
     def selected(self) -> Array:
-        """Variables at or above the threshold, (n_components, n_features)."""
+        """Return the mask of variables at or above the threshold, (n_components, n_features)."""
         return np.asarray(self.frequency >= self.threshold)
 
     @property
     def expected_false_selections(self) -> Array:
-        """Bound on the expected number of variables selected by chance, (n_components,): q²/((2·threshold − 1)·n).
+        """Return a bound on the expected number of variables selected by chance, (n_components,).
 
-        q is the mean number of variables that a subsample's component uses. The bound holds where the choice is no
-        worse than guessing and the variables that do not belong are exchangeable (Meinshausen and Bühlmann 2010).
+        The bound is q²/((2·threshold − 1)·n), where q is the mean number of variables that a component has in a
+        subsample. It holds if the selection is no worse than guessing and the irrelevant variables are exchangeable
+        (Meinshausen and Bühlmann 2010).
         """
-        used = self.frequency.sum(axis=1)
-        return np.asarray(used**2 / ((2 * self.threshold - 1) * self.frequency.shape[1]))
+        mean_cardinality = self.frequency.sum(axis=1)
+        return np.asarray(mean_cardinality**2 / ((2 * self.threshold - 1) * self.frequency.shape[1]))
 
     def to_frame(self) -> Frame:
-        """One row per component and variable that was ever chosen, the most frequent first.
+        """Return a frame with one row per component and variable selected at least once, the most frequent first.
 
         Returns
         -------
@@ -107,7 +109,7 @@ class Stability:
         )
 
     def plot(self, axes: AxesLike = None) -> Panels:
-        """Frequencies, the largest first, with the threshold; see `gpower.plotting.plot_stability`.
+        """Plot the frequencies, the largest first, with the threshold; see `gpower.plotting.plot_stability`.
 
         Parameters
         ----------
@@ -131,32 +133,33 @@ def stability_selection(
     random_state: Seed = None,
     **options: Any,
 ) -> Stability:
-    """Selection frequency of every variable when the model is fitted to random parts of the samples.
+    """Fit the model to random subsamples and count how often each variable is selected.
 
-    Components of a part are matched with those of all samples by the largest total overlap of their loadings,
-    whatever their order and sign.
+    Components of a subsample are matched with those of all samples by the largest total overlap of their loadings,
+    regardless of order and sign.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
     model : GPower or Pipeline that ends with one, optional
-        What to fit, all steps of it to every part; or give its parameters as options.
+        Model to fit; all steps of a pipeline are fitted to every subsample. Its parameters can be given as options
+        instead.
     n_subsamples : int, default=100
     fraction : float, default=0.5
-        Share of the samples in each part, drawn without replacement.
+        Share of the samples in each subsample, drawn without replacement.
     threshold : float, default=0.8
         Frequency from which a variable counts as selected; above one half.
     n_jobs : int, optional
-        Parts fitted at the same time, as in scikit-learn.
+        Number of subsamples fitted in parallel, as in scikit-learn.
     random_state : int, RandomState or None
-        Of the parts. None stands for a fixed seed.
+        Seed of the subsamples. None stands for a fixed seed.
     **options
         Parameters of `GPower`.
 
     Returns
     -------
     Stability
-        How often each variable was chosen, which are selected, and how many of those chance would explain at most.
+        Selection frequencies, selected variables, and a bound on the number of variables selected by chance.
 
     Examples
     --------
@@ -173,31 +176,33 @@ def stability_selection(
         raise TypeError(f"model is of type {type(model).__name__}; the data come first: stability_selection(X, model).")
     model = GPower(**options) if model is None else clone(model)
     if UnwrappedModel.unwrap(model).model.covariance is not None:
-        raise ValueError('stability draws samples; covariance="precomputed" has none. Give the data.')
+        raise ValueError(
+            f"stability_selection draws samples; {format_param('covariance', 'precomputed')} has none. Give the data."
+        )
     if not 0.5 < check_float(threshold, "threshold", 0.0) <= 1:
         raise ValueError(f"threshold={threshold!r}: a frequency above 0.5 and up to 1 is needed.")
     if not 0 < check_float(fraction, "fraction", 0.0) < 1:
         raise ValueError(f"fraction={fraction!r}: a share of the samples between 0 and 1 is needed.")
     check_int(n_subsamples, "n_subsamples", 1)
-    held = UnwrappedModel.unwrap(clone(model).fit(X))
-    reference = held.model
-    table = None if held.pipeline else read_estimator_input(reference, X, reset=False)
+    unwrapped = UnwrappedModel.unwrap(clone(model).fit(X))
+    reference = unwrapped.model
+    table = None if unwrapped.pipeline else read_estimator_input(reference, X, reset=False)
     total = int(_num_samples(X)) if table is None else table.shape[0]
     size = int(fraction * total)
     if size < 2:
-        raise ValueError(f"fraction={fraction!r} of {total} samples are {size}; a part needs at least 2: raise it.")
+        raise ValueError(f"fraction={fraction!r} of {total} samples is {size}; a subsample needs at least 2: raise it.")
     rng = make_random_state(random_state)
-    parts = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
-    signs = Parallel(n_jobs=n_jobs)(
+    subsamples = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
+    signs = Parallel(n_jobs=n_jobs)(  # (n_subsamples, n_components, n_features)
         delayed(_compute_matched_signs)(
-            model, _safe_indexing(X, part) if table is None else table.select_samples(part), reference.components_
+            model, _safe_indexing(X, rows) if table is None else table.select_samples(rows), reference.components_
         )
-        for part in parts
+        for rows in subsamples
     )
-    chosen = np.abs(signs).sum(axis=0)  # of (n_subsamples, n_components, n_features)
+    counts = np.abs(signs).sum(axis=0)
     return Stability(
-        frequency=chosen / n_subsamples,
-        sign=np.sum(signs, axis=0) / np.maximum(chosen, 1),
+        frequency=counts / n_subsamples,
+        sign=np.sum(signs, axis=0) / np.maximum(counts, 1),
         threshold=float(threshold),
         model=reference,
         n_subsamples=n_subsamples,
@@ -205,16 +210,19 @@ def stability_selection(
     )
 
 
-def _compute_matched_signs(model: GPower | Pipeline, part: MatrixLike | EstimatorInput, reference: Array) -> Array:
-    """Signs of the loadings of a part's components, put into the order and orientation of the reference's."""
-    with warnings.catch_warnings():  # a part of the samples may well leave a column constant
+def _compute_matched_signs(model: GPower | Pipeline, subsample: MatrixLike | EstimatorInput, reference: Array) -> Array:
+    """Return the signs of a subsample's loadings in the order and orientation of the reference components.
+
+    The shape is (n_components, n_features).
+    """
+    with warnings.catch_warnings():  # a column may be constant in a subsample
         warnings.simplefilter("ignore", GPowerWarning)
-        again = (
-            fit_validated(clone(model), part)
-            if isinstance(part, EstimatorInput)
-            else UnwrappedModel.unwrap(clone(model).fit(part)).model
+        fitted = (
+            fit_validated(clone(model), subsample)
+            if isinstance(subsample, EstimatorInput)
+            else UnwrappedModel.unwrap(clone(model).fit(subsample)).model
         )
-    W = again.components_
+    W = fitted.components_
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))
     matched = np.zeros(W.shape, np.int8)

@@ -1,4 +1,4 @@
-"""The matrix, seen only through products. `as_container` is the only place that looks at the type of the data."""
+"""Operators: the data matrix through its products. Only `as_container` looks at the type of the data."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ __all__ = [
     "register",
 ]
 
-#: An array, one on a device, a CSR or CSC matrix, or what stands for a matrix that is elsewhere.
+#: A NumPy array, an array on a device, a CSR or CSC matrix, or an object of a registered type (file, Dask array).
 MatrixLike: TypeAlias = Any
-#: X as a container, given the bytes that may be taken for it (None: a share of what is free); None where it is no such.
+#: Function of X and a memory limit in bytes (None: a share of the free memory) that returns the container of X, or None
+#: if X is not of the type that the function handles.
 ContainerFactory = Callable[[object, float | None], Container | None]
 
 
@@ -52,18 +53,18 @@ _CONTAINER_FACTORIES: list[ContainerFactory] = [
 
 
 def register(factory: ContainerFactory) -> ContainerFactory:
-    """Let a kind of data be fitted: a function that turns X into its container, or gives None for any other X.
+    """Register a function that makes a container of a new type of data, so that estimators accept that type.
 
     Parameters
     ----------
     factory : callable
-        Called as ``recogniser(X, memory_limit)``; the second are the bytes that X may take, None for a share of what is
-        free. It gives back a `Container`, or None.
+        Called as ``factory(X, memory_limit)``, where `memory_limit` is the number of bytes that X may take in memory,
+        or None for a share of the free memory. It returns a `Container`, or None if X is of another type.
 
     Returns
     -------
     callable
-        The same function, so that this serves as a decorator.
+        `factory` itself, so that `register` can be used as a decorator.
 
     Examples
     --------
@@ -73,8 +74,8 @@ def register(factory: ContainerFactory) -> ContainerFactory:
     >>> class Columns(dict):
     ...     pass
     >>> @register
-    ... def of_columns(X, memory_limit, kind=Columns):
-    ...     return as_container(np.column_stack([*X.values()])) if isinstance(X, kind) else None
+    ... def from_columns(X, memory_limit, data_type=Columns):
+    ...     return as_container(np.column_stack([*X.values()])) if isinstance(X, data_type) else None
     >>> X = Columns(a=[1.0, 2.0, 4.0], b=[1.0, 2.0, 3.0], c=[0.0, 1.0, 0.0])
     >>> GPower(1, cardinality=2).fit(X).components_.nonzero()[1]
     array([0, 1])
@@ -84,23 +85,23 @@ def register(factory: ContainerFactory) -> ContainerFactory:
 
 
 def find_registered_container(X: object, memory_limit: float | None = None) -> Container | None:
-    """X as a container, where it is of a registered kind; None for a table in memory or on a device."""
-    found = (recogniser(X, memory_limit) for recogniser in _CONTAINER_FACTORIES)
-    return next((container for container in found if container is not None), None)
+    """Return X as a container if its type is registered, or None, as for a matrix in memory or on a device."""
+    containers = (factory(X, memory_limit) for factory in _CONTAINER_FACTORIES)
+    return next((container for container in containers if container is not None), None)
 
 
 def as_container(X: MatrixLike) -> Container:
-    """X as a container: an array, one on a device, a CSR or CSC matrix, or whatever is registered.
+    """Return X as a container: an array, an array on a device, a CSR or CSC matrix, or an object of a registered type.
 
     Parameters
     ----------
-    X : ndarray, array on a device, scipy.sparse array, Container, or an object of a registered kind
+    X : ndarray, array on a device, scipy.sparse array, Container, or an object of a registered type
         Samples × variables.
 
     Returns
     -------
     Container
-        X, to be read through products, columns and sums.
+        Gives access to X through products, columns and sums.
 
     Examples
     --------
@@ -125,13 +126,13 @@ def as_operator(
     double_sums: bool = False,
     moments: Moments | None = None,
 ) -> tuple[Operator, Moments]:
-    """A data matrix or a covariance as an operator, and the means and scales that it applies.
+    """Return the operator of a data matrix or a covariance, and the means and scales that the operator applies.
 
     Parameters
     ----------
-    X : ndarray or scipy.sparse array, float32 or float64
-        Samples × variables, or a covariance matrix with `covariance=True`. Never copied or changed, except
-        that a column offset so large that implicit centring would lose digits makes a centred copy.
+    X : ndarray, scipy.sparse array, array on a device or Container, float32 or float64
+        Samples × variables, or a covariance matrix with `covariance=True`. X is never changed. It is copied only if a
+        column mean is so large that implicit centring would lose digits; that column is then centred in the copy.
     center, scale : bool
         Subtract the (weighted) means; divide by the (weighted) standard deviations.
     sample_weight : ndarray of shape (n_samples,), optional
@@ -139,17 +140,17 @@ def as_operator(
     covariance : bool
         X is AᵀA.
     reduce_tall : bool
-        Tall data (twice as many samples as variables or more) are replaced by their covariance, on which
-        the ℓ2 problem depends alone.
+        Replace tall data by their covariance, which determines the ℓ2 problem. Dense data are tall from twice as many
+        samples as variables.
     double_sums : bool
-        Sum products with float32 data in float64; sums over blocks always are.
+        Sum products with float32 data in float64. Sums over blocks are always in float64.
     moments : Moments, optional
-        Those of X, where they are known already.
+        Moments of X, if they were computed before.
 
     Returns
     -------
     Operator
-        A `Covariance` where X is one or was replaced by it, else a `DataMatrix`.
+        A `Covariance` if X is a covariance or was replaced by it, otherwise a `DataMatrix`.
     Moments
         Means, scales and norms of the columns.
 
@@ -164,31 +165,33 @@ def as_operator(
     if covariance:
         n = X.shape[0]
         return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0, 1.0)
-    counter, data = PassCounter(), as_container(X).prepare(double_sums)
-    found = moments or compute_container_moments(data, center, scale, sample_weight, counter)
-    column_scale = found.make_column_scale(data.dtype)
-    data, left = _subtract_large_offsets(data, found) if center else (data, None)
-    if reduce_tall and data.should_use_covariance and not _should_keep_sparse(data, left):
+    counter = PassCounter()
+    data = as_container(X).prepare(double_sums)
+    moments = moments or compute_container_moments(data, center, scale, sample_weight, counter)
+    column_scale = moments.make_column_scale(data.dtype)
+    data, remaining = _subtract_large_offsets(data, moments) if center else (data, None)
+    if reduce_tall and data.should_use_covariance and not _should_keep_sparse(data, remaining):
         counter.add(1)
-        S = compute_centered_gram(data, left, sample_weight).astype(data.dtype, copy=False)
+        S = compute_centered_gram(data, remaining, sample_weight).astype(data.dtype, copy=False)
         S = S if column_scale is None else scale_rows_and_columns(S, column_scale)
-        return Covariance(S, FrozenPassCounter(counter.total) if data.is_remote else counter), found
+        return Covariance(S, FrozenPassCounter(counter.total) if data.is_remote else counter), moments
     row_scale = None if sample_weight is None else data.to_backend(np.sqrt(sample_weight).astype(data.dtype))
     q = None
     if center:
         r = data.to_backend(np.ones(data.shape[0], data.dtype)) if row_scale is None else row_scale
         q = r / np.sqrt(np.sum(r * r))
-    return DataMatrix(data, found.column_norms.astype(data.dtype), q, row_scale, column_scale, left, counter), found
+    norms = moments.column_norms.astype(data.dtype)
+    return DataMatrix(data, norms, q, row_scale, column_scale, remaining, counter), moments
 
 
 def _subtract_large_offsets(X: Container, moments: Moments) -> tuple[Container, Moments]:
-    """X less the means of the columns that implicit centring would lose digits of, and the moments that remain."""
+    """Return X with the means of columns subtracted where implicit centring would lose digits, and its moments."""
     shift = np.where(moments.find_cancelling_columns(X.dtype), moments.mean, 0.0).astype(X.dtype)
     return (X.subtract_offsets(shift), replace(moments, mean=moments.mean - shift)) if shift.any() else (X, moments)
 
 
 def _should_keep_sparse(X: Container, moments: Moments | None) -> bool:
-    """Whether tall data stay as they are: sparse ones at hand whose covariance would have to be centred row by row."""
+    """Return whether X is a sparse matrix in memory whose covariance would have to be centred row by row."""
     return (
         moments is not None
         and X.is_sparse

@@ -1,21 +1,22 @@
-"""The contract of a data matrix A that is seen only through products.
+"""The contract of an operator: a data matrix A that the solvers use only through products.
 
-A has `n_samples` rows and `n_features` columns, centred and scaled as the user asked. Its sample space is
-where A T lives. An operator may represent a vector x of that space as it likes (its p coordinates, or
-coefficients u with x = A u when only AᵀA is known), provided that the products below are consistent:
+A has `n_samples` rows and `n_features` columns, centred and scaled as requested. The columns of A T are vectors of its
+sample space. Each operator chooses how to represent a vector x of that space, by its p coordinates or by coefficients u
+with x = A u if only AᵀA is known, provided that the products below are consistent:
 
 ============================ =============================================================
 ``correlate(X)``             AᵀX, shape (n_features, m)
 ``combine(T)``               the representation of A T, for T of shape (n_features, m)
 ``columns(idx)``             the representation of A[:, idx]
-``inner(X, Y, C)``           XᵀY, given also C = AᵀY where that saves work
+``inner(X, Y, C)``           XᵀY; C = AᵀY is passed because some operators need it
 ``dual(X)``                  D with XᵀY = DᵀY for every represented Y
 ``gram(idx)``                A[:, idx]ᵀA[:, idx]
-``take(idx)``                the operator of A[:, idx], of the same representation
-``restrict(idx)``            the operator of A[:, idx], small and contiguous, and the way back
+``take(idx)``                the operator of A[:, idx], with the same representation
+``restrict(idx)``            the operator of A[:, idx], small and contiguous, and ``lift``
 ============================ =============================================================
 
-What it says of itself its container says. Every product counts its share of a read of the matrix in ``passes``.
+Shape, dtype, sparsity and memory limits come from the container. Every product adds the share of the matrix that it
+reads to ``passes``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
 
 @dataclass
 class PassCounter:
-    """How often the matrix has been read, in units of one full read."""
+    """Counter of passes over the matrix, in units of one full read."""
 
     total: float = 0.0
 
@@ -42,17 +43,17 @@ class PassCounter:
 
 
 class FrozenPassCounter(PassCounter):
-    """A count that is final: what follows reads no matrix any more."""
+    """Counter that does not change any more, for an operator that no longer reads the data."""
 
     def add(self, share: float) -> None:
-        """Nothing."""
+        """Ignore the read."""
 
 
 @dataclass(frozen=True)
 class ColumnRestriction:
-    """Some columns of an operator as an operator of their own.
+    """Operator of some columns of another operator.
 
-    `lift` takes a representation of a sample-space vector in `inner` to the one in the whole operator.
+    `lift` turns the representation of a sample-space vector in `operator` into its representation in the full operator.
     """
 
     operator: Operator
@@ -60,7 +61,7 @@ class ColumnRestriction:
 
 
 def find_nonzero_rows(T: Array) -> Array:
-    """Indices of the rows of T that are not all zero, on the host; all of them where those on a device are many."""
+    """Return the indices of the non-zero rows of T, on the host; all rows if T is on a device and many are non-zero."""
     used: Array = T[:, 0] if T.shape[1] == 1 else np.any(T, axis=1)
     if is_device_array(T) and int(np.count_nonzero(used)) > MAX_GATHERED_SHARE * T.shape[0]:
         return np.arange(T.shape[0])
@@ -68,10 +69,9 @@ def find_nonzero_rows(T: Array) -> Array:
 
 
 class Operator(ABC):
-    """A matrix A, samples × variables, known through its products; `counter` counts its reads.
+    """A matrix A, samples × variables, available only through products; `counter` counts the passes over it.
 
-    Vectors of the sample space, where A T lives, are represented as the operator likes: by their coordinates, or by u
-    with x = A u where only AᵀA is known.
+    A vector x of the sample space is represented by its coordinates or, if only AᵀA is known, by u with x = A u.
 
     Examples
     --------
@@ -87,131 +87,134 @@ class Operator(ABC):
     @property
     @abstractmethod
     def container(self) -> Container:
-        """What the numbers are in, which says how they are best read."""
+        """Return the container of the matrix entries, which knows how they are best read."""
 
     @property
     @abstractmethod
     def column_norms(self) -> Array:
-        """Euclidean norms of the columns, (n_features,)."""
+        """Return the Euclidean norms of the columns, (n_features,)."""
 
     @property
     def has_samples(self) -> bool:
-        """Whether sample-space vectors are represented by their coordinates, one per sample."""
+        """Return whether sample-space vectors are represented by their coordinates, one per sample."""
         return True
 
     @property
     def sqrt_sample_weight(self) -> Array | None:
-        """Square roots of the sample weights, (n_samples,), half-widths of the cube of ℓ1 variance; None for ones."""
+        """Return the square roots of the sample weights, (n_samples,), or None for unit weights.
+
+        They are the half-widths of the cube over which ℓ1 variance is maximised.
+        """
         return None
 
     @property
     def precision(self) -> float:
-        """Relative rounding error of a product with a column."""
+        """Return the relative rounding error of a product with a column."""
         return float(np.finfo(self.dtype).eps)
 
     @property
     def relative_tolerance(self) -> float:
-        """Share of the norm of a column below which what a subtraction left of it is rounding."""
+        """Return the share of a column's norm below which the remainder of a subtraction is rounding error."""
         return 1e3 * self.precision
 
     @property
     def norm_tolerance(self) -> float:
-        """Norm below which a column that something was subtracted from is rounding."""
+        """Return the norm below which the remainder of a column after a subtraction is rounding error."""
         return self.relative_tolerance * max_or_zero(self.column_norms)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_samples, n_features); of a covariance (n_features, n_features)."""
+        """Return (n_samples, n_features), or (n_features, n_features) for a covariance."""
         return self.container.shape
 
     @property
     def dtype(self) -> np.dtype:
-        """float32 or float64; every product is of this type."""
+        """Return the type of every product, float32 or float64."""
         return self.container.dtype
 
     @property
     def is_sparse(self) -> bool:
-        """Whether columns stored densely would take much more room than the matrix."""
+        """Return whether the matrix takes much less memory than its columns would as dense arrays."""
         return self.container.is_sparse
 
     @property
     def is_remote(self) -> bool:
-        """Whether a step on the whole matrix costs much more than arithmetic with a few gathered columns."""
+        """Return whether a product with the whole matrix costs much more than one with a few gathered columns."""
         return self.container.is_remote
 
     @property
     def max_cached_columns(self) -> int:
-        """Number of columns that may be gathered at once."""
+        """Return the number of columns that may be gathered at once."""
         return self.container.max_cached_columns
 
     @property
     def passes(self) -> float:
-        """Reads of the matrix so far."""
+        """Return the number of passes over the matrix so far."""
         return self.counter.total
 
     @property
     def counter_for_taken(self) -> PassCounter:
-        """Who counts the reads of columns taken: this operator, unless they were brought in from elsewhere."""
+        """Return the counter for an operator of taken columns: this one's, or a new one if the matrix is remote."""
         return PassCounter() if self.is_remote else self.counter
 
     @property
     def total_variance(self) -> float:
-        """‖A‖² (Frobenius), the trace of AᵀA."""
+        """Return ‖A‖² (Frobenius), the trace of AᵀA."""
         norms = self.column_norms.astype(np.float64)
         return float(norms @ norms)
 
     def to_backend(self, values: Array) -> Array:
-        """A small array where the matrix is."""
+        """Return a small array in the memory of the matrix, host or device."""
         return self.container.to_backend(values)
 
     @abstractmethod
     def correlate(self, X: Array) -> Array:
-        """AᵀX."""
+        """Compute AᵀX, (n_features, m)."""
 
     def combine(self, T: Array) -> Array:
-        """A T."""
+        """Compute A T for T of shape (n_features, m)."""
         return self.combine_rows(T, find_nonzero_rows(T))
 
     @abstractmethod
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """A T, where only these rows of T are not zero."""
+        """Compute A T, given that all rows of T except `rows` are zero."""
 
     @abstractmethod
     def columns(self, idx: Array) -> Array:
-        """A[:, idx]."""
+        """Return A[:, idx], as sample-space vectors."""
 
     @abstractmethod
     def take(self, idx: Array) -> Operator:
-        """The operator of A[:, idx], of the same representation."""
+        """Return the operator of A[:, idx], with the same representation."""
 
     @abstractmethod
     def gram(self, idx: Array) -> Array:
-        """A[:, idx]ᵀA[:, idx], on the host."""
+        """Compute A[:, idx]ᵀA[:, idx], on the host."""
 
     @abstractmethod
     def restrict(self, idx: Array) -> ColumnRestriction:
-        """A[:, idx], gathered once, for an ascent of its own."""
+        """Return A[:, idx], gathered once, as the operator of a separate ascent."""
 
     def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """The operator that components were removed from, and Y, D = ``dual(Y)`` and Z: this one is A − Y Zᵀ."""
+        """Return the operator A before deflation, and Y, D = ``dual(Y)`` and Z such that this operator is A − Y Zᵀ."""
         p, n = self.shape
         empty = np.zeros_like(self.column_norms, shape=(p, 0))
         return self, empty, empty, np.zeros_like(empty, shape=(n, 0))
 
     def with_column_cache(self) -> Operator:
-        """The same operator, remembering the columns that were last gathered; itself where none ever are."""
+        """Return this operator with a cache of the columns last gathered; itself if it never gathers columns."""
         return self
 
     def is_cached(self, idx: Array) -> bool:
-        """Whether some columns are gathered already."""
+        """Return whether all columns `idx` are in the cache."""
         return False
 
     def get_rows(self, idx: Array) -> Array:
-        """Return A[idx], (|idx|, n_features), dense, of an operator with samples; `idx` grows."""
+        """Return the rows A[idx], (|idx|, n_features), dense; `idx` is increasing and the operator has samples."""
         raise NotImplementedError(f"{type(self).__name__} has no samples")
 
     def sample_gram(self, idx: Array) -> Array:
-        """A[:, idx]A[:, idx]ᵀ of an operator with samples, a sum over blocks of columns, each a small part of it."""
+        """Compute A[:, idx]A[:, idx]ᵀ, (n_samples, n_samples), by blocks of columns; the operator has samples."""
         p, n = self.shape
         K = np.zeros((p, p), self.dtype)
         step = max(64, n // 16)
@@ -221,53 +224,53 @@ class Operator(ABC):
         return K
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """XᵀY, where C = AᵀY."""
+        """Compute XᵀY on the host, where C = AᵀY."""
         return to_host(X.T @ Y)
 
     def squared_norms(self, X: Array, C: Array) -> Array:
-        """The diagonal of `inner(X, X, C)`."""
+        """Compute the diagonal of `inner(X, X, C)`."""
         return column_dots(X, X)
 
     def dual(self, X: Array) -> Array:
-        """D such that XᵀY is DᵀY for every represented Y."""
+        """Compute D such that XᵀY is DᵀY for every represented Y."""
         return X
 
 
 class OperatorWrapper(Operator):
-    """An operator made of another, `base`, of which all is true that it says of itself."""
+    """An operator derived from another, `base`, with the properties of `base`."""
 
     base: Operator
 
     @property
     def container(self) -> Container:
-        """As the base."""
+        """Return the container of the base."""
         return self.base.container
 
     @property
     def has_samples(self) -> bool:
-        """As the base."""
+        """Return whether the base has samples."""
         return self.base.has_samples
 
     @property
     def sqrt_sample_weight(self) -> Array | None:
-        """As the base."""
+        """Return the square roots of the sample weights of the base."""
         return self.base.sqrt_sample_weight
 
     @property
     def precision(self) -> float:
-        """As the base."""
+        """Return the precision of the base."""
         return self.base.precision
 
     @property
     def relative_tolerance(self) -> float:
-        """As the base."""
+        """Return the relative tolerance of the base."""
         return self.base.relative_tolerance
 
     @property
     def norm_tolerance(self) -> float:
-        """As the base: what was there before anything was subtracted is what rounds."""
+        """Return the norm tolerance of the base: rounding errors scale with the columns before subtraction."""
         return self.base.norm_tolerance
 
     def dual(self, X: Array) -> Array:
-        """As the base."""
+        """Compute the dual in the base."""
         return self.base.dual(X)

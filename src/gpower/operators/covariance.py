@@ -1,4 +1,4 @@
-"""Matrices known through AᵀA alone."""
+"""Operator of a matrix A of which only AᵀA is known."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpower.operators.storage.dense import DenseMatrix, multiply_dense
 
 @dataclass(frozen=True, eq=False)
 class Covariance(Operator):
-    """A known through Σ = AᵀA alone; a sample-space vector x = A u is represented by u.
+    """Operator of A given only Σ = AᵀA; a sample-space vector x = A u is represented by u.
 
-    Then A T is represented by T, AᵀX by ΣU, and XᵀX is UᵀΣU: no factorisation of Σ.
+    Then T represents A T, AᵀX is ΣU, and XᵀX is UᵀΣU, so that Σ is never factorised.
 
     Parameters
     ----------
@@ -40,26 +40,26 @@ class Covariance(Operator):
 
     @cached_property
     def container(self) -> DenseMatrix:
-        """Σ: the sample space is spanned by the columns, (n_features, n_features)."""
+        """Return the container of Σ, (n_features, n_features)."""
         return DenseMatrix(self.S)
 
     @property
     def has_samples(self) -> bool:
-        """False: vectors are represented by what multiplies the columns."""
+        """Return False: vectors are represented by coefficients of the columns."""
         return False
 
     @property
     def relative_tolerance(self) -> float:
-        """Share of a norm that is rounding: norms are roots of differences of squares, which are what is rounded."""
+        """Return the share of a norm that is rounding error: the rounded numbers are squares, hence a square root."""
         return 8 * float(np.sqrt(self.precision))
 
     @property
     def column_norms(self) -> Array:
-        """Square roots of the diagonal of Σ."""
+        """Return the square roots of the diagonal of Σ."""
         return np.asarray(np.sqrt(np.maximum(np.diagonal(self.S), 0)))
 
     def correlate(self, X: Array) -> Array:
-        """ΣU, over the non-zero rows of U when they are few."""
+        """Compute ΣU, reading only some rows of Σ if few rows of U are non-zero."""
         rows = find_nonzero_rows(X)
         if rows.size <= MAX_GATHERED_SHARE * X.shape[0]:
             self.counter.add(rows.size / X.shape[0])
@@ -68,42 +68,42 @@ class Covariance(Operator):
         return multiply_dense(self.S, X)
 
     def combine(self, T: Array) -> Array:
-        """T itself represents A T."""
+        """Return T, which represents A T."""
         return T
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """T itself represents A T."""
+        """Return T, which represents A T."""
         return T
 
     def columns(self, idx: Array) -> Array:
-        """Unit vectors represent columns."""
+        """Return the unit vectors that represent the columns, (n_features, |idx|)."""
         E = np.zeros((self.shape[1], len(idx)), self.dtype)
         E[idx, np.arange(len(idx))] = 1
         return E
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """UᵀΣV, where C = ΣV."""
+        """Compute UᵀΣV, where C = ΣV."""
         return np.asarray(X.T @ C)
 
     def squared_norms(self, X: Array, C: Array) -> Array:
-        """Diagonal of UᵀΣU."""
+        """Compute the diagonal of UᵀΣU."""
         return column_dots(X, C)
 
     def dual(self, X: Array) -> Array:
-        """ΣU."""
+        """Compute ΣU."""
         return self.correlate(X)
 
     def gram(self, idx: Array) -> Array:
-        """Σ[idx, idx]; Σ itself, not a copy, when that is all of it."""
+        """Return Σ[idx, idx]; Σ itself, not a copy, if `idx` lists all variables in order."""
         if len(idx) == self.shape[1] and np.array_equal(idx, np.arange(len(idx))):
             return self.S
         self.counter.add((len(idx) / self.shape[1]) ** 2)
         return np.asarray(self.S[np.ix_(idx, idx)])
 
     def take(self, idx: Array) -> Covariance:
-        """The covariance of some variables."""
+        """Return the covariance of some variables."""
         return Covariance(self.gram(idx), self.counter)
 
     def restrict(self, idx: Array) -> ColumnRestriction:
-        """Σ[idx, idx]; its representation is scattered back over all variables."""
+        """Return Σ[idx, idx]; `lift` embeds coefficients into all variables."""
         return ColumnRestriction(Covariance(self.gram(idx)), lambda U: embed_rows(U, idx, self.shape[1]))

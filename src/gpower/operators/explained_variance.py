@@ -1,9 +1,9 @@
-"""Samples seen through loadings, how much of their variance those explain, and how sparse they are.
+"""Scores of loadings, the variance that they explain, and the sparsity of the loadings.
 
-Components of sparse loadings are correlated, so their variances do not add up. The adjusted variance
-[Zou, Hastie and Tibshirani 2006] counts of each component only the part that the earlier ones leave: the
-squared diagonal of R in the QR factorisation of the scores A Z. It depends on the order; here components
-are taken by decreasing variance of their scores.
+Sparse components are correlated, so their variances do not add up. The adjusted variance [Zou, Hastie and Tibshirani
+2006] of a component is the part of its variance that earlier components do not explain: the squared diagonal of R in
+the QR factorisation of the scores A Z. It depends on the order; here components are ordered by decreasing variance of
+their scores.
 """
 
 from __future__ import annotations
@@ -17,31 +17,35 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array, is_device_array, safe_reciprocal, stable_argmax, to_host
 from gpower.operators import DataMatrix, MatrixLike, Operator, as_container
 
-#: Rows of scores that are factorised at once.
+#: Number of rows of scores that are factorised at once.
 QR_BLOCK_ROWS = 4096
-#: Share of the largest variance below which inner products alone do not tell a variance from rounding.
+#: Share of the largest variance below which a variance computed from inner products may be rounding error.
 MIN_GRAM_VARIANCE_SHARE = 1e-12
 
 
 def project_samples(X: MatrixLike, Z: Array, mean: Array, scale: Array) -> Array:
-    """Scores (X − mean)/scale @ Z, dense or sparse X, reading only the variables in use.
+    """Compute the scores (X − mean)/scale @ Z, (n_samples, m); a dense X is read only in the variables of Z.
 
     Parameters
     ----------
     X : ndarray, sparse matrix or container of shape (n_samples, n_features)
     Z : ndarray of shape (n_features, m)
+        Loadings.
     mean, scale : ndarray of shape (n_features,)
     """
     return as_container(X).project_samples((Z / scale[:, None]).astype(X.dtype), mean.astype(X.dtype))
 
 
 def total_variance(X: MatrixLike, mean: Array, scale: Array) -> float:
-    """‖(X − mean)/scale‖², entry by entry."""
+    """Compute ‖(X − mean)/scale‖² (Frobenius), without cancellation."""
     return float(np.sum((as_container(X).deviation_norms(mean) / scale) ** 2))
 
 
 def compute_captured_share(X: MatrixLike, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
-    """Share of the variance of X about `mean` inside the span of Z, between 0 and 1."""
+    """Compute the share of the variance of X about `mean` inside the span of Z, between 0 and 1.
+
+    Pass `total`, the total variance of the standardised X, if it was computed before.
+    """
     total = total_variance(X, mean, scale) if total is None else total
     R = _compute_qr_factor(project_samples(X, Z, mean, scale))
     return captured_variance(R.T @ R, Z) / total if total > 0 else 0.0
@@ -49,19 +53,19 @@ def compute_captured_share(X: MatrixLike, Z: Array, mean: Array, scale: Array, t
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores A Z up to a rotation of the samples, on which no variance depends.
+    """Scores A Z of m components, up to a rotation of the samples, which changes no variance.
 
     Attributes
     ----------
     gram_root : ndarray of shape (r, m)
-        R with RᵀR = (A Z)ᵀ(A Z), in float64; where there are samples, that of a QR factorisation, which keeps
-        the digits that products lose.
+        R with RᵀR = (A Z)ᵀ(A Z), in float64, on the host. If there are samples, R comes from a QR factorisation, which
+        keeps the digits that inner products lose.
     norm_tolerance : ndarray of shape (m,)
-        Norm below which what is left of a score is rounding.
+        Norm below which the remainder of a score is rounding error.
 
     Examples
     --------
-    The order counts where components are correlated.
+    The adjusted variances of correlated components depend on their order.
 
     >>> import numpy as np
     >>> from gpower.operators.explained_variance import Scores
@@ -75,72 +79,76 @@ class Scores:
 
     @classmethod
     def from_loadings(cls, operator: Operator, Z: Array) -> Scores:
-        """Those of loadings Z, (n_features, m)."""
+        """Compute the scores of loadings Z, (n_features, m)."""
         Y = operator.combine(Z.astype(operator.dtype))
-        root = (
-            _compute_qr_factor(Y)
-            if operator.has_samples
-            else _compute_gram_root(operator.inner(Y, Y, operator.correlate(Y)))
-        )
+        if operator.has_samples:
+            root = _compute_qr_factor(Y)
+        else:
+            root = _compute_gram_root(operator.inner(Y, Y, operator.correlate(Y)))
         return cls(root, operator.relative_tolerance * to_host(np.abs(Z).T @ operator.column_norms))
 
     @classmethod
     def from_data(cls, X: Array, Z: Array) -> Scores:
-        """Those of centred data in memory."""
+        """Compute the scores of loadings Z, (n_features, m), for centred data X in memory."""
         table = as_container((sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64))
         norms = table.deviation_norms(np.zeros(table.shape[1]))
         return cls.from_loadings(DataMatrix(table, norms), np.asarray(Z, np.float64))
 
     @classmethod
     def from_gram(cls, gram: Array) -> Scores:
-        """Those of which only the inner products, (m, m), are known."""
+        """Create the scores from their inner products, (m, m)."""
         least = np.sqrt(MIN_GRAM_VARIANCE_SHARE * max(float(np.max(np.diagonal(gram), initial=0.0)), 0.0))
         return cls(_compute_gram_root(gram), np.full(gram.shape[0], least))
 
     def reorder(self, order: Array) -> Scores:
-        """The same, the components in another order."""
+        """Return the scores with the components in another order."""
         return Scores(self.gram_root[:, order], self.norm_tolerance[order])
 
     @cached_property
     def gram(self) -> Array:
-        """Inner products of the scores, (m, m)."""
+        """Return the inner products of the scores, (m, m)."""
         return np.asarray(self.gram_root.T @ self.gram_root)
 
     @cached_property
     def variances(self) -> Array:
-        """‖A z‖² of each component on its own, (m,)."""
+        """Return ‖A z‖² of each component by itself, (m,)."""
         return np.asarray(np.sum(self.gram_root**2, axis=0))
 
     def compute_adjusted_variances(self, *, keep_order: bool = False) -> Array:
-        """Adjusted variance of each component, (m,): by decreasing variance or, with `in_order`, as they stand.
+        """Compute the adjusted variance of each component, (m,).
 
-        Of those of equal variance the one that adds most is next: to sort them by what they add changes nothing.
+        Components are taken by decreasing variance or, with `keep_order`, in the order of the loadings. Among
+        components of equal variance the one that adds most comes first, so that sorting components by their adjusted
+        variances does not change these.
         """
-        own, left = self.variances, self.gram_root.copy()
-        key = np.arange(own.size) if keep_order else -np.round(np.log(np.maximum(own, np.finfo(float).tiny)), 10)
-        adjusted, todo = np.zeros(own.size), np.argsort(key, kind="stable")
-        while todo.size:
-            tied = todo[key[todo] == key[todo[0]]]
-            j = tied[stable_argmax(np.linalg.norm(left[:, tied], axis=0))] if tied.size > 1 else tied[0]
-            todo = todo[todo != j]
-            length = float(np.linalg.norm(left[:, j]))
-            if length > self.norm_tolerance[j]:  # else the earlier ones span it: what is left points anywhere
+        variances = self.variances
+        log_variances = np.log(np.maximum(variances, np.finfo(float).tiny))
+        key = np.arange(variances.size) if keep_order else -np.round(log_variances, 10)
+        adjusted = np.zeros(variances.size)
+        pending = np.argsort(key, kind="stable")
+        residual = self.gram_root.copy()
+        while pending.size:
+            tied = pending[key[pending] == key[pending[0]]]
+            j = tied[stable_argmax(np.linalg.norm(residual[:, tied], axis=0))] if tied.size > 1 else tied[0]
+            pending = pending[pending != j]
+            length = float(np.linalg.norm(residual[:, j]))
+            if length > self.norm_tolerance[j]:  # otherwise earlier components span it, and the residual is rounding
                 adjusted[j] = length**2
-                q = left[:, j] / length
-                left -= np.outer(q, q @ left)
+                q = residual[:, j] / length
+                residual -= np.outer(q, q @ residual)
         return adjusted
 
 
 def _compute_qr_factor(Y: Array) -> Array:
-    """R of the QR factorisation of scores, from those of their blocks; on a device there is one."""
-    Y, step = (Y, max(Y.shape[0], 1)) if is_device_array(Y) else (to_host(Y), QR_BLOCK_ROWS)
-    rows = range(0, max(Y.shape[0], 1), step)
-    parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in rows]
+    """Compute R of the QR factorisation of scores, on the host, block by block of rows; in one block on a device."""
+    n_rows = max(Y.shape[0], 1)
+    Y, step = (Y, n_rows) if is_device_array(Y) else (to_host(Y), QR_BLOCK_ROWS)
+    parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in range(0, n_rows, step)]
     return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))
 
 
 def _compute_gram_root(gram: Array) -> Array:
-    """R with RᵀR = gram, each column to the digits of its own length."""
+    """Compute R with RᵀR = gram, each column with an error relative to its own length."""
     gram = np.asarray(gram, np.float64)
     lengths = np.sqrt(np.maximum(np.diagonal(gram), 0))
     unit = safe_reciprocal(lengths)
@@ -149,9 +157,9 @@ def _compute_gram_root(gram: Array) -> Array:
 
 
 def cosine_matrix(gram: Array) -> Array:
-    """A Gram matrix, (..., m, m), over the lengths of its vectors: their cosines, or correlations of centred scores.
+    """Compute the cosines between vectors from their Gram matrix; for centred scores these are correlations.
 
-    Zero for a vector that is zero.
+    The cosines of a zero vector are zero.
 
     Parameters
     ----------
@@ -176,7 +184,7 @@ def cosine_matrix(gram: Array) -> Array:
 
 
 def count_shared_variables(Z: Array) -> Array:
-    """Number of variables in both of two components.
+    """Count the variables that each pair of components shares.
 
     Parameters
     ----------
@@ -186,7 +194,7 @@ def count_shared_variables(Z: Array) -> Array:
     Returns
     -------
     ndarray of int of shape (m, m)
-        On the diagonal the number of variables of each component.
+        The diagonal contains the number of variables of each component.
 
     Examples
     --------
@@ -201,7 +209,7 @@ def count_shared_variables(Z: Array) -> Array:
 
 
 def captured_variance(gram: Array, Z: Array) -> float:
-    """Variance of the data inside the span of the loadings: tr((ZᵀZ)⁺ ZᵀΣZ).
+    """Compute the variance of the data inside the span of the loadings, tr((ZᵀZ)⁺ ZᵀΣZ).
 
     Parameters
     ----------
@@ -228,7 +236,7 @@ def captured_variance(gram: Array, Z: Array) -> float:
 
 
 def explained_variance(X: Array, Z: Array) -> Array:
-    """‖X z‖² of each column z of Z.
+    """Compute ‖X z‖² of each column z of Z.
 
     Parameters
     ----------
@@ -252,12 +260,14 @@ def explained_variance(X: Array, Z: Array) -> Array:
 
 
 def adjusted_variance(X: Array, Z: Array) -> Array:
-    """Adjusted variance of each component: the part of ‖X z‖² that those of larger variance leave.
+    """Compute the adjusted variance of each component, the part of ‖X z‖² not shared with higher-variance components.
 
     Parameters
     ----------
-    X, Z
-        As in `explained_variance`.
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
 
     Returns
     -------
@@ -275,12 +285,14 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
 
 
 def cumulative_variance(X: Array, Z: Array) -> Array:
-    """Variance that the first j columns of Z explain together, for every j, in the order in which they stand.
+    """Compute the variance that the first j columns of Z explain together, for every j.
 
     Parameters
     ----------
-    X, Z
-        As in `explained_variance`.
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        Centred data.
+    Z : ndarray of shape (n_features, m)
+        Loadings, a component per column: `components_.T` of a model.
 
     Returns
     -------
@@ -297,7 +309,7 @@ def cumulative_variance(X: Array, Z: Array) -> Array:
 
 
 def share_of_pca(X: Array, Z: Array) -> float:
-    """Adjusted variance of Z over the variance of as many ordinary principal components.
+    """Compute the adjusted variance of Z divided by the variance of as many ordinary principal components.
 
     Parameters
     ----------
@@ -322,7 +334,7 @@ def share_of_pca(X: Array, Z: Array) -> float:
 
 
 def sparsity(Z: Array) -> float:
-    """Share of the loadings that are zero.
+    """Compute the share of loadings that are zero.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Ordinary principal components of some columns of a matrix: what a pattern is filled with, and what PCA is.
+"""Ordinary principal components of some columns of a matrix, for PCA and for the loadings of a fixed support.
 
-An eigenproblem of the smaller of the two Gram matrices, of the columns or of the samples; where both are large, or a
-good start is at hand, Lanczos iterations.
+They solve an eigenproblem of the smaller Gram matrix, that of the columns or that of the samples. If both are large, or
+a good start is given, Lanczos iterations solve it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import scipy.sparse.linalg as spla
 from gpower._utils.arrays import Array, embed_rows, normalize_columns, take_rows, to_host
 from gpower.operators.base import Operator
 
-#: Above this order an eigenproblem goes to Lanczos iterations; from a good start above this one.
-MAX_DENSE_EIGEN_ORDER, MIN_LANCZOS_ORDER = 1200, 96
+#: Largest order of an eigenproblem that a dense solver solves without a start; above it Lanczos iterations do.
+MAX_DENSE_EIGEN_ORDER = 1200
+#: Order above which Lanczos iterations solve an eigenproblem for which a good start is given.
+MIN_LANCZOS_ORDER = 96
 
 
 def compute_leading_components(
@@ -25,33 +27,33 @@ def compute_leading_components(
     *,
     sample_gram: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Loadings of ordinary PCA of some columns, (|idx|, m), and the variances ‖A z‖², (m,), largest first.
+    """Return the PCA loadings of some columns, (|idx|, n_components), and the variances ‖A z‖², largest first.
 
-    Zero beyond the rank. `start`, (|idx|,), near the first component spares iterations, `sample_gram`, where it is
-    known, its making.
+    Both are on the host, and zero beyond the rank. A `start`, (|idx|,), near the first component saves iterations. Pass
+    `sample_gram`, A[:, idx]A[:, idx]ᵀ, if it was computed before.
     """
     p, n = operator.shape
     idx = np.arange(n) if idx is None else idx
-    found = None
+    eigenpairs = None
     if (
         start is not None
         and n_components == 1
         and idx.size > p > MIN_LANCZOS_ORDER
         and _has_cached_columns(operator, idx)
     ):
-        found = _solve_eigenpairs_by_products(operator.restrict(idx).operator, n_components, np.arange(idx.size), start)
+        restricted = operator.restrict(idx).operator
+        eigenpairs = _solve_eigenpairs_by_products(restricted, n_components, np.arange(idx.size), start)
     elif min(p, idx.size) > MAX_DENSE_EIGEN_ORDER and 4 * n_components < min(p, idx.size):
-        found = _solve_eigenpairs_by_products(operator, n_components, idx, start)
-    if found is not None:
-        values, Z = found
+        eigenpairs = _solve_eigenpairs_by_products(operator, n_components, idx, start)
+    if eigenpairs is not None:
+        values, Z = eigenpairs
     elif idx.size <= p or not operator.has_samples:
         values, Z = _compute_leading_eigenpairs(operator.gram(idx), n_components, start)
     else:
         like = operator.column_norms
         x = None if start is None else to_host(operator.combine(embed_rows(start[:, None], idx, n, like))[:, 0])
-        values, U = _compute_leading_eigenpairs(
-            operator.sample_gram(idx) if sample_gram is None else sample_gram, n_components, x
-        )
+        K = operator.sample_gram(idx) if sample_gram is None else sample_gram
+        values, U = _compute_leading_eigenpairs(K, n_components, x)
         Z = to_host(take_rows(operator.correlate(operator.to_backend(U.astype(operator.dtype))), idx))
     noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
     values = np.where(values > noise * values[:1], values, 0.0)
@@ -62,23 +64,26 @@ def compute_leading_components(
 
 
 def _has_cached_columns(operator: Operator, idx: Array) -> bool:
-    """Whether some dense columns are in memory already, beside the matrix."""
+    """Return whether the columns are already gathered as a dense array in host memory."""
     return not (operator.is_remote or operator.is_sparse) and operator.is_cached(idx)
 
 
 def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
-    """By Lanczos from a good start or for a large matrix, else by a dense solver."""
+    """Return the m largest eigenvalues of G, largest first, and the eigenvectors, (n, m).
+
+    Lanczos iterations compute them if G is large or a good start is given, otherwise a dense solver does.
+    """
     n = G.shape[0]
     if (start is not None and n > MIN_LANCZOS_ORDER and m == 1) or n > MAX_DENSE_EIGEN_ORDER > 4 * m:
-        found = _run_lanczos(G, m, np.ones(n, G.dtype) if start is None else start)
-        if found is not None:
-            return found
+        eigenpairs = _run_lanczos(G, m, np.ones(n, G.dtype) if start is None else start)
+        if eigenpairs is not None:
+            return eigenpairs
     w, V = sla.eigh(G, subset_by_index=[max(n - m, 0), n - 1], driver="evr")
     return w[::-1], V[:, ::-1]
 
 
 def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[Array, Array] | None:
-    """Leading eigenpairs from a start, or None where eigenvalues cluster so that it does not converge."""
+    """Return the leading eigenpairs, or None if the iterations do not converge because eigenvalues cluster."""
     n = G.shape[0]
     try:
         w, V = spla.eigsh(G, k=m, which="LA", v0=start, ncv=min(n, max(2 * m + 1, 12)), maxiter=100 * m)
@@ -90,7 +95,7 @@ def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[
 def _solve_eigenpairs_by_products(
     operator: Operator, m: int, idx: Array, start: Array | None
 ) -> tuple[Array, Array] | None:
-    """Leading eigenpairs of A[:, idx]ᵀA[:, idx] by products with the matrix alone; None where they cluster."""
+    """Return the leading eigenpairs of A[:, idx]ᵀA[:, idx] by products with A; None without convergence."""
     n = operator.shape[1]
 
     def product(v: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What standardisation subtracts and divides by, and what that costs in digits; the one builder of Gram matrices."""
+"""Means and scales of standardisation, the digits that centring loses, and centred Gram matrices."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from gpower.operators.base import PassCounter
     from gpower.operators.storage.base import Container
 
-#: Relative rounding error that is borne of what centring leaves.
+#: Largest accepted relative rounding error of a centred column.
 MAX_RELATIVE_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 
 def find_cancelled(whole: Array, difference: Array, dtype: np.dtype) -> Array:
-    """Where differences `kept` of numbers as large as `whole` have lost more digits than are borne."""
+    """Return the mask of differences of numbers as large as `whole` that have lost too many digits."""
     return ~(MAX_RELATIVE_ERROR[dtype] * difference >= float(np.finfo(dtype).eps) * whole)
 
 
 def compute_degrees_of_freedom(sample_weight: Array | None, n_samples: int) -> float:
-    """The divisor of variances: n − 1 or, of weighted samples, Σw − Σw²/Σw, without cancellation.
+    """Compute the divisor of variances, n − 1 or, for weighted samples, Σw − Σw²/Σw, without cancellation.
 
-    Weights say how reliable a sample is: those of another sum give the same variances, and of equal weights it is that
-    of none.
+    Weights measure the reliability of samples: rescaled weights give the same variances, and equal weights give the
+    same variances as no weights.
 
     Examples
     --------
@@ -42,19 +42,20 @@ def compute_degrees_of_freedom(sample_weight: Array | None, n_samples: int) -> f
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What standardisation subtracts and divides by.
+    """Means, scales and column norms of standardised data.
 
     Attributes
     ----------
     mean, scale : ndarray of shape (n_features,)
-        (x − mean)/scale; zeros and ones where switched off. A constant column has scale one.
+        Data are standardised as (x − mean)/scale. The means are zeros without centring and the scales are ones without
+        scaling. A constant column has scale one.
     column_norms : ndarray of shape (n_features,)
         Norms of the standardised, weighted columns; exactly zero for a constant column.
     total_weight : float
         Number of samples, or the sum of their weights.
     degrees_of_freedom : float
-        Divisor of variances, of `scale` too: n_samples − 1 or, of samples with weights w, Σw − Σw²/Σw. One where a
-        single sample counts.
+        Divisor of variances, also in `scale`: n_samples − 1 or, for samples with weights w, Σw − Σw²/Σw. It is one for
+        a single sample of positive weight.
 
     Examples
     --------
@@ -82,29 +83,30 @@ class Moments:
         center: bool,
         scale: bool,
     ) -> Moments:
-        """From the means and the norms of the deviations from them; a norm below the rounding of sums is zero."""
+        """Create the moments from means and norms of the deviations; norms within rounding error become zero."""
         degrees_of_freedom = degrees_of_freedom if degrees_of_freedom > 0 else 1.0
-        noise = 16 * np.finfo(np.float64).eps * np.abs(mean) * np.sqrt(total_weight)  # of sums, which are in float64
-        deviation_norms = np.where(deviation_norms <= noise, 0.0, deviation_norms)
-        spread = np.ones_like(deviation_norms)
+        rounding = 16 * np.finfo(np.float64).eps * np.abs(mean) * np.sqrt(total_weight)  # of sums, which are in float64
+        norms = np.where(deviation_norms <= rounding, 0.0, deviation_norms)
+        scales = np.ones_like(norms)
         if scale:
-            spread = np.where(deviation_norms > 0, deviation_norms / np.sqrt(degrees_of_freedom), 1.0)
+            scales = np.where(norms > 0, norms / np.sqrt(degrees_of_freedom), 1.0)
         if not center and np.any(mean):
-            deviation_norms, mean = np.sqrt(deviation_norms**2 + total_weight * mean**2), np.zeros_like(mean)
-        return cls(mean, spread, deviation_norms / spread, total_weight, degrees_of_freedom)
+            norms = np.sqrt(norms**2 + total_weight * mean**2)
+            mean = np.zeros_like(mean)
+        return cls(mean, scales, norms / scales, total_weight, degrees_of_freedom)
 
     @property
     def offset_norms(self) -> Array:
-        """Norms of what centring removes, (n_features,)."""
+        """Return the norms of the mean parts that centring removes, (n_features,)."""
         return np.abs(self.mean) * np.sqrt(self.total_weight)
 
     @property
     def deviation_norms(self) -> Array:
-        """Norms of what centring leaves, (n_features,)."""
+        """Return the norms of the centred, unscaled columns, (n_features,)."""
         return self.column_norms * self.scale
 
     def take(self, idx: Array) -> Moments:
-        """Those of some columns."""
+        """Return the moments of some columns."""
         return replace(
             self,
             mean=take_rows(self.mean, idx),
@@ -113,18 +115,18 @@ class Moments:
         )
 
     def make_column_scale(self, dtype: np.dtype) -> Array | None:
-        """1/scale, zero for constant columns whose rounding noise must not pass for data; None for all ones."""
+        """Return 1/scale, zero for constant columns so that rounding errors do not pass for data; None for all ones."""
         factor = np.where(self.column_norms > 0, 1 / self.scale, 0.0)
         return None if np.all(factor == 1) else factor.astype(dtype)
 
     def compute_centering_errors(self, dtype: np.dtype) -> Array:
-        """Relative rounding error of each column, (n_features,), in a product that is centred afterwards."""
+        """Compute the relative rounding error of each column, (n_features,), if a product is centred afterwards."""
         return float(np.finfo(dtype).eps) * self.offset_norms * safe_reciprocal(self.deviation_norms)
 
     def find_cancelling_columns(self, dtype: np.dtype, power: int = 1) -> Array:
-        """Which columns, (n_features,), lose too many digits if a product is centred afterwards.
+        """Return the mask of columns, (n_features,), that lose too many digits if a product is centred afterwards.
 
-        In a Gram matrix the offset counts squared, `power=2`. A constant column has no digits to lose.
+        With `power=2` for Gram matrices, in which the mean enters squared. Constant columns are never in the mask.
         """
         deviation = self.deviation_norms
         return (deviation > 0) & find_cancelled(self.offset_norms**power, deviation**power, dtype)
@@ -133,7 +135,7 @@ class Moments:
 def compute_container_moments(
     X: Container, center: bool, scale: bool, sample_weight: Array | None, counter: PassCounter
 ) -> Moments:
-    """Means and norms of the columns in one pass, and some columns again where that lost digits."""
+    """Compute means, scales and norms of the columns in one pass; columns that lost digits are read again."""
     total = float(X.shape[0] if sample_weight is None else np.sum(sample_weight, dtype=np.float64))
     if center or scale:
         mean, deviation, reads = X.compute_moments(sample_weight, total)
@@ -149,9 +151,9 @@ def compute_container_moments(
 def compute_centered_gram(
     X: Container, moments: Moments | None, sample_weight: Array | None, idx: Array | None = None
 ) -> Array:
-    """(X − mean)ᵀ diag(w) (X − mean) of all columns or of some, in one pass; uncentred without moments.
+    """Compute (X − mean)ᵀ diag(w) (X − mean) of all columns or of some, in one pass; without moments, XᵀWX.
 
-    A sparse matrix is centred afterwards, XᵀWX − Σw·mmᵀ, unless that cancels.
+    For sparse X it is computed as XᵀWX − Σw·mmᵀ, unless that cancels.
     """
     if moments is None:
         return X.gram(None, sample_weight, idx)

@@ -1,4 +1,4 @@
-"""Mean and covariance of samples that come in batches, each seen once.
+"""Mean and covariance of samples that arrive in batches, each batch read once.
 
 Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance, The American Statistician 37, 242–247.
 """
@@ -22,27 +22,27 @@ from gpower.operators.moments import (
 )
 from gpower.operators.storage.base import Container
 
-#: Most variables of a stream: their covariance is kept in memory.
+#: Largest number of variables for batches of samples: the covariance is kept in memory.
 MAX_STREAM_FEATURES = 10_000
-#: Share of a sum of squares, in units of rounding, below which what a subtraction left of it is none.
+#: Share of a sum of squares, in units of the machine epsilon, below which the rest of a subtraction counts as zero.
 MIN_SCATTER_IN_EPS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class RunningMoments:
-    """What is known of all samples so far.
+    """Mean and scatter matrix of all samples so far.
 
     Attributes
     ----------
-    weight : float
+    total_weight : float
         Number of samples, or the sum of their weights.
-    degrees : float
-        Divisor of variances, as in `Moments`; zero of a single sample.
+    degrees_of_freedom : float
+        Divisor of variances, as in `Moments`, but zero for a single sample.
     mean : ndarray of shape (n_features,)
     scatter : ndarray of shape (n_features, n_features)
         Σ w (x − mean)(x − mean)ᵀ, in float64.
     dtype : dtype
-        Of the samples.
+        Type of the samples, and of the operator that is made of them.
     """
 
     total_weight: float
@@ -53,20 +53,15 @@ class RunningMoments:
 
     @classmethod
     def from_batch(cls, X: MatrixLike, sample_weight: Array | None = None) -> RunningMoments:
-        """The moments of one batch."""
+        """Compute the moments of one batch."""
         batch = as_container(X).prepare(False)
-        found = compute_container_moments(batch, True, False, sample_weight, PassCounter())
-        scatter = np.asarray(compute_centered_gram(batch, found, sample_weight), np.float64)
-        return cls(
-            found.total_weight,
-            compute_degrees_of_freedom(sample_weight, batch.shape[0]),
-            found.mean,
-            scatter,
-            np.dtype(batch.dtype),
-        )
+        moments = compute_container_moments(batch, True, False, sample_weight, PassCounter())
+        scatter = np.asarray(compute_centered_gram(batch, moments, sample_weight), np.float64)
+        degrees_of_freedom = compute_degrees_of_freedom(sample_weight, batch.shape[0])
+        return cls(moments.total_weight, degrees_of_freedom, moments.mean, scatter, np.dtype(batch.dtype))
 
     def merge(self, other: RunningMoments) -> RunningMoments:
-        """Those of both, without either's samples.
+        """Return the moments of the samples of both, without reading any sample again.
 
         Examples
         --------
@@ -76,35 +71,29 @@ class RunningMoments:
         >>> both.mean, both.scatter
         (array([3.]), array([[14.]]))
         """
-        weight = self.total_weight + other.total_weight
+        v, w = self.total_weight, other.total_weight
         step = other.mean - self.mean
-        mean = self.mean + step * (other.total_weight / weight)
-        scatter = (
-            self.scatter + other.scatter + np.outer(step, step) * (self.total_weight * other.total_weight / weight)
-        )
-        pairs = (
-            self.degrees_of_freedom * self.total_weight
-            + other.degrees_of_freedom * other.total_weight
-            + 2 * self.total_weight * other.total_weight
-        )
-        return RunningMoments(weight, pairs / weight, mean, scatter, self.dtype)
+        mean = self.mean + step * (w / (v + w))
+        scatter = self.scatter + other.scatter + np.outer(step, step) * (v * w / (v + w))
+        pair_weight = self.degrees_of_freedom * v + other.degrees_of_freedom * w + 2 * v * w  # 2 Σ wᵢwⱼ over i < j
+        return RunningMoments(v + w, pair_weight / (v + w), mean, scatter, self.dtype)
 
     @property
     def squared_deviations(self) -> Array:
-        """Σ w (x − mean)² of every variable."""
+        """Return Σ w (x − mean)² of every variable, (n_features,)."""
         return np.maximum(np.diagonal(self.scatter), 0)
 
     def compute_score_gram(self, loadings: Array, center: Array) -> Array:
-        """Inner products of the scores (x − center) T, (m, m)."""
+        """Compute the inner products of the scores (x − center) Z, (m, m), for loadings Z of shape (n_features, m)."""
         offset = (self.mean - center) @ loadings
         return np.asarray(loadings.T @ (self.scatter @ loadings) + self.total_weight * np.outer(offset, offset))
 
     def to_float64(self) -> RunningMoments:
-        """The same, whose operator is in float64."""
+        """Return these moments with an operator in float64."""
         return replace(self, dtype=np.dtype(np.float64))
 
     def to_operator(self, center: bool, scale: bool) -> tuple[Covariance, Moments]:
-        """The matrix of all samples as its covariance, centred and scaled as asked."""
+        """Return the covariance operator of all samples, centred and scaled as requested, and its moments."""
         moments = Moments.from_deviations(
             self.mean,
             np.sqrt(self.squared_deviations),
@@ -119,7 +108,10 @@ class RunningMoments:
 
 
 def compute_moments_by_part(X: Container, moments: Moments, part: Array, n_parts: int) -> list[RunningMoments]:
-    """Those of each part of the samples, in one read; `moments` are those of all of them."""
+    """Compute the moments of each part of the samples in one pass.
+
+    Sample i belongs to part `part[i]`; `moments` are those of all samples.
+    """
     lossy = moments.find_cancelling_columns(X.dtype, power=2) | ((moments.column_norms == 0) & (moments.mean != 0))
     center = None if X.is_sparse and not lossy.any() else moments.mean.astype(X.dtype)
     sums = X.shifted_sums_by_part(center, part, n_parts)
@@ -127,11 +119,15 @@ def compute_moments_by_part(X: Container, moments: Moments, part: Array, n_parts
 
 
 def _moments_from_shifted_sums(center: Array | None, n_samples: int, sums: Array, dtype: np.dtype) -> RunningMoments:
-    """From sums and products of the deviations from `center`, (1 + n, n); a variable that does not vary has none."""
+    """Return the moments from sums and products of deviations from `center`, (1 + n, n).
+
+    The scatter of a constant variable is exactly zero. `sums` is overwritten.
+    """
     total, scatter = sums[0], sums[1:]
     squares = np.diagonal(scatter).copy()
     scatter -= np.outer(total, total / n_samples)
-    still = np.diagonal(scatter) <= MIN_SCATTER_IN_EPS * np.finfo(dtype).eps * squares
-    scatter[still], scatter[:, still] = 0, 0
+    constant = np.diagonal(scatter) <= MIN_SCATTER_IN_EPS * np.finfo(dtype).eps * squares
+    scatter[constant] = 0
+    scatter[:, constant] = 0
     mean = total / n_samples if center is None else center + total / n_samples
     return RunningMoments(float(n_samples), n_samples - 1.0, mean, scatter, np.dtype(dtype))

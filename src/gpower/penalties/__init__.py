@@ -1,4 +1,4 @@
-"""Penalties and constraints on the loadings: what makes a component sparse."""
+"""Penalties and constraints on the loadings, which make components sparse."""
 
 from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative, Penalty
 from gpower.penalties.grouped import GroupCardinality, GroupedPenalty, GroupL0, GroupL1, WeightedPenalty

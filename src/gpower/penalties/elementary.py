@@ -1,7 +1,7 @@
-"""What one wants of the loadings, as convex functions φ of the correlations C = μ∘AᵀX; no data inside.
+"""Penalties as convex functions φ of the correlations C = μ∘AᵀX; they contain no data.
 
-Each penalty is separable over the columns (units) of C, grows with |c|, and its gradient is a thresholding
-of C whose normalised columns are the loadings. Values are the paper's f, so gradients carry its factor 2.
+Each penalty is separable over the columns (units) of C and increasing in |c|. Its gradient is a thresholding of C whose
+normalised columns are the loadings. Values are the paper's f, so gradients have its factor 2.
 
 ====================== ================================== ===========================================
 penalty                φ(c) of one unit                    source
@@ -10,7 +10,7 @@ penalty                φ(c) of one unit                    source
 `L0(gamma)`            Σ (cᵢ² − γ)₊                        [JNRS10] problems (10) and (17)
 `Cardinality(k)`       sum of the k largest cᵢ²            the constrained problem ‖z‖₀ ≤ k
 `L1Ball(s)`            max ⟨c, z⟩, ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s     SCoTLASS / penalised matrix decomposition
-`FixedSupport(P)`      ‖c[P]‖ or ‖c[P]‖²                   [JNRS10] Algorithm 6, and its variance form
+`FixedSupport(P)`      ‖c[P]‖ or ‖c[P]‖²                   [JNRS10] Algorithm 6, or explained variance
 `NonNegative(φ)`       φ(c₊)                               non-negative loadings
 ====================== ================================== ===========================================
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 
 class Penalty(ABC):
-    """A convex function of correlations, separable over units: the contract of a sparsity of your own.
+    """A convex function of correlations, separable over units; the base class of user-defined penalties.
 
-    `evaluate` is all that must be there. A penalty on named variables also says in `restrict` what is left of it on
-    some of them. `at_cardinality`, or `set_problem_gamma` with `gamma_max`, let `GPower` set its level, so that paths
-    and cross-validation run over it. The example "A sparsity of your own" shows one.
+    Only `evaluate` is required. A penalty that treats variables differently must also implement `restrict`, its
+    restriction to some variables. `at_cardinality`, or `at_gamma` with `gamma_max`, let `GPower` set the level of the
+    penalty, as paths and cross-validation need. The file `examples/own_penalty.py` defines a penalty.
 
     Examples
     --------
-    The sum of squares wants all variables: ordinary PCA.
+    The sum of squares selects all variables, which is ordinary PCA.
 
     >>> import numpy as np
     >>> from gpower import GPower
@@ -67,101 +67,108 @@ class Penalty(ABC):
 
     #: Whether loadings are non-negative.
     is_nonnegative = False
-    #: Whether any variable may take the place of any other, so that exchanges are worth trying.
+    #: Whether any variable may replace any other, so that swaps are worth trying.
     has_exchangeable_variables = False
-    #: Whether loadings are bounded by more than their norm, so that a refit on their pattern would leave the set.
+    #: Whether a bound beyond that on the norm limits the loadings, so that a refit on their support would violate it.
     has_loading_bound = False
-    #: Whether one threshold holds for all variables of a unit, so that |c| alone says which matters more.
+    #: Whether all variables of a unit have the same threshold, so that |c| orders them by importance.
     has_uniform_threshold = True
-    #: Whether what is chosen may be exchanged for something else as long as that raises the variance.
+    #: Whether local search may swap selected variables for others if that raises the variance.
     supports_local_search = False
 
     @property
     def support_rules(self) -> SupportRules | None:
-        """Which supports are admissible; None where all are."""
+        """Return the rules for admissible supports, or None if all supports are admissible."""
         return None
 
     @property
     def max_cardinality(self) -> int:
-        """The most variables that a unit can have; zero where that is not known beforehand."""
+        """Return the largest number of variables of a unit, or zero if it is not known in advance."""
         return 0
 
     @property
     def relaxation(self) -> Penalty:
-        """One that many starts race by: the same, or a quicker bound from above."""
+        """Return the penalty by which many starts are compared: this one, or an upper bound that is faster."""
         return self
 
     @abstractmethod
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Values per unit, (m,), and the gradient, (n, m)."""
+        """Compute the values per unit, (m,), and the gradient, (n, m)."""
 
     def value_and_gradient(self, C: Array) -> tuple[float, Array]:
-        """φ(C) and φ′(C)."""
+        """Compute φ(C), summed over units, and the gradient φ′(C), (n, m)."""
         values, gradient = self.evaluate(C)
         return float(values.sum()), gradient
 
     def loadings(self, C: Array) -> Array:
-        """Unit-norm loadings that attain φ at C; a unit with no active variable has zero loadings."""
-        return normalize_columns(self.evaluate(C)[1])
+        """Compute the unit-norm loadings that attain φ at C; a unit without active variables has zero loadings."""
+        _, gradient = self.evaluate(C)
+        return normalize_columns(gradient)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Mask of the variables that may be active somewhere, given ‖aᵢ‖ (static screening)."""
+        """Return the mask, (n,), of variables that may be active at some point, given ‖aᵢ‖ (static screening)."""
         return norms > 0
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """|C| (or C₊) of each unit over its threshold, (n, m): above one means active; T is the gradient, if known.
+        """Compute the ratio of |C| (or C₊) to the threshold of its unit, (n, m); above one a variable is active.
 
-        By default infinite where the gradient is active, else |c| over the smallest active one.
+        Pass the gradient T at C if it is known. By default the ratio is infinite where the gradient is non-zero, and
+        elsewhere |c| over the smallest active |c|.
         """
         magnitude = np.abs(C)
-        active = (self.evaluate(C)[1] if T is None else T) != 0
+        if T is None:
+            _, T = self.evaluate(C)
+        active = T != 0
         smallest = np.min(np.where(active, magnitude, np.inf), axis=0)
         ratio = magnitude / np.maximum(smallest, get_min_divisor(C))
         return np.where(active, np.inf, np.minimum(ratio, 1))
 
     def restrict(self, idx: Array) -> Penalty:
-        """The same wish for the variables `idx` alone."""
+        """Return the penalty of the variables `idx` alone."""
         return self
 
     def select_unit(self, j: int) -> Penalty:
-        """What unit j wishes for."""
+        """Return the penalty of unit j alone."""
         return self
 
     def start_score(self, norms: Array) -> Array:
-        """What says which variables to begin at, the largest first: the norms of their columns, (n,)."""
+        """Return the scores, (n,), by which variables are chosen as starts, largest first: here their column norms."""
         return norms
 
     def count_selected(self, pattern: Array) -> Array:
-        """How much of a pattern, (n, m), a number of variables counts, per unit."""
+        """Count what a cardinality limits in a pattern, (n, m), per unit: here the variables."""
         return to_host(np.count_nonzero(pattern, axis=0))
 
     def select_pattern(self, scores: Array, counts: Array) -> Array:
-        """Pattern of the wanted number of variables per unit, those of the largest scores, (n, m)."""
+        """Return the pattern, (n, m), of the `counts[j]` variables with the largest scores in each unit j."""
         pattern = np.zeros_like(scores, dtype=bool)
         for j, k in enumerate(counts):
             pattern[find_largest_rows(scores[:, j : j + 1], k)[:, 0], j] = True
         return pattern
 
     def with_sign(self, other: Penalty) -> Penalty:
-        """Another penalty under this one's restriction of signs, if it has one."""
+        """Return another penalty with the sign constraint of this one, if it has any."""
         return other
 
     def at_cardinality(self, k: Array) -> Penalty:
-        """The same kind of wish for kⱼ variables in unit j; a ValueError of those that know no such number."""
-        raise ValueError(f"{type(self).__name__} knows no number of variables: leave cardinality None.")
+        """Return this kind of penalty for kⱼ variables in unit j; raise ValueError if it has no such level."""
+        raise ValueError(f"{type(self).__name__} cannot fix the number of variables: leave cardinality None.")
 
     def at_gamma(self, gamma: Array) -> Penalty:
-        """The same kind of wish at absolute γⱼ; a ValueError of those that know no γ."""
-        raise ValueError(f"{type(self).__name__} knows no gamma: leave gamma None.")
+        """Return this kind of penalty at absolute γⱼ in unit j; raise ValueError if it has no γ."""
+        raise ValueError(f"{type(self).__name__} has no gamma: leave gamma None.")
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """The smallest γ per unit, (m,), that lets no variable in, given the largest |aᵢᵀx|; NaN without γ."""
+        """Compute the smallest γ per unit, (m,), at which no variable is active, given the largest |aᵢᵀx|, (n,).
+
+        The result is NaN for a penalty without γ.
+        """
         return np.full(len(mu), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class L1(Penalty):
-    """Σ (|c| − γⱼ)₊²: soft thresholding.
+    """Penalty Σ (|c| − γⱼ)₊², soft thresholding.
 
     Parameters
     ----------
@@ -184,7 +191,7 @@ class L1(Penalty):
     gamma: Array
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Squares of the soft-thresholded entries."""
+        """Compute the sums of squares of the soft-thresholded entries, and the gradient."""
         T = np.abs(C)
         T -= asarray_like(T, self.gamma)
         np.maximum(T, 0, out=T)
@@ -193,25 +200,25 @@ class L1(Penalty):
         return values, np.copysign(T, C, out=T)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, equation (8)]."""
+        """Return the mask of variables with μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, equation (8)]."""
         return np.any(norms[:, None] * asarray_like(norms, mu) > asarray_like(norms, self.gamma), axis=1)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """|c| / γ."""
+        """Compute |c| / γ."""
         return np.abs(C) / asarray_like(C, np.maximum(self.gamma, get_min_divisor(C)))
 
     def at_gamma(self, gamma: Array) -> L1:
-        """Another level."""
+        """Return the penalty at another γ."""
         return L1(gamma)
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """μⱼ max‖aᵢ‖."""
+        """Compute μⱼ max‖aᵢ‖."""
         return np.asarray(mu, float) * max_or_zero(norms)
 
 
 @dataclass(frozen=True, eq=False)
 class L0(Penalty):
-    """Σ (c² − γⱼ)₊: hard thresholding.
+    """Penalty Σ (c² − γⱼ)₊, hard thresholding.
 
     Parameters
     ----------
@@ -234,7 +241,7 @@ class L0(Penalty):
     gamma: Array
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Excess of the squares over γ."""
+        """Compute the sums of the excess of the squares over γ, and the gradient."""
         excess = C * C
         excess -= asarray_like(C, self.gamma)
         np.maximum(excess, 0, out=excess)
@@ -243,33 +250,36 @@ class L0(Penalty):
         return column_sums(excess), T
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """(μⱼ‖aᵢ‖)² > γⱼ for some unit [JNRS10, equation (11); the weight has to be squared]."""
+        """Return the mask of variables with (μⱼ‖aᵢ‖)² > γⱼ for some unit.
+
+        This is [JNRS10, equation (11)] with the weight squared, as it has to be.
+        """
         return np.any((norms[:, None] * asarray_like(norms, mu)) ** 2 > asarray_like(norms, self.gamma), axis=1)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """|c| / √γ."""
+        """Compute |c| / √γ."""
         return np.abs(C) / asarray_like(C, np.maximum(np.sqrt(self.gamma), get_min_divisor(C)))
 
     def at_gamma(self, gamma: Array) -> L0:
-        """Another level."""
+        """Return the penalty at another γ."""
         return L0(gamma)
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """(μⱼ max‖aᵢ‖)²."""
+        """Compute (μⱼ max‖aᵢ‖)²."""
         return (np.asarray(mu, float) * max_or_zero(norms)) ** 2
 
 
-#: Values of which a sample tells the level of the largest.
+#: Number of values that a device sorts; of more values a sample of this size estimates the k-th largest.
 DEVICE_SORT_SAMPLE_SIZE = 1 << 14
 
 
 def get_min_divisor(C: Array) -> float:
-    """What a vanishing threshold is taken for, so that a ratio to it stays finite."""
+    """Return the smallest divisor for the dtype of C, which replaces a zero threshold so that ratios stay finite."""
     return float(np.sqrt(np.finfo(C.dtype).tiny))
 
 
 def find_largest_rows(values: Array, k: int) -> Array:
-    """Row indices of the k largest values of each column, (k, m)."""
+    """Return the row indices of the k largest values of each column, (k, m)."""
     n = values.shape[0]
     if k >= n:
         return np.broadcast_to(asarray_like(values, np.arange(n)[:, None]), (n, values.shape[1]))
@@ -281,7 +291,7 @@ def find_largest_rows(values: Array, k: int) -> Array:
 
 
 def _find_largest_on_device(values: Array, k: int) -> Array:
-    """Indices of the k largest values on a device, which sorts: only those above a level that a sample tells."""
+    """Return the indices of the k largest values on a device, sorting only values above a level from a sample."""
     n = values.size
     sample = np.sort(values[:: max(1, n // DEVICE_SORT_SAMPLE_SIZE)])
     rank = min(sample.size, int(np.ceil(sample.size * (2 * k + 64) / n)) + 8)
@@ -293,7 +303,7 @@ def _find_largest_on_device(values: Array, k: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Cardinality(Penalty):
-    """Sum of the kⱼ largest squares: a maximum of convex quadratics, attained by kⱼ loadings.
+    """Penalty that sums the kⱼ largest squares, a maximum of convex quadratics, attained by kⱼ loadings.
 
     Parameters
     ----------
@@ -314,11 +324,11 @@ class Cardinality(Penalty):
 
     @property
     def max_cardinality(self) -> int:
-        """The largest k."""
+        """Return the largest k."""
         return int(np.max(self.k))
 
     def _locate_largest(self, C: Array) -> list[tuple[Array, Any]]:
-        """Where the k largest magnitudes are: rows and columns, for all units at once if they want as many."""
+        """Return rows and columns of the k largest magnitudes, in one pair of arrays if k is the same in all units."""
         magnitude = np.abs(C)
         if C.shape[1] == 1:
             return [(find_largest_rows(magnitude, int(self.k[0]))[:, 0], 0)]
@@ -327,27 +337,29 @@ class Cardinality(Penalty):
         return [(find_largest_rows(magnitude[:, j : j + 1], int(k))[:, 0], j) for j, k in enumerate(self.k)]
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Squares of the k largest entries."""
-        T, values = np.zeros_like(C), []
+        """Compute the sums of squares of the k largest entries, and the gradient."""
+        T = np.zeros_like(C)
+        values = []
         for rows, units in self._locate_largest(C):
-            kept = C[rows, units]  # (k,) or (k, m)
-            T[rows, units] = 2 * kept
-            values.append(column_dots(kept, kept) if kept.ndim == 2 else np.array([float(kept @ kept)], C.dtype))
+            largest = C[rows, units]  # (k,) or (k, m)
+            T[rows, units] = 2 * largest
+            is_matrix = largest.ndim == 2
+            values.append(column_dots(largest, largest) if is_matrix else np.array([float(largest @ largest)], C.dtype))
         return np.concatenate(values), T
 
     def at_cardinality(self, k: Array) -> Cardinality:
-        """Another number."""
+        """Return the penalty for other numbers of variables."""
         return Cardinality(k)
 
 
 @dataclass(frozen=True, eq=False)
 class L1Ball(Penalty):
-    """max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s: soft thresholding at a level found by sorting.
+    """Penalty max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s, soft thresholding at a level found by sorting.
 
     Parameters
     ----------
     s : float
-        At least 1: the square of the bound on ‖z‖₁, the same for all units.
+        Square of the bound on ‖z‖₁, at least 1, the same for all units.
 
     Examples
     --------
@@ -361,66 +373,66 @@ class L1Ball(Penalty):
     has_loading_bound = True
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """The support function of the intersection of the two balls, and where it is attained."""
+        """Compute the support function of the intersection of the two balls, and the point that attains it."""
         Z = np.column_stack([self._maximize_unit(c) for c in C.T])
         return np.sum(C * Z, axis=0), Z
 
     def _maximize_unit(self, c: Array) -> Array:
-        """The maximiser for one unit, (n,): soft thresholding, seen from the largest entry down.
+        """Return the maximiser for one unit, (n,), by soft thresholding.
 
-        With gaps bᵢ = max|c| − |cᵢ| the loadings are ∝ (τ − bᵢ)₊; gaps stay accurate where entries nearly tie.
+        With gaps bᵢ = max|c| − |cᵢ| the loadings are ∝ (τ − bᵢ)₊. Gaps stay accurate if entries nearly tie.
         """
         largest = np.max(np.abs(c))
         if largest == 0:
             return np.zeros_like(c)
         gap = largest - np.abs(c)
-        tied = int(np.count_nonzero(gap == 0))
-        weights = (
-            self._spread_over_ties(gap == 0, tied)
-            if tied >= self.s
-            else np.maximum(self._solve_threshold_height(gap, tied, largest) - gap, 0)
-        )
+        n_tied = int(np.count_nonzero(gap == 0))
+        if n_tied >= self.s:
+            weights = self._spread_over_ties(gap == 0, n_tied)
+        else:
+            weights = np.maximum(self._solve_threshold_height(gap, n_tied, largest) - gap, 0)
         z = np.copysign(weights / np.linalg.norm(weights), c) * (weights > 0)
         return z.astype(c.dtype)
 
-    def _spread_over_ties(self, largest: Array, tied: int) -> Array:
-        """Positive weights on the tied entries with sum √s and unit norm: no level separates them.
+    def _spread_over_ties(self, is_tied: Array, n_tied: int) -> Array:
+        """Return positive weights on the tied largest entries with sum √s and unit norm.
 
-        Every such vector attains the maximum; this one is even but for the first entry.
+        No threshold separates tied entries, and every such vector attains the maximum. This one is uniform except for
+        the first entry.
         """
-        mean = np.sqrt(self.s) / tied
-        excess = np.sqrt(max(1 - self.s / tied, 0.0) / (tied * max(tied - 1, 1)))
-        first = asarray_like(largest, np.arange(largest.size)) == np.argmax(largest)
-        return np.where(largest, np.where(first, mean + (tied - 1) * excess, mean - excess), 0)
+        mean = np.sqrt(self.s) / n_tied
+        excess = np.sqrt(max(1 - self.s / n_tied, 0.0) / (n_tied * max(n_tied - 1, 1)))
+        is_first = asarray_like(is_tied, np.arange(is_tied.size)) == np.argmax(is_tied)
+        return np.where(is_tied, np.where(is_first, mean + (n_tied - 1) * excess, mean - excess), 0)
 
-    def _solve_threshold_height(self, gap: Array, tied: int, largest: float) -> float:
-        """τ > 0 with ‖(τ − b)₊‖₁ = √s ‖(τ − b)₊‖₂; the largest entry itself, no threshold, where the bound is slack."""
+    def _solve_threshold_height(self, gap: Array, n_tied: int, largest: float) -> float:
+        """Solve ‖(τ − b)₊‖₁ = √s ‖(τ − b)₊‖₂ for τ > 0; return the largest entry (no threshold) for a slack bound."""
         b = np.sort(gap)
         q = asarray_like(b, np.arange(1, b.size + 1))
-        one, two = np.cumsum(b), np.cumsum(b * b)
-        # ‖·‖₁²/‖·‖₂² grows with τ; find the number q of entries above the level, then solve a quadratic.
-        following = np.concatenate([b[1:], asarray_like(b, np.array([float(largest)], b.dtype))])
-        excess_one = q * following - one
-        excess_two = q * following**2 - 2 * following * one + two
-        enough = (excess_one**2 >= self.s * excess_two) & (q >= tied) & (q > self.s)
-        if not enough.any():
+        sums, sums_sq = np.cumsum(b), np.cumsum(b * b)
+        # ‖·‖₁²/‖·‖₂² increases with τ; find the number q of entries above the threshold, then solve a quadratic.
+        next_gap = np.concatenate([b[1:], asarray_like(b, np.array([float(largest)], b.dtype))])
+        norm_one = q * next_gap - sums
+        norm_two_sq = q * next_gap**2 - 2 * next_gap * sums + sums_sq
+        is_enough = (norm_one**2 >= self.s * norm_two_sq) & (q >= n_tied) & (q > self.s)
+        if not is_enough.any():
             return float(largest)
-        count = int(np.argmax(enough)) + 1
-        mean = one[count - 1] / count
-        spread = np.mean((b[:count] - mean) ** 2)
-        return float(min(mean + np.sqrt(spread * self.s / (count - self.s)), largest))
+        count = int(np.argmax(is_enough)) + 1
+        mean = sums[count - 1] / count
+        variance = np.mean((b[:count] - mean) ** 2)
+        return float(min(mean + np.sqrt(variance * self.s / (count - self.s)), largest))
 
 
 @dataclass(frozen=True, eq=False)
 class FixedSupport(Penalty):
-    """Fill a given pattern P: Σ‖c[P]‖ (`power=1`, [JNRS10] Algorithm 6) or Σ‖c[P]‖² (`power=2`, variance).
+    """Penalty of a fixed support P: Σ‖c[P]‖ (`power=1`, [JNRS10] Algorithm 6) or Σ‖c[P]‖² (`power=2`, variance).
 
     Parameters
     ----------
     pattern : ndarray of bool of shape (n, m)
-        P, true where a loading may be other than zero.
+        P, true where a loading may be non-zero.
     power : {1, 2}, default=2
-        Of the norms that are summed.
+        Power of the norms that are summed.
 
     References
     ----------
@@ -438,7 +450,7 @@ class FixedSupport(Penalty):
     power: int = 2
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Norms of the active entries, or their squares."""
+        """Compute the norms of the entries on the support, or their squares, and the gradient."""
         T = C * self.pattern
         squares = column_dots(T, T)
         if self.power == 2:
@@ -447,26 +459,26 @@ class FixedSupport(Penalty):
         return norms, T * asarray_like(T, safe_reciprocal(norms))
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """The variables of the pattern."""
+        """Return the mask of variables in the support of some unit."""
         return np.any(self.pattern, axis=1)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """Infinite on the pattern, zero elsewhere."""
+        """Return infinity on the support and zero elsewhere."""
         return np.where(self.pattern, np.inf, 0.0)
 
     def restrict(self, idx: Array) -> FixedSupport:
-        """The pattern of some variables."""
+        """Return the penalty with the support of some variables."""
         return FixedSupport(self.pattern[idx], self.power)
 
 
 @dataclass(frozen=True, eq=False)
 class NonNegative(Penalty):
-    """φ(c₊): the loadings of φ among the non-negative ones. Convex because φ grows with |c|.
+    """Penalty φ(c₊), which makes the loadings of φ non-negative; convex because φ increases with |c|.
 
     Parameters
     ----------
     penalty : Penalty
-        φ, of the signed loadings.
+        The penalty φ of loadings of either sign.
 
     Examples
     --------
@@ -481,74 +493,74 @@ class NonNegative(Penalty):
 
     @property
     def has_loading_bound(self) -> bool:  # type: ignore[override]
-        """Whether loadings are bounded by more than their norm, as of the signed penalty."""
+        """Return whether the signed penalty bounds the loadings by more than their norm."""
         return self.penalty.has_loading_bound
 
     @property
     def has_uniform_threshold(self) -> bool:  # type: ignore[override]
-        """Whether one threshold holds for all variables of a unit, as of the signed penalty."""
+        """Return whether the signed penalty has the same threshold for all variables of a unit."""
         return self.penalty.has_uniform_threshold
 
     @property
     def support_rules(self) -> SupportRules | None:
-        """As for the signed penalty."""
+        """Return the support rules of the signed penalty."""
         return self.penalty.support_rules
 
     @property
     def max_cardinality(self) -> int:
-        """As for the signed penalty."""
+        """Return the largest number of variables of a unit for the signed penalty."""
         return self.penalty.max_cardinality
 
     @property
     def relaxation(self) -> NonNegative:
-        """As for the signed penalty."""
+        """Return the non-negative relaxation of the signed penalty."""
         return NonNegative(self.penalty.relaxation)
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """The penalty at the positive part."""
+        """Compute the signed penalty and its gradient at the positive part of C."""
         return self.penalty.evaluate(np.maximum(C, 0))
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """As for the signed penalty."""
+        """Return the mask of variables that may be active for the signed penalty."""
         return self.penalty.screen(norms, mu)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """Relevance of the positive part; negative correlations never matter."""
+        """Compute the activity ratio of the positive part; it is zero for negative correlations."""
         P = np.maximum(C, 0)
         return np.where(P > 0, self.penalty.activity_ratio(P, T), 0.0)
 
     def restrict(self, idx: Array) -> NonNegative:
-        """The same wish for the variables `idx` alone."""
+        """Return the penalty of the variables `idx` alone."""
         return NonNegative(self.penalty.restrict(idx))
 
     def select_unit(self, j: int) -> NonNegative:
-        """The same of unit j alone."""
+        """Return the penalty of unit j alone."""
         return NonNegative(self.penalty.select_unit(j))
 
     def start_score(self, norms: Array) -> Array:
-        """As for the signed penalty."""
+        """Return the start scores of the signed penalty."""
         return self.penalty.start_score(norms)
 
     def count_selected(self, pattern: Array) -> Array:
-        """As for the signed penalty."""
+        """Count what the cardinality of the signed penalty limits, per unit."""
         return self.penalty.count_selected(pattern)
 
     def select_pattern(self, scores: Array, counts: Array) -> Array:
-        """As for the signed penalty."""
+        """Return the pattern that the signed penalty selects by the scores."""
         return self.penalty.select_pattern(scores, counts)
 
     def with_sign(self, other: Penalty) -> NonNegative:
-        """Non-negative too."""
+        """Return another penalty with non-negative loadings."""
         return NonNegative(other)
 
     def at_cardinality(self, k: Array) -> NonNegative:
-        """The signed penalty at another number."""
+        """Return the penalty for other numbers of variables."""
         return NonNegative(self.penalty.at_cardinality(k))
 
     def at_gamma(self, gamma: Array) -> NonNegative:
-        """The signed penalty at another level."""
+        """Return the penalty at another γ."""
         return NonNegative(self.penalty.at_gamma(gamma))
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """As for the signed penalty."""
+        """Compute the γ of the signed penalty at which no variable is active."""
         return self.penalty.gamma_max(norms, mu)

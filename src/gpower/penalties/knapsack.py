@@ -1,10 +1,11 @@
-"""The most valuable things that fit: the knapsack problem, solved exactly.
+"""Exact solution of the knapsack problem: the items of largest total value whose costs fit in a capacity.
 
-Things are looked at in the order of value per cost. Filling in that order gives a selection, and filling the rest of
-the room with a part of the next thing an upper bound (Dantzig 1957). What that bound shows to be in or out of every
-better selection is settled; the few left make a list of sums of which none costs more and is worth less than another
-(Nemhauser and Ullmann 1969), pruned by the same bound. The answer is exact because an ascent needs a convex objective:
-the largest of all admissible ones is, the largest that a heuristic happens to find is not.
+Items are sorted by value per cost. Filling the capacity in that order gives a selection; adding a fraction of the next
+item gives an upper bound (Dantzig 1957). Items that this bound shows to be in, or out of, every better selection are
+fixed. For the few items left, a list of undominated sums, none of which costs more and is worth less than another, is
+built item by item (Nemhauser and Ullmann 1969) and pruned by the same bound. The solution must be exact because an
+ascent needs a convex objective: the maximum over all admissible selections is convex, the best selection that a
+heuristic finds is not.
 """
 
 from __future__ import annotations
@@ -13,24 +14,27 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 
-#: Room that rounding of sums of costs may take, relatively.
+#: Relative excess over the capacity that is accepted as rounding of a sum of costs.
 RELATIVE_COST_TOLERANCE = 1e-9
-#: Exchanges that improve a first selection, each among so many things on either side of where the room ends.
-MAX_KNAPSACK_EXCHANGES, EXCHANGE_WINDOW = 16, 64
-#: Things above which most are left out before they are put in order.
+#: Largest number of swaps that improve the greedy selection.
+MAX_KNAPSACK_SWAPS = 16
+#: Number of selected items, and of unselected ones, that a swap considers, in the order of value per cost.
+SWAP_WINDOW = 64
+#: Largest number of items that are sorted without discarding most of them first.
 MAX_UNFILTERED_ITEMS = 1024
 
 
 def solve_knapsack(value: Array, cost: Array, capacity: float) -> Array:
-    """Mask of the things, (n,), of largest total value whose costs sum to no more than the room.
+    """Return the mask, (n,), of the items of largest total value whose costs sum to at most the capacity.
 
-    Things without cost are in, those without value are out where they cost anything.
+    Items without cost are selected. Items with a cost but without value are not.
 
     Parameters
     ----------
     value, cost : ndarray of shape (n,)
-        Non-negative.
-    room : float
+        Non-negative values and costs of the items.
+    capacity : float
+        Largest total cost.
 
     Examples
     --------
@@ -39,104 +43,114 @@ def solve_knapsack(value: Array, cost: Array, capacity: float) -> Array:
     array([False,  True,  True])
     """
     capacity = capacity * (1 + RELATIVE_COST_TOLERANCE)
-    free = cost == 0
-    chosen, tried = free.copy(), np.flatnonzero(~free & (value > 0) & (cost <= capacity))
-    if tried.size > MAX_UNFILTERED_ITEMS:
-        tried = tried[_filter_promising_items(value[tried], cost[tried], capacity)]
-    tried = tried[np.argsort(-(value[tried] / cost[tried]), kind="stable")]
-    while tried.size:
-        v, c = value[tried].astype(np.float64), cost[tried].astype(np.float64)
-        filled = _fill_greedily(v, c, capacity)
-        sure, hopeless = _fix_items(v, c, capacity, float(v[filled].sum()))
-        if not (sure.any() or hopeless.any()):
-            chosen[tried[_search_undominated(v, c, capacity, filled)]] = True
+    selected = cost == 0
+    items = np.flatnonzero(~selected & (value > 0) & (cost <= capacity))
+    if items.size > MAX_UNFILTERED_ITEMS:
+        items = items[_filter_promising_items(value[items], cost[items], capacity)]
+    items = items[np.argsort(-(value[items] / cost[items]), kind="stable")]
+    while items.size:
+        v, c = value[items].astype(np.float64), cost[items].astype(np.float64)
+        greedy = _fill_greedily(v, c, capacity)
+        always_in, always_out = _fix_items(v, c, capacity, float(v[greedy].sum()))
+        if not (always_in.any() or always_out.any()):
+            selected[items[_search_undominated(v, c, capacity, greedy)]] = True
             break
-        chosen[tried[sure]] = True
-        capacity -= float(c[sure].sum())
-        tried = tried[~(sure | hopeless)]
-        tried = tried[cost[tried] <= capacity]
-    return chosen
+        selected[items[always_in]] = True
+        capacity -= float(c[always_in].sum())
+        items = items[~(always_in | always_out)]
+        items = items[cost[items] <= capacity]
+    return selected
 
 
 def _filter_promising_items(v: Array, c: Array, capacity: float) -> Array:
-    """Of many things those that a better selection than the first may have, by the best of them alone.
+    """Return the indices of the items that a selection better than the greedy one may contain.
 
-    Where the room ends at the value ρ per cost, a thing brings the bound down by ρc − v, if that is positive.
+    The greedy selection uses only the items of the largest value per cost. If the capacity is used up at the value ρ
+    per cost, selecting an item lowers the upper bound by ρc − v, if that is positive.
     """
     ratio = v / c
     best = np.argpartition(-ratio, MAX_UNFILTERED_ITEMS // 4)[: MAX_UNFILTERED_ITEMS // 4]
     best = best[np.argsort(-ratio[best], kind="stable")]
-    few, cost = v[best].astype(np.float64), c[best].astype(np.float64)
-    costs, values = _cumulate_costs_and_values(few, cost)
-    end = int(np.searchsorted(costs, capacity, side="right")) - 1  # the first that does not fit
-    if end >= best.size:
+    best_v, best_c = v[best].astype(np.float64), c[best].astype(np.float64)
+    costs, values = _cumulate_costs_and_values(best_v, best_c)
+    first_out = int(np.searchsorted(costs, capacity, side="right")) - 1  # the first item that does not fit
+    if first_out >= best.size:
         return np.arange(v.size)
-    slack = float(np.interp(capacity, costs, values)) - float(few[_fill_greedily(few, cost, capacity)].sum())
-    return np.flatnonzero(v - ratio[best[end]] * c >= -slack * (1 + 1e-9))
+    greedy = _fill_greedily(best_v, best_c, capacity)
+    slack = float(np.interp(capacity, costs, values)) - float(best_v[greedy].sum())
+    return np.flatnonzero(v - ratio[best[first_out]] * c >= -slack * (1 + 1e-9))
 
 
 def _fill_greedily(v: Array, c: Array, capacity: float) -> Array:
-    """What fits in the order given, or the single most valuable thing, improved by exchanges while they help."""
-    filled, single = np.cumsum(c) <= capacity, int(np.argmax(v))
-    filled = filled if v[filled].sum() >= v[single] else np.arange(v.size) == single
-    for _ in range(MAX_KNAPSACK_EXCHANGES):
-        left = capacity - float(c[filled].sum())
-        out = np.append(-1, np.flatnonzero(filled)[-EXCHANGE_WINDOW:])  # −1: nothing goes
-        into = np.flatnonzero(~filled)[:EXCHANGE_WINDOW]
-        gain = v[into][:, None] - np.where(out < 0, 0, v[out])
-        gain = np.where(c[into][:, None] <= left + np.where(out < 0, 0, c[out]), gain, -1.0)
-        if not gain.size or gain.max() <= 1e-12 * v[single]:
+    """Return the mask of the items that fit in order, or of the most valuable item, improved by swaps."""
+    selected = np.cumsum(c) <= capacity
+    most_valuable = int(np.argmax(v))
+    if v[selected].sum() < v[most_valuable]:
+        selected = np.arange(v.size) == most_valuable
+    for _ in range(MAX_KNAPSACK_SWAPS):
+        remaining = capacity - float(c[selected].sum())
+        leaving = np.append(-1, np.flatnonzero(selected)[-SWAP_WINDOW:])  # −1: no item leaves
+        entering = np.flatnonzero(~selected)[:SWAP_WINDOW]
+        gain = v[entering][:, None] - np.where(leaving < 0, 0, v[leaving])  # (|entering|, |leaving|)
+        gain = np.where(c[entering][:, None] <= remaining + np.where(leaving < 0, 0, c[leaving]), gain, -1.0)
+        if not gain.size or gain.max() <= 1e-12 * v[most_valuable]:
             break
-        i, o = np.unravel_index(int(np.argmax(gain)), gain.shape)
-        filled[out[o : o + 1][out[o] >= 0]] = False
-        filled[into[i]] = True
-    return filled
+        i, j = np.unravel_index(int(np.argmax(gain)), gain.shape)
+        if leaving[j] >= 0:
+            selected[leaving[j]] = False
+        selected[entering[i]] = True
+    return selected
 
 
 def _cumulate_costs_and_values(v: Array, c: Array) -> tuple[Array, Array]:
-    """What filling a room in the order given has cost and is worth after each thing."""
+    """Return the total cost and value of the first i items, for i = 0, …, n."""
     return np.append(0.0, np.cumsum(c)), np.append(0.0, np.cumsum(v))
 
 
 def _fix_items(v: Array, c: Array, capacity: float, best_value: float) -> tuple[Array, Array]:
-    """Things that every selection worth more than what was found has, and those that none has."""
-    least = best_value * (1 - 1e-12)
-    hopeless = v + _bound_without_item(v, c, capacity - c) < least
-    return (_bound_without_item(v, c, np.full(v.size, capacity)) < least) & ~hopeless, hopeless
+    """Return the masks of the items that every selection better than `best_value` contains, and that none contains."""
+    threshold = best_value * (1 - 1e-12)
+    always_out = v + _bound_without_item(v, c, capacity - c) < threshold
+    always_in = (_bound_without_item(v, c, np.full(v.size, capacity)) < threshold) & ~always_out
+    return always_in, always_out
 
 
 def _bound_without_item(v: Array, c: Array, capacity: Array) -> Array:
-    """The bound on filling rooms, (n,), each with all things but one: what that one takes up is room for others."""
+    """Compute the upper bound, (n,), on the value of filling `capacity[i]` with all items except item i."""
     costs, values = _cumulate_costs_and_values(v, c)
-    reached = costs[:-1] <= capacity
-    return np.where(reached, np.interp(capacity + c, costs, values) - v, np.interp(capacity, costs, values))
+    is_reached = costs[:-1] <= capacity
+    return np.where(is_reached, np.interp(capacity + c, costs, values) - v, np.interp(capacity, costs, values))
 
 
-def _search_undominated(v: Array, c: Array, capacity: float, filled: Array) -> Array:
-    """The best selection by the list of undominated sums, as a mask."""
-    found, end = float(v[filled].sum()), None
-    costs, values, (spent, gained) = np.zeros(1), np.zeros(1), _cumulate_costs_and_values(v, c)
-    origins: list[
-        Array
-    ] = []  # of each sum, after each thing: the one before it, and beyond those the same with the thing
+def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> Array:
+    """Return the mask of the best selection, by a list of undominated sums; `greedy` is the mask to improve on."""
+    best_value = float(v[greedy].sum())
+    best_end = None  # number of the last item, and position in the list, of the best sum
+    all_costs, all_values = _cumulate_costs_and_values(v, c)
+    costs, values = np.zeros(1), np.zeros(1)
+    # For each item, the position of the previous sum of each sum: k without the item, −1 − k with it.
+    origins: list[Array] = []
     for i in range(v.size):
-        before = costs.size
-        costs, values = np.append(costs, costs + c[i]), np.append(values, values + v[i])
-        hope = values + np.interp(capacity - costs + spent[i + 1], spent, gained) - gained[i + 1]
-        kept = np.flatnonzero((costs <= capacity) & (hope > found * (1 + 1e-12)))
-        kept = kept[np.lexsort((-values[kept], costs[kept]))]
-        kept = kept[values[kept] > np.append(-1.0, np.maximum.accumulate(values[kept])[:-1])[: kept.size]]
-        costs, values = costs[kept], values[kept]
-        origins.append(np.where(kept < before, kept, before - 1 - kept))
-        if values.size and values[-1] > found:
-            found, end = float(values[-1]), (i, values.size - 1)
-    return filled if end is None else _trace_selection(origins, *end, v.size)
+        n_before = costs.size
+        costs = np.append(costs, costs + c[i])
+        values = np.append(values, values + v[i])
+        bound = values + np.interp(capacity - costs + all_costs[i + 1], all_costs, all_values) - all_values[i + 1]
+        idx = np.flatnonzero((costs <= capacity) & (bound > best_value * (1 + 1e-12)))
+        idx = idx[np.lexsort((-values[idx], costs[idx]))]
+        idx = idx[values[idx] > np.append(-1.0, np.maximum.accumulate(values[idx])[:-1])[: idx.size]]
+        costs, values = costs[idx], values[idx]
+        origins.append(np.where(idx < n_before, idx, n_before - 1 - idx))
+        if values.size and values[-1] > best_value:
+            best_value = float(values[-1])
+            best_end = (i, values.size - 1)
+    return greedy if best_end is None else _trace_selection(origins, *best_end, v.size)
 
 
-def _trace_selection(origins: list[Array], i: int, at: int, n: int) -> Array:
-    """The things of a sum, from where it came: a negative origin has taken the thing."""
+def _trace_selection(origins: list[Array], last_item: int, position: int, n: int) -> Array:
+    """Return the mask of the items in a sum, following its origins; a negative origin includes the item."""
     mask = np.zeros(n, bool)
-    for thing in range(i, -1, -1):
-        origin = int(origins[thing][at])
-        mask[thing], at = origin < 0, origin if origin >= 0 else -1 - origin
+    for i in range(last_item, -1, -1):
+        origin = int(origins[i][position])
+        mask[i] = origin < 0
+        position = origin if origin >= 0 else -1 - origin
     return mask

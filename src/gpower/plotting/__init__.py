@@ -1,6 +1,6 @@
-"""Pictures of models, paths and choices. Needs matplotlib, the ``plot`` extra, which loads with the first picture."""
+"""Plot models, paths and selections; needs matplotlib, the ``plot`` extra, which is imported by the first plot."""
 
-# What each module offers is the list `__all__` in it, and written nowhere else.
+# The public functions of each module are listed in its `__all__` and nowhere else.
 
 from gpower.plotting.convergence import *
 from gpower.plotting.loadings import *

@@ -1,4 +1,4 @@
-"""Panels of horizontal bars with a name each, the longest on top: loadings, and frequencies of selection."""
+"""Horizontal bars with names, the longest on top, in one panel per component: loadings and selection frequencies."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
-from gpower.plotting.canvas import create_panels, flatten_given_axes, write_centred_text, write_panel_note
-from gpower.plotting.style import SMALL_FONT_SIZE, AxesLike, Panel, Panels, estimate_label_width
+from gpower.plotting.style import (
+    SMALL_FONT_SIZE,
+    AxesLike,
+    Panel,
+    Panels,
+    create_panels,
+    estimate_label_width,
+    flatten_given_axes,
+    write_centred_text,
+    write_panel_note,
+)
 
 PANELS_PER_ROW = 3
-MIN_BAR_SLOTS = 2  # a single bar does not fill its panel
+#: Smallest number of bars for which a panel has space, so that a single bar does not fill it.
+MIN_BAR_SLOTS = 2
 
 
 def rank_nonzero_by_size(values: Array) -> NDArray[np.intp]:
-    """Indices of the non-zero values, the largest absolute one first."""
+    """Return the indices of the nonzero values, the largest absolute value first."""
     order = np.argsort(-np.abs(values), kind="stable")
     return order[: np.count_nonzero(values)]
 
@@ -30,9 +40,10 @@ def draw_bar_panels(
     max_bars: int,
     **colours: tuple[str, str],
 ) -> tuple[Panels, list[NDArray[np.intp]]]:
-    """A panel for each row of values with bars of the `most` largest, and which values those are.
+    """Draw a panel for each row of values, with bars of the `max_bars` largest.
 
-    Colours are pairs: of the marked values, and of the others. Bars side by side are equally high.
+    Return the panels and, for each, the indices of the values drawn. `colours` are pairs: for highlighted values, and
+    for the others. Bars have the same height in all panels of a row.
     """
     orders = [rank_nonzero_by_size(row) for row in values]
     shown = [order[:max_bars] for order in orders]
@@ -40,19 +51,19 @@ def draw_bar_panels(
     n_wide = min(n_panels, PANELS_PER_ROW) if axes is None else n_panels
     slots = [max(MIN_BAR_SLOTS, *map(len, shown[start : start + n_wide])) for start in range(0, n_panels, n_wide)]
     if axes is None:
-        room = estimate_label_width(names[i] for at in shown for i in at)
-        panels = _create_bar_panels(n_panels, n_wide, slots, room)
+        name_width = estimate_label_width(names[i] for indices in shown for i in indices)
+        panels = _create_bar_panels(n_panels, n_wide, slots, name_width)
     else:
         panels = flatten_given_axes(axes, n_panels, f"the model has {n_panels} components")
-    for j, (panel, at) in enumerate(zip(panels, shown, strict=True)):
-        style = {part: np.where(is_highlighted[j, at], *pair).tolist() for part, pair in colours.items()}
-        draw_bars(panel, values[j, at], [names[i] for i in at], slots[j // n_wide], **style)
-        _style_bar_panel(panel, len(orders[j]), len(at))
+    for j, (panel, indices) in enumerate(zip(panels, shown, strict=True)):
+        style = {part: np.where(is_highlighted[j, indices], *pair).tolist() for part, pair in colours.items()}
+        draw_bars(panel, values[j, indices], [names[i] for i in indices], slots[j // n_wide], **style)
+        _style_bar_panel(panel, len(orders[j]), len(indices))
     return panels, shown
 
 
 def _create_bar_panels(n_panels: int, n_columns: int, slots: list[int], name_width: float) -> Panels:
-    """The panels of a new figure, a few to a line, as high as the fullest of a line needs, with room for names."""
+    """Create a figure with space for names; each row of panels is as high as its largest number of bars needs."""
     height = 0.85 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
     grid = create_panels(len(slots), n_columns, (2.6 + max(name_width, 1.2)) * n_columns, height, height_ratios=slots)
     for unused in grid.flat[n_panels:]:
@@ -61,15 +72,15 @@ def _create_bar_panels(n_panels: int, n_columns: int, slots: list[int], name_wid
 
 
 def draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **style: Any) -> None:
-    """The bars, the first on top, in a panel with room for so many."""
-    places = np.arange(len(values))
-    axes.barh(places, values, height=0.72, linewidth=0.8, **style)
-    axes.set_yticks(places, names, fontsize=SMALL_FONT_SIZE)
+    """Draw the bars, the first on top, in a panel with space for `n_slots`."""
+    positions = np.arange(len(values))
+    axes.barh(positions, values, height=0.72, linewidth=0.8, **style)
+    axes.set_yticks(positions, names, fontsize=SMALL_FONT_SIZE)
     axes.set_ylim(n_slots - 0.4, -0.6)
 
 
 def _style_bar_panel(axes: Panel, n_bars: int, n_shown: int) -> None:
-    """The ticks and the grid, and a line about the bars that are not there."""
+    """Set ticks and grid, and write a note if not all bars are drawn."""
     axes.tick_params(axis="x", labelsize=SMALL_FONT_SIZE)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)

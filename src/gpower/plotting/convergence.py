@@ -1,4 +1,4 @@
-"""Pictures of an ascent: its values, and how far from first-order optimal each point is."""
+"""Plot the convergence of an ascent: objective values and first-order gaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.text import format_count
-from gpower.plotting.canvas import (
+from gpower.plotting.style import (
+    BLUE,
+    NORMAL_FONT_SIZE,
+    VERMILION,
+    AxesLike,
+    Panel,
+    Panels,
     create_panels,
     flatten_given_axes,
     mask_nonpositive,
@@ -14,23 +20,22 @@ from gpower.plotting.canvas import (
     write_centred_text,
     write_panel_note,
 )
-from gpower.plotting.style import BLUE, NORMAL_FONT_SIZE, VERMILION, AxesLike, Panel, Panels
 
 __all__ = ["plot_convergence"]
 
 
 def plot_convergence(trace: object, axes: AxesLike = None) -> Panels:
-    """Objective, and below it the first-order gap Δ on a logarithmic scale, against iterations and passes.
+    """Plot the objective, and below it the first-order gap Δ on a logarithmic scale, against iterations and passes.
 
-    A pass is one read of the matrix. Panels for what the trace does not hold, passes or gaps, are left out.
+    A pass is one read of the matrix. Panels of passes or gaps are left out if the trace does not have them.
 
     Parameters
     ----------
     trace : Trace or AscentResult
-        Anything with arrays `values`, `gaps` and `passes`, one entry per iteration and one for the start, or with the
-        `history` of `gpower.maximize`.
+        Object with arrays `values`, `gaps` and `passes`, each with one entry for the start and one per iteration, or
+        with the `history` of `gpower.maximize`.
     axes : array of matplotlib Axes, optional
-        Where to draw, as many as there are panels; by default a new figure.
+        Axes to draw on, one for each panel; by default those of a new figure.
 
     Returns
     -------
@@ -52,16 +57,17 @@ def plot_convergence(trace: object, axes: AxesLike = None) -> Panels:
     (1, 1)
     """
     values = np.asarray(getattr(trace, "values", getattr(trace, "history", None)), float)
-    gaps, passes = _get_trace_array(trace, "gaps", values.size), _get_trace_array(trace, "passes", values.size)
-    scales = {"iteration": np.arange(values.size, dtype=float)}
+    gaps = _get_trace_array(trace, "gaps", values.size)
+    passes = _get_trace_array(trace, "passes", values.size)
+    x_values = {"iteration": np.arange(values.size, dtype=float)}
     if passes is not None:
-        scales["passes over the matrix"] = passes
-    panels = _create_trace_panels(axes, 1 if gaps is None else 2, len(scales))
-    for column, (label, steps) in enumerate(scales.items()):
-        panels[0, column].plot(steps, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+        x_values["passes over the matrix"] = passes
+    panels = _create_trace_panels(axes, 1 if gaps is None else 2, len(x_values))
+    for column, (label, x) in enumerate(x_values.items()):
+        panels[0, column].plot(x, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
         style_panel(panels[0, column], "", "objective f")
         if gaps is not None:
-            _draw_gap_curve(panels[1, column], steps, gaps)
+            _draw_gap_curve(panels[1, column], x, gaps)
         panels[-1, column].set_xlabel(label, fontsize=NORMAL_FONT_SIZE)
     for panel in panels[:, 1:].flat:
         panel.set_ylabel("")
@@ -69,7 +75,7 @@ def plot_convergence(trace: object, axes: AxesLike = None) -> Panels:
 
 
 def _get_trace_array(trace: object, name: str, length: int) -> Array | None:
-    """That array of the trace, None if it is not there or all NaN."""
+    """Return an array of the trace, or None if it is missing or all NaN."""
     array = np.asarray(getattr(trace, name, np.nan), float)
     if np.all(np.isnan(array)):
         return None
@@ -81,16 +87,16 @@ def _get_trace_array(trace: object, name: str, length: int) -> Array | None:
 def _create_trace_panels(axes: AxesLike, n_rows: int, n_columns: int) -> Panels:
     if axes is None:
         return create_panels(n_rows, n_columns, 1.2 + 3.6 * n_columns, 0.6 + 2.1 * n_rows, sharex="col", sharey="row")
-    what = f"this trace has {n_rows * n_columns} panels ({n_rows} × {n_columns})"
-    return flatten_given_axes(axes, n_rows * n_columns, what).reshape(n_rows, n_columns)
+    expectation = f"this trace has {n_rows * n_columns} panels ({n_rows} × {n_columns})"
+    return flatten_given_axes(axes, n_rows * n_columns, expectation).reshape(n_rows, n_columns)
 
 
-def _draw_gap_curve(axes: Panel, steps: Array, gaps: Array) -> None:
+def _draw_gap_curve(axes: Panel, x: Array, gaps: Array) -> None:
     style_panel(axes, "", "first-order gap Δ")
     if not np.any(gaps > 0):
         write_centred_text(axes, "Δ = 0 throughout")
         return
-    axes.plot(steps, mask_nonpositive(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
+    axes.plot(x, mask_nonpositive(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
     axes.set_yscale("log")
     if n_zero := np.count_nonzero(gaps <= 0):
         write_panel_note(axes, 0.98, 0.95, f"not shown: {format_count(int(n_zero), 'step')} with Δ = 0", va="top")

@@ -1,4 +1,4 @@
-"""Pictures of a fitted model: its loadings, and which component uses which variable."""
+"""Plot the loadings of a fitted model as bars or as a heat map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from gpower._utils.backends import to_numpy
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators import Operator
 from gpower.plotting.bars import draw_bar_panels, rank_nonzero_by_size
-from gpower.plotting.canvas import get_single_panel, set_left_title, write_centred_text
 from gpower.plotting.style import (
     BLUE,
     SMALL_FONT_SIZE,
@@ -21,8 +20,12 @@ from gpower.plotting.style import (
     AxesLike,
     Panel,
     Panels,
+    StyleKwargs,
     estimate_label_width,
+    get_single_panel,
     resolve_variable_names,
+    set_left_title,
+    write_centred_text,
 )
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import read_estimator_input
@@ -31,38 +34,38 @@ __all__ = ["plot_loadings", "plot_support"]
 
 
 class FittedModel(Protocol):
-    """A fitted model of this package, or one like it."""
+    """Fitted model with loadings, (n_components, n_features), explained variances and scores."""
 
     components_: Array
     explained_variance_ratio_: Array
 
     def transform(self, X: ArrayLike) -> Array:
-        """Scores of the samples."""
+        """Return the scores of the samples, (n_samples, n_components)."""
 
 
 def prepare_operator(model: SparsePCAEstimator, X: ArrayLike) -> Operator:
-    """The matrix that a model sees in samples or in a covariance, centred and scaled as it does."""
+    """Return the operator of samples or of a covariance, centred and scaled as in the fit of the model."""
     return read_estimator_input(model, X, reset=False).fill_missing(len(model.components_)).prepare().operator
 
 
 def plot_loadings(
     model: FittedModel, feature_names: Sequence[str] | None = None, axes: AxesLike = None, *, max_variables: int = 40
 ) -> Panels:
-    """Bars of the non-zero loadings, one panel per component, the largest on top.
+    """Plot the nonzero loadings as bars, one panel per component, the largest on top.
 
-    Positive loadings are blue and point right, negative ones are vermilion and point left. The title gives
-    the share of the variance that the component explains.
+    Positive loadings are blue and point right, negative ones are vermilion and point left. The title gives the share
+    of the variance that the component explains.
 
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
+        Fitted model, or any object with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
     axes : sequence of matplotlib Axes, optional
-        Where to draw, one for each component; by default a new figure.
+        Axes to draw on, one for each component; by default those of a new figure.
     max_variables : int, default 40
-        The largest loadings of a component that are drawn; a line says how many are not.
+        Maximum number of loadings drawn for a component, the largest ones; a note gives the total number.
 
     Returns
     -------
@@ -86,37 +89,37 @@ def plot_loadings(
     panels, shown = draw_bar_panels(axes, components, components > 0, names, max_variables, color=(BLUE, VERMILION))
     for j, panel in enumerate(panels):
         loadings = components[j, shown[j]]
-        reach = 1.08 * max(np.abs(loadings), default=1.0)
+        limit = 1.08 * max(np.abs(loadings), default=1.0)
         set_left_title(panel, format_component_label(model, j))
         panel.set_xlabel("loading", fontsize=SMALL_FONT_SIZE)
         panel.axvline(0, color="0.25", linewidth=0.8)
-        panel.set_xlim(-reach if np.any(loadings < 0) else 0.0, reach)
+        panel.set_xlim(-limit if np.any(loadings < 0) else 0.0, limit)
     return panels
 
 
 def format_component_label(model: FittedModel, j: int) -> str:
-    """How component j is called, with the share of the variance that it explains."""
+    """Return the label of component j with its share of the variance."""
     return f"Component {j + 1} · {100 * model.explained_variance_ratio_[j]:.3g} % of variance"
 
 
 def plot_support(
     model: FittedModel, feature_names: Sequence[str] | None = None, axes: AxesLike = None, *, max_variables: int = 40
 ) -> Panel:
-    """Map of the loadings, components × variables, of the variables that some component uses.
+    """Plot the loadings of all variables in use as a heat map of components × variables.
 
-    Variables stand under the component in which they weigh most, the largest loading first. Positive loadings
+    Variables are sorted by the component in which their loading is largest, and then by that loading. Positive loadings
     are blue, negative ones red with a minus sign, zeros grey.
 
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
+        Fitted model, or any object with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     max_variables : int, default 40
-        The variables with the largest loadings that are drawn; the title says how many are not.
+        Maximum number of variables drawn, those with the largest loadings; the title gives the total number.
 
     Returns
     -------
@@ -138,12 +141,12 @@ def plot_support(
     names = resolve_variable_names(model, feature_names, components.shape[1])
     used = rank_nonzero_by_size(np.abs(components).max(axis=0, initial=0))
     shown = _sort_by_component(components, used[:max_variables])
-    room = max(0.7, estimate_label_width(names[i] for i in shown))
-    panel = get_single_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.0 + room + 0.32 * len(components))
-    beyond = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
-    set_left_title(panel, f"{len(used)} of {components.shape[1]} variables used{beyond}")
-    rows = [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(model.explained_variance_ratio_)]
-    panel.set_yticks(np.arange(len(components)), rows, fontsize=SMALL_FONT_SIZE)
+    name_width = max(0.7, estimate_label_width(names[i] for i in shown))
+    panel = get_single_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.0 + name_width + 0.32 * len(components))
+    selection = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
+    set_left_title(panel, f"{len(used)} of {components.shape[1]} variables used{selection}")
+    row_labels = [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(model.explained_variance_ratio_)]
+    panel.set_yticks(np.arange(len(components)), row_labels, fontsize=SMALL_FONT_SIZE)
     panel.set_xticks(np.arange(len(shown)), [names[i] for i in shown], fontsize=SMALL_FONT_SIZE, rotation=90)
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
@@ -155,23 +158,22 @@ def plot_support(
 
 
 def _sort_by_component(components: Array, used: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Variables by the component in which they weigh most, then by size."""
+    """Return the variables sorted by the component of their largest |loading|, then by its size."""
     sizes = np.abs(components[:, used])
     return used[np.lexsort((-sizes.max(axis=0, initial=0), sizes.argmax(axis=0)))]
 
 
 def _draw_loading_map(axes: Panel, loadings: Array) -> None:
-    reach = float(np.abs(loadings).max())
-    axes.set_facecolor("0.9")  # seen where the masked zeros are
+    largest = float(np.abs(loadings).max())
+    axes.set_facecolor("0.9")  # visible where zeros are masked
     edges = (np.arange(n + 1) - 0.5 for n in loadings.shape[::-1])
-    zeros = np.ma.masked_equal(loadings, 0)
-    cells = axes.pcolormesh(*edges, zeros, cmap="RdBu", vmin=-reach, vmax=reach, edgecolors="white", linewidth=0.8)
+    nonzero = np.ma.masked_equal(loadings, 0)
+    style: StyleKwargs = {"cmap": "RdBu", "vmin": -largest, "vmax": largest, "edgecolors": "white", "linewidth": 0.8}
+    cells = axes.pcolormesh(*edges, nonzero, **style)
     axes.set_ylim(len(loadings) - 0.5, -0.5)  # the first component on top
     for row, column in zip(*np.nonzero(loadings < 0), strict=True):
-        dark = abs(loadings[row, column]) > 0.6 * reach
-        axes.text(
-            column, row, "−", ha="center", va="center", fontsize=SMALL_FONT_SIZE, color="white" if dark else "black"
-        )
+        colour = "white" if abs(loadings[row, column]) > 0.6 * largest else "black"
+        axes.text(column, row, "−", ha="center", va="center", fontsize=SMALL_FONT_SIZE, color=colour)
     bar = axes.figure.colorbar(cells, ax=axes, pad=0.02, aspect=12)
     bar.set_label("loading", fontsize=SMALL_FONT_SIZE)
     bar.ax.tick_params(labelsize=SMALL_FONT_SIZE)

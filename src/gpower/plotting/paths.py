@@ -1,4 +1,4 @@
-"""Pictures of a path of solutions: what more variables buy, what γ does, and how loadings come in."""
+"""Plot sparsity paths: variance against cardinality, cardinality against γ, and loadings along the path."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from sklearn.isotonic import isotonic_regression
 
 from gpower._utils.arrays import Array
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.canvas import (
-    draw_legend_above,
-    get_single_panel,
-    mask_nonpositive,
-    set_cardinality_axis,
-    set_left_title,
-    style_panel,
-)
 from gpower.plotting.style import (
     BLACK,
     CURVE_STYLE,
@@ -30,9 +22,15 @@ from gpower.plotting.style import (
     AxesLike,
     Panel,
     StyleKwargs,
+    draw_legend_above,
     estimate_label_width,
     get_curve_style,
+    get_single_panel,
+    mask_nonpositive,
     resolve_variable_names,
+    set_cardinality_axis,
+    set_left_title,
+    style_panel,
 )
 
 if TYPE_CHECKING:
@@ -44,18 +42,18 @@ OTHER_VARIABLES_STYLE: StyleKwargs = {"color": "0.75", "linewidth": 0.7, "label"
 
 
 def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
-    """Explained variance against the number of non-zero loadings, with PCA as the line that none can pass.
+    """Plot the explained variance against the number of nonzero loadings, with PCA as an upper limit.
 
-    The left scale is the share of the variance that as many ordinary principal components explain, the right
-    one the share of the total. Of several components the variance is cumulated, and the abscissa is the mean number of
-    loadings of those counted. Points without a single loading are left out.
+    The left scale is the share of the variance that as many PCA components explain, the right one the share of the
+    total. With several components the variance is cumulative, and the horizontal axis is the mean number of loadings of
+    the components counted. Points without a nonzero loading are left out.
 
     Parameters
     ----------
     path : SparsityPath
-        As from `gpower.sparsity_path`.
+        Result of `gpower.sparsity_path`.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -72,21 +70,23 @@ def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
     '% of the variance of PCA'
     """
     pca = np.asarray(path.pca_variance_ratio, float)
-    total, m = float(pca.sum()), pca.size
+    total = float(pca.sum())
+    m = pca.size
     if not total > 0:
         raise ValueError("The data have no variance, so there is no trade-off to draw.")
-    mean = np.cumsum(path.cardinality, axis=1) / np.arange(1, m + 1)  # (n_points, m)
+    mean_cardinality = np.cumsum(path.cardinality, axis=1) / np.arange(1, m + 1)  # (n_points, m)
     share = 100 * np.cumsum(path.explained_variance_ratio, axis=1) / total
     panel = get_single_panel(axes)
     style_panel(panel, "", "% of the variance of PCA" if m == 1 else f"% of the variance of PCA with {m} components")
     for j, reference in enumerate(100 * np.cumsum(pca) / total):
         label = "component 1" if j == 0 else f"components 1 to {j + 1}"
-        panel.plot(mask_nonpositive(mean[:, j]), share[:, j], label=label, **get_curve_style(j), **CURVE_STYLE)
+        x = mask_nonpositive(mean_cardinality[:, j])
+        panel.plot(x, share[:, j], label=label, **get_curve_style(j), **CURVE_STYLE)
         panel.axhline(reference, color=get_curve_style(j)["color"], linestyle="--", linewidth=1)
-    colour = get_curve_style(0)["color"] if m == 1 else MUTED_COLOUR  # several lines have several
+    colour = get_curve_style(0)["color"] if m == 1 else MUTED_COLOUR  # several lines have different colours
     label = "PCA" if m == 1 else "PCA, as many components"
     panel.plot([], [], color=colour, linestyle="--", linewidth=1, label=label)
-    set_cardinality_axis(panel, mean, "non-zero loadings" if m == 1 else "non-zero loadings per component")
+    set_cardinality_axis(panel, mean_cardinality, "non-zero loadings" if m == 1 else "non-zero loadings per component")
     panel.set_ylim(0, max(104.0, 1.04 * float(share.max())))
     second = panel.secondary_yaxis("right", functions=(lambda y: np.multiply(y, total), lambda y: np.divide(y, total)))
     second.set_ylabel("% of the total variance", fontsize=NORMAL_FONT_SIZE)
@@ -96,18 +96,18 @@ def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
 
 
 def plot_cardinality(path: SparsityPath, axes: AxesLike = None) -> Panel:
-    """Number of non-zero loadings against the penalty γ, below the largest number that γ allows.
+    """Plot the number of nonzero loadings against the penalty γ, with the largest number that γ allows.
 
-    At γ no variable with ‖aᵢ‖ ≤ γ (ℓ0: ‖aᵢ‖² ≤ γ) can have a loading in the first component [JNRS10, sections 2.1
-    and 2.2]. How many are left is drawn as steps, and dotted how many that would be on average in Gaussian noise of
-    the same mean variance. Later components have a matrix of their own, and no such bound here.
+    At γ, no variable with ‖aᵢ‖ ≤ γ (ℓ0: ‖aᵢ‖² ≤ γ) can have a loading in the first component [JNRS10, sections 2.1
+    and 2.2]. The number of other variables is drawn as steps, and its mean for Gaussian noise of the same mean variance
+    as a dotted line. No bound is drawn for later components, which are found in deflated matrices.
 
     Parameters
     ----------
     path : SparsityPath
-        With γ: along a grid of ``gammas``, or with ``penalty="l1"``.
+        Path with values of γ: on a grid of ``gammas``, or with ``penalty="l1"``.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -128,17 +128,18 @@ def plot_cardinality(path: SparsityPath, axes: AxesLike = None) -> Panel:
     >>> axes.get_ylabel()
     'non-zero loadings of 60'
     """
-    gamma, cardinality = np.asarray(path.gamma, float), np.asarray(path.cardinality)
+    gamma = np.asarray(path.gamma, float)
+    cardinality = np.asarray(path.cardinality)
     if not np.any(np.isfinite(gamma)):
         raise ValueError(
-            "This path has no γ: its cardinalities were asked for, not found through a penalty. "
-            'Make one with sparsity_path(X, gammas=[…]), or with penalty="l1".'
+            "This path has no γ: it runs over cardinalities, without a penalty. "
+            'Compute one with sparsity_path(X, gammas=[…]), or with penalty="l1".'
         )
     panel = get_single_panel(axes)
     grid = np.linspace(0, np.nanmax(gamma), 512)
     bound = mask_nonpositive(path.cardinality_bound(grid))
-    panel.step(grid, bound, where="post", color=BLACK, linewidth=1.2, label="most possible, component 1")
-    with suppress(ValueError):  # nothing is expected of a covariance, nor of ℓ1 variances
+    panel.step(grid, bound, where="post", color=BLACK, linewidth=1.2, label="upper bound, component 1")
+    with suppress(ValueError):  # the expectation is not known for a covariance, nor for ℓ1 variances
         expected = path.expected_cardinality_bound(grid)
         panel.plot(
             grid, expected, color=MUTED_COLOUR, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise"
@@ -163,23 +164,23 @@ def plot_path_loadings(
     *,
     n_names: int = 7,
 ) -> Panel:
-    """Loading of each variable of a component along the path, the largest at its dense end named there.
+    """Plot the loadings of a component along the path, with names of the largest at the dense end.
 
-    A component and its negative are the same; each point takes the sign that agrees with its denser neighbour, so that
-    no line jumps for that reason alone. Points without a single loading are left out.
+    The sign of a component is arbitrary; each point gets the sign that agrees with its denser neighbour, so that lines
+    do not jump. Points without a nonzero loading are left out.
 
     Parameters
     ----------
     path : SparsityPath
-        As from `gpower.sparsity_path`.
+        Result of `gpower.sparsity_path`.
     component : int, default 0
-        Which component, counted from 0.
+        Index of the component.
     feature_names : sequence of str, optional
         Names of all variables; by default those of the data, or x0, x1, ….
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     n_names : int, default 7
-        Variables in colour and with their names; the others are grey.
+        Number of variables drawn in colour and with their names; the others are grey.
 
     Returns
     -------
@@ -194,11 +195,11 @@ def plot_path_loadings(
     >>> path = sparsity_path(pitprops.correlation, covariance="precomputed")
     >>> axes = plot_path_loadings(path, feature_names=pitprops.feature_names)
     >>> axes.get_title(loc="left")
-    'Component 1 · 13 of 13 variables come in'
+    'Component 1 · 13 of 13 variables enter'
     """
     n_components = np.shape(path.cardinality)[1]
     if not 0 <= component < n_components:
-        raise ValueError(f"component={component}: the path has {n_components}, counted from 0.")
+        raise ValueError(f"component={component}: the path has {n_components} component(s), counted from 0.")
     names = resolve_variable_names(path, feature_names, path.n_features)
     used, loadings = _align_path_signs(path, component)
     cardinality = np.asarray(path.cardinality)[:, component]
@@ -206,20 +207,25 @@ def plot_path_loadings(
     style_panel(panel, "", "loading")
     set_cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
     order = rank_nonzero_by_size(loadings[-1])[:n_names]
-    x, drawn, every = mask_nonpositive(cardinality), _hide_inactive_zeros(loadings), max(1, len(path) // 15)
-    others = np.delete(np.pad(drawn, ((0, 1), (0, 0)), constant_values=np.nan), order, axis=1)
-    # All of them as one line with gaps: thousands of lines would take seconds.
+    x = mask_nonpositive(cardinality)
+    lines = _hide_inactive_zeros(loadings)
+    others = np.delete(np.pad(lines, ((0, 1), (0, 0)), constant_values=np.nan), order, axis=1)
+    # The other variables are one line with gaps: thousands of lines would take seconds.
     panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHER_VARIABLES_STYLE)
-    for place, i in enumerate(order):
-        panel.plot(x, drawn[:, i], markevery=every, label=names[used[i]], **get_curve_style(place), **CURVE_STYLE)
+    markers: StyleKwargs = {"markevery": max(1, len(path) // 15)}
+    for rank, i in enumerate(order):
+        panel.plot(x, lines[:, i], label=names[used[i]], **get_curve_style(rank), **CURVE_STYLE, **markers)
     panel.axhline(0, color="0.25", linewidth=0.8)
     _label_line_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
-    set_left_title(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables come in")
+    set_left_title(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables enter")
     return panel
 
 
 def _align_path_signs(path: SparsityPath, component: int) -> tuple[NDArray[np.intp], Array]:
-    """The variables ever used, and their loadings (n_points, n_used) with signs carried on from the dense end."""
+    """Return the variables used at any point, and their loadings, (n_points, n_used), with consistent signs.
+
+    Signs are propagated from the dense end.
+    """
     rows = sp.vstack([sp.csr_array(path.components(i))[[component]] for i in range(len(path))], format="csc")
     rows.eliminate_zeros()
     used = np.flatnonzero(np.diff(rows.indptr))
@@ -231,42 +237,31 @@ def _align_path_signs(path: SparsityPath, component: int) -> tuple[NDArray[np.in
 
 
 def _hide_inactive_zeros(loadings: Array) -> Array:
-    """The loadings, but of the zeros only those beside another value: a line begins where its variable comes in."""
+    """Return the loadings with NaN for zeros between zeros, so that a line begins where its variable enters."""
     zero = np.pad(loadings == 0, ((1, 1), (0, 0)), constant_values=True)
     return np.where(zero[:-2] & zero[1:-1] & zero[2:], np.nan, loadings)
 
 
 def _label_line_ends(axes: Panel, end_values: Array, names: list[str]) -> None:
-    """Names beside the right edge, moved apart where they would overlap, with a thread in the colour of the line."""
+    """Write names at the right edge without overlap, each connected with its line by a leader of the same colour."""
     bottom, top = axes.get_ylim()
-    end_values = (end_values - bottom) / (top - bottom)
-    for i, (place, height, name) in enumerate(
-        zip(_space_labels_apart(end_values, 0.055), end_values, names, strict=True)
-    ):
-        thread = {
-            "arrowstyle": "-",
-            "color": get_curve_style(i)["color"],
-            "linewidth": 0.9,
-            "relpos": (0, 0.5),
-            "shrinkB": 0,
-        }
-        place_of: StyleKwargs = {
-            "xy": (1, height),
-            "xytext": (1.06, place),
-            "xycoords": "axes fraction",
-            "va": "center",
-        }
-        axes.annotate(name, **place_of, fontsize=SMALL_FONT_SIZE, arrowprops=thread)
+    line_heights = (end_values - bottom) / (top - bottom)
+    label_heights = _space_labels_apart(line_heights, 0.055)
+    style: StyleKwargs = {"xycoords": "axes fraction", "va": "center", "fontsize": SMALL_FONT_SIZE}
+    leader: StyleKwargs = {"arrowstyle": "-", "linewidth": 0.9, "relpos": (0, 0.5), "shrinkB": 0}
+    for i, (label_height, line_height, name) in enumerate(zip(label_heights, line_heights, names, strict=True)):
+        arrowprops = leader | {"color": get_curve_style(i)["color"]}
+        axes.annotate(name, (1, line_height), (1.06, label_height), arrowprops=arrowprops, **style)
     axes.set_ylim(bottom, top)
 
 
 def _space_labels_apart(positions: Array, min_distance: float) -> Array:
-    """The places in [0, 1], in the same order and at least `apart`, that are nearest in least squares."""
+    """Return the positions in [0, 1] nearest in least squares that keep the order and the minimum distance."""
     if positions.size == 0:
         return positions
     min_distance = min(min_distance, 1 / max(positions.size - 1, 1))
     order = np.argsort(positions, kind="stable")
-    steps = min_distance * np.arange(positions.size)  # what is left after these may only grow
+    steps = min_distance * np.arange(positions.size)  # positions minus steps must be non-decreasing
     moved = np.empty_like(positions)
     moved[order] = steps + isotonic_regression(positions[order] - steps, y_min=0.0, y_max=max(1 - steps[-1], 0.0))
     return moved

@@ -1,4 +1,4 @@
-"""Ranked bars: methods by what they explain, gene sets by how far they are from chance."""
+"""Plot rankings as bars: methods by explained variance, gene sets by p-value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpower.plotting.bars import draw_bars
-from gpower.plotting.canvas import get_single_panel
-from gpower.plotting.style import BLUE, SMALL_FONT_SIZE, AxesLike, Panel, escape_label
+from gpower.plotting.style import BLUE, SMALL_FONT_SIZE, AxesLike, Panel, escape_label, get_single_panel
 
 if TYPE_CHECKING:
     from gpower.analysis.enrichment import Enrichment
@@ -17,17 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_comparison", "plot_enrichment"]
 
-MAX_SET_NAME_LENGTH = 48  # characters of a gene set's name that a picture shows
+#: Largest number of characters of a gene set's name that a figure shows.
+MAX_SET_NAME_LENGTH = 48
 
 
 def plot_comparison(comparison: Iterable[ComparisonEntry], axes: AxesLike = None) -> Panel:
-    """Bars of the adjusted variance relative to PCA, the best method on top, with the time of each.
+    """Plot the adjusted variance relative to PCA as bars, the best method on top, with the time of each.
 
     Parameters
     ----------
     comparison : Comparison
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -54,25 +54,25 @@ def plot_comparison(comparison: Iterable[ComparisonEntry], axes: AxesLike = None
     panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL_FONT_SIZE)
     panel.tick_params(axis="x", labelsize=SMALL_FONT_SIZE)
     panel.spines[["top", "right"]].set_visible(False)
-    for place, (share, entry) in enumerate(zip(shares, shown, strict=True)):
+    for position, (share, entry) in enumerate(zip(shares, shown, strict=True)):
         text = "does not run here" if entry.model is None else f"{entry.seconds:.2g} s"
-        panel.text(102 if share else 1, place, text, va="center", fontsize=7.5, color="0.4")
+        panel.text(102 if share else 1, position, text, va="center", fontsize=7.5, color="0.4")
     return panel
 
 
 def plot_enrichment(result: Enrichment, axes: AxesLike = None, *, top: int = 20) -> Panel:
-    """Bars of −log10 of the adjusted p-values, the most enriched sets on top.
+    """Plot −log10 of the adjusted p-values as bars, the most enriched sets on top.
 
-    A set is drawn once, for the component in which it is most enriched, which its label names.
+    A set is drawn once, for the component in which it is most enriched; its label has the number of that component.
 
     Parameters
     ----------
     result : Enrichment
-        What `gpower.analysis.enrichment.enrich` gave back.
+        Result of `gpower.analysis.enrichment.enrich`.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     top : int, default 20
-        The most sets to draw.
+        Maximum number of sets.
 
     Returns
     -------
@@ -87,15 +87,17 @@ def plot_enrichment(result: Enrichment, axes: AxesLike = None, *, top: int = 20)
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['AB (1)']
     """
-    best, smallest = result.adjusted_p_values.argmin(axis=0), result.adjusted_p_values.min(axis=0)
-    order = np.lexsort((result.p_values.min(axis=0), smallest))
+    best_component = result.adjusted_p_values.argmin(axis=0)
+    p_values = result.adjusted_p_values.min(axis=0)
+    order = np.lexsort((result.p_values.min(axis=0), p_values))
     order = order[result.overlaps[:, order].any(axis=0)][:top]
-    room = max(order.size, 1)
-    panel = get_single_panel(axes, 7.5, 1.0 + 0.24 * room)
-    heights = -np.log10(np.maximum(smallest[order], np.finfo(float).tiny))
-    colours = [BLUE if smallest[at] < result.alpha else "0.75" for at in order]
-    labels = [f"{escape_label(result.universe.set_names[at], MAX_SET_NAME_LENGTH)} ({best[at] + 1})" for at in order]
-    draw_bars(panel, heights, labels, room, color=colours)
+    n_slots = max(order.size, 1)
+    panel = get_single_panel(axes, 7.5, 1.0 + 0.24 * n_slots)
+    lengths = -np.log10(np.maximum(p_values[order], np.finfo(float).tiny))
+    colours = [BLUE if p_values[i] < result.alpha else "0.75" for i in order]
+    set_names = [escape_label(result.universe.set_names[i], MAX_SET_NAME_LENGTH) for i in order]
+    labels = [f"{name} ({best_component[i] + 1})" for name, i in zip(set_names, order, strict=True)]
+    draw_bars(panel, lengths, labels, n_slots, color=colours)
     panel.axvline(-np.log10(result.alpha), color="0.25", linewidth=0.8, linestyle="--")
     panel.set_xlabel("−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=SMALL_FONT_SIZE)
     panel.spines[["top", "right", "left"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Samples told apart: groups by colour and marker, measured values by shade, and their legends beside the panel."""
+"""Appearance of samples in scatter plots: groups by colour and marker, measured values by shade, and legends."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from gpower.plotting.style import (
     estimate_label_width,
 )
 
-MAX_GROUPS = 24  # of samples; beyond that nobody tells colours and markers apart
+#: Largest number of groups of samples; with more, colours and markers are hard to distinguish.
+MAX_GROUPS = 24
 UNKNOWN_VALUE_STYLE: StyleKwargs = {"facecolors": "none", "edgecolors": "0.6", "linewidths": 0.7}
 COLOUR_MAP = "viridis"
 
 
 @dataclass(frozen=True, eq=False)
 class SampleAppearance:
-    """What the samples of a picture look like.
+    """Colours and markers of the samples in a figure.
 
     Attributes
     ----------
-    count : int
-    labels, shapes : Column or None
-        What their colours tell, and what their markers tell where that is something else.
-    quantity : str
-        What a colour bar is of: the name of the labels where they have one, as a column of a frame has.
+    n_samples : int
+    colour_column : MetadataColumn or None
+        Groups or values shown by colours.
+    marker_column : MetadataColumn or None
+        Groups shown by markers, if they differ from those shown by colours.
+    colour_bar_label : str
+        Label of the colour bar: the name of the labels if they have one, as a column of a frame has.
     """
 
     n_samples: int
@@ -47,20 +50,18 @@ class SampleAppearance:
     def from_labels(
         cls, n_samples: int, labels: Iterable[object] | None, shapes: Iterable[object] | None = None
     ) -> SampleAppearance:
-        """So many samples, checked."""
-        colours, markers = (
-            _check_label_column(labels, "labels", n_samples),
-            _check_label_column(shapes, "shapes", n_samples, must_be_groups=True),
-        )
+        """Return the appearance of samples with these labels and shapes, after checking both."""
+        colours = _check_label_column(labels, "labels", n_samples)
+        markers = _check_label_column(shapes, "shapes", n_samples, must_be_groups=True)
         return cls(n_samples, colours, markers, escape_label(getattr(labels, "name", None) or cls.colour_bar_label))
 
     @property
     def colour_groups(self) -> dict[str, NDArray[np.intp]]:
-        """The samples of each group of colour; all where there are none."""
+        """Return the indices of the samples of each colour group; empty if colours do not show groups."""
         return {} if self.colour_column is None or self.colour_column.is_continuous else self.colour_column.groups
 
     def draw_points(self, axes: Panel, points: Array) -> None:
-        """The points, in their colours and markers."""
+        """Draw the points, (n_samples, 2), in their colours and markers."""
         size: StyleKwargs = {"s": 26 if self.n_samples <= 500 else 8}
         style = size | {"alpha": 0.8, "linewidth": 0}
         markers = self._group_by_marker()
@@ -73,23 +74,23 @@ class SampleAppearance:
             if unknown.size:
                 _scatter_points(axes, points[unknown], size | UNKNOWN_VALUE_STYLE | {"marker": marker})
             if self.colour_column.is_continuous:
-                here = members[self.colour_column.is_known[members]]
-                shades = self._get_colour_scale() | {"c": self.colour_column.values[here], "marker": marker}
-                _scatter_points(axes, points[here], style | shades)
-        for i, members in enumerate(self.colour_groups.values()):
-            for marker, others in markers.items():
-                here = np.intersect1d(members, others)
-                own = marker if self.marker_column is not None else MARKERS[i % len(MARKERS)]
-                if here.size:
-                    _scatter_points(axes, points[here], style | {"color": get_group_colour(i), "marker": own})
+                known = members[self.colour_column.is_known[members]]
+                shades = self._get_colour_scale() | {"c": self.colour_column.values[known], "marker": marker}
+                _scatter_points(axes, points[known], style | shades)
+        for i, colour_members in enumerate(self.colour_groups.values()):
+            for marker, members in markers.items():
+                both = np.intersect1d(colour_members, members)
+                group_marker = marker if self.marker_column is not None else MARKERS[i % len(MARKERS)]
+                if both.size:
+                    _scatter_points(axes, points[both], style | {"color": get_group_colour(i), "marker": group_marker})
 
     def _group_by_marker(self) -> dict[str, NDArray[np.intp]]:
-        """Samples by marker; those of no known shape have a point's."""
+        """Return the indices of the samples of each marker; samples of unknown shape have a dot."""
         if self.marker_column is None:
             return {"o": np.arange(self.n_samples)}
-        found = {MARKERS[i]: members for i, members in enumerate(self.marker_column.groups.values())}
+        groups = {MARKERS[i]: members for i, members in enumerate(self.marker_column.groups.values())}
         unknown = np.flatnonzero(~self.marker_column.is_known)
-        return found | ({".": unknown} if unknown.size else {})
+        return groups | ({".": unknown} if unknown.size else {})
 
     def _get_colour_scale(self) -> StyleKwargs:
         assert self.colour_column is not None
@@ -98,31 +99,36 @@ class SampleAppearance:
 
     @property
     def legend_width(self) -> float:
-        """Inches that the legend takes."""
+        """Return the approximate width of the legend in inches."""
         if self.colour_column is None and self.marker_column is None:
             return 0.0
         groups = [*self.colour_groups, *(self.marker_column.groups if self.marker_column else ())]
         return 0.9 if not groups else 0.6 + estimate_label_width(map(escape_label, groups))
 
     def draw_legends(self, axes: Panel, panels: Array | None = None) -> None:
-        """Legend and colour bar, outside, where they hide no sample; a bar beside all `panels` of a figure."""
+        """Draw legend and colour bar outside the axes; the colour bar is next to all `panels` if they are given."""
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import Normalize
 
         if self.colour_column is not None and self.colour_column.is_continuous:
-            shades = self._get_colour_scale()
-            shown = ScalarMappable(Normalize(shades["vmin"], shades["vmax"]), COLOUR_MAP)
-            bar = axes.figure.colorbar(shown, ax=axes if panels is None else panels, pad=0.02, aspect=30)
+            scale = self._get_colour_scale()
+            shades = ScalarMappable(Normalize(scale["vmin"], scale["vmax"]), COLOUR_MAP)
+            bar = axes.figure.colorbar(shades, ax=axes if panels is None else panels, pad=0.02, aspect=30)
             bar.set_label(self.colour_bar_label, fontsize=SMALL_FONT_SIZE)
             bar.ax.tick_params(labelsize=SMALL_FONT_SIZE)
             bar.outline.set_visible(False)
         _draw_side_legend(axes, self._list_legend_entries())
 
     def _list_legend_entries(self) -> list[tuple[str, StyleKwargs]]:
-        """Words and looks of the legend."""
-        own = self.marker_column is None
+        """Return text and marker style of the legend entries."""
         entries = [
-            (name, {"color": get_group_colour(i), "marker": MARKERS[i % len(MARKERS)] if own else "s"})
+            (
+                name,
+                {
+                    "color": get_group_colour(i),
+                    "marker": MARKERS[i % len(MARKERS)] if self.marker_column is None else "s",
+                },
+            )
             for i, name in enumerate(self.colour_groups)
         ]
         if self.colour_column is not None and not self.colour_column.is_known.all():
@@ -139,24 +145,22 @@ def _scatter_points(axes: Panel, points: Array, style: StyleKwargs) -> None:
 
 
 def get_group_colour(i: int) -> str:
-    """Colour of the i-th group."""
+    """Return the colour of the i-th group."""
     return COLOURS[i % len(COLOURS)]
 
 
 def _draw_side_legend(axes: Panel, entries: list[tuple[str, StyleKwargs]]) -> None:
-    """A legend at the right; words are put in afterwards, since matplotlib drops those that begin with a line below."""
+    """Draw a legend to the right of the panel.
+
+    The texts are set afterwards, because matplotlib drops entries that begin with an underscore.
+    """
     from matplotlib.lines import Line2D
 
     if not entries:
         return
     handles = [Line2D([], [], linestyle="none", markersize=5, **style) for _, style in entries]
-    place: StyleKwargs = {
-        "loc": "upper left",
-        "bbox_to_anchor": (1.01, 1),
-        "frameon": False,
-        "fontsize": SMALL_FONT_SIZE,
-    }
-    legend = axes.legend(handles, ["name"] * len(handles), **place)
+    location: StyleKwargs = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "frameon": False}
+    legend = axes.legend(handles, ["name"] * len(handles), fontsize=SMALL_FONT_SIZE, **location)
     for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
         text.set_text(escape_label(name))
 
@@ -164,21 +168,19 @@ def _draw_side_legend(axes: Panel, entries: list[tuple[str, StyleKwargs]]) -> No
 def _check_label_column(
     values: Iterable[object] | None, name: str, n_samples: int, *, must_be_groups: bool = False
 ) -> MetadataColumn | None:
-    """A column of so many samples; of groups no more than can be told apart."""
+    """Return the parsed column; raise ValueError if its length is wrong or it has too many groups."""
     if values is None:
         return None
     column = parse_metadata_column(values)
     if column.values.size != n_samples:
         raise ValueError(f"{name} has {column.values.size} entries, but X has {n_samples} samples.")
-    most = len(MARKERS) if must_be_groups else MAX_GROUPS
-    found = 0 if column.is_continuous and not must_be_groups else len(column.groups)
-    if found > most:
+    max_groups = len(MARKERS) if must_be_groups else MAX_GROUPS
+    n_groups = 0 if column.is_continuous and not must_be_groups else len(column.groups)
+    if n_groups > max_groups:
+        ranges = "; cut a measured quantity into a few ranges."
+        shades = ", or numbers, which are drawn as shades of colour."
         raise ValueError(
-            f"{name} has {found} different values, too many to tell apart: give at most {most}"
-            + (
-                "; cut a measured quantity into a few ranges."
-                if must_be_groups
-                else ", or numbers, which are shades of colour."
-            )
+            f"{name} has {n_groups} different values, too many to distinguish: give at most {max_groups}"
+            + (ranges if must_be_groups else shades)
         )
     return column

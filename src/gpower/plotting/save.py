@@ -1,4 +1,4 @@
-"""Pictures in files: one writer for all of them, with or without a display."""
+"""Save figures to files, with or without a display."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ import numpy as np
 from gpower._utils.files import check_writable, write_file_atomically
 from gpower._utils.optional import import_optional
 from gpower._utils.warnings import warn
-from gpower.plotting.canvas import import_pyplot
-from gpower.plotting.style import Panel, Panels
+from gpower.plotting.style import Panel, Panels, import_pyplot
 
 __all__ = ["prepare_figure_path", "save_figure"]
 
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
-#: Fonts with the characters of East Asia that systems come with, and the first of these characters.
+#: Common fonts with East Asian characters.
 EAST_ASIAN_FONTS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei"),
     *("Microsoft YaHei", "MS Gothic", "Malgun Gothic", "PingFang SC", "Hiragino Sans", "Arial Unicode MS"),
 )
+#: First character that matplotlib's own font may lack.
 FIRST_EAST_ASIAN_CHARACTER = "\u2e80"
 
 
 def save_figure(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
-    """Write any picture of this package into a file and close it; works without a display.
+    """Write a figure to a file and close it; works without a display.
 
     Parameters
     ----------
     axes : matplotlib Axes, or array of them
-        What a ``plot_…`` function gave back.
+        Result of a ``plot_…`` function.
     path : str or path-like
-        The file, a ``.png``, ``.pdf`` or ``.svg``. Missing folders are made.
+        File that ends in ``.png``, ``.pdf`` or ``.svg``. Missing folders are created.
 
     Examples
     --------
@@ -51,38 +51,38 @@ def save_figure(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
     """
     prepare_figure_path(path)
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
-    with write_file_atomically(Path(path)) as place, warnings.catch_warnings():
+    with write_file_atomically(Path(path)) as file, warnings.catch_warnings():
         if not _apply_fallback_fonts(figure):
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # said in our words
-        figure.savefig(place, dpi=150)
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # our own warning says so
+        figure.savefig(file, dpi=150)
     import_pyplot().close(figure)
 
 
 def _apply_fallback_fonts(figure: Any) -> bool:
-    """Whether names in far scripts, which matplotlib's own font does not have, find a font that is installed."""
+    """Add installed fonts to texts with East Asian characters; return False if there are such texts but no fonts."""
     texts = figure.findobj(import_optional("matplotlib.text", "plot", "Pictures need").Text)
-    far = [text for text in texts if max(text.get_text(), default="") >= FIRST_EAST_ASIAN_CHARACTER]
-    if not far:
+    east_asian = [text for text in texts if max(text.get_text(), default="") >= FIRST_EAST_ASIAN_CHARACTER]
+    if not east_asian:
         return True
-    known = set(import_optional("matplotlib.font_manager", "plot", "Pictures need").fontManager.get_font_names())
-    fonts = [font for font in EAST_ASIAN_FONTS if font in known]
-    for text in far:
+    installed = set(import_optional("matplotlib.font_manager", "plot", "Pictures need").fontManager.get_font_names())
+    fonts = [font for font in EAST_ASIAN_FONTS if font in installed]
+    for text in east_asian:
         text.set_fontfamily([*text.get_fontfamily(), *fonts])
     if not fonts:
         warn(
-            f"No font is installed that has the characters of {far[0].get_text()!r}; a picture shows boxes. "
+            f"No installed font has the characters of {east_asian[0].get_text()!r}; the figure shows boxes. "
             f"Install one, such as {EAST_ASIAN_FONTS[0]}."
         )
     return bool(fonts)
 
 
 def prepare_figure_path(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that can hold no picture, and make its folder, before the work that the picture would show.
+    """Check that a figure can be saved to a file, and create its folder; call it before a long computation.
 
     Parameters
     ----------
     path : str or path-like
-        The file to be.
+        File to write.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pictures of the samples: their scores on two components or on all pairs, and those that stand out."""
+"""Plot the samples: scores on two components or on all pairs, and outliers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array
+from gpower._utils.messages import format_param
 from gpower.analysis.association import get_row_names
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level, compute_t2_limit
-from gpower.plotting.canvas import create_panels, get_single_panel, style_panel, write_panel_note
 from gpower.plotting.labels import place_labels
 from gpower.plotting.loadings import FittedModel, format_component_label
 from gpower.plotting.sample_groups import SampleAppearance, get_group_colour
-from gpower.plotting.style import BLUE, SMALL_FONT_SIZE, VERMILION, AxesLike, Panel, Panels, escape_label
+from gpower.plotting.style import (
+    BLUE,
+    SMALL_FONT_SIZE,
+    VERMILION,
+    AxesLike,
+    Panel,
+    Panels,
+    create_panels,
+    escape_label,
+    get_single_panel,
+    style_panel,
+    write_panel_note,
+)
 from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_outliers", "plot_pairs", "plot_scores"]
 
+#: Largest number of components that `plot_pairs` draws by default.
 MAX_PAIRED_COMPONENTS = 6
-MAX_LABELLED_SAMPLES = 30  # samples; more names would hide the points
+#: Largest number of samples with a name; more names would hide the points.
+MAX_LABELLED_SAMPLES = 30
 
 
 def plot_scores(
@@ -35,28 +49,28 @@ def plot_scores(
     names: Sequence[str] | None = None,
     ellipse: float | None = None,
 ) -> Panel:
-    """Scatter of the samples' scores on two components, groups told apart by colour and marker.
+    """Plot the scores of the samples on two components, with groups distinguished by colour and marker.
 
-    Scores of sparse components are correlated; where they are, a line says how much.
+    Scores of sparse components may be correlated; a note gives their correlation.
 
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `transform` and `explained_variance_ratio_`.
+        Fitted model, or any object with `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The samples, as `model.transform` takes them.
+        Samples, as `model.transform` takes them.
     components : pair of int, default (0, 1)
-        The components on the two axes, counted from 0.
+        Indices of the components on the two axes.
     labels : sequence, optional
-        The group of each sample, at most 24 different ones; or a measured quantity, which is drawn as shades of colour.
+        Group of each sample, at most 24 different ones; or a measured quantity, which is drawn as shades of colour.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     shapes : sequence, optional
-        A second grouping, shown by markers, at most 8 different ones; colours are those of `labels`.
+        Second grouping, shown by markers, with at most 8 different values; colours show `labels`.
     names : sequence of str, optional
-        Of the samples, written beside the 30 that are farthest from the middle.
+        Names of the samples, written next to the 30 farthest from the mean.
     ellipse : float, optional
-        Share, such as 0.95, of new normal samples that an ellipse around each group would hold.
+        Share, such as 0.95, of new normal samples that an ellipse around each group would contain.
 
     Returns
     -------
@@ -72,10 +86,10 @@ def plot_scores(
     >>> axes.get_xlabel()
     'Component 1 · 27.1 % of variance'
     """
-    held = UnwrappedModel.unwrap(model)
-    model = held.model
+    unwrapped = UnwrappedModel.unwrap(model)
+    model = unwrapped.model
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
-    scores = held.compute_scores(X)[:, pair]
+    scores = unwrapped.compute_scores(X)[:, pair]
     samples = SampleAppearance.from_labels(len(scores), labels, shapes)
     panel = get_single_panel(axes, 5.6 + samples.legend_width, 4.2)
     draw_scores(panel, scores, samples, ellipse)
@@ -87,28 +101,28 @@ def plot_scores(
 
 
 def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellipse: float | None = None) -> None:
-    """Points of the samples and their ellipses, and what those hold and how correlated the scores are, in words."""
+    """Draw the samples and their ellipses, with a note on the ellipses and on the correlation of the scores."""
     appearance.draw_points(panel, scores)
-    words = []
+    notes = []
     if ellipse is not None:
         groups = appearance.colour_groups or {"": np.arange(len(scores))}
         for i, members in enumerate(groups.values()):
             _draw_group_ellipse(panel, scores[members], check_probability_level(ellipse), get_group_colour(i))
-        words.append(f"ellipses: {100 * ellipse:g} % of new normal samples")
-    related = correlate_score_pair(scores)
-    if abs(related) >= 0.05:
-        words.append(f"correlation of the scores {related:+.2f}")
-    if words:
-        write_panel_note(panel, 0.99, 1.01, "; ".join(words), fontsize=7.5)
+        notes.append(f"ellipses: {100 * ellipse:g} % of new normal samples")
+    correlation = correlate_score_pair(scores)
+    if abs(correlation) >= 0.05:
+        notes.append(f"correlation of the scores {correlation:+.2f}")
+    if notes:
+        write_panel_note(panel, 0.99, 1.01, "; ".join(notes), fontsize=7.5)
 
 
 def correlate_score_pair(scores: Array) -> float:
-    """Of two columns of scores; zero where one does not vary."""
+    """Return the correlation of two columns of scores; zero if one of them is constant."""
     return float(np.corrcoef(scores.T)[0, 1]) if np.all(np.ptp(scores, axis=0) > 0) else 0.0
 
 
 def _draw_group_ellipse(axes: Panel, points: Array, level: float, colour: str) -> None:
-    """Where a share of new normal samples of a group would lie; groups of fewer than four have none."""
+    """Draw the ellipse that would contain a share `level` of new normal samples, for groups of at least four."""
     from matplotlib.patches import Ellipse
 
     if len(points) < 4:
@@ -126,18 +140,19 @@ def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> No
         raise ValueError(f"names has {len(names)} entries, but X has {len(scores)} samples.")
     spread = np.maximum(scores.std(axis=0), np.finfo(float).tiny)
     order = np.argsort(-np.sum(((scores - scores.mean(axis=0)) / spread) ** 2, axis=1), kind="stable")
-    words = [escape_label(names[i]) for i in order[:MAX_LABELLED_SAMPLES]]
-    at, colours = scores[order[:MAX_LABELLED_SAMPLES]], ["0.25"] * len(words)
-    place_labels(axes, at, words, scores, colours, n_unlabelled=len(names) - len(words))
+    outer = order[:MAX_LABELLED_SAMPLES]
+    labels = [escape_label(names[i]) for i in outer]
+    colours = ["0.25"] * len(labels)
+    place_labels(axes, scores[outer], labels, scores, colours, n_unlabelled=len(names) - len(labels))
 
 
 def check_component_pair(components: tuple[int, int], n_components: int) -> list[int]:
-    """Two different components of a model."""
+    """Return the indices of two different components; raise ValueError if they are not."""
     pair = list(components)
     if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= j < n_components for j in pair):
         raise ValueError(
             f"components={components!r}: give two different ones of the model's {n_components}, counted from 0"
-            + ("; fit one with n_components=2 or more." if n_components < 2 else ".")
+            + (f"; fit one with {format_param('n_components', 2)} or more." if n_components < 2 else ".")
         )
     return pair
 
@@ -145,17 +160,17 @@ def check_component_pair(components: tuple[int, int], n_components: int) -> list
 def plot_pairs(
     model: FittedModel, X: ArrayLike, labels: Iterable[object] | None = None, *, n_components: int | None = None
 ) -> Panels:
-    """Scores of every pair of components, below the diagonal; on it how each is distributed; above, correlations.
+    """Plot the scores of every pair of components below the diagonal, histograms on it, and correlations above.
 
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `transform` and `explained_variance_ratio_`.
+        Fitted model, or any object with `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     labels : sequence, optional
         As for `plot_scores`.
     n_components : int, optional
-        The first so many; by default all, at most six.
+        Number of leading components to draw; by default all, at most six.
 
     Returns
     -------
@@ -170,11 +185,13 @@ def plot_pairs(
     >>> plot_pairs(GPower(3, cardinality=6).fit(X), X).shape
     (3, 3)
     """
-    held = UnwrappedModel.unwrap(model)
-    model, scores = held.model, held.compute_scores(X)[:, : n_components or MAX_PAIRED_COMPONENTS]
+    scores = UnwrappedModel.unwrap(model).compute_scores(X)[:, : n_components or MAX_PAIRED_COMPONENTS]
     m = scores.shape[1]
     if m < 2:
-        raise ValueError("Pairs need two components or more; fit a model with n_components=2, or use plot_loadings.")
+        raise ValueError(
+            f"Pairs need two components or more; fit a model with {format_param('n_components', 2)}, or use "
+            "plot_loadings."
+        )
     samples = SampleAppearance.from_labels(len(scores), labels)
     side = max(1.5, min(2.4, 9 / m))
     panels = create_panels(m, m, 0.5 + side * m + samples.legend_width, 0.4 + side * m, sharex="col")
@@ -187,9 +204,9 @@ def plot_pairs(
                 samples.draw_points(panel, scores[:, [j, i]])
             else:
                 panel.set_axis_off()
-                related = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}"
+                text = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}"
                 panel.text(
-                    0.5, 0.5, related, transform=panel.transAxes, ha="center", va="center", fontsize=SMALL_FONT_SIZE + 2
+                    0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", fontsize=SMALL_FONT_SIZE + 2
                 )
             style_panel(panel, f"Component {j + 1}" if i == m - 1 else "", f"Component {i + 1}" if 0 == j < i else "")
             panel.tick_params(labelsize=SMALL_FONT_SIZE - 1, labelleft=0 == j < i, labelbottom=i == m - 1)
@@ -198,7 +215,7 @@ def plot_pairs(
 
 
 def _draw_score_histogram(axes: Panel, scores: Array, appearance: SampleAppearance) -> None:
-    """Histogram of the scores, a curve for each group."""
+    """Draw a histogram of the scores for each group."""
     edges = np.histogram_bin_edges(scores, bins="auto" if np.ptp(scores) > 0 else 1)[:61]
     bins = (edges if edges.size <= 60 else np.linspace(scores.min(), scores.max(), 41)).tolist()
     groups = appearance.colour_groups or {"": np.arange(len(scores))}
@@ -217,22 +234,23 @@ def plot_outliers(
     level: float = 0.95,
     reference: ArrayLike | None = None,
 ) -> Panel:
-    """How far each sample is from the others within the components (T²), and from what they can represent (residual).
+    """Plot the squared residual of each sample against its distance within the components, Hotelling's T².
 
-    Dashed lines are the limits that a share `level` of normal samples keeps. Samples beyond one of them are named.
+    Dashed lines are limits below which a share `level` of normal samples lies. Samples beyond one of them are named.
 
     Parameters
     ----------
     model : GPower
-        A fitted model, of samples rather than of a covariance.
+        Model fitted to samples, not to a covariance.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     names : sequence of str, optional
-        Of the samples; by default those in a frame's index, or their numbers, counted from 0.
+        Names of the samples; by default the index of a frame, or their positions, counted from 0.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     level : float, default 0.95
+        Share of normal samples below each limit.
     reference : array-like or sparse matrix, optional
-        The samples that the model was fitted to, where X are others.
+        Samples that the model was fitted to, if X contains other samples.
 
     Returns
     -------
@@ -249,28 +267,28 @@ def plot_outliers(
     'distance within the components, T²'
     """
     distances = np.column_stack([model.hotelling_t2(X), model.squared_residual(X)])
-    known = X if reference is None else reference
-    limits = np.array([model.hotelling_t2_limit(level), model.squared_residual_limit(known, level)])
-    named = get_row_names(X) if names is None else names
-    words = [str(i) for i in range(len(distances))] if named is None else named
-    if len(words) != len(distances):
-        raise ValueError(f"names has {len(words)} entries, but X has {len(distances)} samples.")
-    beyond = distances > limits
+    training = X if reference is None else reference
+    limits = np.array([model.hotelling_t2_limit(level), model.squared_residual_limit(training, level)])
+    names = get_row_names(X) if names is None else names
+    labels = [str(i) for i in range(len(distances))] if names is None else names
+    if len(labels) != len(distances):
+        raise ValueError(f"names has {len(labels)} entries, but X has {len(distances)} samples.")
+    beyond = distances > limits  # (n_samples, 2)
     panel = get_single_panel(axes, 6.0, 4.4)
     panel.axvline(limits[0], color="0.4", linestyle="--", linewidth=0.9)
     panel.axhline(limits[1], color="0.4", linestyle="--", linewidth=0.9)
-    out: Array = np.any(beyond, axis=1)
-    for members, colour in ((~out, BLUE), (out, VERMILION)):
+    is_outlier: Array = np.any(beyond, axis=1)
+    for members, colour in ((~is_outlier, BLUE), (is_outlier, VERMILION)):
         x, y = distances[members].T
         panel.scatter(x, y, s=22, alpha=0.8, linewidth=0, color=colour)
     style_panel(panel, "distance within the components, T²", "squared residual, outside of the components")
-    reach = np.maximum(limits, distances.max(axis=0))
-    reach[reach == 0] = 1.0
-    panel.set(xlim=(-0.02 * reach[0], 1.08 * reach[0]), ylim=(-0.02 * reach[1], 1.08 * reach[1]))
-    counts = [*beyond.sum(axis=0), beyond.all(axis=1).sum()]
-    told = "beyond the {:g} % limits: {} by T², {} by residual, {} by both, of {}"
-    write_panel_note(panel, 0.99, 1.01, told.format(100 * level, *counts, len(distances)), fontsize=7.5)
+    largest = np.maximum(limits, distances.max(axis=0))
+    largest[largest == 0] = 1.0
+    panel.set(xlim=(-0.02 * largest[0], 1.08 * largest[0]), ylim=(-0.02 * largest[1], 1.08 * largest[1]))
+    by_t2, by_residual = beyond.sum(axis=0)
+    counts = f"{by_t2} by T², {by_residual} by residual, {beyond.all(axis=1).sum()} by both, of {len(distances)}"
+    write_panel_note(panel, 0.99, 1.01, f"beyond the {100 * level:g} % limits: {counts}", fontsize=7.5)
     order = np.argsort(-np.max(distances / np.maximum(limits, np.finfo(float).tiny), axis=1), kind="stable")
-    order = order[out[order]]
-    place_labels(panel, distances[order], [escape_label(words[i]) for i in order], distances, ["0.25"] * len(order))
+    order = order[is_outlier[order]]
+    place_labels(panel, distances[order], [escape_label(labels[i]) for i in order], distances, ["0.25"] * len(order))
     return panel

@@ -1,4 +1,4 @@
-"""The scree: what each component explains, beside ordinary components and beside chance."""
+"""Scree plots: variance of each component, compared with PCA components and with permuted tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array
+from gpower._utils.text import format_count
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.plotting.canvas import draw_legend_above, get_single_panel, style_panel
 from gpower.plotting.loadings import prepare_operator
 from gpower.plotting.style import (
     BLACK,
@@ -21,6 +21,10 @@ from gpower.plotting.style import (
     VERMILION,
     AxesLike,
     Panel,
+    StyleKwargs,
+    draw_legend_above,
+    get_single_panel,
+    style_panel,
 )
 
 if TYPE_CHECKING:
@@ -36,21 +40,21 @@ def plot_scree(
     *,
     test: ComponentTest | None = None,
 ) -> Panel:
-    """Bars of the variance that each component explains, and the running total.
+    """Plot the variance that each component explains as bars, with the cumulative variance.
 
-    Of each component only what the others of larger variance leave is counted (adjusted variance), so that the total is
-    what they explain together.
+    Variances are adjusted: variance shared with higher-variance components is not counted, so that the total is what
+    all components explain together.
 
     Parameters
     ----------
     model : GPower
-        A fitted model.
+        Fitted model.
     X : array-like or sparse matrix of shape (n_samples, n_features), optional
-        The data of the fit; with them as many ordinary components are drawn beside.
+        Data of the fit. If given, as many PCA components are drawn too.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     test : ComponentTest, optional
-        Of the same data, as from `gpower.component_test`: draws the variance that chance reaches.
+        Result of `gpower.component_test` on the same data; draws the null quantiles of permuted tables.
 
     Returns
     -------
@@ -67,46 +71,35 @@ def plot_scree(
     ['ordinary components', 'sparse, running total', 'ordinary, running total', 'sparse components']
     """
     shares = 100 * np.asarray(model.explained_variance_ratio_, float)
-    places = np.arange(1, shares.size + 1)
+    positions = np.arange(1, shares.size + 1)
     panel = get_single_panel(axes, max(5.0, 2.4 + 0.45 * shares.size), 3.8)
-    panel.bar(places, shares, width=0.62, color=BLUE, label="sparse components")
-    totals = {"sparse, running total": (shares, BLUE)}
+    panel.bar(positions, shares, width=0.62, color=BLUE, label="sparse components")
+    cumulated = {"sparse, running total": (shares, BLUE)}
     if X is not None:
-        ordinary = 100 * compute_pca_shares(model, X)
-        panel.plot(places, ordinary, "D", color=BLACK, markersize=4.5, label="ordinary components")
-        totals["ordinary, running total"] = (ordinary, BLACK)
+        pca_shares = 100 * compute_pca_shares(model, X)
+        panel.plot(positions, pca_shares, "D", color=BLACK, markersize=4.5, label="ordinary components")
+        cumulated["ordinary, running total"] = (pca_shares, BLACK)
     if test is not None:
         _draw_null_quantiles(panel, test, shares.size)
-    for label, (values, colour) in totals.items() if shares.size > 1 else ():
-        panel.plot(places, np.cumsum(values), "--", marker=".", color=colour, linewidth=0.9, label=label)
+    for label, (values, colour) in cumulated.items() if shares.size > 1 else ():
+        panel.plot(positions, np.cumsum(values), "--", marker=".", color=colour, linewidth=0.9, label=label)
     _style_scree_panel(panel, shares.size)
     draw_legend_above(panel)
     return panel
 
 
 def compute_pca_shares(model: SparsePCAEstimator, X: ArrayLike) -> Array:
-    """Share of the variance in each of as many ordinary components."""
+    """Return the share of the variance that each of as many PCA components explains, (n_components,)."""
     operator = prepare_operator(model, X)
-    return compute_leading_components(operator, len(model.components_))[1] / max(
-        operator.total_variance, np.finfo(float).tiny
-    )
+    _, variances = compute_leading_components(operator, len(model.components_))
+    return variances / max(operator.total_variance, np.finfo(float).tiny)
 
 
 def _draw_null_quantiles(axes: Panel, test: ComponentTest, max_components: int) -> None:
-    limit = 100 * test.null_quantile[:max_components] / test.total_variance
-    axes.plot(
-        np.arange(1, limit.size + 1),
-        limit,
-        "_",
-        color=VERMILION,
-        markersize=17,
-        markeredgewidth=2,
-        label=_format_null_label(test),
-    )
-
-
-def _format_null_label(test: ComponentTest) -> str:
-    return f"{100 * (1 - test.level):g} % of permuted tables stay below"
+    quantiles = 100 * test.null_quantile[:max_components] / test.total_variance
+    label = f"{100 * (1 - test.level):g} % of permuted tables stay below"
+    positions = np.arange(1, quantiles.size + 1)
+    axes.plot(positions, quantiles, "_", color=VERMILION, markersize=17, markeredgewidth=2, label=label)
 
 
 def _style_scree_panel(axes: Panel, n_components: int) -> None:
@@ -118,14 +111,14 @@ def _style_scree_panel(axes: Panel, n_components: int) -> None:
 
 
 def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
-    """Variance of each component beside that of permuted tables, with p-values; ordinary components and Horn's line.
+    """Plot the variance and the p-value of each component with the null quantiles, PCA components and Horn's line.
 
     Parameters
     ----------
     test : ComponentTest
-        As from `gpower.component_test`.
+        Result of `gpower.component_test`.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -141,19 +134,20 @@ def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
     'component; 3 components at the level 0.05'
     """
     m = test.p_values.size
-    places, unit = np.arange(1, m + 1), 100 / test.total_variance
+    positions = np.arange(1, m + 1)
+    percent = 100 / test.total_variance
     panel = get_single_panel(axes, max(5.6, 2.4 + 0.5 * m), 4.0)
     colours = [BLUE if j < test.n_components else "0.8" for j in range(m)]
-    panel.bar(places, unit * test.variance, width=0.62, color=colours, label="sparse components")
+    panel.bar(positions, percent * test.variance, width=0.62, color=colours, label="sparse components")
     _draw_null_quantiles(panel, test, m)
-    panel.plot(
-        places, unit * test.pca_variance, "D-", color=BLACK, markersize=3.5, linewidth=0.8, label="ordinary components"
-    )
-    panel.plot(places, unit * test.horn, ":", color=MUTED_COLOUR, linewidth=1.6, label="Horn's line for those")
+    pca_style: StyleKwargs = {"color": BLACK, "markersize": 3.5, "linewidth": 0.8, "label": "ordinary components"}
+    panel.plot(positions, percent * test.pca_variance, "D-", **pca_style)
+    horn_style: StyleKwargs = {"color": MUTED_COLOUR, "linewidth": 1.6, "label": "Horn's line"}
+    panel.plot(positions, percent * test.horn, ":", **horn_style)
     _style_scree_panel(panel, m)
-    words = [f"{j + 1}\np={p:.2g}" if j < test.n_tested else f"{j + 1}" for j, p in enumerate(test.p_values)]
-    panel.set_xticks(places, words, fontsize=SMALL_FONT_SIZE - 0.5)
+    tick_labels = [f"{j + 1}\np={p:.2g}" if j < test.n_tested else f"{j + 1}" for j, p in enumerate(test.p_values)]
+    panel.set_xticks(positions, tick_labels, fontsize=SMALL_FONT_SIZE - 0.5)
     draw_legend_above(panel)
-    word = "component" if test.n_components == 1 else "components"
-    panel.set_xlabel(f"component; {test.n_components} {word} at the level {test.level:g}", fontsize=NORMAL_FONT_SIZE)
+    count = format_count(test.n_components, "component")
+    panel.set_xlabel(f"component; {count} at the level {test.level:g}", fontsize=NORMAL_FONT_SIZE)
     return panel

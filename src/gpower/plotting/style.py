@@ -1,41 +1,48 @@
-"""How pictures look: colours, markers, sizes of print, and how variables are called."""
+"""Style of all figures: colours, markers, font sizes, panels, axes, legends, and labels of variables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from gpower._utils.arrays import Array
+from gpower._utils.optional import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Text
 
-#: What is drawn on: one panel, several in an array, and what a user may give in place of a new figure.
+#: Types of the axes: one panel, an array of panels, and what a user may pass in place of a new figure.
 Panel: TypeAlias = "Axes"
 Panels: TypeAlias = Array
 AxesLike: TypeAlias = "Panel | Sequence[Panel] | Panels | None"
-#: Keywords of matplotlib.
+#: Keyword arguments of a matplotlib function.
 StyleKwargs: TypeAlias = dict[str, Any]
 
-#: Colours of Okabe and Ito (2008): told apart under every colour-vision deficiency. Yellow is too pale on white.
+#: Colours of Okabe and Ito (2008), distinct under every colour-vision deficiency; without yellow, too pale on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLOURS
-#: One more than the colours, so that 56 pairs go by before one comes again.
+#: Markers of curves and groups. There is one more than colours, so that the first 56 pairs of both differ.
 MARKERS = "osD^vPX*"
 MUTED_COLOUR = "0.45"
 SMALL_FONT_SIZE, NORMAL_FONT_SIZE, TITLE_FONT_SIZE = 8, 9, 9.5
 CURVE_STYLE: StyleKwargs = {"markersize": 4, "linewidth": 1.3}
-MAX_NAME_LENGTH = 60  # characters of a name that a picture shows
-CHARACTER_WIDTH_INCHES = 0.068  # inches that a small one is wide, about
+#: Largest number of characters of a name that a figure shows.
+MAX_NAME_LENGTH = 60
+#: Approximate width of a character of the small font, in inches.
+CHARACTER_WIDTH_INCHES = 0.068
 
 
 def get_curve_style(i: int) -> StyleKwargs:
-    """Colour and marker of the i-th curve or group: both change, so either tells them apart."""
+    """Return colour and marker of the i-th curve or group; neighbours differ in both."""
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
 
 
 def resolve_variable_names(source: object, given_names: Sequence[str] | None, n_features: int) -> list[str]:
-    """One name per variable, ready to be drawn: the given ones, those the data came with, or x0, x1, …."""
+    """Return an escaped name for each variable: the given names, those of the data, or x0, x1, …."""
     names = given_names
     for attribute in ("feature_names_in_", "feature_names"):
         names = getattr(source, attribute, None) if names is None else names
@@ -47,9 +54,9 @@ def resolve_variable_names(source: object, given_names: Sequence[str] | None, n_
 
 
 def escape_label(name: object, max_length: int = MAX_NAME_LENGTH) -> str:
-    r"""A name as text that is drawn as it is: on one line, and nothing between dollars taken for mathematics.
+    r"""Return a name as one line of text in which matplotlib finds no mathematics between dollar signs.
 
-    Of a very long one the beginning, with an ellipsis.
+    A name longer than `max_length` is cut and ends with an ellipsis.
 
     Examples
     --------
@@ -61,5 +68,97 @@ def escape_label(name: object, max_length: int = MAX_NAME_LENGTH) -> str:
 
 
 def estimate_label_width(names: Iterable[str]) -> float:
-    """Inches that the longest of some names takes."""
+    """Return the approximate width of the longest name in inches."""
     return CHARACTER_WIDTH_INCHES * max(map(len, names), default=0)
+
+
+def import_pyplot() -> ModuleType:
+    """Import and return matplotlib.pyplot."""
+    return import_optional("matplotlib.pyplot", "plot", "Pictures need")
+
+
+def create_panels(n_rows: int, n_columns: int, width: float, height: float, **options: object) -> Panels:
+    """Create a figure of this size in inches and return its grid of panels, (n_rows, n_columns)."""
+    options |= {"figsize": (width, height), "squeeze": False, "layout": "constrained"}
+    return np.asarray(import_pyplot().subplots(n_rows, n_columns, **options)[1])
+
+
+def flatten_given_axes(axes: AxesLike, n_panels: int, expectation: str) -> Panels:
+    """Return the user's axes as a flat array; raise ValueError, with the `expectation`, if their number is wrong."""
+    panels = np.ravel(np.asarray(axes, dtype=object))
+    if panels.size != n_panels:
+        raise ValueError(f"axes has {panels.size} entries, but {expectation}.")
+    return panels
+
+
+def get_single_panel(axes: AxesLike, width: float = 6.0, height: float = 3.8) -> Panel:
+    """Return the user's Axes, or those of a new figure of this size in inches."""
+    panels = (
+        create_panels(1, 1, width, height) if axes is None else flatten_given_axes(axes, 1, "this figure has one panel")
+    )
+    return panels.flat[0]
+
+
+def style_panel(axes: Panel, xlabel: str, ylabel: str) -> None:
+    """Set axis labels, draw a pale grid behind the data, and remove the top and right spines."""
+    axes.set_xlabel(xlabel, fontsize=NORMAL_FONT_SIZE)
+    axes.set_ylabel(ylabel, fontsize=NORMAL_FONT_SIZE)
+    axes.tick_params(labelsize=SMALL_FONT_SIZE)
+    axes.grid(True, color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def set_left_title(axes: Panel, title: str) -> None:
+    """Set a title at the left edge, above a note that is written over the panel."""
+    has_note = any(text.get_transform() == axes.transAxes and text.get_position()[1] > 1 for text in axes.texts)
+    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=16 if has_note else None)
+
+
+def set_cardinality_axis(axes: Panel, cardinality: Array, label: str, *, axis_name: str = "x") -> None:
+    """Make an axis logarithmic for these counts, with plain numbers as tick labels."""
+    counts = np.asarray(cardinality, float)
+    counts = counts[counts > 0]
+    if counts.size == 0:
+        raise ValueError("All loadings are zero: use larger cardinalities or a smaller γ.")
+    ticks = _choose_cardinality_ticks(np.unique(counts))
+    tick_labels = [f"{tick:.4g}" if tick < 1e4 else f"{tick:.0e}" for tick in ticks]
+    limits = (counts.min() / 1.12, counts.max() * 1.12)
+    axes.set(**{f"{axis_name}scale": "log", f"{axis_name}lim": limits})
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[axis_name]
+    axis.set_ticks(ticks, tick_labels)
+    axis.minorticks_off()
+    axis.set_label_text(label, fontsize=NORMAL_FONT_SIZE)
+
+
+def _choose_cardinality_ticks(counts: Array) -> Array:
+    """Return the counts themselves if they are few and well separated, else 1, 2, 5, 10, … within their range."""
+    if counts.size == 1 or (counts.size <= 8 and np.min(counts[1:] / counts[:-1]) >= 1.15):
+        return counts
+    decades = 10.0 ** np.arange(0, np.ceil(np.log10(counts[-1])) + 1)
+    ticks = np.outer(decades, [1, 2, 5]).ravel()
+    ticks = ticks[(ticks >= counts[0]) & (ticks <= counts[-1])]
+    return ticks if ticks.size > 1 else counts[[0, -1]]
+
+
+def draw_legend_above(axes: Panel, n_columns: int = 2) -> None:
+    """Draw the legend above the panel, where it hides no data."""
+    location: StyleKwargs = {"loc": "lower left", "bbox_to_anchor": (0, 1), "alignment": "left", "frameon": False}
+    axes.legend(**location, ncols=n_columns, fontsize=SMALL_FONT_SIZE)
+
+
+def mask_nonpositive(values: Array) -> Array:
+    """Return the values with NaN, which is not drawn, in place of those that a logarithmic scale cannot show."""
+    values = np.asarray(values, float)
+    return np.where(values > 0, values, np.nan)
+
+
+def write_centred_text(axes: Panel, text: str) -> None:
+    """Write text in the middle of a panel without data."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", fontsize=SMALL_FONT_SIZE, color=MUTED_COLOUR)
+
+
+def write_panel_note(axes: Panel, x: float, y: float, text: str, **style: object) -> Text:
+    """Write a small grey line of text at (x, y), in fractions of the panel's width and height."""
+    defaults: StyleKwargs = {"transform": axes.transAxes, "ha": "right", "fontsize": SMALL_FONT_SIZE, "color": "0.4"}
+    return axes.text(x, y, text, **defaults | style)

@@ -1,4 +1,4 @@
-"""Pictures of the variables of a model: among the samples, by their correlations, and shared by components."""
+"""Plot the variables of a model: biplot, correlation circle, and variables shared by components."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from gpower._utils.backends import to_numpy
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators.explained_variance import count_shared_variables
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.canvas import get_single_panel, set_left_title, style_panel, write_panel_note
 from gpower.plotting.labels import place_labels, sample_arrow_points
 from gpower.plotting.loadings import FittedModel, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import SampleAppearance, get_group_colour
 from gpower.plotting.scores import check_component_pair, draw_scores
-from gpower.plotting.style import BLACK, SMALL_FONT_SIZE, AxesLike, Panel, resolve_variable_names
+from gpower.plotting.style import (
+    BLACK,
+    SMALL_FONT_SIZE,
+    AxesLike,
+    Panel,
+    get_single_panel,
+    resolve_variable_names,
+    set_left_title,
+    style_panel,
+    write_panel_note,
+)
 from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_biplot", "plot_correlation_circle", "plot_overlap"]
@@ -33,25 +42,26 @@ def plot_biplot(
     *,
     max_variables: int = 20,
 ) -> Panel:
-    """Scores of the samples on two components, with the loadings of the variables as arrows.
+    """Plot the scores of the samples on two components, with the loadings of the variables as arrows.
 
-    An arrow has the two loadings of its variable; all are lengthened alike to fill the panel. Most variables of sparse
-    components are in one of them only, so their arrows lie on an axis.
+    The two loadings of a variable are the coordinates of its arrow; all arrows are scaled by the same factor to fill
+    the panel. Most variables are active in only one of two sparse components, so that their arrows lie on an axis.
 
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `components_`, `transform` and `explained_variance_ratio_`.
+        Fitted model, or any object with `components_`, `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     components : pair of int, default (0, 1)
+        Indices of the components on the two axes.
     labels : sequence, optional
         As for `plot_scores`.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     max_variables : int, default 20
-        The arrows that are drawn, those of the largest loadings.
+        Maximum number of arrows, those of the largest loadings.
 
     Returns
     -------
@@ -67,57 +77,50 @@ def plot_biplot(
     >>> axes.get_ylabel()
     'Component 2 · 12.3 % of variance'
     """
-    held = UnwrappedModel.unwrap(model)
-    model = held.model
+    unwrapped = UnwrappedModel.unwrap(model)
+    model = unwrapped.model
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
     loadings = np.asarray(to_numpy(model.components_))[pair].T  # (n_features, 2)
     names = resolve_variable_names(model, feature_names, len(loadings))
-    scores = held.compute_scores(X)[:, pair]
+    scores = unwrapped.compute_scores(X)[:, pair]
     samples = SampleAppearance.from_labels(len(scores), labels)
     panel = get_single_panel(axes, 5.9 + samples.legend_width, 5.0)
     draw_scores(panel, scores, samples)
     used = rank_nonzero_by_size(np.abs(loadings).max(axis=1))
     shown = used[:max_variables]
-    longer = _compute_arrow_scale(scores, loadings[shown])
-    tips = longer * loadings[shown]
+    arrow_scale = _compute_arrow_scale(scores, loadings[shown])
+    tips = arrow_scale * loadings[shown]
     _draw_arrows(panel, tips, BLACK)
     _set_limits_with_margin(panel, np.vstack([scores, tips]))
     style_panel(panel, *(format_component_label(model, j) for j in pair))
-    which = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
-    write_panel_note(panel, 0.01, 0.01, f"arrows: loadings × {longer:.3g}{which}", fontsize=7, ha="left")
+    selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
+    write_panel_note(panel, 0.01, 0.01, f"arrows: loadings × {arrow_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
-    others = np.vstack([sample_arrow_points(tips), scores])
-    place_labels(panel, tips, [names[i] for i in shown], others, [BLACK] * shown.size)
+    avoided_points = np.vstack([sample_arrow_points(tips), scores])
+    place_labels(panel, tips, [names[i] for i in shown], avoided_points, [BLACK] * shown.size)
     return panel
 
 
 def _compute_arrow_scale(scores: Array, loadings: Array) -> float:
-    """What brings the longest arrow near the edge of the samples."""
-    reach = np.abs(scores).max(axis=0, initial=0)
-    longest = np.abs(loadings).max(axis=0, initial=0)
-    ratios = [0.95 * r / a for r, a in zip(reach, longest, strict=True) if r > 0 and a > 0]
+    """Return the factor that scales the longest arrow to 95 % of the largest score."""
+    max_scores = np.abs(scores).max(axis=0, initial=0)
+    max_loadings = np.abs(loadings).max(axis=0, initial=0)
+    ratios = [0.95 * s / z for s, z in zip(max_scores, max_loadings, strict=True) if s > 0 and z > 0]
     return float(min(ratios, default=1.0))
 
 
 def _draw_arrows(axes: Panel, tips: Array, colour: str) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 0.8, "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0}
     for x, y in tips:
-        style = {
-            "arrowstyle": "-|>",
-            "color": colour,
-            "linewidth": 0.8,
-            "mutation_scale": 7,
-            "shrinkA": 0,
-            "shrinkB": 0,
-        }
         axes.annotate("", (x, y), (0, 0), arrowprops=style).set_in_layout(False)
 
 
 def _set_limits_with_margin(axes: Panel, points: Array) -> None:
-    """Limits with a margin for names."""
-    for limit, values in ((axes.set_xlim, points[:, 0]), (axes.set_ylim, points[:, 1])):
+    """Set the limits of both axes to contain the origin and the points, with a margin for names."""
+    for set_limits, values in ((axes.set_xlim, points[:, 0]), (axes.set_ylim, points[:, 1])):
         low, high = min(values.min(), 0.0), max(values.max(), 0.0)
         margin = 0.12 * ((high - low) or 1.0)
-        limit(low - margin, high + margin)
+        set_limits(low - margin, high + margin)
 
 
 def plot_correlation_circle(
@@ -129,26 +132,27 @@ def plot_correlation_circle(
     *,
     max_variables: int = 30,
 ) -> Panel:
-    """Correlations of the variables in use with two components, made uncorrelated first.
+    """Plot the correlations of the variables in use with two components that were made uncorrelated.
 
-    Scores of sparse components are correlated. Against the raw scores the squared correlations of a variable may add up
-    to more than one, outside of the circle; here the second axis is what is left of the second component's scores once
-    the first's are taken out, and the squared radius is the share of the variable that both explain together. Colours,
-    those of the words at the axes, tell in which of the two components a variable's loading is larger.
+    Scores of sparse components may be correlated, and then the squared correlations of a variable with both may add up
+    to more than one, outside the circle. Here the second axis is the part of the second component's scores that is
+    uncorrelated with the first, and the squared radius is the share of the variable's variance that both explain
+    together. The colour of a variable is that of the axis label of the component in which its loading is larger.
 
     Parameters
     ----------
     model : GPower
-        A fitted model.
+        Fitted model.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The samples, or the covariance of a model with ``covariance="precomputed"``.
+        Samples, or the covariance of a model with ``covariance="precomputed"``.
     components : pair of int, default (0, 1)
+        Indices of the components on the two axes.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
     max_variables : int, default 30
-        The variables that are drawn, those nearest to the circle.
+        Maximum number of variables drawn, those nearest to the circle.
 
     Returns
     -------
@@ -180,28 +184,33 @@ def plot_correlation_circle(
     style_panel(panel, f"Component {first}", f"Component {second} less component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
         axis.label.set_color(get_group_colour(owner))
-    told = "colours: component of the larger loading\ninner circle: half explained"
-    write_panel_note(panel, 0.01, 0.01, told, fontsize=7, ha="left")
+    note = "colours: component of the larger loading\ninner circle: half explained"
+    write_panel_note(panel, 0.01, 0.01, note, fontsize=7, ha="left")
     set_left_title(panel, f"Correlations of {len(shown)} of the {len(used)} variables in use")
     colours = [get_group_colour(owner) for owner in owners]
-    at = correlations[shown]
-    place_labels(panel, at, [names[i] for i in shown], sample_arrow_points(at), colours)
+    tips = correlations[shown]
+    place_labels(panel, tips, [names[i] for i in shown], sample_arrow_points(tips), colours)
     return panel
 
 
 def _correlate_with_scores(model: SparsePCAEstimator, X: ArrayLike, loadings: Array) -> Array:
-    """Of all variables with the scores of some loadings, made uncorrelated one after the other."""
+    """Return the correlations of all variables with the scores of some loadings, (n_features, m).
+
+    The scores are made uncorrelated one after the other.
+    """
     operator = prepare_operator(model, X)
     Y = operator.combine(operator.to_backend(loadings.astype(operator.dtype)))
     C = to_host(operator.correlate(Y)).astype(np.float64)  # AᵀA Z
     norms = to_host(operator.column_norms).astype(np.float64)
-    gram, found = loadings.T @ C, np.zeros_like(C)
+    gram = loadings.T @ C
+    correlations = np.zeros_like(C)
     scale = max(float(np.trace(gram)), np.finfo(float).tiny)
-    for j in range(gram.shape[0]):  # Gram–Schmidt, on products alone
+    for j in range(gram.shape[0]):  # Gram–Schmidt on inner products alone
         if gram[j, j] > 1e-10 * scale:
-            found[:, j] = C[:, j] / np.sqrt(gram[j, j])
-            C, gram = C - np.outer(C[:, j], gram[j] / gram[j, j]), gram - np.outer(gram[j], gram[j]) / gram[j, j]
-    return found / np.where(norms > 0, norms, 1.0)[:, None]
+            correlations[:, j] = C[:, j] / np.sqrt(gram[j, j])
+            C = C - np.outer(C[:, j], gram[j] / gram[j, j])
+            gram = gram - np.outer(gram[j], gram[j]) / gram[j, j]
+    return correlations / np.where(norms > 0, norms, 1.0)[:, None]
 
 
 def _draw_correlation_circles(axes: Panel) -> None:
@@ -215,16 +224,16 @@ def _draw_correlation_circles(axes: Panel) -> None:
 
 
 def plot_overlap(model: FittedModel, axes: AxesLike = None) -> Panel:
-    """How many variables each pair of components shares; on the diagonal, how many each has.
+    """Plot the number of variables that each pair of components shares, with cardinalities on the diagonal.
 
-    The shade is the share of the variables of the smaller of the two.
+    The shade is that number as a share of the smaller cardinality of the pair.
 
     Parameters
     ----------
     model : GPower
-        A fitted model: anything with `components_`.
+        Fitted model, or any object with `components_`.
     axes : matplotlib Axes, optional
-        Where to draw; by default a new figure.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -245,16 +254,8 @@ def plot_overlap(model: FittedModel, axes: AxesLike = None) -> Panel:
     edges = np.arange(m + 1) - 0.5
     panel.pcolormesh(edges, edges, share, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
     for i, j in np.ndindex(m, m):
-        dark = share[i, j] > 0.6
-        panel.text(
-            j,
-            i,
-            str(counts[i, j]),
-            ha="center",
-            va="center",
-            fontsize=SMALL_FONT_SIZE,
-            color="white" if dark else "black",
-        )
+        colour = "white" if share[i, j] > 0.6 else "black"
+        panel.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=SMALL_FONT_SIZE, color=colour)
     panel.set(xlim=(-0.5, m - 0.5), ylim=(m - 0.5, -0.5), aspect="equal")
     panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL_FONT_SIZE)
     panel.set_yticks(np.arange(m), [f"Component {j + 1}" for j in range(m)], fontsize=SMALL_FONT_SIZE)

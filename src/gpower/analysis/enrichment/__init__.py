@@ -1,4 +1,4 @@
-"""Gene sets in components: over-representation, and the pathway enrichment index."""
+"""Enrichment of gene sets in components: over-representation, and the pathway enrichment index."""
 
 from gpower.analysis.enrichment.gene_universe import Universe
 from gpower.analysis.enrichment.over_representation import Enrichment, enrich

@@ -1,4 +1,4 @@
-"""The genes that were measured, and which of them each gene set holds."""
+"""The measured genes and their membership in gene sets: `Universe`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gpower.io.gmt import GeneSets
 __all__ = ["Universe"]
 
 _MISSING_GENE_NAMES = frozenset({"", "na", "nan", "n/a", "null", "none", "---", "-"})
-_DUPLICATE_SUFFIX_PATTERN = re.compile(r"(.+)\.\d+")  # TP53.1: how the reader of tables names a second TP53
+_DUPLICATE_SUFFIX_PATTERN = re.compile(r"(.+)\.\d+")  # `read_table` renames a second TP53 to TP53.1
 _MAX_LISTED_GENES = 3
 
 
 @dataclass(frozen=True)
 class Universe:
-    """The measured genes, and which of them each gene set holds.
+    """The measured genes and their membership in gene sets.
 
-    Names are compared without regard to case. Several variables of one gene (its probes, which `read_table`
-    calls TP53, TP53.1, …) are one gene of the universe; variables without a name are none.
+    Case is ignored when names are compared. Several variables of one gene (its probes, which `read_table` calls TP53,
+    TP53.1, …) count as one gene of the universe; variables without a name are left out.
 
     Attributes
     ----------
@@ -37,13 +37,13 @@ class Universe:
     membership : scipy.sparse matrix of shape (n_genes, n_sets)
         1 where a gene is in a set; stored by columns.
     gene_indices : ndarray of int, of shape (n_variables,)
-        The gene that each variable measures, −1 where it has no name.
+        Index into `genes` of the gene that each variable measures; −1 if it has no name.
     n_unnamed, n_repeated : int
-        Variables without a name, and variables beyond the first of their gene.
+        Number of variables without a name, and of variables beyond the first of their gene.
     case_mismatches : tuple of str
         Genes found in the sets only because case is ignored.
     n_set_genes, n_unmeasured : int
-        Distinct genes of all sets, and those of them that were not measured.
+        Number of distinct genes of all sets, and of those among them that were not measured.
 
     Examples
     --------
@@ -71,63 +71,63 @@ class Universe:
 
     @classmethod
     def from_genes(cls, genes: Sequence[object], gene_sets: GeneSets) -> Universe:
-        """The universe of the variables named `genes`, one name each, and of `gene_sets`.
+        """Create the universe of variables with the names `genes`, one per variable, and of `gene_sets`.
 
         Raises
         ------
         ValueError
-            There is no set, or no set holds a measured gene.
+            There is no set, or no set contains a measured gene.
         """
         if not gene_sets:
             raise ValueError("There are no gene sets; read some with gpower.datasets.read_gmt.")
         names = [str(gene).strip() for gene in genes]
         keys = _build_match_keys(names)
-        place = {key: at for at, key in enumerate(dict.fromkeys(filter(None, keys)))}
-        as_first_written = {name.casefold(): name for name in reversed(names)}
-        distinct = tuple(as_first_written[key] for key in place)
+        index_of = {key: i for i, key in enumerate(dict.fromkeys(filter(None, keys)))}
+        first_spelling = {name.casefold(): name for name in reversed(names)}
+        distinct = tuple(first_spelling[key] for key in index_of)
         members = [_read_set_members(name, set_genes) for name, set_genes in gene_sets.items()]
-        rows = [np.array([place[key] for key in of_set if key in place], np.intp) for of_set in members]
-        membership = _build_indicator_matrix(rows, len(place)).T
-        spelled = {key: gene for genes_of_set in members for key, gene in genes_of_set.items()}
+        rows = [np.array([index_of[key] for key in of_set if key in index_of], np.intp) for of_set in members]
+        membership = _build_indicator_matrix(rows, len(index_of)).T
+        set_spelling = {key: gene for of_set in members for key, gene in of_set.items()}
         if membership.nnz == 0:
             measured = ", ".join(distinct[:_MAX_LISTED_GENES])
-            known = ", ".join(list(spelled.values())[:_MAX_LISTED_GENES])
+            in_sets = ", ".join(list(set_spelling.values())[:_MAX_LISTED_GENES])
             raise ValueError(
-                f"None of the {len(place)} measured genes ({measured}) is in a gene set ({known}). "
+                f"None of the {len(index_of)} measured genes ({measured}) is in a gene set ({in_sets}). "
                 "Give the genes the kind of names that the sets use, such as symbols."
             )
         return cls(
             genes=distinct,
             set_names=tuple(gene_sets),
             membership=membership,
-            gene_indices=np.array([place.get(key, -1) for key in keys], dtype=np.intp),
+            gene_indices=np.array([index_of.get(key, -1) for key in keys], dtype=np.intp),
             n_unnamed=sum(not key for key in keys),
-            n_repeated=sum(bool(key) for key in keys) - len(place),
+            n_repeated=sum(bool(key) for key in keys) - len(index_of),
             case_mismatches=tuple(
-                gene for key, gene in zip(place, distinct, strict=True) if spelled.get(key, gene) != gene
+                gene for key, gene in zip(index_of, distinct, strict=True) if set_spelling.get(key, gene) != gene
             ),
-            n_set_genes=len(spelled),
-            n_unmeasured=len(spelled.keys() - place.keys()),
+            n_set_genes=len(set_spelling),
+            n_unmeasured=len(set_spelling.keys() - index_of.keys()),
         )
 
     @property
     def set_sizes(self) -> NDArray[np.int64]:
-        """Measured genes of each set."""
+        """Return the number of measured genes of each set, (n_sets,)."""
         return np.asarray(self.membership.sum(axis=0), dtype=np.int64).ravel()
 
     def select(self, variables: Sequence[NDArray[np.intp]]) -> sparse.csr_array:
-        """Which genes a few lists of variables measure: a sparse matrix of shape (n_lists, n_genes)."""
-        rows = [np.unique(self.gene_indices[chosen]) for chosen in variables]
+        """Return which genes each list of variables measures: a sparse 0/1 matrix of shape (n_lists, n_genes)."""
+        rows = [np.unique(self.gene_indices[indices]) for indices in variables]
         return _build_indicator_matrix([row[row >= 0] for row in rows], len(self.genes))
 
     def draw(self, sizes: Sequence[int], random_state: Seed = None) -> sparse.csr_array:
-        """Random genes, `sizes` of them without repetition: a sparse matrix of shape (len(sizes), n_genes)."""
+        """Draw `sizes[i]` distinct genes at random for row i of a sparse 0/1 matrix, (len(sizes), n_genes)."""
         rng = check_random_state(random_state)
         n = len(self.genes)
         return _build_indicator_matrix([rng.choice(n, size, replace=False) for size in sizes], n)
 
     def notes(self) -> Iterator[str]:
-        """Sentences on names that are missing, repeated, in another case or not measured."""
+        """Yield sentences about names that are missing, repeated, in another case or not measured."""
         if self.n_unnamed:
             what = "has no gene name and is" if self.n_unnamed == 1 else "have no gene name and are"
             yield f"{self.n_unnamed} of the {len(self.gene_indices)} variables {what} left out."
@@ -144,28 +144,28 @@ class Universe:
 
 
 def _build_match_keys(names: Sequence[str]) -> list[str]:
-    """What names are compared by: without case, TP53.1 as TP53 where that is there, "" for no name."""
+    """Return the keys by which names are compared: case folded, TP53.1 as TP53 if there is a TP53, "" for no name."""
     folded = [name.casefold() for name in names]
-    known = set(folded)
+    distinct = set(folded)
 
-    def key(name: str) -> str:
+    def get_key(name: str) -> str:
         if name in _MISSING_GENE_NAMES:
             return ""
         numbered = _DUPLICATE_SUFFIX_PATTERN.fullmatch(name)
-        return key(numbered[1]) if numbered and numbered[1] in known else name
+        return get_key(numbered[1]) if numbered and numbered[1] in distinct else name
 
-    return [key(name) for name in folded]
+    return [get_key(name) for name in folded]
 
 
 def _read_set_members(set_name: str, genes: Iterable[str]) -> dict[str, str]:
-    """The genes of a set: what they are compared by → as written."""
+    """Return the genes of a set, case-folded key → gene as written; raise if the set is one string."""
     if isinstance(genes, str):
         raise ValueError(f"The gene set {set_name!r} is one string, {genes[:20]!r}; give a list of gene names.")
     return {str(gene).strip().casefold(): str(gene).strip() for gene in genes}
 
 
 def _build_indicator_matrix(rows: list[NDArray[np.intp]], n: int) -> sparse.csr_array:
-    """1 at the places that each row names, of n columns."""
-    ends = np.concatenate([[0], np.cumsum([row.size for row in rows])])
+    """Return a sparse matrix with n columns and 1 at the columns that each row lists."""
+    indptr = np.concatenate([[0], np.cumsum([row.size for row in rows])])
     columns = np.concatenate([np.empty(0, np.intp), *rows])
-    return sparse.csr_array((np.ones(columns.size, np.int64), columns, ends), shape=(len(rows), n))
+    return sparse.csr_array((np.ones(columns.size, np.int64), columns, indptr), shape=(len(rows), n))

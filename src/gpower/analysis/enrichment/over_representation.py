@@ -1,4 +1,4 @@
-"""Over-representation: does a component hold more genes of a set than a random choice of as many genes would?"""
+"""Over-representation: test whether a component contains more genes of a set than a random selection of its size."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Enrichment:
     selected : scipy.sparse matrix of shape (n_components, n_genes)
         1 where a component selects a gene.
     overlaps : ndarray of int, of shape (n_components, n_sets)
-        Selected genes that are in the set.
+        Number of selected genes that are in the set.
     p_values : ndarray of shape (n_components, n_sets)
-        Probability that a random choice of as many genes shares at least as many with the set.
+        Probability that as many random genes share at least as many genes with the set.
     adjusted_p_values : ndarray of shape (n_components, n_sets)
-        The same after the correction of Benjamini and Hochberg.
+        p-values adjusted by the Benjamini–Hochberg procedure.
     alpha : float
-        An adjusted p-value below it makes a set enriched.
+        A set is enriched if its adjusted p-value is below this.
     scope : {"component", "all"}
-        What the correction runs over.
+        Whether p-values are adjusted within each component or over all components.
 
     Examples
     --------
@@ -63,40 +63,40 @@ class Enrichment:
 
     @property
     def n_selected(self) -> NDArray[np.int64]:
-        """Distinct genes of each component."""
+        """Return the number of distinct genes of each component, (n_components,)."""
         return np.diff(self.selected.indptr).astype(np.int64)
 
     @property
     def enriched(self) -> NDArray[np.bool_]:
-        """Which sets are enriched in which component, of shape (n_components, n_sets)."""
+        """Return which sets are enriched in which component, a bool array of shape (n_components, n_sets)."""
         return np.asarray(self.adjusted_p_values < self.alpha)
 
     @property
     def significant(self) -> tuple[str, ...]:
-        """The sets that are enriched in at least one component, in their own order."""
-        return tuple(self.universe.set_names[at] for at in np.flatnonzero(self.enriched.any(axis=0)))
+        """Return the names of the sets that are enriched in at least one component, in the order of the sets."""
+        return tuple(self.universe.set_names[i] for i in np.flatnonzero(self.enriched.any(axis=0)))
 
     @property
     def index(self) -> float:
-        """The pathway enrichment index: the share of the sets enriched in at least one component.
+        """Return the pathway enrichment index: the share of the sets enriched in at least one component.
 
-        It grows with the number of genes a component may use and with the number of components: compare methods at
-        equal numbers of both, and with `random_index`.
+        It grows with the number of genes per component and with the number of components. Compare methods at equal
+        numbers of both, and with `random_index`.
         """
         return float(np.mean(self.enriched.any(axis=0)))
 
     def get_shared_genes(self, component: int, gene_set: int) -> tuple[str, ...]:
-        """The genes that a component and a set share, both counted from 0."""
+        """Return the genes that a component and a set share; both are given by index from 0."""
         members, selected = self.universe.membership, self.selected
         of_set = members.indices[members.indptr[gene_set] : members.indptr[gene_set + 1]]
         of_component = selected.indices[selected.indptr[component] : selected.indptr[component + 1]]
-        return tuple(self.universe.genes[at] for at in np.intersect1d(of_set, of_component))
+        return tuple(self.universe.genes[i] for i in np.intersect1d(of_set, of_component))
 
     def columns(self) -> dict[str, Array]:
-        """The columns of `to_frame`, without pandas."""
+        """Return the columns of `to_frame` as arrays by name, without pandas."""
         order = np.argsort(self.p_values, axis=1, kind="stable")
-        component, place = np.nonzero(np.take_along_axis(self.overlaps, order, axis=1))
-        gene_set = order[component, place]
+        component, rank = np.nonzero(np.take_along_axis(self.overlaps, order, axis=1))
+        gene_set = order[component, rank]
         n_selected, set_size = self.n_selected[component], self.universe.set_sizes[gene_set]
         genes = [
             " ".join(self.get_shared_genes(*pair)) for pair in zip(component.tolist(), gene_set.tolist(), strict=True)
@@ -115,13 +115,13 @@ class Enrichment:
         }
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One dictionary for each component and set that share a gene, smallest p-value of a component first."""
+        """Yield a dictionary for each component and set that share a gene, in order of p-value within a component."""
         columns = self.columns()
         for row in zip(*(column.tolist() for column in columns.values()), strict=True):
             yield dict(zip(columns, row, strict=True))
 
     def to_frame(self) -> pd.DataFrame:
-        """The `records` as a pandas DataFrame.
+        """Return the `records` as a pandas DataFrame.
 
         Examples
         --------
@@ -134,19 +134,19 @@ class Enrichment:
         return make_frame(self.columns())
 
     def plot(self, axes: Axes | None = None, *, top: int = 20) -> Axes:
-        """Bars of −log10 of the adjusted p-values; see `gpower.plotting.plot_enrichment`.
+        """Plot −log10 of the adjusted p-values as bars; see `gpower.plotting.plot_enrichment`.
 
         Parameters
         ----------
         axes : matplotlib Axes, optional
         top : int, default 20
-            The most sets to draw.
+            Largest number of sets to draw.
 
         Returns
         -------
         matplotlib Axes
         """
-        from gpower.plotting import plot_enrichment  # read when a picture is wanted
+        from gpower.plotting import plot_enrichment  # an upward import, only for this method
 
         return plot_enrichment(self, axes, top=top)
 
@@ -160,12 +160,12 @@ def enrich(
     scope: str = "component",
     alpha: float = 0.05,
 ) -> Enrichment:
-    """Which gene sets are over-represented among the genes of each component.
+    """Test which gene sets are over-represented among the genes of each component.
 
-    For a component of k genes out of N measured ones, and a set with K measured genes of which the component
-    holds x, the p-value is the probability that k genes drawn at random hold x or more of the set: the upper
-    tail of the hypergeometric distribution, which is Fisher's exact test against the one-sided alternative.
-    p-values are corrected for the number of tests after Benjamini and Hochberg [BH95]_.
+    Let a component have k of N measured genes, a set K of them, and both share x. The p-value is the probability that k
+    genes drawn at random include x or more genes of the set: the upper tail of the hypergeometric distribution, which
+    is Fisher's exact test against the one-sided alternative. p-values are adjusted for the number of tests by the
+    Benjamini–Hochberg procedure [BH95]_.
 
     Parameters
     ----------
@@ -175,25 +175,25 @@ def enrich(
     gene_sets : mapping of str to iterable of str
         Name → genes, as `gpower.datasets.read_gmt` returns.
     genes : sequence of str, optional
-        The gene that each variable measures; by default the names that the model or the frame holds.
+        The gene that each variable measures; by default the names in the model or the DataFrame.
     top : int, optional
-        Only the `top` variables of largest absolute loading of each component, which dense loadings need. By
-        default all variables with a non-zero loading.
+        Use only the `top` variables of largest absolute loading of each component; needed for dense loadings. By
+        default all variables with a non-zero loading are used.
     scope : {"component", "all"}, default "component"
-        Correct over the sets within each component, as for one component at a time; or over all components ×
-        sets together, which bounds the share of false discoveries among everything that is reported.
+        Adjust p-values over the sets within each component; or over all components × sets together, which bounds the
+        share of false discoveries among all reported results.
     alpha : float, default 0.05
-        A set is enriched when its corrected p-value is below this.
+        A set is enriched if its adjusted p-value is below this.
 
     Returns
     -------
     Enrichment
-        Overlap and p-values of every set in every component, the sets that are enriched, and the index.
+        Overlaps and p-values of every set in every component, the enriched sets, and the pathway enrichment index.
 
     Notes
     -----
-    The universe is the measured genes, in a set or not. Names are compared without regard to case; variables
-    without a name are left out; variables of the same gene count once. `result.universe.notes()` says how many.
+    The universe consists of all measured genes, in a set or not. Case is ignored when names are compared. Variables
+    without a name are left out, and variables of the same gene count once; `result.universe.notes()` reports how many.
     A set without a measured gene has p = 1 and counts as a set. `result.index` is the pathway enrichment index of
     [TJASC07]_.
 
@@ -228,7 +228,7 @@ def enrich(
 
 
 def compute_overrepresentation(universe: Universe, selected: sparse.csr_array, scope: str, alpha: float) -> Enrichment:
-    """The enrichment of given selections, a sparse matrix of shape (n_components, n_genes)."""
+    """Return the enrichment of selected genes, a sparse 0/1 matrix of shape (n_components, n_genes)."""
     overlaps = (selected @ universe.membership).toarray()
     p_values = _compute_upper_tail(universe, overlaps, np.diff(selected.indptr))
     axis = 1 if scope == "component" else None
@@ -239,31 +239,33 @@ def compute_overrepresentation(universe: Universe, selected: sparse.csr_array, s
 def _compute_upper_tail(
     universe: Universe, overlaps: NDArray[np.int64], n_selected: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """P(X ≥ overlap), each distinct question asked once: random draws repeat them thousands of times."""
-    questions = np.stack(np.broadcast_arrays(overlaps, universe.set_sizes, n_selected[:, None]), axis=-1)
-    asked, answers = np.unique(questions.reshape(-1, 3), axis=0, return_inverse=True)
-    overlap, set_size, n_drawn = asked.T
+    """Compute P(X ≥ overlap), (n_components, n_sets), once per distinct triple: random draws repeat them often."""
+    triples = np.stack(np.broadcast_arrays(overlaps, universe.set_sizes, n_selected[:, None]), axis=-1)
+    distinct, inverse = np.unique(triples.reshape(-1, 3), axis=0, return_inverse=True)
+    overlap, set_size, n_drawn = distinct.T
     p_values = stats.hypergeom.sf(overlap - 1, len(universe.genes), set_size, n_drawn)
-    return np.clip(p_values, 0.0, 1.0)[answers.ravel()].reshape(overlaps.shape)
+    return np.clip(p_values, 0.0, 1.0)[inverse.ravel()].reshape(overlaps.shape)
 
 
 def _extract_loadings_and_names(source: Any, genes: Sequence[str] | None) -> tuple[NDArray[np.float64], list[str]]:
-    """Loadings of shape (n_components, n_features) and the gene of each variable, from whatever holds them."""
-    own = None
+    """Return the loadings of a model, DataFrame or array, (n_components, n_features), and its genes."""
+    own_names = None
     if hasattr(source, "components_"):
-        components, own = np.asarray(source.components_, np.float64), getattr(source, "feature_names_in_", None)
+        components = np.asarray(source.components_, np.float64)
+        own_names = getattr(source, "feature_names_in_", None)
     elif hasattr(source, "columns") and hasattr(source, "index"):
-        components, own = np.asarray(source, np.float64).T, source.index
+        components = np.asarray(source, np.float64).T
+        own_names = source.index
     elif hasattr(source, "get_params"):
         raise ValueError(f"The {type(source).__name__} is not fitted; call fit first.")
     else:
         components = np.atleast_2d(np.asarray(source, np.float64))
-    names = own if genes is None else genes
+    names = own_names if genes is None else genes
     if names is None:
         raise ValueError("The loadings come without gene names; pass genes=, one name for each variable.")
     if components.ndim != 2 or components.shape[1] != len(names):
-        turned = components.ndim == 2 and components.shape[0] == len(names)
-        advice = "transpose them to components × genes" if turned else "give one name for each variable"
+        is_transposed = components.ndim == 2 and components.shape[0] == len(names)
+        advice = "transpose them to components × genes" if is_transposed else "give one name for each variable"
         raise ValueError(f"genes has {len(names)} names, but the loadings have the shape {components.shape}; {advice}.")
     if not np.isfinite(components).all():
         raise ValueError("The loadings contain NaN or infinity; fit the model again without them.")
@@ -271,12 +273,12 @@ def _extract_loadings_and_names(source: Any, genes: Sequence[str] | None) -> tup
 
 
 def _select_component_variables(components: NDArray[np.float64], top: int | None) -> list[NDArray[np.intp]]:
-    """The variables that each component selects: its non-zero loadings, or the `top` largest of them."""
+    """Return the variables that each component selects: its non-zero loadings, or the `top` largest of them."""
     n = components.shape[1]
     if top is None and n > 1 and components.all():
         raise ValueError(
-            f"All {n} loadings of every component are non-zero, so no gene is selected; say how many of the largest to "
-            "use, as in top=100."
+            f"All {n} loadings of every component are non-zero, so no gene is selected; give the number of largest "
+            "loadings to use, as in top=100."
         )
     if top is not None and check_int(top, "top", 0) not in range(1, n + 1):
         raise ValueError(f"top is {top}; give a number of genes between 1 and {n}.")

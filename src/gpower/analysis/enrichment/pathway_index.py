@@ -1,4 +1,4 @@
-"""The pathway enrichment index beside what random genes score, and along a scan of cardinalities."""
+"""Compare the pathway enrichment index with that of random genes, and compute it over a scan of cardinalities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["IndexScan", "RandomIndex", "random_index", "scan_index"]
 
 @dataclass(frozen=True)
 class RandomIndex:
-    """The index of random genes.
+    """Pathway enrichment index of random genes.
 
     Attributes
     ----------
@@ -43,33 +43,33 @@ class RandomIndex:
 
     @property
     def mean(self) -> float:
-        """The mean over the draws."""
+        """Return the mean over the draws."""
         return float(np.mean(self.values))
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the mean; NaN for a single draw."""
+        """Return the standard error of the mean; NaN for a single draw."""
         n_draws = self.values.size
         return float(np.std(self.values, ddof=1) / np.sqrt(n_draws)) if n_draws > 1 else float("nan")
 
     def share_reaching(self, index: float) -> float:
-        """The share of the draws whose index is `index` or more, the observed one counted among them."""
+        """Return the share of the draws whose index is at least `index`, with the observed index as one more draw."""
         return float((1 + np.sum(self.values >= index)) / (1 + self.values.size))
 
 
 def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: Seed = None) -> RandomIndex:
-    """The index of random genes: as many per component, the same sets, the same correction.
+    """Compute the index of random genes: as many per component, with the same sets and the same adjustment.
 
-    Most draws score 0, but sets overlap, so that one draw can hit a whole family of them: average many.
+    Most draws have the index 0, but sets overlap, so that one draw can hit many of them: average many draws.
 
     Parameters
     ----------
     enrichment : Enrichment
-        What the random genes stand beside.
+        The enrichment to compare with.
     n_draws : int, default 200
-        Each draws anew the genes of every component.
+        Number of draws; each draws the genes of every component anew.
     random_state : int, RandomState or None
-        Where the draws come from.
+        Source of the random numbers.
 
     Returns
     -------
@@ -89,27 +89,24 @@ def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: Se
     rng = check_random_state(random_state)
     universe, sizes = enrichment.universe, enrichment.n_selected.tolist()
     draws = (universe.draw(sizes, rng) for _ in range(n_draws))
-    return RandomIndex(
-        np.array(
-            [compute_overrepresentation(universe, drawn, enrichment.scope, enrichment.alpha).index for drawn in draws]
-        )
-    )
+    results = (compute_overrepresentation(universe, genes, enrichment.scope, enrichment.alpha) for genes in draws)
+    return RandomIndex(np.array([result.index for result in results]))
 
 
 @dataclass(frozen=True)
 class IndexScan:
-    """The index along a scan of cardinalities.
+    """Pathway enrichment index over a scan of cardinalities.
 
     Attributes
     ----------
-    cardinalities : ndarray of int
-        Most genes of a component.
-    indices : ndarray
-        The index at each of them.
-    chance : ndarray
-        The mean index of random genes, as many.
-    chance_standard_error : ndarray
-        Its standard error.
+    cardinalities : ndarray of int of shape (n_cardinalities,)
+        Largest number of genes of a component.
+    indices : ndarray of shape (n_cardinalities,)
+        Index at each cardinality.
+    chance : ndarray of shape (n_cardinalities,)
+        Mean index of as many random genes.
+    chance_standard_error : ndarray of shape (n_cardinalities,)
+        Standard error of `chance`.
 
     References
     ----------
@@ -131,16 +128,16 @@ class IndexScan:
 
     @property
     def maximum(self) -> float:
-        """The largest index of the scan, which is what [JNRS10] reports; it flatters, being chosen afterwards."""
+        """Return the largest index of the scan, which [JNRS10] reports; selecting it biases it upwards."""
         return float(self.indices.max())
 
     @property
     def best_cardinality(self) -> int:
-        """The smallest cardinality that attains the maximum."""
+        """Return the smallest cardinality that attains the maximum."""
         return int(self.cardinalities[self.indices == self.indices.max()].min())
 
     def to_frame(self) -> pd.DataFrame:
-        """The scan as a pandas DataFrame, one row per cardinality."""
+        """Return the scan as a pandas DataFrame, one row per cardinality."""
         columns = {"cardinality": self.cardinalities, "index": self.indices, "chance": self.chance}
         return make_frame({**columns, "chance_standard_error": self.chance_standard_error})
 
@@ -155,27 +152,27 @@ def scan_index(
     n_draws: int = 50,
     random_state: Seed = None,
 ) -> IndexScan:
-    """The index at several cardinalities, each beside that of as many random genes.
+    """Compute the index at several cardinalities, and that of as many random genes.
 
-    The maximum over a scan is how [JNRS10] reports the index. It compares methods at different numbers of genes
-    and picks the luckiest, so look at the same cardinality of two methods as well.
+    [JNRS10] reports the maximum over a scan. It compares methods at different numbers of genes and selects the largest
+    value, so compare two methods at the same cardinality as well.
 
     Parameters
     ----------
     models : mapping of int to fitted model or loadings
-        Cardinality → what was fitted with it. At cardinality k the k genes of largest absolute loading are used:
-        for a dense model, ``{k: pca for k in (50, 100)}``.
+        Cardinality → model or loadings of that cardinality. At cardinality k the k genes of largest absolute loading
+        are used: for a dense model, ``{k: pca for k in (50, 100)}``.
     gene_sets, genes, scope, alpha
         As in `enrich`.
     n_draws : int, default 50
-        Random draws at each cardinality.
+        Number of random draws at each cardinality.
     random_state : int, RandomState or None
-        Where they come from.
+        Source of the random numbers.
 
     Returns
     -------
     IndexScan
-        The index at each cardinality and that of random genes, with the largest and where it is.
+        Index of the models and of random genes at each cardinality.
 
     References
     ----------
@@ -195,9 +192,9 @@ def scan_index(
     if not models:
         raise ValueError("There is no cardinality to scan; give a mapping such as {50: model}.")
     rng = check_random_state(random_state)
-    found = []
+    rows = []
     for cardinality, model in models.items():
         result = enrich(model, gene_sets, genes=genes, top=cardinality, scope=scope, alpha=alpha)
         chance = random_index(result, n_draws=n_draws, random_state=rng)
-        found.append((result.index, chance.mean, chance.standard_error))
-    return IndexScan(np.array(list(models), dtype=np.int64), *np.array(found).T)
+        rows.append((result.index, chance.mean, chance.standard_error))
+    return IndexScan(np.array(list(models), dtype=np.int64), *np.array(rows).T)

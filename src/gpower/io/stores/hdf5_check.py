@@ -1,4 +1,4 @@
-"""Heaps of text in HDF5 files: in a damaged one the library that reads them may look for the end without end."""
+"""Check the heaps of text in HDF5 files: the HDF5 library may loop forever on a damaged one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from gpower.io.stores.source import StoreError
 
-#: Bytes up to which a file is looked through.
+#: Largest file, in bytes, that is checked.
 MAX_CHECKED_BYTES = 1 << 28
 _SUPERBLOCK_SIGNATURE, _HEAP_SIGNATURE = b"\x89HDF\r\n\x1a\n", b"GCOL\x01\x00\x00\x00"
-_HEAP_HEADER_BYTES = 16  # bytes in front of an object, and of a heap
+_HEAP_HEADER_BYTES = 16  # header of a heap, and of an object in it
 
 
 def check_hdf5_heaps(path: Path) -> None:
-    r"""Refuse a file with a gap of no length in a heap, at which the HDF5 library would stay for ever.
+    r"""Raise if a heap has a gap of length zero, on which the HDF5 library would loop forever.
 
     Examples
     --------
@@ -36,28 +36,27 @@ def check_hdf5_heaps(path: Path) -> None:
 
 
 def _check_all_heaps(path: Path, content: mmap.mmap) -> None:
-    """Walk every heap of a file, which is mapped, not held in memory."""
-    lengths = 14 if content[8:9] in (b"\0", b"\1") else 10  # where it stands how long a length is
-    if content[: len(_SUPERBLOCK_SIGNATURE)] != _SUPERBLOCK_SIGNATURE or content[lengths : lengths + 1] != b"\x08":
+    """Raise if a heap of a memory-mapped file is damaged; skip files whose lengths do not take 8 bytes."""
+    size_field = 14 if content[8:9] in (b"\0", b"\1") else 10  # offset of the byte that gives the size of lengths
+    is_hdf5 = content[: len(_SUPERBLOCK_SIGNATURE)] == _SUPERBLOCK_SIGNATURE
+    if not is_hdf5 or content[size_field : size_field + 1] != b"\x08":
         return
-    at = content.find(_HEAP_SIGNATURE)
-    while at >= 0:
-        if not _is_heap_walkable(content, at):
-            raise StoreError(f"{path}: this is not a whole HDF5 file (the heap of text at byte {at} is damaged).")
-        at = content.find(_HEAP_SIGNATURE, at + 1)
+    offset = content.find(_HEAP_SIGNATURE)
+    while offset >= 0:
+        if not _is_heap_walkable(content, offset):
+            raise StoreError(f"{path}: this is not a whole HDF5 file (the heap of text at byte {offset} is damaged).")
+        offset = content.find(_HEAP_SIGNATURE, offset + 1)
 
 
 def _is_heap_walkable(content: mmap.mmap, heap_offset: int) -> bool:
-    """Whether a walk over the objects of a heap comes to its end."""
-    end, place = (
-        min(heap_offset + _read_uint(content, heap_offset + 8, 8), len(content)),
-        heap_offset + _HEAP_HEADER_BYTES,
-    )
-    while place + _HEAP_HEADER_BYTES <= end:
-        index, size = _read_uint(content, place, 2), _read_uint(content, place + 8, 8)
-        if index == 0 and size < _HEAP_HEADER_BYTES:  # a gap counts what stands in front of it
+    """Return whether a walk over the objects of a heap ends."""
+    end = min(heap_offset + _read_uint(content, heap_offset + 8, 8), len(content))
+    offset = heap_offset + _HEAP_HEADER_BYTES
+    while offset + _HEAP_HEADER_BYTES <= end:
+        index, size = _read_uint(content, offset, 2), _read_uint(content, offset + 8, 8)
+        if index == 0 and size < _HEAP_HEADER_BYTES:  # the size of a gap includes its header
             return False
-        place += size if index == 0 else _HEAP_HEADER_BYTES + -(-size // 8) * 8
+        offset += size if index == 0 else _HEAP_HEADER_BYTES + -(-size // 8) * 8
     return True
 
 

@@ -1,6 +1,6 @@
-"""What a matrix on disk may be: files and arrays that give rows or columns, recognised once, each by its own reader.
+"""Open matrices on disk, paths or arrays of zarr, h5py and anndata, as a `MatrixSource`.
 
-Nothing here imports zarr, h5py, anndata or pyarrow before an object or a file of that kind is at hand.
+zarr, h5py, anndata and pyarrow are imported only when a file or an object of that package is opened.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from gpower.io.stores.npy import NpyFile, open_npy_source
 from gpower.io.stores.parquet import open_parquet_source
 from gpower.io.stores.source import MatrixSource, StoreError, check_matrix_form
 
-#: Suffixes of stores that are always read in blocks, and of files that are where they are large.
+#: Suffixes of stores, which are always read in blocks, and of files that are read in blocks only if they are large.
 STORE_SUFFIXES, FILE_SUFFIXES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
 _MISSING_PACKAGE_PREFIX = "Reading this store needs"
 SPARSE_ARRAY_NAMES = ("data", "indices", "indptr")  # the arrays of a CSR or CSC matrix
 
 
 class StoredArray(Protocol):
-    """What arrays of zarr and of h5py have in common."""
+    """Common interface of the arrays of zarr and h5py."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -43,7 +43,7 @@ class StoredArray(Protocol):
 
 
 class StoredGroup(Protocol):
-    """What groups of zarr and of h5py have in common: arrays and other groups, by name."""
+    """Common interface of the groups of zarr and h5py: arrays and other groups by name."""
 
     attrs: Mapping[str, Any]
 
@@ -53,28 +53,27 @@ class StoredGroup(Protocol):
 
 
 class BackedSparseMatrix(Protocol):
-    """A CSR or CSC matrix of an AnnData that is on disk."""
+    """A CSR or CSC matrix of an AnnData that stays on disk."""
 
     group: StoredGroup
 
 
 def open_source(X: Any, key: str | None = None, memory_limit: float | None = None) -> MatrixSource | None:
-    """X as a source of blocks; None where it is no matrix on disk.
+    """Return X as a source of blocks; None if it is not a matrix on disk, or a memory map that fits into memory.
 
     Parameters
     ----------
     X : path, np.memmap, zarr array, h5py dataset, backed matrix of an AnnData, or anything else
-        Paths end in .npy, .zarr, .h5, .hdf5, .h5ad or .parquet. A memory map that fits the memory is left to be read
-        as an array.
+        Paths end in .npy, .zarr, .h5, .hdf5, .h5ad or .parquet.
     key : str, optional
-        Array within a .zarr group or an HDF5 file; by default "X" if there is one, or the only one.
+        Name of the array within a .zarr group or an HDF5 file; by default "X" if there is one, or the only array.
     memory_limit : float, optional
-        Bytes that a memory map may take as an array; by default a quarter of the free memory.
+        Largest memory map, in bytes, that is left to be read as an array; by default a quarter of the free memory.
 
     Returns
     -------
-    Source or None
-        What `GPower.fit` and whatever else takes stores can be given in place of the path, for one array of several.
+    MatrixSource or None
+        Pass it to `GPower.fit`, or any function that takes a path, to select one array of several.
 
     Examples
     --------
@@ -97,54 +96,61 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
     opener = _find_opener(X)
     if opener is None:
         return None
-    held = X.group if opener is _open_backed_source else X  # what is in a file or folder
-    name = f"the {get_package_name(X)} matrix {str(held.name or '').strip('/')}".rstrip()
+    stored = X.group if opener is _open_backed_source else X  # the object of zarr or h5py
+    name = f"the {get_package_name(X)} matrix {str(stored.name or '').strip('/')}".rstrip()
     with convert_read_errors(lambda what: StoreError(f"{name}: it cannot be read ({what}).")):
-        return replace(opener(X, name, key), storage_path=_find_storage_path(held))
+        return replace(opener(X, name, key), storage_path=_find_storage_path(stored))
 
 
 def _find_opener(X: object) -> SourceOpener | None:
-    """The reader of an object of zarr, h5py or anndata, by the name of its class; None for anything else."""
-    places = ((cls.__module__.partition(".")[0], cls.__name__) for cls in type(X).__mro__)
-    return next((_OBJECT_OPENERS[place] for place in places if place in _OBJECT_OPENERS), None)
+    """Return the opener of an object of zarr, h5py or anndata, by the name of its class; None for any other object."""
+    class_names = ((cls.__module__.partition(".")[0], cls.__name__) for cls in type(X).__mro__)
+    return next((_OBJECT_OPENERS[name] for name in class_names if name in _OBJECT_OPENERS), None)
 
 
 def _find_storage_path(array: Any) -> str:
-    """The file or folder that a zarr or HDF5 array is in; empty where it is in neither."""
+    """Return the file or folder of a zarr or HDF5 array; "" if it is in neither."""
     if get_package_name(array) == "h5py":
         return str(array.file.filename)
     return str(getattr(array.store, "root", getattr(array.store, "path", "")))
 
 
 def should_read_in_blocks(path: Path, memory_limit: object = None) -> bool:
-    """Whether a path is one to read in blocks: a store, or a file that a quarter of the free memory cannot hold."""
+    """Return whether to read a path in blocks: a store, or a file that exceeds a quarter of the free memory.
+
+    If `memory_limit` is given, every .npy and .parquet file is read in blocks.
+    """
     suffix = path.suffix.lower()
-    large = path.is_file() and path.stat().st_size > get_default_memory_limit()
-    return suffix in STORE_SUFFIXES or (suffix in FILE_SUFFIXES and (large or memory_limit is not None))
+    is_large = path.is_file() and path.stat().st_size > get_default_memory_limit()
+    return suffix in STORE_SUFFIXES or (suffix in FILE_SUFFIXES and (is_large or memory_limit is not None))
 
 
 def select_source_columns(source: MatrixSource, idx: Array) -> MatrixSource:
-    """A source that gives only some columns of another; their indices grow."""
-    shape, grain, n = (source.shape[0], len(idx)), source.chunk_length, source.shape[1]
+    """Return a source of the columns `idx`, in increasing order, of another source."""
+    n_features, chunk = source.shape[1], source.chunk_length
     names = None if source.feature_names is None else tuple(source.feature_names[j] for j in idx)
-    part = replace(
-        source, shape=shape, feature_names=names, is_decoded=False, read_bytes_per_line=source.bytes_per_line
+    selection = replace(
+        source,
+        shape=(source.shape[0], len(idx)),
+        feature_names=names,
+        is_decoded=False,
+        read_bytes_per_line=source.bytes_per_line,
     )
     if source.axis == 0:
-        return replace(part, read_slice=lambda lo, hi: source.read_slice(lo, hi)[:, idx])
+        return replace(selection, read_slice=lambda lo, hi: source.read_slice(lo, hi)[:, idx])
 
     def read(lo: int, hi: int) -> Array | sp.csc_matrix:
-        wanted, columns = idx[lo:hi], []
-        for first in np.unique(wanted // grain) * grain:  # what the store keeps together is read once
-            held = wanted[(wanted >= first) & (wanted < first + grain)] - first
-            columns.append(source.read_slice(int(first), min(int(first) + grain, n))[:, held])
-        return sp.hstack(columns, format="csc") if source.is_sparse else np.concatenate(columns, axis=1)
+        columns, parts = idx[lo:hi], []
+        for first in np.unique(columns // chunk) * chunk:  # read each chunk of the store once
+            within_chunk = columns[(columns >= first) & (columns < first + chunk)] - first
+            parts.append(source.read_slice(int(first), min(int(first) + chunk, n_features))[:, within_chunk])
+        return sp.hstack(parts, format="csc") if source.is_sparse else np.concatenate(parts, axis=1)
 
-    return replace(part, read_slice=read, chunk_length=1, nnz=int(source.nnz * len(idx) / max(n, 1)))
+    return replace(selection, read_slice=read, chunk_length=1, nnz=int(source.nnz * len(idx) / max(n_features, 1)))
 
 
 def _open_path_source(path: Path, key: str | None) -> MatrixSource:
-    """The matrix of a file or folder, by its suffix."""
+    """Open the matrix of a file or folder, by its suffix."""
     suffix = path.suffix.lower()
     if suffix not in (*FILE_SUFFIXES, *STORE_SUFFIXES):
         raise StoreError(
@@ -158,20 +164,18 @@ def _open_path_source(path: Path, key: str | None) -> MatrixSource:
 
 
 def _open_zarr_source(path: Path, key: str | None) -> MatrixSource:
-    return _open_member_source(
-        import_optional("zarr", "dask", _MISSING_PACKAGE_PREFIX).open(str(path), mode="r"), str(path), key
-    )
+    zarr = import_optional("zarr", "dask", _MISSING_PACKAGE_PREFIX)
+    return _open_member_source(zarr.open(str(path), mode="r"), str(path), key)
 
 
 def _open_hdf5_source(path: Path, key: str | None) -> MatrixSource:
     check_hdf5_heaps(path)
-    return _open_member_source(
-        import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX).File(str(path), mode="r"), str(path), key
-    )
+    h5py = import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX)
+    return _open_member_source(h5py.File(str(path), mode="r"), str(path), key)
 
 
 def _open_memmap_source(X: Array, name: str) -> MatrixSource:
-    """Rows of a C-ordered map, columns of a Fortran-ordered one; copied, so that the pages can be let go."""
+    """Return rows of a C-ordered map, columns of a Fortran-ordered one; blocks are copied to release the pages."""
     shape, dtype = check_matrix_form(name, X.shape, X.dtype)
     if X.flags.f_contiguous and not X.flags.c_contiguous:
         return MatrixSource(
@@ -181,7 +185,7 @@ def _open_memmap_source(X: Array, name: str) -> MatrixSource:
 
 
 def _open_array_source(X: StoredArray, name: str, key: str | None = None) -> MatrixSource:
-    """Rows, or columns where the chunks are whole columns."""
+    """Return a source of rows, or of columns if the chunks are whole columns."""
     shape, dtype = check_matrix_form(name, X.shape, X.dtype)
     _warn_unwritten_chunks(X, name)
     rows, columns = getattr(X, "shards", None) or X.chunks or (1, shape[1])
@@ -191,27 +195,31 @@ def _open_array_source(X: StoredArray, name: str, key: str | None = None) -> Mat
 
 
 def _warn_unwritten_chunks(X: Any, name: str) -> None:
-    """Chunks that were never written read as the fill value; zarr leaves out chunks that hold nothing else, too."""
+    """Warn if chunks are not stored and therefore read as the fill value.
+
+    zarr does not store chunks that contain only the fill value, so this is not always an error.
+    """
     stored, total, fill = (_count_hdf5_chunks if get_package_name(X) == "h5py" else _count_zarr_chunks)(X)
     if stored < total:
         warn(
             f"{name}: {total - stored} of {total} chunks are not stored and read as {fill}. "
-            "That is right for chunks that hold nothing else; if not, the store is incomplete.",
+            "That is right if they contain only this value; otherwise the store is incomplete.",
         )
 
 
 def _count_zarr_chunks(X: Any) -> tuple[int, int, object]:
-    """Chunks that are stored, all chunks, and what the others read as; none where there are no chunks."""
+    """Return the number of stored chunks, of all chunks, and the fill value; zeros for an array without chunks."""
     return (X.nchunks_initialized, X.nchunks, X.fill_value) if hasattr(X, "nchunks_initialized") else (0, 0, None)
 
 
 def _count_hdf5_chunks(X: Any) -> tuple[int, int, object]:
-    """The same; what is not in chunks is one, and has no room in the file before it is written."""
+    """Return the number of stored chunks, of all chunks, and the fill value; a contiguous dataset is one chunk."""
     if X.chunks is not None:
         total = math.prod(-(-length // size) for length, size in zip(X.shape, X.chunks, strict=True))
         return X.id.get_num_chunks(), total, X.fillvalue
-    elsewhere = X.is_virtual or X.external or X.size == 0
-    return int(bool(elsewhere) or X.id.get_storage_size() > 0), 1, X.fillvalue
+    is_elsewhere = bool(X.is_virtual or X.external or X.size == 0)
+    is_stored = is_elsewhere or X.id.get_storage_size() > 0  # no space is allocated before it is written
+    return int(is_stored), 1, X.fillvalue
 
 
 def _open_backed_source(X: BackedSparseMatrix, name: str, key: str | None = None) -> MatrixSource:
@@ -221,24 +229,24 @@ def _open_backed_source(X: BackedSparseMatrix, name: str, key: str | None = None
 def create_sparse_source(
     arrays: Sequence[StoredArray | NpyFile | Array], shape: tuple[int, int], is_csc: bool, name: str, dtype: np.dtype
 ) -> MatrixSource:
-    """The arrays data, indices and indptr of a CSR or CSC matrix; the last one is kept in memory."""
+    """Return a source of the arrays data, indices and indptr of a CSR or CSC matrix; indptr is read into memory."""
     for array, part in zip(arrays, SPARSE_ARRAY_NAMES, strict=True):
         _warn_unwritten_chunks(array, f"{name}, {part}")
     data, indices, indptr = arrays
     pointers = np.asarray(indptr[:])
-    lines = shape[1] if is_csc else shape[0]
-    if pointers.size != lines + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
+    n_lines = shape[1] if is_csc else shape[0]
+    if pointers.size != n_lines + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
         raise StoreError(
-            f"{name}: indptr has {pointers.size} entries; {lines + 1} are needed, the first 0, none less than the "
-            "one before it."
+            f"{name}: indptr has {pointers.size} entries; {n_lines + 1} are needed, which begin with 0 and do not "
+            "decrease."
         )
     build = sp.csc_matrix if is_csc else sp.csr_matrix
 
     def read(lo: int, hi: int) -> sp.csr_matrix | sp.csc_matrix:
         first, last = int(pointers[lo]), int(pointers[hi])
-        part = (shape[0], hi - lo) if is_csc else (hi - lo, shape[1])
-        stored = (np.array(data[first:last]), np.array(indices[first:last]), pointers[lo : hi + 1] - first)
-        block = build(stored, shape=part)
+        block_shape = (shape[0], hi - lo) if is_csc else (hi - lo, shape[1])
+        arrays = (np.array(data[first:last]), np.array(indices[first:last]), pointers[lo : hi + 1] - first)
+        block = build(arrays, shape=block_shape)
         block.check_format(full_check=True)
         return block
 
@@ -246,56 +254,59 @@ def create_sparse_source(
 
 
 def _open_group_source(group: StoredGroup, name: str, key: str | None = None) -> MatrixSource:
-    """The matrix of a zarr group or HDF5 file: an array, or a group with data, indices and indptr."""
+    """Return the matrix of a zarr group or HDF5 file: an array, or a group with data, indices and indptr."""
     keys = sorted(group)
     if set(SPARSE_ARRAY_NAMES) <= set(keys):
         return _open_sparse_group(group, name)
     if key is None:
         key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
     if key is None or key not in group:
-        wanted = "no array is called X" if key is None else f"there is no {key!r}"
-        raise StoreError(f"{name}: {wanted}; it holds {', '.join(keys[:8]) or 'nothing'}. Say which one with key.")
+        problem = "no array is called X" if key is None else f"there is no {key!r}"
+        raise StoreError(f"{name}: {problem}; it holds {', '.join(keys[:8]) or 'nothing'}. Select one with key.")
     source = _open_member_source(group[key], f"{name}, {key}")
-    p, n = source.shape
-    names, notes = deduplicate(_read_annotation_names(group, "var", n))
-    return replace(
-        source, feature_names=names or None, sample_names=_read_annotation_names(group, "obs", p) or None, notes=notes
-    )
+    n_samples, n_features = source.shape
+    feature_names, notes = deduplicate(_read_annotation_names(group, "var", n_features))
+    sample_names = _read_annotation_names(group, "obs", n_samples)
+    return replace(source, feature_names=feature_names or None, sample_names=sample_names or None, notes=notes)
 
 
 def _open_member_source(X: object, name: str, key: str | None = None) -> MatrixSource:
-    """The matrix of an array or a group within a store, or of the store itself."""
+    """Return the matrix of an array or a group of zarr, h5py or anndata; raise for any other object."""
     opener = _find_opener(X)
     if opener is None:
-        raise StoreError(f"{name}: a {type(X).__name__} is no matrix.")
+        raise StoreError(f"{name}: a {type(X).__name__} is not a matrix.")
     return opener(X, name, key)
 
 
 def _read_annotation_names(group: StoredGroup, table: str, count: int) -> tuple[str, ...]:
-    """Names of the genes (var) or cells (obs) in the file of an AnnData; empty where there are none."""
+    """Return the names of the genes (var) or cells (obs) in the file of an AnnData; () if there are none."""
     index = group[table].attrs.get("_index") if table in group else None
     if index is None or index not in group[table]:
         return ()
-    held = group[table][index]
-    if _find_opener(held) is _open_group_source:
-        held = held["values"]  # nullable strings: values beside a mask
-    if tuple(held.shape) != (count,):
+    names = group[table][index]
+    if _find_opener(names) is _open_group_source:
+        names = names["values"]  # nullable strings are a group of values and a mask
+    if tuple(names.shape) != (count,):
         return ()
-    return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in held[:])
+    return tuple(_decode_text(name) for name in names[:])
+
+
+def _decode_text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def read_annotation_column(path: Path, table: str, name: str) -> list[str]:
-    """A column of what is known of the genes (var) or cells (obs) in an .h5ad file, as words."""
+    """Return one annotation of the genes (var) or cells (obs) in an .h5ad file, as text."""
     check_hdf5_heaps(path)
     with import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX).File(str(path), mode="r") as file:
-        held = file.get(table, {})
-        if name not in held:
-            there = ", ".join(sorted(held)[:8]) or "nothing"
-            raise StoreError(f"{path}: there is no column {name!r} in .{table}, which holds {there}.")
-        column = held[name]
-        coded = "codes" in column if _find_opener(column) is _open_group_source else False
-        values = column["categories"][:][column["codes"][:]] if coded else column[:]
-    return [each.decode(errors="replace") if isinstance(each, bytes) else str(each) for each in values]
+        columns = file.get(table, {})
+        if name not in columns:
+            content = ", ".join(sorted(columns)[:8]) or "nothing"
+            raise StoreError(f"{path}: there is no column {name!r} in .{table}, which holds {content}.")
+        column = columns[name]
+        is_categorical = _find_opener(column) is _open_group_source and "codes" in column
+        values = column["categories"][:][column["codes"][:]] if is_categorical else column[:]
+    return [_decode_text(value) for value in values]
 
 
 def _open_sparse_group(group: StoredGroup, name: str) -> MatrixSource:
@@ -303,12 +314,12 @@ def _open_sparse_group(group: StoredGroup, name: str) -> MatrixSource:
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
-    form, dtype = check_matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
+    checked_shape, dtype = check_matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
     arrays = [group[part] for part in SPARSE_ARRAY_NAMES]
-    return create_sparse_source(arrays, form, encoding.startswith("csc"), name, dtype)
+    return create_sparse_source(arrays, checked_shape, encoding.startswith("csc"), name, dtype)
 
 
-#: What a path with each suffix has to be, and what opens it.
+# Expected content of a path with each suffix, for messages, and its opener.
 _EXPECTED_CONTENT = dict.fromkeys(STORE_SUFFIXES, "a whole HDF5 file") | {
     ".zarr": "a zarr store",
     ".npy": "a whole .npy file of numbers",
@@ -323,7 +334,7 @@ _PATH_OPENERS: dict[str, Callable[[Path, str | None], MatrixSource]] = dict.from
 }
 SourceOpener = Callable[[Any, str, str | None], MatrixSource]
 
-#: Which class of which package is read how; the name of a class serves, since the package may not be there.
+# Openers by package and class name; names are compared because the package may not be installed.
 _OBJECT_OPENERS: dict[tuple[str, str], SourceOpener] = {
     ("zarr", "Array"): _open_array_source,
     ("zarr", "Group"): _open_group_source,

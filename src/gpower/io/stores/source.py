@@ -1,4 +1,4 @@
-"""TODO."""
+"""`MatrixSource`: a matrix on disk that is read in blocks of rows or columns, and the conversion of its blocks."""
 
 from __future__ import annotations
 
@@ -12,49 +12,52 @@ import scipy.sparse as sp
 
 from gpower._utils.files import FileError, convert_read_errors
 
-#: Largest block. The allocator keeps pieces of up to 32 MB at hand, and asks the system anew for larger ones, page by
+#: Largest block, in bytes. The allocator reuses pieces of up to 32 MB, and requests larger ones from the system page by
 #: page: blocks of 128 MB were read at a fifth of the speed. The same blocks everywhere also give the same digits.
 MAX_BLOCK_BYTES = 24 << 20
+_NUMERIC_DTYPE_KINDS = "fiub"  # kinds of dtype that convert to float
 
-
-_NUMERIC_DTYPE_KINDS = "fiub"  # kinds of dtype that a float can hold
+ScipySparse: TypeAlias = Any  # a CSR or CSC matrix or array of SciPy, whose classes have no types
+DataBlock: TypeAlias = Any  # an ndarray or a ScipySparse
 
 
 class StoreError(FileError):
-    """A store that cannot be read, or not there; the sentence names the place."""
+    """A store that is missing or cannot be read; the message begins with its place."""
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixSource:
-    """A matrix that gives blocks of rows (axis 0) or columns (axis 1).
+    """A matrix on disk that is read in blocks of rows (axis 0) or columns (axis 1), called lines below.
 
     Attributes
     ----------
     name : str
-        How to call it in a message.
+        Name of the matrix in messages.
     shape : tuple of int
+        (n_samples, n_features).
     dtype : dtype
-        Of what `read` gives; anything that is not float32 is worked on as float64.
-    read : callable
-        ``read(lo, hi)``: rows or columns from lo to before hi, an ndarray or a CSR matrix.
+        Type of the blocks that `read_slice` returns; any type but float32 is converted to float64.
+    read_slice : callable
+        ``read_slice(lo, hi)`` returns the lines lo to hi − 1, an ndarray or a CSR or CSC matrix.
     axis : {0, 1}
-    grain : int
-        Rows or columns that the store keeps together; blocks are multiples of it.
-    sparse : bool
+        0 if the lines are rows, 1 if they are columns.
+    chunk_length : int
+        Lines that the store keeps together; blocks are multiples of it.
+    is_sparse : bool
     nnz : int
-        Stored entries, if sparse.
+        Number of stored entries, if sparse.
+    feature_names : tuple of str or None
+        Names of the columns, if the store has them.
     sample_names : tuple of str or None
-        Names of the rows, where the store has them.
-    names : tuple of str or None
-        Names of the columns, where the store has them.
-    read_bytes : float
-        Bytes that one row or column takes while it is read, where that is more than what is kept of it.
-    origin : str
-        File or folder that it is in, where that is known.
-    decoded : bool
-        Whether it is kept as plain numbers, so that reading it takes no more than copying them.
+        Names of the rows, if the store has them.
+    read_bytes_per_line : float
+        Memory that one line takes while it is read, in bytes, if that is more than its size afterwards.
+    storage_path : str
+        File or folder of the matrix; "" if unknown.
+    is_decoded : bool
+        Whether the store holds plain numbers, so that reading them is only copying.
     notes : tuple of str
-        What was done to its names, a sentence each without its full stop.
+        Changes that were made to the names, one sentence each without its full stop.
     """
 
     name: str
@@ -74,53 +77,53 @@ class MatrixSource:
 
     @property
     def working_dtype(self) -> np.dtype:
-        """The type that its values are worked with."""
+        """Return the dtype that blocks are converted to: float32 or float64."""
         return get_working_dtype(self.dtype)
 
     @property
     def bytes_per_line(self) -> float:
-        """Size of one row or column in memory."""
-        lines, length = self.shape[self.axis], self.shape[1 - self.axis]
-        size = self.working_dtype.itemsize
-        kept = self.nnz * (size + 4) / max(lines, 1) if self.is_sparse else length * size
-        return max(1.0, kept, self.read_bytes_per_line)
+        """Return the memory that one row or column takes, in bytes; the mean if sparse."""
+        n_lines, length = self.shape[self.axis], self.shape[1 - self.axis]
+        itemsize = self.working_dtype.itemsize
+        size = self.nnz * (itemsize + 4) / max(n_lines, 1) if self.is_sparse else length * itemsize
+        return max(1.0, size, self.read_bytes_per_line)
 
     def compute_block_edges(self, block_bytes: float) -> list[int]:
-        """Where blocks of so many bytes, roughly, begin, and the end of the last one."""
-        lines = self.shape[self.axis]
-        per_block = min(int(max(block_bytes / self.bytes_per_line, 1)), lines)
-        return [*range(0, lines, max(1, per_block // self.chunk_length) * self.chunk_length), lines]
+        """Return the first line of each block of about `block_bytes` bytes, and the end of the last block."""
+        n_lines = self.shape[self.axis]
+        per_block = min(int(max(block_bytes / self.bytes_per_line, 1)), n_lines)
+        return [*range(0, n_lines, max(1, per_block // self.chunk_length) * self.chunk_length), n_lines]
 
     def get_block_shape(self, lo: int, hi: int) -> tuple[int, int]:
-        """The shape of what `read` gives."""
+        """Return the shape of the block that `read_slice(lo, hi)` returns."""
         return (hi - lo, self.shape[1]) if self.axis == 0 else (self.shape[0], hi - lo)
 
 
 def get_storage_state(storage_path: str) -> tuple[str, int, int, int]:
-    """Path, number of files, their bytes, and the last change of a file or of all files of a folder."""
+    """Return path, number of files, total bytes and last change (ns) of a file, or of all files in a folder."""
     path = Path(storage_path)
     files = [path, *path.rglob("*")] if storage_path and path.is_dir() else [path] if storage_path else []
-    found = [file.stat() for file in files if file.is_file()]
-    changed = max((stat.st_mtime_ns for stat in found), default=0)
-    return str(path.resolve()), len(found), sum(stat.st_size for stat in found), changed
+    stats = [file.stat() for file in files if file.is_file()]
+    last_change = max((stat.st_mtime_ns for stat in stats), default=0)
+    return str(path.resolve()), len(stats), sum(stat.st_size for stat in stats), last_change
 
 
 def read_source_block(source: MatrixSource, lo: int, hi: int) -> DataBlock:
-    """Rows or columns of a source as numbers, or a sentence that names them."""
-    what = f"{source.name}, {'rows' if source.axis == 0 else 'columns'} {lo} to {hi - 1}"
-    with convert_read_errors(lambda why: StoreError(f"{what}: they could not be read ({why})."), MemoryError):
+    """Return lines lo to hi − 1 of a source in its working dtype; raise and name them if they cannot be read."""
+    place = f"{source.name}, {'rows' if source.axis == 0 else 'columns'} {lo} to {hi - 1}"
+    with convert_read_errors(lambda reason: StoreError(f"{place}: they could not be read ({reason})."), MemoryError):
         block = source.read_slice(lo, hi)
-    wanted = source.get_block_shape(lo, hi)
-    if block.shape != wanted:
-        raise StoreError(f"{what}: the store gave an array of shape {block.shape} instead of {wanted}.")
+    expected_shape = source.get_block_shape(lo, hi)
+    if block.shape != expected_shape:
+        raise StoreError(f"{place}: the store gave an array of shape {block.shape} instead of {expected_shape}.")
     try:
         return to_working_block(block, source.working_dtype)
     except (TypeError, ValueError):
-        raise StoreError(f"{what}: values of type {block.dtype} are not numbers.") from None
+        raise StoreError(f"{place}: values of type {block.dtype} are not numbers.") from None
 
 
 def check_matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, int], np.dtype]:
-    """Shape and type, if they are those of a matrix of numbers."""
+    """Return shape and dtype; raise if they are not those of a matrix of numbers."""
     if len(shape) != 2:
         raise StoreError(f"{name}: a matrix has two dimensions, this array has the shape {tuple(shape)}.")
     if np.dtype(dtype).kind not in _NUMERIC_DTYPE_KINDS:
@@ -129,27 +132,20 @@ def check_matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tup
 
 
 def get_working_dtype(dtype: np.dtype) -> np.dtype:
-    """The type that values are worked with: float32 as it is, everything else as float64."""
+    """Return float32 for float32, and float64 for every other dtype."""
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
 def to_working_block(block: DataBlock, dtype: np.dtype) -> DataBlock:
-    """A block of numbers of the type that is worked with; an entry stored in parts counts as their sum."""
+    """Return a block in the given dtype; a sparse block as CSR or CSC, with duplicate entries summed."""
     if not sp.issparse(block):
         return np.asarray(block).astype(dtype, copy=False)
     stored = block if block.format in ("csr", "csc") else block.tocsr()
     return sum_duplicate_entries(stored.astype(dtype, copy=False))
 
 
-#: A CSR or CSC matrix or array of SciPy, which has no types; and such a one or an ndarray.
-ScipySparse: TypeAlias = Any
-
-
-DataBlock: TypeAlias = Any
-
-
 def sum_duplicate_entries(A: ScipySparse) -> ScipySparse:
-    """A without entries stored in parts, which count as their sum; a copy only where there are any."""
+    """Return A with duplicate entries summed: A itself if there are none, else a copy."""
     if A.has_canonical_format:
         return A
     A = A.copy()

@@ -1,6 +1,6 @@
-"""Large tables in text, read by Arrow where it is installed: in a third of the time, to the same last digit.
+"""Read large text tables with Arrow if it is installed: in a third of the time, with the same digits.
 
-Whatever Arrow cannot make a number of is left to the reader of `delimited`, which says where it is.
+If Arrow cannot parse a cell, the reader of `delimited` parses the file instead and reports where the cell is.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
-from gpower.io.tables.cells import MISSING_MARKERS
-from gpower.io.tables.text_file import open_decompressed
+from gpower.io.tables.text_file import MISSING_MARKERS, open_decompressed
 
 if TYPE_CHECKING:
     from gpower.io.tables.delimited import TextTableLayout
 
-#: Bytes of a file from which on it is worth the import, and columns up to which Arrow is the quicker one.
+#: Smallest file, in bytes, that is worth importing Arrow, and the most columns for which Arrow is faster.
 MIN_ARROW_BYTES, MAX_ARROW_COLUMNS = 1 << 24, 50_000
-_ARROW_BLOCK_BYTES = 1 << 24  # bytes
-_NULL_SPELLINGS = [spelled for word in MISSING_MARKERS for spelled in (word, word.upper(), word.title())] + ["NaN"]
+_ARROW_BLOCK_BYTES = 1 << 24
+_NULL_SPELLINGS = [text for word in MISSING_MARKERS for text in (word, word.upper(), word.title())] + ["NaN"]
 
 
 def read_with_arrow(
     layout: TextTableLayout, first_line: int, max_line_length: int
 ) -> tuple[Array, tuple[str, ...]] | None:
-    """The numbers and the names of the rows from a line on, `longest` characters at most; None where in doubt."""
+    """Return the numbers, float64, and the names of the rows from `first_line` on.
+
+    Return None if Arrow is missing, does not pay, cannot parse the file, or gives a table that needs a second look: a
+    row without a number, or too large for memory. `max_line_length` is in characters.
+    """
     file = layout.file
     if (
         file.sep is None
@@ -40,10 +43,12 @@ def read_with_arrow(
         csv, pa = import_module("pyarrow.csv"), import_module("pyarrow")
     except ImportError:
         return None
-    named = [] if layout.name_column is None else [str(layout.name_column)]
-    types = dict.fromkeys(map(str, layout.numeric_columns), pa.float64()) | dict.fromkeys(named, pa.string())
-    columns = [str(j) for j in range(layout.n_columns)]
-    parts, names, room = list[Array](), list[str](), get_free_memory() / 2
+    n_numeric = len(layout.numeric_columns)
+    name_columns = [] if layout.name_column is None else [str(layout.name_column)]
+    types = dict.fromkeys(map(str, layout.numeric_columns), pa.float64()) | dict.fromkeys(name_columns, pa.string())
+    column_names = [str(j) for j in range(layout.n_columns)]
+    parts, names = list[Array](), list[str]()
+    free_bytes = get_free_memory() / 2
     try:
         with (
             open_decompressed(file.path) as stream,
@@ -52,7 +57,7 @@ def read_with_arrow(
                 csv.ReadOptions(
                     block_size=max(_ARROW_BLOCK_BYTES, 8 * max_line_length),
                     skip_rows=first_line - 1,
-                    column_names=columns,
+                    column_names=column_names,
                 ),
                 csv.ParseOptions(delimiter=file.sep),
                 csv.ConvertOptions(
@@ -64,16 +69,16 @@ def read_with_arrow(
             ) as batches,
         ):
             for batch in batches:
-                room -= 8 * batch.num_rows * len(layout.numeric_columns)
-                if room < 0:
+                free_bytes -= 8 * batch.num_rows * n_numeric
+                if free_bytes < 0:
                     return None
-                part = np.empty((batch.num_rows, len(layout.numeric_columns)))
-                for j in range(len(layout.numeric_columns)):
+                part = np.empty((batch.num_rows, n_numeric))
+                for j in range(n_numeric):
                     part[:, j] = batch.column(j).to_numpy(zero_copy_only=False)
                 parts.append(part)
-                names.extend(name.strip() for column in named for name in batch.column(column).to_pylist())
+                names.extend(name.strip() for column in name_columns for name in batch.column(column).to_pylist())
     except (pa.ArrowInvalid, OSError, EOFError):
         return None
-    X = np.concatenate(parts) if parts else np.empty((0, len(layout.numeric_columns)))
-    blank = np.isnan(X).all(axis=1).any() or not len(X)
-    return None if blank or (file.complete and not np.isfinite(X).all()) else (X, tuple(names))
+    X = np.concatenate(parts) if parts else np.empty((0, n_numeric))
+    has_blank_row = np.isnan(X).all(axis=1).any() or not len(X)
+    return None if has_blank_row or (file.complete and not np.isfinite(X).all()) else (X, tuple(names))

@@ -1,6 +1,6 @@
-"""Tables in text: numbers separated by commas, tabs, semicolons or blanks, with or without names.
+"""Read text tables: numbers separated by commas, tabs, semicolons or blanks, with or without names.
 
-Read line by line, so that everything wrong with a file is reported with its line and its column.
+Files are read line by line, so that an error names the line and the column.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import chain, islice
 from pathlib import Path
 
@@ -19,34 +20,32 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
-from gpower._utils.text import quote
+from gpower._utils.text import make_names_unique, quote
 from gpower.io.tables.arrow_csv import read_with_arrow
-from gpower.io.tables.cells import (
+from gpower.io.tables.table import MissingCellError, Table, TableError, TableFile
+from gpower.io.tables.text_file import (
     DECIMAL_COMMA_PATTERN,
+    MAX_BLANK_LINES,
     THOUSANDS_PATTERN,
+    NumberedRow,
     is_header_row,
     is_missing_cell,
     is_number_cell,
     is_text_cell,
+    open_text,
 )
-from gpower.io.tables.errors import MissingCellError, TableError
-from gpower.io.tables.row_selection import find_column, find_dropped_columns, iterate_kept_rows
-from gpower.io.tables.table import Table, TableFile
-from gpower.io.tables.text_file import MAX_BLANK_LINES, NumberedRow, open_text
 
 _QUOTED_PATTERN = re.compile(r'"[^"]*"')
 _NUMBER_LIKE_PATTERN = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
-_MAX_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_CELLS = (
-    200,
-    1_000_000,
-)  # rows that decide where the names are, and cells that are enough
+# Limits on the first rows that decide where the names are.
+_MAX_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_CELLS = 200, 1_000_000
 
 
 def read_delimited(file: TableFile) -> Table:
-    r"""The table of a text file as the file lies: its rows are the samples.
+    r"""Return the table of a text file without transposing it: each line is a sample.
 
-    The names of the rows are by default those of a first column without a heading or without a number; a first line of
-    words is by default the header.
+    By default a first line of words is the header, and a first column without a heading, or without a number, holds the
+    names of the rows.
 
     Examples
     --------
@@ -65,8 +64,8 @@ def read_delimited(file: TableFile) -> Table:
 
 
 def split_table_rows(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, Iterator[NumberedRow]]:
-    """The rows of the table that are not blank, each with its line number; the file with the separator they have."""
-    above = first = ""  # the last of the blank lines and comments on top, and the first line below them
+    """Return the file with its separator filled in, and an iterator over the rows that are not blank."""
+    above = first = ""  # the last blank line or comment above the table, and the first line of the table
     number = 0
     for number, line in enumerate(lines, 1):
         if number > file.skip and line.strip() and not line.lstrip().startswith("#"):
@@ -74,18 +73,19 @@ def split_table_rows(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, 
             break
         above = line if number > file.skip else ""
         if number > MAX_BLANK_LINES:
-            raise TableError(file.path, f"the first {MAX_BLANK_LINES:,} lines are comments: this is no table in text")
+            raise TableError(file.path, f"the first {MAX_BLANK_LINES:,} lines are comments: this is not a text table")
     delimiter = file.sep or _detect_delimiter(file.path, first)
-    names = _parse_commented_header(above, first, delimiter) if above and file.header is not False else "\n"
-    top = [names, first] if number > 1 else [first]
-    cut = ((line + number - len(top), cells) for line, cells in _split_cells(chain(top, lines), delimiter))
-    filled = (row for row in cut if any(map(str.strip, row[1])))
-    rows = _replace_decimal_commas(file, filled, delimiter) if delimiter != "," or file.decimal else filled
+    header = _parse_commented_header(above, first, delimiter) if above and file.header is not False else "\n"
+    top = [header, first] if number > 1 else [first]
+    numbered = ((line + number - len(top), cells) for line, cells in _split_cells(chain(top, lines), delimiter))
+    rows: Iterator[NumberedRow] = (row for row in numbered if any(map(str.strip, row[1])))
+    if delimiter != "," or file.decimal:
+        rows = _replace_decimal_commas(file, rows, delimiter)
     return replace(file, sep=delimiter), rows
 
 
 def _parse_commented_header(comment: str, first: str, delimiter: str) -> str:
-    """The header that a comment right above the numbers is, as NumPy and many genomics programs write it; or blank."""
+    """Return the header in a comment right above the numbers, as NumPy and others write it; else a newline."""
     names = comment.strip().lstrip("#").strip(" ")
     above, below = (
         [cell.strip() for _, cells in _split_cells([line], delimiter) for cell in cells] for line in (names, first)
@@ -94,7 +94,7 @@ def _parse_commented_header(comment: str, first: str, delimiter: str) -> str:
 
 
 def _split_cells(lines: Iterable[str], delimiter: str) -> Iterator[NumberedRow]:
-    """The cells of each line, with its number."""
+    """Return an iterator over the line number and the cells of each line."""
     if delimiter == " ":  # columns padded with blanks
         lines = (" ".join(line.split()) for line in lines)
     reader = csv.reader(lines, delimiter=delimiter)
@@ -102,16 +102,17 @@ def _split_cells(lines: Iterable[str], delimiter: str) -> Iterator[NumberedRow]:
 
 
 def _replace_decimal_commas(file: TableFile, rows: Iterator[NumberedRow], delimiter: str) -> Iterator[NumberedRow]:
-    """The rows with their decimal commas as points; a table with both may mean either by a point."""
-    first = _take_first_rows(rows)
-    if (file.decimal or _detect_decimal_mark(first, delimiter)) == ".":
-        yield from chain(first, rows)
+    """Yield the rows with decimal commas replaced by points; raise if commas and points occur, which is ambiguous."""
+    first_rows = _take_first_rows(rows)
+    if (file.decimal or _detect_decimal_mark(first_rows, delimiter)) == ".":
+        yield from chain(first_rows, rows)
         return
     comma = point = ""
-    for line, cells in chain(first, rows):
+    for line, cells in chain(first_rows, rows):
         for j, cell in enumerate(cells):
             if DECIMAL_COMMA_PATTERN.fullmatch(cell.strip()):
-                comma, cells[j] = cell.strip(), cell.replace(",", ".")
+                comma = cell.strip()
+                cells[j] = cell.replace(",", ".")
             elif "." in cell and is_number_cell(cell):
                 point = cell.strip()
         if comma and point:
@@ -121,49 +122,43 @@ def _replace_decimal_commas(file: TableFile, rows: Iterator[NumberedRow], delimi
 
 
 def _detect_decimal_mark(rows: Sequence[NumberedRow], delimiter: str) -> str:
-    """What stands before decimals: a comma between semicolons, or where a number with one cannot mean thousands."""
+    """Return "," if semicolons separate the cells, or if a comma in a number cannot mean thousands; else "."."""
     if delimiter == ";":
         return ","
     cells = [cell.strip() for _, row in rows for cell in row if "," in cell]
-    return (
-        ","
-        if any(DECIMAL_COMMA_PATTERN.fullmatch(cell) and not THOUSANDS_PATTERN.fullmatch(cell) for cell in cells)
-        else "."
-    )
+    is_comma = any(DECIMAL_COMMA_PATTERN.fullmatch(cell) and not THOUSANDS_PATTERN.fullmatch(cell) for cell in cells)
+    return "," if is_comma else "."
 
 
 def _take_first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:
-    """The first rows, as many as tell where the names are; fewer where they are long."""
-    first, cells = list[NumberedRow](), 0
-    for row in islice(rows, _MAX_LOOKAHEAD_ROWS):
-        first.append(row)
-        cells += len(row[1])
-        if cells > _MAX_LOOKAHEAD_CELLS:
+    """Remove the first rows from an iterator and return them: enough to see where the names are."""
+    first_rows, n_cells = list[NumberedRow](), 0
+    for line, cells in islice(rows, _MAX_LOOKAHEAD_ROWS):
+        first_rows.append((line, cells))
+        n_cells += len(cells)
+        if n_cells > _MAX_LOOKAHEAD_CELLS:
             break
-    return first
+    return first_rows
 
 
 def _detect_delimiter(path: Path, line: str) -> str:
-    """The character that separates the cells of `line`: the one the suffix promises, if it occurs at all."""
-    bare = _QUOTED_PATTERN.sub("", line)
-    promised = "," if ".csv" in map(str.lower, path.suffixes) else "\t"
-    cells = [cell.strip() for cell in bare.split(";")]
-    if (
-        len(cells) > 1
-        and "\t" not in bare
-        and all("," not in cell or DECIMAL_COMMA_PATTERN.fullmatch(cell) for cell in cells)
-    ):
-        return ";"  # whatever commas there are stand inside numbers
-    if promised in bare:
-        return promised
-    count, found = max((bare.count(mark), mark) for mark in ",;\t")
+    """Return the character that separates the cells of `line`, preferably the usual one for the suffix of the file."""
+    unquoted = _QUOTED_PATTERN.sub("", line)
+    usual = "," if ".csv" in map(str.lower, path.suffixes) else "\t"
+    cells = [cell.strip() for cell in unquoted.split(";")]
+    commas_are_decimal = all("," not in cell or DECIMAL_COMMA_PATTERN.fullmatch(cell) for cell in cells)
+    if len(cells) > 1 and "\t" not in unquoted and commas_are_decimal:
+        return ";"
+    if usual in unquoted:
+        return usual
+    count, most_frequent = max((unquoted.count(mark), mark) for mark in ",;\t")
     if count:
-        return found
-    return " " if promised == "\t" and len(bare.split()) > 1 else promised
+        return most_frequent
+    return " " if usual == "\t" and len(unquoted.split()) > 1 else usual
 
 
 def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table:
-    """The table, as `read_delimited` gives it, of lines already cut into cells.
+    """Return the table of rows that are already split into cells, by the rules of `read_delimited`.
 
     Examples
     --------
@@ -173,29 +168,31 @@ def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table
     >>> build_table_from_rows(TableFile(Path("made-up")), iter([(7, ["", "s1"]), (8, ["TP53", "1.5"])]))
     Table(X=array([[1.5]]), feature_names=('s1',), sample_names=('TP53',))
     """
-    first = _take_first_rows(rows)
-    if not first:
-        raise TableError(file.path, "the file holds only blank lines and comments")
-    top = [cell.strip() for cell in first[0][1]]
-    has_header = is_header_row(top) if file.header is None else file.header
-    headings, first = (top, first[1:]) if has_header else ([], first)
-    if not first:
+    first_rows = _take_first_rows(rows)
+    if not first_rows:
+        raise TableError(file.path, "the file contains only blank lines and comments")
+    first_cells = [cell.strip() for cell in first_rows[0][1]]
+    has_header = is_header_row(first_cells) if file.header is None else file.header
+    headings = first_cells if has_header else []
+    samples = first_rows[1:] if has_header else first_rows
+    if not samples:
         raise TableError(file.path, "the file has a header and no samples below it")
-    layout = _detect_layout(file, headings, first)
-    longest = max(sum(map(len, cells)) + len(cells) for _, cells in first)
-    X, names = read_with_arrow(layout, first[0][0], longest) or _parse_all_rows(layout, chain(first, rows))
-    columns = tuple(layout.headings[j] or f"column {j}" for j in layout.numeric_columns) if has_header else None
-    return Table(X, columns, names or None)
+    layout = _detect_layout(file, headings, samples)
+    first_line = samples[0][0]
+    max_length = max(sum(map(len, cells)) + len(cells) for _, cells in samples)
+    X, sample_names = read_with_arrow(layout, first_line, max_length) or _parse_all_rows(layout, chain(samples, rows))
+    feature_names = tuple(layout.headings[j] or f"column {j}" for j in layout.numeric_columns) if has_header else None
+    return Table(X, feature_names, sample_names or None)
 
 
 def _parse_all_rows(layout: TextTableLayout, rows: Iterator[NumberedRow]) -> tuple[Array, tuple[str, ...]]:
-    """The numbers of all rows, and the names of the rows; what is wrong with a cell is said of it."""
+    """Return the numbers of all rows, float64, and the names of the rows; raise at the first cell that is no number."""
     file, values, names = layout.file, array("d"), list[str]()
-    room = get_free_memory() / 2  # growing, and then handed over, takes twice as much
-    for line, cells in iterate_kept_rows(file, layout.name_column, rows) if file.drop_rows else rows:
-        if 8 * len(values) > room:
+    max_bytes = get_free_memory() / 2  # the array needs twice its size while it grows
+    for line, cells in _iterate_kept_rows(file, layout.name_column, rows) if file.drop_rows else rows:
+        if 8 * len(values) > max_bytes:
             advice = "save it as .npy, .zarr or .parquet, which are read in blocks"
-            raise TableError(file.path, f"line {line}: the table does not fit the memory that is free; {advice}")
+            raise TableError(file.path, f"line {line}: the table does not fit into the free memory; {advice}")
         if len(cells) != layout.n_columns:
             raise TableError(file.path, f"line {line} has {len(cells)} cells where {layout.n_columns} are expected")
         if layout.name_column is not None:
@@ -204,12 +201,39 @@ def _parse_all_rows(layout: TextTableLayout, rows: Iterator[NumberedRow]) -> tup
     return np.frombuffer(values).reshape(-1, len(layout.numeric_columns)), tuple(names)
 
 
+def _iterate_kept_rows(file: TableFile, name_column: int | None, rows: Iterator[NumberedRow]) -> Iterator[NumberedRow]:
+    """Yield the rows that `drop_rows` does not select by name, pattern, or position below the header."""
+    matched = set[int | str]()
+    for i, (line, cells) in enumerate(rows):
+        name = cells[name_column].strip() if name_column is not None and name_column < len(cells) else ""
+        selectors = [
+            row for row in file.drop_rows if row == i or str(row) == name or (name and fnmatchcase(name, str(row)))
+        ]
+        matched.update(selectors)
+        if not selectors:
+            yield line, cells
+    unmatched = [row for row in file.drop_rows if row not in matched]
+    if unmatched:
+        raise TableError(file.path, "{drop_rows} matches no name or position of a row", drop_rows=unmatched)
+
+
 @dataclass(frozen=True)
 class TextTableLayout:
-    """What the columns of a file hold.
+    """Content of the columns of a text table.
 
-    `headings` of all of them (none without a header), `names_at` the rows' names, `kept` the numbers, `text` those of
-    `kept` that seem to hold words only.
+    Attributes
+    ----------
+    file : TableFile
+    headings : list of str
+        One per column; empty without a header.
+    n_columns : int
+        Columns of the file.
+    name_column : int or None
+        Column with the names of the rows.
+    numeric_columns : tuple of int
+        Columns to read as numbers.
+    text_columns : tuple of int
+        Those of `numeric_columns` whose first rows hold only words: reading them will fail.
     """
 
     file: TableFile
@@ -220,13 +244,13 @@ class TextTableLayout:
     text_columns: tuple[int, ...]
 
     def format_column_option(self, j: int) -> int | str:
-        """How an option calls a column: by its heading, unless that could mean something else."""
+        """Return how an option selects column j: by its heading, or by its position if the heading is ambiguous."""
         heading = self.headings[j] if self.headings else ""
-        usable = heading and not heading.isdecimal() and "," not in heading
-        return heading if usable and self.headings.count(heading) == 1 else j
+        is_usable = heading and not heading.isdecimal() and "," not in heading
+        return heading if is_usable and self.headings.count(heading) == 1 else j
 
     def parse_row(self, line: int, cells: list[str]) -> list[float]:
-        """The numbers of a row, NaN for a missing one; an error that says which of them is none."""
+        """Return the numbers of a row, NaN for a missing one; raise and name the first cell that is no number."""
         if len(self.numeric_columns) < len(cells):
             cells = [cells[j] for j in self.numeric_columns]
         with suppress(ValueError):
@@ -238,20 +262,17 @@ class TextTableLayout:
 
     def _parse_cell(self, line: int, j: int, cell: str) -> float:
         if not (is_missing_cell(cell) or is_number_cell(cell)):
-            reason = (
-                f"{self._describe_position(line, j)} holds {quote(cell)} where a number belongs"
-                f"{self._suggest_fix(j, cell)}"
-            )
+            problem = f"{self._describe_position(line, j)} holds {quote(cell)} where a number belongs"
             drop = [self.format_column_option(column) for column in self.text_columns]
-            raise TableError(self.file.path, reason, index_col=self.format_column_option(j), drop=drop)
+            index_col = self.format_column_option(j)
+            raise TableError(self.file.path, problem + self._suggest_fix(j, cell), index_col=index_col, drop=drop)
         number = math.nan if is_missing_cell(cell) else float(cell)
         if self.file.complete and not math.isfinite(number):
-            what = f"holds {quote(cell)}" if cell else "is empty"
+            content = f"holds {quote(cell)}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
-            reason = f"{self._describe_position(line, j)} {what} where a number belongs; {advice}"
-            raise (MissingCellError if math.isnan(number) else TableError)(
-                self.file.path, reason, drop=[self.format_column_option(j)]
-            )
+            reason = f"{self._describe_position(line, j)} {content} where a number belongs; {advice}"
+            error = MissingCellError if math.isnan(number) else TableError
+            raise error(self.file.path, reason, drop=[self.format_column_option(j)])
         return number
 
     def _describe_position(self, line: int, j: int) -> str:
@@ -259,7 +280,7 @@ class TextTableLayout:
         return f"line {line}, column {quote(heading) if heading else f'{j} (counted from 0)'}"
 
     def _suggest_fix(self, j: int, cell: str) -> str:
-        """What to do about a cell of text."""
+        """Return the advice, if any, for a cell that is no number, each part after a semicolon."""
         if DECIMAL_COMMA_PATTERN.fullmatch(cell):
             return "; write decimals with a point, and thousands without a separator"
         advice = {
@@ -268,31 +289,33 @@ class TextTableLayout:
             "leave columns of text out with {drop}": j in self.text_columns,
             "if it stands for a missing value, write NA": is_text_cell(cell) and j not in self.text_columns,
         }
-        return "".join(f"; {part}" for part, helps in advice.items() if helps)
+        return "".join(f"; {part}" for part, applies in advice.items() if applies)
 
 
 def _detect_layout(file: TableFile, headings: list[str], rows: Sequence[NumberedRow]) -> TextTableLayout:
+    """Return which columns hold names, numbers and words, judged by the headings and the first rows."""
     if headings and file.index_col is None and _lacks_corner_heading(headings, rows):
         headings = ["", *headings]
-    width = len(headings or rows[0][1])
-    dropped = {j for column in file.drop for j in find_dropped_columns(file.path, column, headings, width)}
-    columns = [j for j in range(width) if j not in dropped]
+    n_columns = len(headings or rows[0][1])
+    columns_by_name = {name: j for j, name in enumerate(make_names_unique(headings))}
+    dropped = file.find_dropped_columns(columns_by_name, n_columns)
+    columns = [j for j in range(n_columns) if j not in dropped]
     text = [j for j in columns if all(j < len(cells) and is_text_cell(cells[j]) for _, cells in rows)]
-    names_at: int | None = None
+    name_column: int | None = None
     if file.index_col is not None:
-        names_at = find_column(file.path, "index_col", file.index_col, headings, width)
+        name_column = file.find_column("index_col", file.index_col, columns_by_name, n_columns)
     elif len(columns) > 1 and (columns[0] in text or (columns[0] == 0 and headings[:1] in ([""], ["Unnamed: 0"]))):
-        names_at = columns[0]  # the first of several, since it can be nothing else
-    kept = tuple(j for j in columns if j != names_at)
-    if not kept:
+        name_column = columns[0]
+    numeric = tuple(j for j in columns if j != name_column)
+    if not numeric:
         raise TableError(file.path, "the table has no variables: every column is left out or holds names")
-    return TextTableLayout(file, headings, width, names_at, kept, tuple(j for j in text if j != names_at))
+    return TextTableLayout(file, headings, n_columns, name_column, numeric, tuple(j for j in text if j != name_column))
 
 
 def _lacks_corner_heading(headings: Sequence[str], rows: Sequence[NumberedRow]) -> bool:
-    """Whether every row is one cell longer than the header, as R writes a table with row names.
+    """Return whether every row is one cell longer than the header, as R writes a table with row names.
 
-    A separator at the end of every row looks the same but for its empty last cell.
+    Rows whose extra cell is empty in all of them end with a separator instead.
     """
-    longer = all(len(cells) == len(headings) + 1 for _, cells in rows)
-    return longer and any(cells[-1].strip() for _, cells in rows)
+    is_longer = all(len(cells) == len(headings) + 1 for _, cells in rows)
+    return is_longer and any(cells[-1].strip() for _, cells in rows)

@@ -1,4 +1,4 @@
-"""Series matrices of the Gene Expression Omnibus (GEO): remarks, then probes × samples between two marks."""
+"""Read series matrices of the Gene Expression Omnibus (GEO): remarks, then probes × samples between two marks."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,19 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from gpower.io.tables.delimited import build_table_from_rows
-from gpower.io.tables.errors import TableError
-from gpower.io.tables.table import Table, TableFile
+from gpower.io.tables.table import Table, TableError, TableFile
 from gpower.io.tables.text_file import NumberedRow, open_text, split_tabbed_rows
 
 _TABLE_BEGIN_MARK, _TABLE_END_MARK = "!series_matrix_table_begin", "!series_matrix_table_end"
 _REMARK_PREFIXES = ("!series_", "!sample_")
-# GEO keeps what was submitted, intensities or their logarithms, and does not say which. The rule is that of its own
-# GEO2R: logarithms to base 2 stay below 20, so a 99th percentile beyond 100 means intensities.
+# GEO stores the submitted values, intensities or their logarithms, and does not say which. We use the rule of its own
+# GEO2R: logarithms to base 2 stay below 20, so a 99th percentile above 100 means intensities.
 _MAX_LOG_QUANTILE = 100.0
 
 
 def is_series_matrix(path: Path) -> bool:
-    r"""Whether a text file begins with GEO's remarks about a series or its samples.
+    r"""Return whether a text file begins with GEO's remarks about a series or its samples.
 
     Examples
     --------
@@ -38,9 +37,10 @@ def is_series_matrix(path: Path) -> bool:
 
 
 def read_series_matrix(file: TableFile) -> Table:
-    r"""The table of a series matrix, samples (by accession, GSM…) × probes; what the file drops are samples.
+    r"""Return the table of a series matrix, transposed to samples (by accession, GSM…) × probes.
 
-    Intensities become logarithms to base 2, those below 1 counted as 1. Probes without a single value are left out.
+    `file.drop` selects samples, the columns of the file. Intensities are replaced by logarithms to base 2, those below
+    1 by 0. Probes without any value are left out.
 
     Examples
     --------
@@ -63,17 +63,17 @@ def read_series_matrix(file: TableFile) -> Table:
 
 
 def _drop_empty_probes(table: Table) -> Table:
-    """The table without the probes that have no value."""
-    kept = ~np.isnan(table.X).all(axis=0)
-    if kept.all():
+    """Return the table without the probes that have no value."""
+    has_value = ~np.isnan(table.X).all(axis=0)
+    if has_value.all():
         return table
-    probes = tuple(compress(table.feature_names or (), kept))
-    note = f"probes without a value in any sample are left out: {np.count_nonzero(~kept)} of {kept.size}"
-    return replace(table, X=table.X[:, kept], feature_names=probes, notes=(*table.notes, note))
+    probes = tuple(compress(table.feature_names or (), has_value))
+    note = f"probes without a value in any sample are left out: {np.count_nonzero(~has_value)} of {has_value.size}"
+    return replace(table, X=table.X[:, has_value], feature_names=probes, notes=(*table.notes, note))
 
 
 def _log_transform_intensities(table: Table) -> Table:
-    """The table with logarithms in place of intensities."""
+    """Return the table with intensities replaced by logarithms to base 2; logarithms stay as they are."""
     if not table.X.size or np.nanquantile(table.X, 0.99) <= _MAX_LOG_QUANTILE:
         return table
     note = "the values are intensities; their logarithms to base 2 were taken"
@@ -81,19 +81,17 @@ def _log_transform_intensities(table: Table) -> Table:
 
 
 def _extract_series_table(path: Path, rows: Iterator[NumberedRow]) -> Iterator[NumberedRow]:
-    """The rows of the table; a mark that is missing means that the file is cut off."""
-    line, width, count = 0, 0, 0
+    """Yield the rows between the two marks; raise if a mark is missing or there are no probes."""
+    line = width = n_rows = 0
     for line, cells in rows:
         if cells[0] == _TABLE_BEGIN_MARK:
             break
         if any(cells) and not cells[0].startswith("!"):
-            raise TableError(
-                path, f"this is not a series matrix of GEO: line {line} comes before the line {_TABLE_BEGIN_MARK}"
-            )
+            reason = f"this is not a series matrix of GEO: line {line} comes before the line {_TABLE_BEGIN_MARK}"
+            raise TableError(path, reason)
     else:
-        raise TableError(
-            path, f"the file ends with line {line} and without {_TABLE_BEGIN_MARK}: it is cut off; get it again"
-        )
+        reason = f"the file ends with line {line} and without {_TABLE_BEGIN_MARK}: it is cut off; download it again"
+        raise TableError(path, reason)
     for line, cells in rows:
         if cells[0] == _TABLE_END_MARK:
             break
@@ -101,11 +99,12 @@ def _extract_series_table(path: Path, rows: Iterator[NumberedRow]) -> Iterator[N
         while len(cells) > width and not cells[-1]:  # some submissions end every line with tabs
             cells.pop()
         if any(cells):
-            count += 1
+            n_rows += 1
             yield line, cells
     else:
-        raise TableError(
-            path, f"the table ends with line {line} and without {_TABLE_END_MARK}: the file is cut off; get it again"
+        reason = (
+            f"the table ends with line {line} and without {_TABLE_END_MARK}: the file is cut off; download it again"
         )
-    if count < 2:
+        raise TableError(path, reason)
+    if n_rows < 2:
         raise TableError(path, "the series matrix is empty, as for sequencing; read a supplementary file of the series")

@@ -1,4 +1,4 @@
-"""Matrix Market files, checked to the last byte before SciPy's reader sees them: what it cannot read may crash it."""
+"""Read Matrix Market files. Every line is checked first, because a damaged file may crash SciPy's reader."""
 
 import re
 from collections.abc import Iterator
@@ -9,8 +9,7 @@ from scipy import io as scipy_io
 
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import quote
-from gpower.io.tables.errors import TableError
-from gpower.io.tables.table import Table, TableFile
+from gpower.io.tables.table import Table, TableError, TableFile
 from gpower.io.tables.text_file import open_decompressed
 
 _HEADER_PATTERN = re.compile(
@@ -19,13 +18,13 @@ _HEADER_PATTERN = re.compile(
     re.IGNORECASE,
 )
 _NUMBER_PATTERN = rb"-?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+|[-+]?+(?:nan|inf(?:inity)?)"
-_NUMBERS_PER_ENTRY = {b"pattern": 0, b"complex": 2}  # behind the indices; one for the others
+_NUMBERS_PER_ENTRY = {b"pattern": 0, b"complex": 2}  # after the indices; 1 for other fields
 _BLANK_LINE_PATTERN = re.compile(rb"^[ \t\r]*+\n", re.MULTILINE)
-_CHUNK_BYTES = 1 << 22  # bytes that are checked at once, and the longest line
+_CHUNK_BYTES = 1 << 22  # bytes that are checked at once, and about the longest line allowed
 
 
 def read_matrix_market(file: TableFile) -> Table:
-    r"""The matrix of a Matrix Market file, dense or sparse.
+    r"""Return the matrix of a Matrix Market file, dense or sparse, without names.
 
     Examples
     --------
@@ -46,7 +45,7 @@ def read_matrix_market(file: TableFile) -> Table:
 
 
 def _check_matrix_market(path: Path) -> None:
-    """Refuse a header, a size or a line that is not what it should be."""
+    """Raise if the header, the sizes, a line or the number of entries is wrong."""
     with open_decompressed(path) as stream:
         header = _HEADER_PATTERN.fullmatch(stream.readline(_CHUNK_BYTES))
         if header is None:
@@ -57,17 +56,18 @@ def _check_matrix_market(path: Path) -> None:
             line, number = stream.readline(_CHUNK_BYTES), number + 1
         sizes = [int(size) for size in line.split()] if re.fullmatch(rb"[\d \t]+\r?\n?", line) else []
         if len(sizes) != (3 if form == b"coordinate" else 2) or min(sizes[:2]) == 0:
-            raise ValueError(f"line {number} tells no size of a matrix: {quote(line.decode('latin1').strip())}")
+            raise ValueError(f"line {number} is not the size of a matrix: {quote(line.decode('latin1').strip())}")
         indices = rb"\d++[ \t]++\d++" if form == b"coordinate" else rb""
         numbers = [rb"(?:" + _NUMBER_PATTERN + rb")"] * _NUMBERS_PER_ENTRY.get(field, 1)
         pattern = rb"[ \t]*+" + rb"[ \t]++".join(filter(None, [indices, *numbers])) + rb"[ \t]*+\r?+\n"
-        lines = sum(_count_block_entries(_iterate_line_blocks(stream), pattern, number))
-    if lines != (wanted := _count_expected_entries(sizes, form, symmetry)):
-        raise ValueError(f"it has {lines} entries where its size tells {wanted}")
+        n_entries = sum(_count_block_entries(_iterate_line_blocks(stream), pattern, number))
+    n_expected = _count_expected_entries(sizes, form, symmetry)
+    if n_entries != n_expected:
+        raise ValueError(f"it has {n_entries} entries, but its size line announces {n_expected}")
 
 
 def _count_expected_entries(sizes: list[int], form: bytes, symmetry: bytes) -> int:
-    """The lines that have to follow."""
+    """Return the number of entries that must follow the size line."""
     if form == b"coordinate":
         return sizes[2]
     rows, columns = sizes
@@ -77,12 +77,12 @@ def _count_expected_entries(sizes: list[int], form: bytes, symmetry: bytes) -> i
 
 
 def _iterate_line_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """The rest of a file in blocks of whole lines."""
+    """Yield the rest of a file in blocks of whole lines."""
     rest = b""
     while block := stream.read(_CHUNK_BYTES):
         end = block.rfind(b"\n") + 1
         if end == 0 and len(rest) > _CHUNK_BYTES:
-            raise ValueError("a line has no end")
+            raise ValueError("a line is too long")
         if end:
             yield rest + block[:end]
             rest = block[end:]
@@ -93,14 +93,15 @@ def _iterate_line_blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _count_block_entries(blocks: Iterator[bytes], entry_pattern: bytes, n_lines_before: int) -> Iterator[int]:
-    """The number of entries of each block, behind so many lines; an error that says which line is none."""
+    """Yield the number of entries of each block; raise and name the first line that is not an entry."""
     entries = re.compile(rb"(?:" + entry_pattern + rb"|[ \t\r]*+\n)*+", re.IGNORECASE)
     for block in blocks:
-        found = entries.match(block)
-        end, lines = found.end() if found else 0, block.count(b"\n")
+        match = entries.match(block)
+        end = match.end() if match else 0
         if end < len(block):
             line = block[end:].split(b"\n", 1)[0].decode("latin1")
             n_lines_before += 1 + block.count(b"\n", 0, end)
-            raise ValueError(f"line {n_lines_before} is no entry of it: {quote(line)}")
-        n_lines_before += lines
-        yield lines - len(_BLANK_LINE_PATTERN.findall(block))
+            raise ValueError(f"line {n_lines_before} is not an entry: {quote(line)}")
+        n_lines = block.count(b"\n")
+        n_lines_before += n_lines
+        yield n_lines - len(_BLANK_LINE_PATTERN.findall(block))

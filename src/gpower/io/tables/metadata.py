@@ -1,4 +1,4 @@
-"""Tables of what is known of the samples: words and numbers, a row for each, put into the order of the data."""
+"""Read metadata of the samples: a text table of words and numbers, one row per sample."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,36 +8,36 @@ from pathlib import Path
 from gpower._utils.text import format_names, make_names_unique
 from gpower._utils.warnings import warn
 from gpower.io.tables.delimited import split_table_rows
-from gpower.io.tables.errors import TableError
-from gpower.io.tables.table import TableFile
+from gpower.io.tables.table import TableError, TableFile
 from gpower.io.tables.text_file import open_text
 
 
 def read_metadata(
     path: str | PathLike[str], n_samples: int, sample_names: Sequence[str] | None = None
 ) -> dict[str, list[str]]:
-    r"""The columns of a text file by their headings, a value for each sample; empty where a sample has none.
+    r"""Read a text file into a dictionary from heading to one value per sample; "" if a sample has no value.
 
-    Rows are put into the order of the samples by a column that names them, the one that names the most. Where none
-    does, as many rows as there are samples are taken in their order.
+    The column that contains the most sample names gives the order of the rows, if it contains more than half of them.
+    If there is no such column, the file must have one row per sample, in the order of the data.
 
     Parameters
     ----------
     path : str or path-like
-        A text file with a line of headings: ``.csv``, ``.tsv`` or ``.txt``, also gzipped.
+        A text file with a line of headings: ``.csv``, ``.tsv`` or ``.txt``, also compressed.
     n_samples : int
-        Samples of the data.
+        Number of samples of the data.
     sample_names : sequence of str, optional
-        Their names.
+        Names of the samples of the data.
 
     Returns
     -------
     dict of str to list of str
+        Heading → values in the order of the data, without the column that names the samples.
 
     Raises
     ------
     TableError
-        The file is missing or no table, or its rows cannot be told to be those of the samples.
+        The file is missing or not a table, or its rows cannot be assigned to the samples.
 
     Examples
     --------
@@ -57,12 +57,14 @@ def read_metadata(
     headings = make_names_unique([name or f"column {j}" for j, name in enumerate(rows[0])])
     columns = {name: [row[j] if j < len(row) else "" for row in rows[1:]] for j, name in enumerate(headings)}
     if sample_names is not None:
-        wanted = set(map(str, sample_names))
-        by = max(columns, key=lambda name: len(wanted.intersection(columns[name])))
-        if len(wanted.intersection(columns[by])) > n_samples / 2:
-            return _align_to_samples(path, columns, by, sample_names)
+        distinct = set(map(str, sample_names))
+        name_column = max(columns, key=lambda name: len(distinct.intersection(columns[name])))
+        if len(distinct.intersection(columns[name_column])) > n_samples / 2:
+            return _align_to_samples(path, columns, name_column, sample_names)
         if len(rows) - 1 == n_samples:
-            warn(f"No column of {path.name} names the samples of the data; its rows are taken in their order.")
+            warn(
+                f"No column of {path.name} names the samples of the data; its rows are taken in the order of the file."
+            )
     if len(rows) - 1 != n_samples:
         raise TableError(
             path,
@@ -75,18 +77,18 @@ def read_metadata(
 def _align_to_samples(
     path: Path, columns: dict[str, list[str]], name_column: str, sample_names: Sequence[str]
 ) -> dict[str, list[str]]:
-    """The other columns, in the order of the samples that one of them names."""
-    place: dict[str, int] = {}
+    """Return the other columns with their rows in the order of `sample_names`."""
+    row_of: dict[str, int] = {}
     for i, name in enumerate(columns[name_column]):
-        if name in place and name in sample_names:
-            raise TableError(path, f"the sample {name!r} has two rows, {place[name] + 2} and {i + 2}; keep one")
-        place[name] = i
+        if name in row_of and name in sample_names:
+            raise TableError(path, f"the sample {name!r} has two rows, {row_of[name] + 2} and {i + 2}; keep one")
+        row_of[name] = i
     if repeated := [name for name, times in Counter(sample_names).items() if times > 1]:
-        warn(f"Several samples of the data are called {format_names(repeated)}; {path.name} tells the same of each.")
-    rows = [place.get(str(name)) for name in sample_names]
-    without = sum(i is None for i in rows)
-    if without:
-        warn(f"{path.name} has no row for {without} of {len(rows)} samples; nothing is known of them.")
+        warn(f"Several samples of the data are called {format_names(repeated)}; they get the same row of {path.name}.")
+    rows = [row_of.get(str(name)) for name in sample_names]
+    n_absent = sum(i is None for i in rows)
+    if n_absent:
+        warn(f"{path.name} has no row for {n_absent} of {len(rows)} samples; their values are missing.")
     return {
         name: ["" if i is None else values[i] for i in rows] for name, values in columns.items() if name != name_column
     }

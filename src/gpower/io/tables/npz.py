@@ -1,4 +1,4 @@
-"""Archives of NumPy, .npz: one table among several arrays, or a matrix saved by scipy.sparse."""
+"""Read NumPy archives, .npz: one table among several arrays, or a matrix saved by scipy.sparse."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,17 +10,16 @@ from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import format_names, quote
 from gpower.io.stores.npy import read_npz
-from gpower.io.tables.errors import TableError
-from gpower.io.tables.table import Matrix, Names, Table, TableFile
+from gpower.io.tables.table import Matrix, Names, Table, TableError, TableFile
 
-# What an archive may call the names of its variables and of its samples, most telling first.
+# Keys under which an archive may store the names of its variables and of its samples, most specific first.
 _FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
 _SAMPLE_KEYS = ("sample_names", "samples", "cells", "rows", "index")
 _SPARSE_ARRAY_CLASSES = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}
 
 
 def read_npz_table(file: TableFile) -> Table:
-    """The table of an archive, with the names beside it.
+    """Return the table of an archive, with the names stored in other arrays of the archive.
 
     Examples
     --------
@@ -34,23 +33,22 @@ def read_npz_table(file: TableFile) -> Table:
     ...     read_npz_table(TableFile(path)).feature_names
     ('a', 'b')
     """
-    path, any_array = file.path, file.key is None
-    arrays = read_npz(path)
-    if any_array and {"format", "shape"} <= set(arrays):
+    path, arrays = file.path, read_npz(file.path)
+    if file.key is None and {"format", "shape"} <= set(arrays):
         with convert_read_errors(lambda what: TableError(path, f"this is not a sparse matrix of SciPy: {what}")):
             X = _build_sparse_matrix(arrays)
             return Table(X.T if file.transpose else X)
-    if any_array and {"header", "components_"} <= set(arrays):
+    if file.key is None and {"header", "components_"} <= set(arrays):
         raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
     X = _choose_array(path, arrays, file.key)
     X = X.T if file.transpose and X.ndim == 2 else X
-    # In an archive the names say themselves whether they are variables or samples, however the array lies.
+    # The key says whether names are those of variables or of samples, so they are not exchanged by a transposition.
     n_samples, n_features = X.shape if X.ndim == 2 else (0, 0)
     return Table(X, _find_names(arrays, _FEATURE_KEYS, n_features), _find_names(arrays, _SAMPLE_KEYS, n_samples))
 
 
 def _build_sparse_matrix(arrays: Mapping[str, Array]) -> Matrix:
-    """A matrix as scipy.sparse.save_npz writes it; an index beyond its shape would be memory of something else."""
+    """Return a matrix saved by scipy.sparse.save_npz; raise if an index lies outside its shape, which would crash."""
     kind = arrays["format"].item()
     kind = kind.decode() if isinstance(kind, bytes) else kind
     rows, columns = (int(length) for length in arrays["shape"])
@@ -62,19 +60,21 @@ def _build_sparse_matrix(arrays: Mapping[str, Array]) -> Matrix:
         X.check_format(full_check=True)
         return X
     if kind == "coo":
-        return sparse.coo_array((data, (arrays["row"], arrays["col"])), shape=shape)  # which checks its indices
+        return sparse.coo_array(
+            (data, (arrays["row"], arrays["col"])), shape=shape
+        )  # the constructor checks the indices
     if kind != "dia" or data.ndim != 2 or data.shape[1] > columns or arrays["offsets"].dtype.kind not in "iu":
         raise ValueError(f"its format is {quote(str(kind))}")
     return sparse.dia_array((data, arrays["offsets"]), shape=shape)
 
 
 def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> Array:
-    """The array called `key`, or X, or the only two-dimensional one."""
+    """Return the array called `key`; without a key X, or the only two-dimensional array."""
     if key is None:
         tables = [name for name, array in arrays.items() if array.ndim == 2]
         if "X" not in tables and len(tables) != 1:
-            found = f"{len(tables)} tables ({format_names(tables)})" if tables else "no table"
-            raise TableError(path, f"the archive holds {found}; call one of them X, or choose one by its key")
+            content = f"{len(tables)} tables ({format_names(tables)})" if tables else "no table"
+            raise TableError(path, f"the archive holds {content}; call one of them X, or choose one by its key")
         key = "X" if "X" in tables else tables[0]
     if key not in arrays:
         raise TableError(path, f"there is no array {quote(key)}; there are {format_names(list(arrays)) or 'none'}")
@@ -82,9 +82,9 @@ def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> A
 
 
 def _find_names(arrays: Mapping[str, Array], keys: Names, length: int) -> Names | None:
-    """The first array under one of `keys` that is a list of `length` names."""
-    fitting = (arrays[key] for key in keys if key in arrays and arrays[key].shape == (length,))
-    return next((tuple(map(_decode_name, names)) for names in fitting), None)
+    """Return the names in the first array under one of `keys` whose shape is (length,); None if there is none."""
+    candidates = (arrays[key] for key in keys if key in arrays and arrays[key].shape == (length,))
+    return next((tuple(map(_decode_name, names)) for names in candidates), None)
 
 
 def _decode_name(name: np.generic) -> str:

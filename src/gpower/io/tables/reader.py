@@ -1,8 +1,7 @@
-"""The one reader of users' tables: a file in, numbers and names out.
+"""Read a table file of any supported format: `read_table`.
 
 A table is samples × variables. Text (CSV, TSV, GCT, series matrices of GEO), NumPy (NPY, NPZ), scipy.sparse (NPZ) and
-Matrix Market files need nothing beyond the core; Parquet and workbooks need the ``io`` extra. A sparse matrix stays
-sparse.
+Matrix Market files need no extra; Parquet and workbooks need the ``io`` extra. A sparse matrix stays sparse.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,20 +16,20 @@ from gpower._utils.files import FileError, convert_read_errors
 from gpower._utils.text import deduplicate
 from gpower.io.stores.npy import read_npy
 from gpower.io.tables.delimited import read_delimited
-from gpower.io.tables.errors import TableError
-from gpower.io.tables.excel import read_gct, read_workbook
+from gpower.io.tables.excel import read_workbook
+from gpower.io.tables.gct import read_gct
 from gpower.io.tables.geo import is_series_matrix, read_series_matrix
 from gpower.io.tables.matrix_market import read_matrix_market
 from gpower.io.tables.npz import read_npz_table
 from gpower.io.tables.parquet import check_complete, read_parquet
 from gpower.io.tables.probes import collapse_probes, read_probe_genes
 from gpower.io.tables.streams import copy_stream_to_disk, is_stream
-from gpower.io.tables.table import ColumnSelectors, Table, TableFile
+from gpower.io.tables.table import ColumnSelectors, Table, TableError, TableFile
 from gpower.io.tables.text_file import DECOMPRESSORS, check_is_file
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIBLE_SUFFIXES = (*TEXT_SUFFIXES, ".mtx", ".gct")
-_SERIES_MATRIX_KIND = "series matrix of GEO"  # a text file, recognised by what is in it
+_SERIES_MATRIX_KIND = "series matrix of GEO"  # a text file, recognised by its content
 
 
 def read_table(
@@ -48,7 +47,7 @@ def read_table(
     skip: int = 0,
     drop_rows: ColumnSelectors = (),
 ) -> Table:
-    r"""Read a table of numbers from a file, whose kind its suffix tells.
+    r"""Read a table of numbers from a file; the suffix gives the format.
 
     ==========================================  ===================================================
     ``.csv`` ``.tsv`` ``.tab`` ``.txt``         text; also compressed, ``.csv.gz``, ``.bz2`` or ``.xz``
@@ -56,7 +55,7 @@ def read_table(
     ``.gct``                                    GenePattern's genes × samples; also compressed
     ``.parquet`` ``.xlsx``                      need ``pip install "gpower[io]"``
     ``.npy``                                    one array
-    ``.npz``                                    arrays by name, or a matrix saved by scipy.sparse
+    ``.npz``                                    named arrays, or a matrix saved by scipy.sparse
     ``.mtx``                                    Matrix Market, dense or sparse; also ``.mtx.gz``
     ==========================================  ===================================================
 
@@ -65,38 +64,37 @@ def read_table(
     ``NA`` and ``n.d.`` become NaN. Lines that begin with ``#`` above the table are comments. Where semicolons
     separate the cells, decimals may have a comma.
 
-    A text file that begins with GEO's remarks (``!Series_…``) is a series matrix: samples × probes, without probes that
-    have no value. GEO keeps what was submitted; where the values are intensities, the logarithms to base 2 are taken,
-    and `MatrixLike.notes` says so.
+    A text file that begins with GEO's remarks (``!Series_…``) is a series matrix. It is read as samples × probes, and
+    probes without any value are left out. GEO stores the submitted values; if they are intensities, their logarithms
+    to base 2 are taken, and `Table.notes` says so.
 
     Parameters
     ----------
     path : str or path-like
-        The file, or ``"-"`` for standard input; what comes through a pipe is recognised by how it begins.
+        The file, or ``"-"`` for standard input. The format of a stream is recognised by its first bytes.
     index_col : int or str, optional
         The column, counted from 0 or by its heading, that holds the names of the rows. Text, workbooks and Parquet.
     header : bool, optional
-        Whether the first line of a text file holds names; by default the line itself decides.
+        Whether the first line of a text file holds names; by default it does if most of its cells are words.
     transpose : bool, default False
-        The file is variables × samples (genes × samples): turn it.
+        Whether the file is variables × samples (genes × samples) and has to be transposed.
     key : str, optional
-        Which array of an ``.npz`` archive to read; needed where it holds several tables and none called X. Which sheet
-        of a workbook; by default the first.
+        The array of an ``.npz`` archive to read; needed if it contains several tables and none is called X. The sheet
+        of a workbook to read; by default the first.
     drop : sequence of int or str, optional
-        Columns of the file to leave out, each counted from 0, by its heading, or several by a pattern as ``"qc_*"``.
-        Text, workbooks, Parquet, and series matrices and GCT, whose columns are the samples.
+        Columns of the file to leave out, by position from 0, heading, or pattern such as ``"qc_*"``. Text, workbooks,
+        Parquet, and series matrices and GCT, whose columns are the samples.
     complete : bool, default False
-        Refuse a table with a missing or infinite number, and say where it is. Text, Parquet and series matrices.
+        Whether to raise if a number is missing or infinite, with its place. Text, Parquet and series matrices.
     platform : str or path-like, optional
-        The variables are probes of a microarray: make them into genes by this annotation of its platform, such as
-        GPL96.annot.gz (see `read_probe_genes`). A gene is the mean of its probes; probes without a gene, or with
-        several, are left out.
+        Annotation of a microarray platform, such as GPL96.annot.gz (see `read_probe_genes`). The variables are then
+        probes, and are averaged per gene; probes without a gene, or with several, are left out.
     sep : str, optional
-        What separates the cells of a text file: one character, or ``"tab"``; by default what the file seems to have.
+        Separator of the cells of a text file: one character, ``"tab"`` or ``"space"``; by default detected.
     decimal : {",", "."}, optional
-        What stands before decimals in a text file; by default a point, or a comma where it can mean nothing else.
+        Decimal mark of a text file; by default a point, or a comma if it can mean nothing else.
     skip : int, default 0
-        Lines above the table of a text file or workbook to pass over.
+        Number of lines above the table of a text file or workbook to skip.
     drop_rows : sequence of int or str, optional
         Rows of a text file, workbook or GCT to leave out, by name, pattern, or position below the header, from 0.
 
@@ -108,7 +106,7 @@ def read_table(
     Raises
     ------
     TableError
-        The file is missing, empty, truncated, not of its kind, or not a table of numbers.
+        The file is missing, empty, truncated, not of the format of its suffix, or not a table of numbers.
     ImportError
         The file needs a package that is not installed.
 
@@ -127,14 +125,23 @@ def read_table(
            [ 1.8,  nan]])
     """
     path = Path(path)
-    whole = complete and platform is None  # of several probes of a gene some may be missing
-    how = TableFile(
-        path, index_col, header, transpose, key, drop, whole, _resolve_separator(sep), decimal, skip, drop_rows
+    file = TableFile(
+        path,
+        index_col,
+        header,
+        transpose,
+        key,
+        drop,
+        complete=complete and platform is None,  # some probes of a gene may be missing
+        sep={"tab": "\t", "\\t": "\t", "space": " "}.get(sep or "", sep),
+        decimal=decimal,
+        skip=skip,
+        drop_rows=drop_rows,
     )
-    _check_reader_options(how)
+    _check_reader_options(file)
     try:
-        with copy_stream_to_disk(path) as place:
-            table = _read_table_file(replace(how, path=place))
+        with copy_stream_to_disk(path) as path_on_disk:
+            table = _read_table_file(replace(file, path=path_on_disk))
     except FileError as error:
         if isinstance(error, TableError) and not is_stream(path):
             raise
@@ -147,40 +154,35 @@ def read_table(
 
 
 def _read_table_file(file: TableFile) -> Table:
-    """The table of a file on disk."""
+    """Return the table of a file on disk, samples × variables, in float32 or float64."""
     kind = _detect_file_kind(file.path)
-    read, understood = _READERS_BY_KIND[kind]
-    _check_unused_options(file, kind if kind == _SERIES_MATRIX_KIND else f"{kind} file", understood)
+    read, supported_options = _READERS_BY_KIND[kind]
+    _check_unused_options(file, kind if kind == _SERIES_MATRIX_KIND else f"{kind} file", supported_options)
     with convert_read_errors(lambda what: TableError(file.path, f"the file cannot be read: {what}")):
         table = read(file)
         return _check_numeric_table(file.path, table.transpose() if file.transpose and kind != ".npz" else table)
 
 
 def _rename_error_source(path: Path, error: FileError) -> TableError:
-    """An error about a copy, or of a store, as one about what the user gave."""
+    """Return an error about a temporary copy or a store as a `TableError` about the path that the user gave."""
     name = Path("standard input") if str(path) == "-" else path
     if isinstance(error, TableError):
         return type(error)(name, error.reason, **error.options)
     return TableError(name, str(error).removeprefix(str(path)).lstrip(":, ").rstrip("."))
 
 
-def _resolve_separator(sep: str | None) -> str | None:
-    """What a separator is called on a command line."""
-    return {"tab": "\t", "\\t": "\t", "space": " "}.get(sep or "", sep)
-
-
 def _check_reader_options(file: TableFile) -> None:
-    """Refuse options that mean nothing for any file."""
+    """Raise if an option has a value that is invalid for any format."""
     if file.sep is not None and len(file.sep) != 1:
-        raise TableError(file.path, "{sep} is not one character, nor tab or space", sep=file.sep)
+        raise TableError(file.path, "{sep} is neither one character nor tab or space", sep=file.sep)
     if file.decimal not in (None, ",", "."):
         raise TableError(file.path, "{decimal} is neither a comma nor a point", decimal=file.decimal)
     if file.skip < 0:
-        raise TableError(file.path, "{skip} is no number of lines", skip=file.skip)
+        raise TableError(file.path, "{skip} is not a number of lines", skip=file.skip)
 
 
 def get_format_suffix(path: Path) -> str:
-    """The suffix that tells how to read a file, that of what is in it where it is gzipped.
+    """Return the suffix, in lower case, that gives the format of a file; that of the content if it is compressed.
 
     Examples
     --------
@@ -191,43 +193,43 @@ def get_format_suffix(path: Path) -> str:
     """
     *others, last = ["", *map(str.lower, path.suffixes)]
     if is_stream(path):
-        return ".txt"  # or what it begins with tells otherwise
+        return ".txt"  # unless its first bytes say otherwise
     return others[-1] if last in DECOMPRESSORS and others[-1] in _COMPRESSIBLE_SUFFIXES else last
 
 
 def _detect_file_kind(path: Path) -> str:
-    """What `path` is, once it is known to be a file with something in it: its suffix, or a series matrix."""
+    """Return the format of a file, a key of `_READERS_BY_KIND`; raise if there is no reader or the file is empty."""
     suffix = get_format_suffix(path)
     check_is_file(path)
     if suffix not in _READERS_BY_KIND:
-        known = [
+        suffixes = [
             *(kind for kind in _READERS_BY_KIND if kind != _SERIES_MATRIX_KIND),
             *(f"{kind}.gz" for kind in _COMPRESSIBLE_SUFFIXES),
         ]
         advice = "; save its sheet as CSV or .xlsx" if suffix in (".xls", ".ods") else ""
-        raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(known)}{advice}")
+        raise TableError(path, f"the suffix {suffix!r} is not one of {', '.join(suffixes)}{advice}")
     if path.stat().st_size == 0:
         raise TableError(path, "the file is empty")
     return _SERIES_MATRIX_KIND if suffix in TEXT_SUFFIXES and is_series_matrix(path) else suffix
 
 
 def _check_unused_options(file: TableFile, kind_description: str, supported_options: Sequence[str]) -> None:
-    """Refuse an option that this kind of file would ignore."""
-    usual = vars(TableFile(file.path))
+    """Raise if an option was set that has no effect on this kind of file."""
+    defaults = vars(TableFile(file.path))
     for option, value in vars(file).items():
-        if value != usual[option] and option not in (*supported_options, "complete"):
+        if value != defaults[option] and option not in (*supported_options, "complete"):
             raise TableError(
                 file.path, f"{{{option}}} has no meaning for a {kind_description}; leave it out", **{option: value}
             )
 
 
 def _check_numeric_table(path: Path, table: Table) -> Table:
-    """The table in float32 or float64, once it is known to be one and not to be empty."""
+    """Return the table in float32 or float64; raise if it is empty, or not a matrix of real numbers."""
     X = table.X
     if X.ndim != 2:
-        raise TableError(path, f"a table has two dimensions and this array has {X.ndim} (shape {X.shape})")
+        raise TableError(path, f"a table has two dimensions, but this array has {X.ndim} (shape {X.shape})")
     if X.dtype.kind not in "fiub":
-        raise TableError(path, f"a table holds real numbers and this array holds {X.dtype.name}")
+        raise TableError(path, f"a table holds real numbers, but this array holds {X.dtype.name}")
     n_samples, n_features = X.shape
     if n_samples == 0 or n_features == 0:
         missing = "samples (rows)" if n_samples == 0 else "variables (columns)"
@@ -238,7 +240,7 @@ def _check_numeric_table(path: Path, table: Table) -> Table:
 
 
 def _deduplicate_feature_names(table: Table) -> Table:
-    """The table with a name of its own for every variable."""
+    """Return the table with unique names of the variables, and a note if names were repeated."""
     if table.feature_names is None:
         return table
     names, notes = deduplicate(table.feature_names)
@@ -250,7 +252,7 @@ def _read_npy_table(file: TableFile) -> Table:
 
 
 _ROW_TABLE_OPTIONS = ("index_col", "header", "drop", "drop_rows", "transpose")
-# What reads each kind of file, and the options that mean something to it.
+# Reader of each kind of file, and the options that it supports.
 _READERS_BY_KIND: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
     **dict.fromkeys(TEXT_SUFFIXES, (read_delimited, (*_ROW_TABLE_OPTIONS, "sep", "decimal", "skip"))),
     ".xlsx": (read_workbook, (*_ROW_TABLE_OPTIONS, "key", "skip")),

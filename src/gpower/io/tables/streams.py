@@ -1,4 +1,4 @@
-"""Tables that come through a pipe: kept in a file of their own while they are read, since readers look twice."""
+"""Copy a table from standard input or a pipe to a temporary file, because readers open a file more than once."""
 
 import sys
 import tempfile
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpower._utils.memory import get_free_memory
-from gpower.io.tables.errors import TableError
+from gpower.io.tables.table import TableError
 
-# What a stream begins with, and the suffix that a file of its kind has; anything else is text.
+# First bytes of a stream, and the suffix of a file of that format; any other stream is text.
 _SUFFIX_BY_MAGIC = {
     b"\x93NUMPY": ".npy",
     b"PK\x03\x04": ".npz",
@@ -22,11 +22,11 @@ _SUFFIX_BY_MAGIC = {
     b"BZh": ".txt.bz2",
     b"\xfd7zXZ": ".txt.xz",
 }
-_COPY_CHUNK_BYTES = 1 << 20  # bytes
+_COPY_CHUNK_BYTES = 1 << 20
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path stands for standard input (-), a pipe, or what a shell puts in the place of a command.
+    """Return whether a path is standard input (-), a device, a pipe, or a process substitution of a shell.
 
     Examples
     --------
@@ -35,14 +35,13 @@ def is_stream(path: Path) -> bool:
     >>> is_stream(Path("-")), is_stream(Path("/dev/fd/63")), is_stream(Path("genes.csv"))
     (True, True, False)
     """
-    return (
-        str(path) == "-" or str(path).startswith("/dev/") or (path.exists() and not (path.is_file() or path.is_dir()))
-    )
+    is_special = path.exists() and not (path.is_file() or path.is_dir())
+    return str(path) == "-" or str(path).startswith("/dev/") or is_special
 
 
 @contextmanager
 def copy_stream_to_disk(path: Path) -> Iterator[Path]:
-    """The path, or that of a copy of what comes through it; its name tells what it is."""
+    """Yield the path itself, or, if it is a stream, the path of a temporary copy whose suffix gives its format."""
     if not is_stream(path):
         yield path
         return
@@ -55,14 +54,14 @@ def copy_stream_to_disk(path: Path) -> Iterator[Path]:
 
 
 def _copy_stream(path: Path, stream: BinaryIO, folder: Path) -> Path:
-    start, room = stream.read(8), get_free_memory()
+    start, free_bytes = stream.read(8), get_free_memory()
     suffix = next((suffix for magic, suffix in _SUFFIX_BY_MAGIC.items() if start.startswith(magic)), ".txt")
-    place = folder / f"table{suffix}"
-    with place.open("wb") as copy:
+    target = folder / f"table{suffix}"
+    with target.open("wb") as copy:
         copy.write(start)
-        while part := stream.read(_COPY_CHUNK_BYTES):
-            copy.write(part)
-            room -= len(part)
-            if room < 0:
-                raise TableError(path, "more comes through it than the memory that is free; save it to a file")
-    return place
+        while chunk := stream.read(_COPY_CHUNK_BYTES):
+            copy.write(chunk)
+            free_bytes -= len(chunk)
+            if free_bytes < 0:
+                raise TableError(path, "the stream is larger than the free memory; save it to a file")
+    return target

@@ -1,1 +1,1 @@
-"""Containers of the numbers of a matrix: dense, sparse, on a device, on disk, or in a Dask cluster."""
+"""Containers of matrix entries: dense, sparse, on a device, on disk, or in a Dask cluster."""

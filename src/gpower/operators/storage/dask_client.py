@@ -1,12 +1,11 @@
-"""Clusters of Dask as they are: slow to answer, without workers, or gone. Each is told, none is waited for forever."""
+"""Dask clusters that are slow, without workers, or lost: every failure raises an error, and no call waits forever."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future as Answer
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,9 +20,13 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-#: Seconds to wait for a scheduler, and for a cluster without workers to have one; seconds between two looks at it.
-CONNECT_TIMEOUT_SECONDS, NO_WORKERS_TIMEOUT_SECONDS, POLL_INTERVAL_SECONDS = 10.0, 30.0, 1.0
-#: What a cluster that is gone makes Dask raise, here by name so that Dask need not be imported.
+#: Time to wait for a scheduler to answer.
+CONNECT_TIMEOUT_SECONDS = 10.0
+#: Time to wait for a worker while the cluster has none.
+NO_WORKERS_TIMEOUT_SECONDS = 30.0
+#: Time between two checks whether the cluster has workers.
+POLL_INTERVAL_SECONDS = 1.0
+#: Names of the errors that Dask raises if a cluster is lost; names, so that Dask need not be imported.
 _LOST_CLUSTER_ERROR_NAMES = (
     "CommClosedError",
     "CancelledError",
@@ -34,11 +37,11 @@ _LOST_CLUSTER_ERROR_NAMES = (
 
 
 class ClusterError(OSError):
-    """A cluster that is gone, or whose workers die at the same task again and again."""
+    """Error for a cluster that is lost, has no workers, or whose workers die repeatedly at the same task."""
 
 
 def get_current_client() -> Client:
-    """The user's client; None if there is none."""
+    """Return the current Dask client, or None."""
     try:
         from distributed import get_client
 
@@ -48,7 +51,7 @@ def get_current_client() -> Client:
 
 
 def connect_to_cluster(address: str, timeout: float | None = None) -> Client:
-    """A client of the cluster at an address, which later fits use; seconds to wait for an answer."""
+    """Return a client of the cluster at an address, which later fits use; `timeout` is in seconds."""
     distributed = import_optional("distributed", "dask", "A cluster needs dask and")
     try:
         return distributed.Client(address, timeout=CONNECT_TIMEOUT_SECONDS if timeout is None else timeout)
@@ -57,7 +60,7 @@ def connect_to_cluster(address: str, timeout: float | None = None) -> Client:
 
 
 def compute_on_cluster(array: DaskArray) -> Array:
-    """A Dask array as numbers, from the cluster if there is one; a lost one is named."""
+    """Compute a Dask array, on the cluster if there is one; raise ClusterError if the cluster is lost."""
     client = get_current_client()
     if client is None:
         return np.asarray(array)
@@ -67,7 +70,7 @@ def compute_on_cluster(array: DaskArray) -> Array:
 
 @contextmanager
 def convert_cluster_errors(client: Client) -> Iterator[None]:
-    """What is raised because the cluster is gone becomes our error; whatever Dask raises then, the client is closed."""
+    """Raise ClusterError in place of any error that Dask raises because the cluster is lost."""
     try:
         yield
     except Exception as error:
@@ -75,25 +78,25 @@ def convert_cluster_errors(client: Client) -> Iterator[None]:
             type(error).__name__ in _LOST_CLUSTER_ERROR_NAMES or client.status != "running"
         ):
             raise
-        told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-        raise ClusterError(f"The Dask cluster at {_get_scheduler_address(client)} is lost ({told}).") from error
+        cause = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+        raise ClusterError(f"The Dask cluster at {_get_scheduler_address(client)} is lost ({cause}).") from error
 
 
 def call_with_worker_timeout(client: Client, call: Callable[[], R]) -> R:
-    """What a call that waits for workers gives; without any for a time it is given up."""
-    answer: Answer[R] = Answer()
-    threading.Thread(target=_set_future_result, args=(answer, call), daemon=True).start()
-    alone_since = time.monotonic()
-    while not wait([answer], timeout=POLL_INTERVAL_SECONDS).done:
+    """Return the result of a call that waits for workers; raise ClusterError if there are none for some time."""
+    future: Future[R] = Future()
+    threading.Thread(target=_set_future_result, args=(future, call), daemon=True).start()
+    last_worker_time = time.monotonic()
+    while not wait([future], timeout=POLL_INTERVAL_SECONDS).done:
         if client.status == "running" and get_workers(client):
-            alone_since = time.monotonic()
-        elif time.monotonic() - alone_since > NO_WORKERS_TIMEOUT_SECONDS:
-            told = f"has had no workers for {NO_WORKERS_TIMEOUT_SECONDS:g} s; start some, and fit again"
-            raise ClusterError(f"The Dask cluster at {_get_scheduler_address(client)} {told}.")
-    return answer.result()
+            last_worker_time = time.monotonic()
+        elif time.monotonic() - last_worker_time > NO_WORKERS_TIMEOUT_SECONDS:
+            problem = f"has had no workers for {NO_WORKERS_TIMEOUT_SECONDS:g} s; start some, and fit again"
+            raise ClusterError(f"The Dask cluster at {_get_scheduler_address(client)} {problem}.")
+    return future.result()
 
 
-def _set_future_result(future: Answer[R], call: Callable[[], R]) -> None:
+def _set_future_result(future: Future[R], call: Callable[[], R]) -> None:
     try:
         future.set_result(call())
     except BaseException as error:
@@ -101,12 +104,12 @@ def _set_future_result(future: Answer[R], call: Callable[[], R]) -> None:
 
 
 def _get_scheduler_address(client: Client) -> str:
-    """Where the scheduler is, or was."""
+    """Return the present or last address of the scheduler."""
     return str(client._start_arg if client.scheduler is None else client.scheduler.address)
 
 
 def get_workers(client: Client) -> dict[str, Mapping[str, float]]:
-    """All workers by address; since 2025 Dask tells of five unless asked."""
+    """Return all workers by address; since 2025 Dask lists only five by default."""
     try:
         info = client.scheduler_info(n_workers=-1)
     except TypeError:

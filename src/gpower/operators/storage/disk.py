@@ -1,4 +1,4 @@
-"""Matrices on disk, read a block at a time: the next block is read while this one is multiplied."""
+"""Container of a matrix on disk, read block by block; the next block is read while the current one is multiplied."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from gpower.operators.storage.base import InMemoryMatrix
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R
 from gpower.operators.storage.sparse import wrap_in_memory
 
-#: Blocks in memory at once: the one in use, the next one, and room for a product of either.
+#: Memory for blocks, in units of one block: the current one, the next one, and a temporary copy of each.
 MAX_BLOCKS_IN_MEMORY = 4
-#: Columns are picked from a store kept by column while no more than this share of it holds them.
+#: Largest share of a store by column that is read to take some columns; above it the whole store is read.
 MAX_PICKED_SHARE = 0.5
 
 
 class StreamedMatrix(BlockMatrix):
-    """A source read block by block, no more of it in memory than `memory_limit` allows.
+    """Container of a source that is read block by block within a memory limit.
 
     Parameters
     ----------
-    source : Source
+    source : MatrixSource
     memory_limit : float, optional
-        Bytes that blocks may take in all; by default a quarter of the free memory.
+        Bytes that all blocks in memory may take; by default a quarter of the free memory.
 
     Examples
     --------
@@ -45,22 +45,23 @@ class StreamedMatrix(BlockMatrix):
 
     def __init__(self, source: MatrixSource, memory_limit: float | None = None) -> None:
         self.source = source
-        self.shape, self.axis, self.is_sparse = source.shape, source.axis, source.is_sparse
+        self.shape = source.shape
+        self.axis = source.axis
+        self.is_sparse = source.is_sparse
         self.dtype = source.working_dtype
         self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit
         self.feature_names = source.feature_names
         self.column_shift: Array | None = None
-        self.block_edges = np.array(
-            source.compute_block_edges(min(self.memory_limit / MAX_BLOCKS_IN_MEMORY, MAX_BLOCK_BYTES))
-        )
+        block_bytes = min(self.memory_limit / MAX_BLOCKS_IN_MEMORY, MAX_BLOCK_BYTES)
+        self.block_edges = np.array(source.compute_block_edges(block_bytes))
         self.source_state = get_storage_state(source.storage_path)
 
     def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
-        """What `work` makes of every block with a share."""
+        """Return the results of a function for all blocks with arguments."""
         return list(self._iterate_results(function, arguments))
 
     def sum_blocks(self, function: BlockFunction[Array], arguments: Sequence[BlockArguments]) -> Array:
-        """The sum of it in float64, added up as the blocks come."""
+        """Add the results of a function in float64, block by block as they are read."""
         results = self._iterate_results(function, arguments)
         total = np.array(next(results), np.float64)
         for result in results:
@@ -68,61 +69,60 @@ class StreamedMatrix(BlockMatrix):
         return total
 
     def _iterate_results(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> Iterator[R]:
-        """Results in the order of the blocks; one block is read ahead."""
-        wanted = [
-            (part, share) for part, share in zip(self.get_block_slices(), arguments, strict=True) if share is not None
-        ]
-        if not wanted:
+        """Yield the results in the order of the blocks; one block is read ahead."""
+        all_blocks = zip(self.get_block_slices(), arguments, strict=True)
+        tasks = [(part, block_arguments) for part, block_arguments in all_blocks if block_arguments is not None]
+        if not tasks:
             return
         reader = ThreadPoolExecutor(1)
         try:
-            ahead = reader.submit(self.load_block, wanted[0][0])
-            for i, (_, share) in enumerate(wanted):
-                block = ahead.result()
-                if i + 1 < len(wanted):
-                    ahead = reader.submit(self.load_block, wanted[i + 1][0])
-                yield function(block, *share)
+            next_block = reader.submit(self.load_block, tasks[0][0])
+            for i, (_, block_arguments) in enumerate(tasks):
+                block = next_block.result()
+                if i + 1 < len(tasks):
+                    next_block = reader.submit(self.load_block, tasks[i + 1][0])
+                yield function(block, *block_arguments)
         finally:
             reader.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for a slow disk
         if get_storage_state(self.source.storage_path) != self.source_state:
             raise StoreError(
-                f"{self.source.name}: the store was changed while it was read, so that the answer would be of neither "
-                "state; fit it again once nothing writes to it."
+                f"{self.source.name}: the store was changed while it was read, so that the result would mix two "
+                "versions of the data. Fit again when nothing writes to the store."
             )
 
     def load_block(self, block_slice: slice) -> InMemoryMatrix:
-        """Rows or columns of the source, less the shift."""
+        """Read rows or columns of the source and subtract the column shift."""
         block = wrap_in_memory(read_source_block(self.source, block_slice.start, block_slice.stop))
         if self.column_shift is None:
             return block
         return block.subtract_offsets(self.column_shift if self.axis == 0 else self.column_shift[block_slice])
 
     def take(self, idx: Array) -> InMemoryMatrix:
-        """Some columns; of a store that is kept by column only what holds them is read."""
+        """Return some columns; from a store by column only the chunks that contain them are read."""
         idx = np.asarray(idx)
         if self.column_read_share(idx) in (0, 1):
             return super().take(idx)
-        first = np.unique(idx // self.source.chunk_length) * self.source.chunk_length
-        ends = np.minimum(first + self.source.chunk_length, self.shape[1])
-        few = copy(self)
-        few.block_edges = np.unique(np.concatenate([[0], first, ends, [self.shape[1]]]))
-        return BlockMatrix.take(few, idx)
+        starts = np.unique(idx // self.source.chunk_length) * self.source.chunk_length
+        ends = np.minimum(starts + self.source.chunk_length, self.shape[1])
+        by_chunk = copy(self)
+        by_chunk.block_edges = np.unique(np.concatenate([[0], starts, ends, [self.shape[1]]]))
+        return BlockMatrix.take(by_chunk, idx)
 
     def column_read_share(self, idx: Array) -> float:
-        """Of a read of the matrix, what it takes to gather some columns; all of it where that is most of it."""
+        """Return the share of the matrix that is read for some columns: one if their chunks are most of the matrix."""
         if self.axis == 0:
             return super().column_read_share(idx)
-        read = np.unique(idx // self.source.chunk_length).size * self.source.chunk_length / self.shape[1]
-        return float(read) if read <= MAX_PICKED_SHARE else 1.0
+        share = np.unique(idx // self.source.chunk_length).size * self.source.chunk_length / self.shape[1]
+        return float(share) if share <= MAX_PICKED_SHARE else 1.0
 
     def head(self, n_rows: int) -> Array:
-        """The first rows, dense; of blocks of rows no more is read."""
+        """Return the first rows, dense; from blocks of rows nothing else is read."""
         if self.axis == 1:
             return super().head(n_rows)
         return self.load_block(slice(0, min(n_rows, self.shape[0]))).head(n_rows)
 
     def subtract_offsets(self, shift: Array) -> Self:
-        """The same matrix less a constant per column."""
+        """Return the matrix with a constant subtracted from each column."""
         other = copy(self)
         other.column_shift = shift if self.column_shift is None else self.column_shift + shift
         return other
