@@ -1,4 +1,4 @@
-"""The report in a real browser: it shows the model's numbers, answers, sends nothing, and keeps names text."""
+"""The report in a real browser: it shows the numbers of the model, reacts to the user and sends no request."""
 
 import csv
 import io
@@ -7,20 +7,20 @@ import re
 import numpy as np
 import pytest
 from scipy import stats
-from tests.browser.chromium import place_of, require
-from tests.waiting import wait_until
+from tests.browser.chromium import locate_point, require_browser
+from tests.polling import wait_until
 
-require()
+require_browser()
 CHOSEN = "#t-samples tbody tr:not([hidden])"
 
 
 @pytest.fixture
-def page(opened, case):
-    return opened(case["file"])
+def page(open_page, case):
+    return open_page(case["file"])
 
 
 def cells(page, table, column):
-    """What the rows shown have in a column: all digits where it holds numbers."""
+    """Return a column of the rows shown, with all digits of numbers."""
     rows = f"{table} tbody tr:not([hidden])"
     take = "(rows, j) => rows.map((row) => row.cells[j].dataset.v ?? row.cells[j].textContent.trim())"
     return page.eval_on_selector_all(rows, take, column)
@@ -56,17 +56,19 @@ class TestNumbers:
     def test_scores_and_distances_are_the_models(self, page, case):
         model, X = case["model"], case["data"].X
         assert cells(page, "#t-samples", 1) == list(case["data"].sample_names)
-        wanted = [*case["scores"].T, model.hotelling_t2(X), model.squared_residual(X)]
-        for j, values in enumerate(wanted, 2):
+        expected = [*case["scores"].T, model.hotelling_t2(X), model.squared_residual(X)]
+        for j, values in enumerate(expected, 2):
             np.testing.assert_allclose(np.array(cells(page, "#t-samples", j), float), values, rtol=1e-12)
 
     def test_frequencies_are_those_of_the_stability(self, page, case):
-        model, again = case["model"], case["again"]
-        wanted = [again.frequency[j, at] for j, row in enumerate(model.components_) for at in np.argsort(-abs(row))]
+        model, stability = case["model"], case["stability"]
+        expected = [
+            stability.frequency[j, at] for j, row in enumerate(model.components_) for at in np.argsort(-abs(row))
+        ]
         shown = np.array(cells(page, "#t-loadings", 5), float)
-        np.testing.assert_array_equal(shown, [f for f in wanted if f > 0][: len(shown)])
+        np.testing.assert_array_equal(shown, [f for f in expected if f > 0][: len(shown)])
 
-    def test_cards_tell_shares_proofs_and_p_values(self, page, case):
+    def test_cards_show_shares_certificates_and_p_values(self, page, case):
         model = case["model"]
         cards = page.locator("#components .card").all_inner_texts()
         assert len(cards) == 3
@@ -84,7 +86,7 @@ class TestNumbers:
             assert shown.nth(j).inner_text().startswith(f"{rho:+.2f}".replace("-", "−"))
         assert not page.locator("#metadata tbody tr").first.locator("td.number").first.inner_text().startswith("+")
 
-    def test_the_figures_hold_the_same_numbers(self, page, case):
+    def test_the_figures_show_the_same_numbers(self, page, case):
         drawn = page.evaluate("[...Bokeh.documents[0].get_model_by_name('samples').data.inside]")
         np.testing.assert_allclose(drawn, case["model"].hotelling_t2(case["data"].X), rtol=1e-12)
         drawn = page.evaluate("[...Bokeh.documents[0].get_model_by_name('scree').data.share]")
@@ -92,20 +94,20 @@ class TestNumbers:
 
 
 class TestSamples:
-    def test_a_hover_tells_name_scores_and_metadata(self, page, case):
+    def test_a_hover_shows_name_scores_and_metadata(self, page, case):
         page.locator("#chart-scores").scroll_into_view_if_needed()
-        page.mouse.move(*place_of(page, 3))
+        page.mouse.move(*locate_point(page, 3))
         tip = page.locator(".bk-tooltip-content").first
         tip.wait_for()
-        told = tip.inner_text()
-        assert case["data"].sample_names[3] in told
-        assert f"{case['scores'][3, 1]:.4g}" in told
-        assert f"age:\t{case['metadata']['age'][3]:.4g}" in told
-        assert f"status:\t{case['metadata']['status'][3]}" in told
+        text = tip.inner_text()
+        assert case["data"].sample_names[3] in text
+        assert f"{case['scores'][3, 1]:.4g}" in text
+        assert f"age:\t{case['metadata']['age'][3]:.4g}" in text
+        assert f"status:\t{case['metadata']['status'][3]}" in text
 
-    def test_a_lasso_chooses_the_samples_inside(self, page, case):
+    def test_a_lasso_selects_the_samples_inside(self, page, case):
         page.locator("#chart-scores").scroll_into_view_if_needed()
-        places = np.array([place_of(page, i) for i in range(60)])
+        places = np.array([locate_point(page, i) for i in range(60)])
         left, top = places.min(axis=0) - 12
         right, bottom = np.median(places[:, 0]), places[:, 1].max() + 12
         drag(page, [(left, top), (right, top), (right, bottom), (left, bottom)])
@@ -120,16 +122,16 @@ class TestSamples:
         page.get_by_role("button", name="Choose none").click()
         assert len(cells(page, "#t-samples", 1)) == 60
 
-    def test_samples_are_chosen_without_a_mouse(self, page, case):
+    def test_samples_are_selected_without_a_mouse(self, page, case):
         page.get_by_label("Search").first.fill("control")
         page.get_by_role("button", name="Choose the samples shown").press("Enter")
         page.get_by_label("Search").first.fill("")
-        wanted = np.flatnonzero(case["metadata"]["status"] == "control")
-        assert cells(page, "#t-samples", 1) == [case["data"].sample_names[i] for i in wanted]
-        box = page.get_by_label(f"Choose {case['data'].sample_names[wanted[0]]}", exact=True)
+        expected = np.flatnonzero(case["metadata"]["status"] == "control")
+        assert cells(page, "#t-samples", 1) == [case["data"].sample_names[i] for i in expected]
+        box = page.get_by_label(f"Choose {case['data'].sample_names[expected[0]]}", exact=True)
         box.press("Space")
         chosen = page.evaluate("Bokeh.documents[0].get_model_by_name('samples').selected.indices")
-        assert sorted(chosen) == wanted[1:].tolist()
+        assert sorted(chosen) == expected[1:].tolist()
 
     def test_pairs_of_components(self, page, case):
         page.get_by_label("Across").select_option("3")
@@ -156,7 +158,7 @@ class TestSamples:
 class TestVariables:
     @pytest.fixture
     def first(self, case):
-        """The name of the first variable listed and its values."""
+        """Return the name of the first variable listed and its values."""
         name = next(iter(case["model"].loadings(case["data"].feature_names)[0]))
         return name, case["data"].X[:, list(case["data"].feature_names).index(name)].astype(np.float32)
 
@@ -166,11 +168,11 @@ class TestVariables:
         np.testing.assert_array_equal(np.float32(drawn), values)
         column = page.locator("#t-samples thead th").count() - 1
         np.testing.assert_array_equal(np.float32(cells(page, "#t-samples", column)), values)
-        assert name in page.locator("#told").text_content()
+        assert name in page.locator("#announcement").text_content()
 
-    def test_a_hover_tells_mean_and_spread(self, page, case, first):
+    def test_a_hover_shows_mean_and_spread(self, page, case, first):
         page.locator("#chart-loadings").scroll_into_view_if_needed()
-        page.mouse.move(*place_of(page, 0, "loadings", "loadings"))
+        page.mouse.move(*locate_point(page, 0, "loadings", "loadings"))
         tip = page.locator(".bk-tooltip-content").first
         tip.wait_for()
         assert first[0] in tip.inner_text()
@@ -180,11 +182,11 @@ class TestVariables:
 
     def test_a_click_shows_its_values_over_the_scores(self, page, first):
         page.locator("#chart-loadings").scroll_into_view_if_needed()
-        page.mouse.click(*place_of(page, 0, "loadings", "loadings"))
+        page.mouse.click(*locate_point(page, 0, "loadings", "loadings"))
         page.wait_for_selector("#value-head:visible")
         self.check(page, *first)
 
-    def test_so_does_its_name_by_keyboard(self, page, first):
+    def test_the_keyboard_shows_its_values_over_the_scores(self, page, first):
         page.locator("#t-loadings .variable").first.press("Enter")
         self.check(page, *first)
 
@@ -212,11 +214,11 @@ class TestTables:
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.get_by_role("link", name="6 variables in the table, to save or copy").click()
         assert set(cells(page, "#t-loadings", 0)) == {"2.0"}
-        wanted = list(case["model"].loadings(case["data"].feature_names)[1])
-        assert cells(page, "#t-loadings", 1) == wanted
+        expected = list(case["model"].loadings(case["data"].feature_names)[1])
+        assert cells(page, "#t-loadings", 1) == expected
         page.get_by_role("button", name="Copy the names shown").click()
         page.get_by_role("button", name="Copied").wait_for()
-        assert page.evaluate("navigator.clipboard.readText()").split("\n") == wanted
+        assert page.evaluate("navigator.clipboard.readText()").split("\n") == expected
         page.locator("#component").select_option(label="all")
         assert len(cells(page, "#t-loadings", 1)) == 19
 
@@ -233,8 +235,8 @@ class TestTables:
         assert download.value.suggested_filename == "loadings.csv"
         text = download.value.path().read_text(encoding="utf-8-sig")
         rows = list(csv.DictReader(io.StringIO(text)))
-        wanted = case["model"].loadings(case["data"].feature_names)[2]
-        assert {row["variable"]: float(row["loading"]) for row in rows} == wanted
+        expected = case["model"].loadings(case["data"].feature_names)[2]
+        assert {row["variable"]: float(row["loading"]) for row in rows} == expected
 
     def test_the_workbook_has_everything(self, page, case):
         openpyxl = pytest.importorskip("openpyxl")
@@ -243,8 +245,8 @@ class TestTables:
         book = openpyxl.load_workbook(io.BytesIO(download.value.path().read_bytes()))
         assert book.sheetnames == ["components", "loadings", "scores", "gene sets", "metadata"]
         rows = list(book["loadings"].values)[1:]
-        wanted = [loading for named in case["model"].loadings() for loading in named.values()]
-        np.testing.assert_allclose([row[2] for row in rows], wanted, rtol=1e-14)
+        expected = [loading for named in case["model"].loadings() for loading in named.values()]
+        np.testing.assert_allclose([row[2] for row in rows], expected, rtol=1e-14)
         scores = np.array([row[1:4] for row in list(book["scores"].values)[1:]], float)
         np.testing.assert_allclose(scores, case["scores"], rtol=1e-12)
         heads, *rows = book["scores"].values
@@ -258,15 +260,15 @@ class TestTables:
 def test_the_slider_walks_the_path(page, case):
     slider, path = page.locator("#point"), case["path"]
     sizes = path.cardinality.mean(axis=1)
-    assert slider.input_value() == str(np.argmin(abs(sizes - 19 / 3)))  # where the model is
+    assert slider.input_value() == str(np.argmin(abs(sizes - 19 / 3)))  # the point of the model
     assert page.evaluate("[...Bokeh.documents[0].get_model_by_name('here').data.x]") == [6]
     slider.press("Home")
     for i in range(len(path)):
         if i:
             slider.press("ArrowRight")
-        told = page.locator("#point-words").inner_text()
-        assert told.startswith(f"{sizes[i]:.4g} {'variable' if sizes[i] == 1 else 'variables'} per component: ")
-        assert f"{100 * path.share_of_pca[i]:.4g}" in told
+        text = page.locator("#point-words").inner_text()
+        assert text.startswith(f"{sizes[i]:.4g} {'variable' if sizes[i] == 1 else 'variables'} per component: ")
+        assert f"{100 * path.share_of_pca[i]:.4g}" in text
         here = page.evaluate("[...Bokeh.documents[0].get_model_by_name('here').data.x]")
         assert here == [path.cardinality[i].mean()]
         first = page.locator("#point-components .card").first.inner_text()
@@ -277,31 +279,31 @@ def test_the_slider_walks_the_path(page, case):
 
 class TestReaders:
     @pytest.mark.parametrize("width", [1280, 400])
-    def test_nothing_is_wider_than_the_screen(self, opened, case, width):
-        page = opened(case["file"], viewport={"width": width, "height": 800})
+    def test_nothing_is_wider_than_the_screen(self, open_page, case, width):
+        page = open_page(case["file"], viewport={"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") == width
         box = page.locator("#t-samples").evaluate("(table) => [table.offsetWidth, table.parentElement.clientWidth]")
-        assert width == 400 or box[0] <= box[1]  # all columns are seen
+        assert width == 400 or box[0] <= box[1]  # all columns are visible
         assert page.locator("#chart-scores canvas").first.bounding_box()["width"] <= width
 
     @pytest.mark.parametrize("mobile", [False, True])
-    def test_a_finger_scrolls_and_a_mouse_draws(self, opened, case, mobile):
-        page = opened(case["file"], viewport={"width": 400, "height": 800}, has_touch=mobile, is_mobile=mobile)
+    def test_a_finger_scrolls_and_a_mouse_draws(self, open_page, case, mobile):
+        page = open_page(case["file"], viewport={"width": 400, "height": 800}, has_touch=mobile, is_mobile=mobile)
         tools = "Bokeh.documents[0].get_model_by_name('figure-scores').toolbar.tools"
         assert page.evaluate(f"{tools}.find((tool) => tool.type === 'LassoSelectTool').active") is not mobile
 
-    def test_dark_and_light(self, opened, case):
+    def test_dark_and_light(self, open_page, case):
         colours = []
         for scheme in ("light", "dark"):
-            page = opened(case["file"], color_scheme=scheme)
+            page = open_page(case["file"], color_scheme=scheme)
             axis = page.evaluate("Bokeh.documents[0].get_model_by_name('figure-scores').below[0].axis_label_text_color")
             colours.append((page.evaluate("getComputedStyle(document.body).backgroundColor"), axis))
         assert colours[0][0] == "rgb(255, 255, 255)"
         assert colours[0][0] != colours[1][0]
         assert colours[0][1] != colours[1][1]
 
-    def test_without_javascript_tables_and_pictures_are_there(self, opened, case):
-        page = opened(case["file"], ready=False, java_script_enabled=False)
+    def test_without_javascript_tables_and_pictures_are_there(self, open_page, case):
+        page = open_page(case["file"], ready=False, java_script_enabled=False)
         assert page.locator("#t-loadings tbody tr").count() == 19
         assert page.locator("#t-samples tbody tr").first.is_visible()
         pictures = page.locator("figure img")
@@ -314,14 +316,14 @@ class TestReaders:
             assert not page.locator(hidden).is_visible()
         assert page.get_by_role("link", name="Excel").is_visible()
 
-    def test_paper_has_pictures_that_stay(self, page):
+    def test_print_shows_static_pictures(self, page):
         page.emulate_media(media="print")
         assert page.locator("figure.still").first.is_visible()
         for hidden in ("#chart-scores", "nav", "#across", ".csv >> nth=0"):
             assert not page.locator(hidden).is_visible()
         assert page.pdf().startswith(b"%PDF")
 
-    def test_everything_that_answers_has_a_name(self, page):
+    def test_every_control_has_a_name(self, page):
         silent = """(all) => all
           .filter((each) => !(each.textContent.trim() || each.labels?.length || each.getAttribute("aria-label")))
           .map((each) => each.outerHTML.slice(0, 80))"""

@@ -1,7 +1,7 @@
-"""A stand-in for an array on a GPU: NumPy inside, with the manners of CuPy.
+"""A stand-in for an array on a GPU: NumPy inside, with the interface of CuPy.
 
 NumPy's functions dispatch to it, but nothing takes it for a NumPy array by accident: an implicit conversion raises, and
-so does an operation between it and a NumPy array. What is brought to the host on purpose is written down.
+so does an operation between it and a NumPy array. Explicit transfers to the host are recorded in `TRANSFERS`.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return wrap(getattr(ufunc, method)(*map(unwrap, inputs), **{k: unwrap(v) for k, v in kwargs.items()}))
 
     def __array_function__(self, func, types, args, kwargs):
-        if func is np.asarray:  # ``np.asarray(values, like=x)`` is how something is brought to the device
+        if func is np.asarray:  # ``np.asarray(values, like=x)`` brings values to the device
             return DeviceArray(np.asarray(args[0]))
         return wrap(func(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
 

@@ -1,4 +1,4 @@
-"""What the paper's theorems promise of the gradient scheme, as mathematics, on problems with known maxima.
+"""The theorems of the paper on the gradient scheme, checked on problems with known maxima.
 
 Numbers in brackets are those of [JNRS10], section 3; errata: δ_f is taken along the iterates.
 """
@@ -71,7 +71,7 @@ class SparsePCA:
 
 @dataclass
 class Recorder:
-    """An objective that remembers where it was asked: without acceleration, the iterates x₀, x₁, …"""
+    """An objective that records the points of its evaluations: without acceleration, the iterates x₀, x₁, …"""
 
     objective: object
 
@@ -87,13 +87,13 @@ class Recorder:
 
 
 def run(objective, feasible_set, start, **options):
-    """The result and the record of an ascent."""
+    """Return the result and the recorder of an ascent."""
     record = Recorder(objective)
     return maximize(record, feasible_set, start, **options), record
 
 
 def accepted(objective, feasible_set, start, **options):
-    """The result and the values at the points the ascent went through, from the start to the end."""
+    """Return the result and the values at the accepted points, from the start to the end."""
     values = [objective.value_and_gradient(start)[0]]
     result = maximize(
         objective, feasible_set, start, callback=lambda state: values.append(state.value) or False, **options
@@ -102,7 +102,7 @@ def accepted(objective, feasible_set, start, **options):
 
 
 def definite(seed=0, condition=50.0, d=D):
-    """A symmetric matrix with eigenvalues from 1 to `condition`."""
+    """Return a symmetric matrix with eigenvalues from 1 to `condition`."""
     Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))[0]
     return (Q * np.geomspace(1, condition, d)) @ Q.T
 
@@ -115,7 +115,7 @@ def matrix(seed=0, p=8, n=20):
 
 
 @dataclass
-class Known:
+class SolvedProblem:
     objective: object
     feasible_set: FeasibleSet
     start: np.ndarray
@@ -127,35 +127,35 @@ def on_sphere(radius=1.0, G=None, kind=Sphere, seed=0):
     largest = sla.eigh(C, G if G is not None else np.eye(D), eigvals_only=True)[-1]
     feasible_set = kind(radius, G)
     start = feasible_set.argmax_linear(np.random.default_rng(seed + 1).standard_normal(D))
-    return Known(Quadratic(C), feasible_set, start, 0.5 * radius**2 * largest)
+    return SolvedProblem(Quadratic(C), feasible_set, start, 0.5 * radius**2 * largest)
 
 
 def on_stiefel():
     start = np.linalg.qr(np.random.default_rng(2).standard_normal((D, M)))[0]
-    return Known(Quadratic(definite(2)), Stiefel(), start, 0.5 * np.linalg.eigvalsh(definite(2))[-M:].sum())
+    return SolvedProblem(Quadratic(definite(2)), Stiefel(), start, 0.5 * np.linalg.eigvalsh(definite(2))[-M:].sum())
 
 
 def on_cube():
     C = definite(3)
     best = max(0.5 * v @ C @ v for v in np.array(list(product([-1.0, 1.0], repeat=D))))
-    return Known(Quadratic(C), Cube(), np.sin(np.arange(D) + 1.0), best)
+    return SolvedProblem(Quadratic(C), Cube(), np.sin(np.arange(D) + 1.0), best)
 
 
 def not_smooth():
     A = np.random.default_rng(4).standard_normal((10, D))
     signs = np.array(list(product([-1.0, 1.0], repeat=10)))
     best = np.linalg.norm(signs @ A, axis=1).max()  # max over x of max over signs of ⟨s, Ax⟩
-    return Known(SumOfAbsolutes(A), Sphere(), np.eye(D)[0], best)
+    return SolvedProblem(SumOfAbsolutes(A), Sphere(), np.eye(D)[0], best)
 
 
 def one_variable_each():
     """Orthogonal columns: the best x of the ℓ0 problem is along the longest one, (‖a‖² − γ)₊."""
     A = np.diag([3.0, 2.5, 2.0, 1.0, 0.5, 0.1])
     x = np.array([0.5, 0.6, 0.4, 0.3, 0.3, 0.2])
-    return Known(SparsePCA(A, "l0", np.array([0.3]), np.ones(1)), Sphere(), x / np.linalg.norm(x), 9 - 0.3)
+    return SolvedProblem(SparsePCA(A, "l0", np.array([0.3]), np.ones(1)), Sphere(), x / np.linalg.norm(x), 9 - 0.3)
 
 
-KNOWN = {
+SOLVED_PROBLEMS = {
     "power method": on_sphere(),
     "power method, radius 2.5": on_sphere(2.5),
     "power method in a metric": on_sphere(0.7, definite(9, 5.0)),
@@ -166,23 +166,23 @@ KNOWN = {
     "sum of absolutes": not_smooth(),
     "l0 with orthogonal columns": one_variable_each(),
 }
-EACH = pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
-ROUND_SETS = {name: known for name, known in KNOWN.items() if isinstance(known.feasible_set, Sphere)}
-EACH_ROUND_SET = pytest.mark.parametrize("known", ROUND_SETS.values(), ids=ROUND_SETS)
+EACH = pytest.mark.parametrize("solved", SOLVED_PROBLEMS.values(), ids=SOLVED_PROBLEMS)
+ROUND_SETS = {name: solved for name, solved in SOLVED_PROBLEMS.items() if isinstance(solved.feasible_set, Sphere)}
+EACH_ROUND_SET = pytest.mark.parametrize("solved", ROUND_SETS.values(), ids=ROUND_SETS)
 
 
-def gaps(known, record):
-    """Δ at each iterate, by its definition."""
+def gaps(solved, record):
+    """Compute Δ at each iterate by its definition."""
     return np.array(
         [
-            np.vdot(g, known.feasible_set.argmax_linear(g) - x)
+            np.vdot(g, solved.feasible_set.argmax_linear(g) - x)
             for x, g in zip(record.points, record.gradients, strict=True)
         ]
     )
 
 
-def squared_steps(known, record):
-    norm = known.feasible_set.norm
+def squared_steps(solved, record):
+    norm = solved.feasible_set.norm
     return np.array([norm(y - x) ** 2 for x, y in zip(record.points, record.points[1:], strict=False)])
 
 
@@ -190,37 +190,37 @@ def squared_steps(known, record):
 
 
 @EACH
-def test_each_step_gains_at_least_the_first_order_measure(known):
-    _, record = run(known.objective, known.feasible_set, known.start, tol=0, max_iter=50)
-    delta = gaps(known, record)
-    assert np.all(delta >= -1e-10 * known.best)
-    assert np.all(np.diff(record.values) >= delta[:-1] - 1e-10 * known.best)
+def test_each_step_gains_at_least_the_first_order_measure(solved):
+    _, record = run(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=50)
+    delta = gaps(solved, record)
+    assert np.all(delta >= -1e-10 * solved.best)
+    assert np.all(np.diff(record.values) >= delta[:-1] - 1e-10 * solved.best)
 
 
 @EACH
-def test_the_smallest_gap_falls_like_one_over_k(known):
+def test_the_smallest_gap_falls_like_one_over_k(solved):
     """min Δ ≤ (f* − f(x₀))/(k + 1)."""
-    result, record = run(known.objective, known.feasible_set, known.start, tol=0, max_iter=50)
-    smallest = np.minimum.accumulate(gaps(known, record)[:-1])
+    result, record = run(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=50)
+    smallest = np.minimum.accumulate(gaps(solved, record)[:-1])
     k = np.arange(smallest.size)
-    assert np.all(smallest <= (known.best - record.values[0]) / (k + 1) + 1e-12 * known.best)
-    assert result.value <= known.best * (1 + 1e-12)
+    assert np.all(smallest <= (solved.best - record.values[0]) / (k + 1) + 1e-12 * solved.best)
+    assert result.value <= solved.best * (1 + 1e-12)
 
 
 @EACH
-def test_the_gap_vanishes_in_the_end(known):
-    result = maximize(known.objective, known.feasible_set, known.start, tol=0, max_iter=20_000)
+def test_the_gap_vanishes_in_the_end(solved):
+    result = maximize(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=20_000)
     assert 0 <= result.gap <= 1e-10 * result.value
 
 
 @EACH
 @pytest.mark.parametrize("acceleration", [False, True])
-def test_values_never_decrease(known, acceleration):
+def test_values_never_decrease(solved, acceleration):
     result, values = accepted(
-        known.objective, known.feasible_set, known.start, tol=1e-12, max_iter=3000, acceleration=acceleration
+        solved.objective, solved.feasible_set, solved.start, tol=1e-12, max_iter=3000, acceleration=acceleration
     )
     assert result.converged
-    assert np.all(np.diff(values) >= -1e-14 * known.best)
+    assert np.all(np.diff(values) >= -1e-14 * solved.best)
     assert np.all(np.diff(result.history) >= 0)
     np.testing.assert_allclose(result.history, values, rtol=1e-14)
     assert values[-1] > values[0]
@@ -251,22 +251,22 @@ def test_values_of_sparse_pca_never_decrease(penalty, acceleration, samples, see
 
 
 @EACH_ROUND_SET
-def test_squared_steps_on_a_strongly_convex_set_are_summable(known):
+def test_squared_steps_on_a_strongly_convex_set_are_summable(solved):
     """Σ‖x₊ − x‖² ≤ 2(f* − f(x₀))/(σ_Q δ_f), σ_Q = 1/r."""
-    _, record = run(known.objective, known.feasible_set, known.start, tol=0, max_iter=200)
-    delta = min(known.feasible_set.dual_norm(g) for g in record.gradients)
-    bound = 2 * (known.best - record.values[0]) * known.feasible_set.radius / delta
-    assert 0 < squared_steps(known, record).sum() <= bound * (1 + 1e-9)
+    _, record = run(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=200)
+    delta = min(solved.feasible_set.dual_norm(g) for g in record.gradients)
+    bound = 2 * (solved.best - record.values[0]) * solved.feasible_set.radius / delta
+    assert 0 < squared_steps(solved, record).sum() <= bound * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("radius", [0.5, 1.0, 2.5])
 def test_squared_steps_of_the_power_method_obey_both_terms_of_the_bound(radius):
     """σ_f = λ_min and δ_f ≥ r λ_min: the estimate of the paper's first example, for any radius."""
-    known = on_sphere(radius, seed=5)
-    _, record = run(known.objective, known.feasible_set, known.start, tol=0, max_iter=200)
-    smallest = np.linalg.eigvalsh(known.objective.C)[0]
-    bound = 2 * (known.best - record.values[0]) / (smallest + smallest)
-    assert squared_steps(known, record).sum() <= bound * (1 + 1e-9)
+    solved = on_sphere(radius, seed=5)
+    _, record = run(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=200)
+    smallest = np.linalg.eigvalsh(solved.objective.C)[0]
+    bound = 2 * (solved.best - record.values[0]) / (smallest + smallest)
+    assert squared_steps(solved, record).sum() <= bound * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("kind", ["l1", "l0", "cardinality"])
@@ -275,12 +275,12 @@ def test_squared_steps_of_a_single_unit_obey_the_bound(kind, seed):
     """With the value reached in place of f*, which makes the claim sharper; and δ_f ≥ f(x₀)/r."""
     A, radius = matrix(seed), 1.4
     objective = SparsePCA(A, kind, np.array([4.0 if kind == "cardinality" else 1.0]), np.ones(1))
-    known = Known(objective, Sphere(radius), radius * A[:, -1] / np.linalg.norm(A[:, -1]), np.inf)
-    result, record = run(objective, known.feasible_set, known.start, tol=0, max_iter=300)
+    solved = SolvedProblem(objective, Sphere(radius), radius * A[:, -1] / np.linalg.norm(A[:, -1]), np.inf)
+    result, record = run(objective, solved.feasible_set, solved.start, tol=0, max_iter=300)
     delta = min(np.linalg.norm(g) for g in record.gradients)
     assert delta >= record.values[0] / radius > 0
     bound = 2 * (result.value - record.values[0]) * radius / delta
-    assert squared_steps(known, record).sum() <= bound * (1 + 1e-9)
+    assert squared_steps(solved, record).sum() <= bound * (1 + 1e-9)
 
 
 def block(penalty, omega, operator=None):
@@ -293,7 +293,7 @@ def block(penalty, omega, operator=None):
 
 
 def squared_block_steps(problem, seed=7):
-    """Σ‖X₊ − X‖², and the gain of the whole run."""
+    """Return Σ‖X₊ − X‖² and the gain of the whole run."""
     start = problem.feasible_set.make_point(np.random.default_rng(seed).standard_normal((8, M)))
     result, record = run(problem.objective, problem.feasible_set, start, tol=0, max_iter=100)
     steps = [np.sum((y.X - x.X) ** 2) for x, y in zip(record.points, record.points[1:], strict=False)]
@@ -308,7 +308,7 @@ def test_squared_steps_of_a_strongly_convex_block_are_summable(penalty, omega):
     assert 0 < steps <= 2 * gain / omega * (1 + 1e-9)
 
 
-def test_without_the_regularisation_the_block_takes_longer_steps_than_that():
+def test_without_regularisation_the_steps_of_a_block_exceed_the_bound():
     steps, gain = squared_block_steps(block(L1(np.full(M, 0.8)), 0.0))
     assert steps > 2 * gain / 1000.0
 
@@ -340,19 +340,19 @@ def test_regularisation_leaves_the_values_and_the_stationary_points(omega):
 
 
 @EACH_ROUND_SET
-def test_on_a_sphere_the_gap_is_half_the_gradient_times_the_squared_step(known):
+def test_on_a_sphere_the_gap_is_half_the_gradient_times_the_squared_step(solved):
     """Δ(x) = ‖f′(x)‖*‖y − x‖²/(2r)."""
-    _, record = run(known.objective, known.feasible_set, known.start, tol=0, max_iter=12)
-    radius = known.feasible_set.radius
+    _, record = run(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=12)
+    radius = solved.feasible_set.radius
     for x, g in zip(record.points, record.gradients, strict=True):
-        y = known.feasible_set.argmax_linear(g)
-        wanted = known.feasible_set.dual_norm(g) * known.feasible_set.norm(y - x) ** 2 / (2 * radius)
-        assert np.vdot(g, y - x) == pytest.approx(wanted, rel=1e-9, abs=1e-12 * known.best)
+        y = solved.feasible_set.argmax_linear(g)
+        expected = solved.feasible_set.dual_norm(g) * solved.feasible_set.norm(y - x) ** 2 / (2 * radius)
+        assert np.vdot(g, y - x) == pytest.approx(expected, rel=1e-9, abs=1e-12 * solved.best)
 
 
 @pytest.mark.parametrize("G", [None, definite(9, 5.0)], ids=["Euclidean", "in a metric"])
 @pytest.mark.parametrize("radius", [0.5, 2.0])
-def test_inside_a_ball_the_gap_is_at_least_that(G, radius):
+def test_inside_a_ball_the_gap_is_at_least_its_bound(G, radius):
     """Δ(x) ≥ σ_Q/2 ‖f′(x)‖*‖y − x‖²."""
     ball, rng = Ball(radius, G), np.random.default_rng(10)
     for _ in range(300):
@@ -383,9 +383,9 @@ def test_gradients_are_bounded_below_where_some_point_outside_lies_lower(offset,
 @pytest.mark.parametrize("radius", [1.0, 2.5])
 def test_gradients_of_the_power_method_are_at_least_the_smallest_eigenvalue_long(radius):
     """x̄ = 0: the proposition gives rλ_min/2, the truth is rλ_min."""
-    known = on_sphere(radius)
-    _, record = run(known.objective, known.feasible_set, known.start, tol=0, max_iter=50)
-    smallest = np.linalg.eigvalsh(known.objective.C)[0]
+    solved = on_sphere(radius)
+    _, record = run(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=50)
+    smallest = np.linalg.eigvalsh(solved.objective.C)[0]
     assert min(np.linalg.norm(g) for g in record.gradients) >= radius * smallest >= radius * smallest / 2
 
 
@@ -393,7 +393,7 @@ def test_gradients_of_the_power_method_are_at_least_the_smallest_eigenvalue_long
 
 
 def stays_inside(ball, sigma, norm, seed, close=False):
-    """Whether αx + (1 − α)y + (σ/2)α(1 − α)‖x − y‖² s stays in the ball, for sampled x, y, α and unit s."""
+    """Return whether αx + (1 − α)y + (σ/2)α(1 − α)‖x − y‖² s stays in the ball, for sampled x, y, α and unit s."""
     rng = np.random.default_rng(seed)
     for _ in range(500):
         x, s = ball.argmax_linear(rng.standard_normal(D)), rng.standard_normal(D)
@@ -444,7 +444,7 @@ def test_the_gap_over_a_level_set_obeys_the_proposition_in_the_euclidean_norm():
         assert np.vdot(g, y - x) >= sigma / 2 * np.linalg.norm(g) * np.sum((y - x) ** 2) - 1e-12
 
 
-# --- where it ends --------------------------------------------------------------------------------------------------
+# --- convergence --------------------------------------------------------------------------------------------------
 
 
 def test_a_start_at_a_local_minimiser_stays_there():
@@ -462,7 +462,7 @@ def test_a_start_off_the_minimiser_by_little_leaves_it():
 
 
 def dead_unit(omega):
-    """The second unit looks along the last coordinate, where the only column is too short to be active."""
+    """Return a problem whose second unit points along a coordinate where the only column is too short to be active."""
     A = np.zeros((4, 6))
     A[:3, :5] = np.random.default_rng(15).standard_normal((3, 5)) * 2
     A[3, 5] = 0.1
@@ -507,20 +507,20 @@ def test_acceleration_reaches_the_largest_eigenvalue_in_fewer_steps():
 @pytest.mark.parametrize("kind", [Sphere, Ball])
 @pytest.mark.parametrize("G", [None, definite(9, 5.0)], ids=["Euclidean", "in a metric"])
 def test_acceleration_reaches_the_known_maximum_of_a_quadratic(seed, kind, G):
-    known = on_sphere(1.5, G, kind, seed)
+    solved = on_sphere(1.5, G, kind, seed)
     for acceleration in (False, True):
         result = maximize(
-            known.objective, known.feasible_set, known.start, tol=1e-14, max_iter=5000, acceleration=acceleration
+            solved.objective, solved.feasible_set, solved.start, tol=1e-14, max_iter=5000, acceleration=acceleration
         )
-        assert result.value == pytest.approx(known.best, rel=1e-9)
-        assert known.feasible_set.contains(result.point)
+        assert result.value == pytest.approx(solved.best, rel=1e-9)
+        assert solved.feasible_set.contains(result.point)
 
 
 def test_acceleration_on_the_stiefel_manifold_reaches_the_same_value():
-    known = on_stiefel()
+    solved = on_stiefel()
     for acceleration in (False, True):
-        result = maximize(known.objective, known.feasible_set, known.start, tol=1e-14, acceleration=acceleration)
-        assert result.value == pytest.approx(known.best, rel=1e-9)
+        result = maximize(solved.objective, solved.feasible_set, solved.start, tol=1e-14, acceleration=acceleration)
+        assert result.value == pytest.approx(solved.best, rel=1e-9)
 
 
 @pytest.mark.parametrize("acceleration", [False, True])
@@ -536,7 +536,7 @@ def test_an_ascent_in_single_precision_stays_in_single_precision(acceleration, m
 
 
 class OnlyAnOracle(FeasibleSet):
-    """The unit sphere without a way to put points back on it."""
+    """The unit sphere without a retraction."""
 
     def argmax_linear(self, g):
         return g / np.linalg.norm(g)
@@ -547,30 +547,30 @@ def test_a_set_without_a_retraction_serves_the_plain_ascent():
     assert result.value == pytest.approx(25, rel=1e-9)
 
 
-def test_acceleration_on_a_set_without_a_retraction_is_refused_in_a_sentence():
+def test_acceleration_on_a_set_without_a_retraction_is_refused():
     with pytest.raises(NotImplementedError, match=r"OnlyAnOracle offers no retraction: .*acceleration=False\."):
         maximize(Quadratic(definite()), OnlyAnOracle(), np.eye(D)[0], tol=1e-14, acceleration=True)
 
 
-# --- what is reported -----------------------------------------------------------------------------------------------
+# --- the result -----------------------------------------------------------------------------------------------
 
 
 @EACH
 @pytest.mark.parametrize("acceleration", [False, True])
-def test_the_result_is_consistent_with_itself(known, acceleration):
-    result = maximize(known.objective, known.feasible_set, known.start, tol=1e-10, acceleration=acceleration)
-    value, gradient = known.objective.value_and_gradient(result.point)
+def test_the_result_is_consistent_with_itself(solved, acceleration):
+    result = maximize(solved.objective, solved.feasible_set, solved.start, tol=1e-10, acceleration=acceleration)
+    value, gradient = solved.objective.value_and_gradient(result.point)
     assert result.value == value == pytest.approx(result.history[-1], rel=1e-13)
-    assert result.history[0] == known.objective.value_and_gradient(known.start)[0]
+    assert result.history[0] == solved.objective.value_and_gradient(solved.start)[0]
     assert len(result.history) == result.n_iter + 1
-    gap = np.vdot(gradient, known.feasible_set.argmax_linear(gradient) - result.point)
+    gap = np.vdot(gradient, solved.feasible_set.argmax_linear(gradient) - result.point)
     assert result.gap == pytest.approx(max(gap, 0), abs=1e-12 * value)
 
 
 @EACH
 @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8])
-def test_the_ascent_stops_at_the_first_step_that_gains_no_more_than_tol(known, tol):
-    result = maximize(known.objective, known.feasible_set, known.start, tol=tol)
+def test_the_ascent_stops_at_the_first_step_that_gains_no_more_than_tol(solved, tol):
+    result = maximize(solved.objective, solved.feasible_set, solved.start, tol=tol)
     growth = np.diff(result.history) / np.abs(result.history[:-1])
     assert growth[-1] <= tol
     assert np.all(growth[:-1] > tol)
@@ -578,42 +578,42 @@ def test_the_ascent_stops_at_the_first_step_that_gains_no_more_than_tol(known, t
     assert result.converged
 
 
-def test_running_out_of_steps_is_told():
-    known = KNOWN["power method"]
-    result = maximize(known.objective, known.feasible_set, known.start, tol=0, max_iter=3)
+def test_running_out_of_steps_is_reported():
+    solved = SOLVED_PROBLEMS["power method"]
+    result = maximize(solved.objective, solved.feasible_set, solved.start, tol=0, max_iter=3)
     assert (result.n_iter, result.status, result.converged) == (3, AscentStatus.MAX_ITER, False)
 
 
 def test_no_steps_at_all_leave_the_start():
-    known = KNOWN["power method"]
-    result = maximize(known.objective, known.feasible_set, known.start, max_iter=0)
-    np.testing.assert_array_equal(result.point, known.start)
+    solved = SOLVED_PROBLEMS["power method"]
+    result = maximize(solved.objective, solved.feasible_set, solved.start, max_iter=0)
+    np.testing.assert_array_equal(result.point, solved.start)
     assert result.n_iter == 0
     assert result.gap > 0
     assert not result.converged
 
 
 def test_a_callback_sees_each_step_and_stops_the_ascent():
-    known, seen = KNOWN["power method"], []
+    solved, seen = SOLVED_PROBLEMS["power method"], []
 
     def callback(state):
-        value, gradient = known.objective.value_and_gradient(state.point)
+        value, gradient = solved.objective.value_and_gradient(state.point)
         assert state.value == value
         np.testing.assert_array_equal(state.gradient, gradient)
-        step = known.feasible_set.argmax_linear(gradient)
+        step = solved.feasible_set.argmax_linear(gradient)
         assert state.gap == pytest.approx(np.vdot(gradient, step - state.point))
         seen.append(state.n_iter)
         return state.n_iter == 4
 
-    result = maximize(known.objective, known.feasible_set, known.start, tol=0, callback=callback)
+    result = maximize(solved.objective, solved.feasible_set, solved.start, tol=0, callback=callback)
     assert seen == [1, 2, 3, 4]
     assert (result.n_iter, result.status, result.converged) == (4, AscentStatus.CALLBACK, False)
 
 
-def test_a_callback_that_answers_nothing_changes_nothing():
-    known = KNOWN["power method"]
-    silent = maximize(known.objective, known.feasible_set, known.start, callback=lambda state: None)
-    plain = maximize(known.objective, known.feasible_set, known.start)
+def test_a_callback_that_returns_nothing_changes_nothing():
+    solved = SOLVED_PROBLEMS["power method"]
+    silent = maximize(solved.objective, solved.feasible_set, solved.start, callback=lambda state: None)
+    plain = maximize(solved.objective, solved.feasible_set, solved.start)
     np.testing.assert_array_equal(silent.history, plain.history)
 
 
@@ -626,40 +626,40 @@ def test_a_status_reads_as_a_sentence(status):
 
 
 @EACH
-def test_the_start_is_left_as_it_was(known):
-    start = known.start.copy()
-    maximize(known.objective, known.feasible_set, known.start, acceleration=True)
-    np.testing.assert_array_equal(known.start, start)
+def test_the_start_is_left_as_it_was(solved):
+    start = solved.start.copy()
+    maximize(solved.objective, solved.feasible_set, solved.start, acceleration=True)
+    np.testing.assert_array_equal(solved.start, start)
 
 
 @pytest.mark.parametrize("kind", [Sphere, Ball])
 def test_a_start_inside_the_hull_leads_to_a_point_of_the_set(kind):
-    known = on_sphere(1.0, None, kind)
-    result = maximize(known.objective, known.feasible_set, 0.1 * known.start, tol=1e-14, max_iter=5000)
-    assert known.feasible_set.contains(result.point)
-    assert result.value == pytest.approx(known.best, rel=1e-9)
+    solved = on_sphere(1.0, None, kind)
+    result = maximize(solved.objective, solved.feasible_set, 0.1 * solved.start, tol=1e-14, max_iter=5000)
+    assert solved.feasible_set.contains(result.point)
+    assert result.value == pytest.approx(solved.best, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", [Sphere, Ball])
-def test_a_start_outside_the_set_is_refused_in_a_sentence(kind):
-    known = on_sphere(1.0, None, kind)
+def test_a_start_outside_the_set_is_refused(kind):
+    solved = on_sphere(1.0, None, kind)
     with pytest.raises(ValueError, match="check that the start lies in the set, that the objective is convex"):
-        maximize(known.objective, known.feasible_set, 10 * known.start)
+        maximize(solved.objective, solved.feasible_set, 10 * solved.start)
 
 
-def test_a_function_that_is_not_convex_is_refused_in_a_sentence():
+def test_a_function_that_is_not_convex_is_refused():
     class Concave:
         def value_and_gradient(self, x):
             return float(-x @ np.diag([3.0, 1.0]) @ x), -2 * np.diag([3.0, 1.0]) @ x
 
-    with pytest.raises(ValueError, match="which no step on a convex function can do"):
+    with pytest.raises(ValueError, match="which cannot happen for a convex objective"):
         maximize(Concave(), Ball(), np.array([0.1, 0.1]))
 
 
 def test_a_value_that_is_not_a_number_is_refused_at_once():
-    known = on_sphere(1.0, None, Sphere)
+    solved = on_sphere(1.0, None, Sphere)
     with pytest.raises(ValueError, match="Step 1 took the objective"):
-        maximize(known.objective, known.feasible_set, np.nan * known.start)
+        maximize(solved.objective, solved.feasible_set, np.nan * solved.start)
 
 
 # --- in the space of correlations -----------------------------------------------------------------------------------
@@ -673,7 +673,7 @@ EACH_FORMULATION = pytest.mark.parametrize("kind", FORMULATIONS)
 
 
 def pair(kind, m, center=True, seed=16):
-    """The same problem in the space of X and in the space of correlations."""
+    """Return one problem in the space of X and in the space of correlations."""
     A = matrix(seed, 10, 25) + (3.0 if center else 0.0)
     mu = np.linspace(1.4, 0.7, m)
     penalty, levels = FORMULATIONS[kind]
@@ -688,10 +688,10 @@ def pair(kind, m, center=True, seed=16):
 def test_iterates_over_correlations_are_those_over_samples(kind, m, center):
     A, objective, problem = pair(kind, m, center)
     X = np.linalg.qr(A[:, -m:])[0]
-    _, wanted = run(objective, Stiefel(), X, tol=0, max_iter=30)
+    _, expected = run(objective, Stiefel(), X, tol=0, max_iter=30)
     _, found = run(problem.objective, problem.feasible_set, problem.feasible_set.make_point(X), tol=0, max_iter=30)
-    assert min(len(wanted.points), len(found.points)) > 5
-    for x, y, f, g in zip(wanted.points, found.points, wanted.values, found.values, strict=False):
+    assert min(len(expected.points), len(found.points)) > 5
+    for x, y, f, g in zip(expected.points, found.points, expected.values, found.values, strict=False):
         np.testing.assert_allclose(y.X, x, atol=1e-10)
         np.testing.assert_allclose(y.C, problem.mu * (A.T @ x), atol=1e-10)
         assert g == pytest.approx(f, rel=1e-10)
@@ -702,9 +702,9 @@ def test_iterates_over_correlations_are_those_over_samples(kind, m, center):
 def test_gaps_over_correlations_are_those_over_samples(kind, m):
     A, objective, problem = pair(kind, m)
     X = np.linalg.qr(A[:, -m:])[0]
-    wanted = maximize(objective, Stiefel(), X, tol=0, max_iter=4)
+    expected = maximize(objective, Stiefel(), X, tol=0, max_iter=4)
     found = maximize(problem.objective, problem.feasible_set, problem.feasible_set.make_point(X), tol=0, max_iter=4)
-    assert found.gap == pytest.approx(wanted.gap, rel=1e-8)
+    assert found.gap == pytest.approx(expected.gap, rel=1e-8)
     assert found.gap > 0
 
 

@@ -1,4 +1,4 @@
-"""Every number called an upper bound is one: brute force over all supports of small matrices, nasty ones among them."""
+"""Every upper bound holds: brute force over all supports of small matrices, including degenerate ones."""
 
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -44,7 +44,7 @@ def value_of(S, support):
 
 
 def brute_force(S, k):
-    """Largest value over all supports of exactly k variables, and all supports with their values."""
+    """Return the largest value over all supports of k variables, and all supports with their values."""
     supports = list(combinations(range(len(S)), k))
     values = np.array([value_of(S, support) for support in supports])
     return values.max(), supports, values
@@ -74,20 +74,20 @@ def data(draw, most=12):
 
 @st.composite
 def problems(draw, most=12):
-    """(A, k) with at least one column that is not zero."""
+    """Draw (A, k) with at least one non-zero column."""
     A = draw(data(most))
     return A, draw(st.integers(1, A.shape[1]))
 
 
 def row_bound(problem, rows):
-    """(R) at some rows, nothing minimised."""
+    """Compute the row bound at some rows without minimising it."""
     return problem.compute_bound(np.linalg.eigvalsh(problem.build_matrix(rows)), rows.prices)
 
 
 def search_of(kind, S, k, tol, start, **options):
-    """A search over all variables in which nothing is enumerated but single supports."""
+    """Return a search over all variables that enumerates single supports only."""
     view = CandidateCovariance(np.arange(len(S)), S, floor=0.0, shift=0.0)
-    return kind(view, k, tol, np.array(start), value_of(S, start), max_leaf_supports=1, **options)
+    return kind(view, k, np.array(start), value_of(S, start), tol=tol, max_leaf_supports=1, **options)
 
 
 def component(S, support):
@@ -159,14 +159,14 @@ def test_bounds_hold_when_variables_of_small_variance_are_left_out(problem, left
         assert found.bound >= 1 - ROUNDING
         inside = set(view.variables.tolist())
         outside = [v for v in combinations(range(len(S)), k) if not inside.issuperset(v)]
-        if outside:  # supports with a variable that was left out pay its price only once less
+        if outside:  # a support with a variable that was left out pays one price less
             worst = max(value_of(S, support) for support in outside) / best
             assert scaled.bound_omitted_supports(found.rows, found.bound) >= worst - ROUNDING
 
 
 @settings(max_examples=100, deadline=None)
 @given(problem=problems(), seed=st.integers(0, 1000), slack=st.sampled_from([0.0, 1e-6, 0.01, -0.05, -0.2]))
-def test_screening_drops_and_fixes_only_what_it_may(problem, seed, slack):
+def test_screening_never_contradicts_a_better_support(problem, seed, slack):
     A, k = problem
     S = A.T @ A
     n = len(S)
@@ -222,7 +222,7 @@ def test_both_searches_end_at_the_best_support(problem, assess, seed, tol):
 
 @dataclass(eq=False)
 class Stubborn(SupportSearch):
-    """A search that finds no support as good as the cap: what it proves must not rest on a good incumbent."""
+    """A search that finds no support as good as the cap, so that its bound cannot rest on a good incumbent."""
 
     cap: float = 0.0
 
@@ -234,7 +234,7 @@ class Stubborn(SupportSearch):
 
 @pytest.mark.parametrize("assess", [assess_cheaply, assess_by_rows])
 @pytest.mark.parametrize("seed", range(30))
-def test_a_search_that_settles_early_owns_up_to_it(seed, assess):
+def test_a_search_that_ends_within_its_tolerance_has_a_valid_bound(seed, assess):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(4, 10))
     k = int(rng.integers(2, n))
@@ -251,7 +251,7 @@ def test_a_search_that_settles_early_owns_up_to_it(seed, assess):
 
 
 def few_candidates(A, z, k, most, tol):
-    """Upper bounds of a certificate and of a search with all but a few variables left out."""
+    """Return the upper bounds of a certificate and of a search that leave out all but a few variables."""
     few = select_candidates.__defaults__
     select_candidates.__defaults__ = (most,)
     try:
@@ -367,3 +367,8 @@ def test_a_shift_makes_a_covariance_semidefinite_and_an_indefinite_matrix_has_no
     assert semidefinite_shift(S) <= 1e-11 * np.trace(S)
     with pytest.raises(ValueError, match="not positive semidefinite"):
         semidefinite_shift(np.diag([1.0, -0.1]))
+
+
+def test_a_matrix_with_negative_eigenvalues_is_refused():
+    with pytest.raises(ValueError, match="of 2 variables is not positive semidefinite, so it is not a covariance"):
+        semidefinite_shift(np.array([[1.0, 3.0], [3.0, 1.0]]))

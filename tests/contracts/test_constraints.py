@@ -1,4 +1,4 @@
-"""Whatever the data, a constraint holds to rounding; enumeration of small problems says what can be reached."""
+"""A constraint between components holds to rounding on any data; small problems are compared with enumeration."""
 
 import warnings
 from itertools import combinations
@@ -42,7 +42,7 @@ def covariance(seed, n, kind="plain"):
 
 
 def violation(word, X, Z):
-    """By the definition: of pairs of components, from the data."""
+    """Compute the violation of a constraint from its definition."""
     if word == "disjoint":
         used = (Z != 0).astype(int)
         return np.triu(used.T @ used, 1).sum()
@@ -52,19 +52,19 @@ def violation(word, X, Z):
 
 
 def fitted(X, m, k, word, **more):
-    """None where the estimator says that there is no such set."""
+    """Return a fitted model, or None if the estimator raises that no such set exists."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about constant columns, repeated and empty components
         try:
             return GPower(m, cardinality=k, constraint=word, **more).fit(X)
         except ValueError as error:
-            if "components of cardinality" in str(error) or "rank is at most" in str(error):
+            if "components of cardinality" in str(error) or "exceeds the rank of the data" in str(error):
                 return None
             raise
 
 
 def best_disjoint(S, sizes):
-    """By looking at all sets."""
+    """Compute the best disjoint components by enumeration."""
 
     def best(sizes, free):
         if not sizes:
@@ -169,9 +169,9 @@ def test_non_negative_disjoint_components(n):
     assert np.all(model.cardinality_ >= 1)
 
 
-def test_non_negative_disjoint_components_give_up_a_variable_that_another_makes_more_of():
+def test_non_negative_disjoint_components_give_up_a_variable_that_another_gains_more_from():
     S = np.diag([4.0, 4.0, 1.0, 1.0])
-    S[0, 1] = S[1, 0] = 1.0  # together the two large ones reach 5, apart 4 each
+    S[0, 1] = S[1, 0] = 1.0  # the two large ones explain 5 together and 4 each alone
     model = GPower(2, cardinality=2, constraint="disjoint", positive=True, covariance="precomputed").fit(S)
     assert model.objective_.sum() == pytest.approx(8)
 
@@ -230,7 +230,7 @@ def test_a_block_is_refined_to_where_its_total_is_flat():
         assert compute_total_adjusted_variance(S, near / np.linalg.norm(near, axis=0)) <= best * (1 + 1e-9)
 
 
-def test_the_price_of_schur_removes_what_the_others_explain():
+def test_the_penalty_matrix_of_schur_removes_what_the_others_explain():
     S, Z = covariance(0, 8), np.linalg.qr(table(1, 8, 3))[0]
     V, d = AdjustedVariancePenalty().penalty_matrix(S, Z)
     np.testing.assert_allclose((S - V @ V.T) @ Z, 0, atol=1e-10)
@@ -273,7 +273,7 @@ def test_a_smoothed_sum_of_eigenvalues_is_above_the_sum(values, count, smoothing
 
 
 @pytest.mark.parametrize("constraint", ["disjoint", "orthogonal"])
-def test_components_kept_apart_are_no_less_than_those_found_one_after_the_other(constraint):
+def test_constrained_components_explain_no_less_than_sequential_ones(constraint):
     X = np.random.default_rng(3).standard_normal((200, 400))
     used, total = [], 0.0
     for _ in range(3):

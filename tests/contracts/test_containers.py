@@ -1,6 +1,6 @@
-"""One contract for every container: what it gives is that of an explicit matrix, by NumPy alone.
+"""One contract for every container: its products and sums are those of an explicit matrix in NumPy.
 
-The last part builds a container of its own in one class, registers it in one place, and fits it.
+The last part defines a new container in one class, registers it and fits it.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ IDX = np.array([11, 2, 3, 16])
 
 
 def table(dtype=np.float64):
-    """Numbers of which a third are not zero, and two columns with an offset."""
+    """Return a table with a third of non-zero entries and an offset in two columns."""
     rng = np.random.default_rng(5)
     X = np.where(rng.random((P, N)) < 0.3, rng.standard_normal((P, N)) + 2, 0.0)
     X[:, 3] = 50 + rng.standard_normal(P)
@@ -33,7 +33,7 @@ def table(dtype=np.float64):
 
 
 def weights():
-    """Of the samples, one of them zero."""
+    """Return weights of the samples, one of them zero."""
     w = np.random.default_rng(6).uniform(0.2, 3, P)
     w[2] = 0
     return w
@@ -61,7 +61,7 @@ def dask_sparse(X):
 
 
 class Rows(Container):
-    """The toy: a list of rows, each a dictionary of its entries. All that a new kind of data needs is here."""
+    """A toy container: a list of rows, each a dictionary of its entries, with all that a new kind of data needs."""
 
     def __init__(self, rows, n_features):
         self.rows, self.shape, self.dtype = rows, (len(rows), n_features), np.dtype(np.float64)
@@ -110,7 +110,7 @@ class Rows(Container):
 
 @register
 def from_rows(X, memory_limit):
-    """A list of dictionaries is a matrix with as many columns as the largest key says."""
+    """Return the container of a list of dictionaries, with one column more than the largest key."""
     if isinstance(X, list) and X and all(isinstance(row, dict) for row in X):
         return Rows(X, 1 + max(max(row, default=0) for row in X))
     return None
@@ -148,7 +148,7 @@ KINDS = {
 
 @dataclass
 class Case:
-    """A container and the matrix it stands for."""
+    """A container and the matrix that it represents."""
 
     X: Container
     A: np.ndarray
@@ -160,9 +160,9 @@ class Case:
     def own(self, values):
         return self.X.to_backend(values.astype(self.X.dtype))
 
-    def close(self, found, wanted, scale=1.0):
-        atol = scale * self.rtol * max(1.0, np.max(np.abs(wanted), initial=0))
-        np.testing.assert_allclose(host(found), wanted, rtol=0, atol=atol)
+    def close(self, found, expected, scale=1.0):
+        atol = scale * self.rtol * max(1.0, np.max(np.abs(expected), initial=0))
+        np.testing.assert_allclose(host(found), expected, rtol=0, atol=atol)
 
 
 def host(array):
@@ -225,7 +225,7 @@ def test_some_samples_of_blocks(name, rows):
     case.close(found.to_dense(), case.A[rows])
 
 
-def test_no_columns_are_a_part_too(case):
+def test_a_part_may_have_no_columns(case):
     assert case.X.take(np.zeros(0, int)).shape == (P, 0)
 
 
@@ -270,9 +270,9 @@ def test_sums_and_gram_matrices_of_parts_of_the_samples(case, centred):
 def test_moments_are_means_and_deviations(case, weight):
     w = np.ones(P) if weight is None else weight
     mean, deviation, reads = case.X.compute_moments(weight, w.sum())
-    wanted = w @ case.A / w.sum()
-    case.close(mean, wanted)
-    case.close(deviation, np.sqrt(w @ (case.A - wanted) ** 2))
+    expected = w @ case.A / w.sum()
+    case.close(mean, expected)
+    case.close(deviation, np.sqrt(w @ (case.A - expected) ** 2))
     assert mean.dtype == deviation.dtype == np.float64
     assert 1 <= reads <= 3
 
@@ -285,9 +285,9 @@ def test_moments_far_from_zero_lose_no_digits(name, weight):
     case = build(name, A)
     w = np.ones(P) if weight is None else weight
     mean, deviation, _ = case.X.compute_moments(weight, w.sum())
-    wanted = w @ (A - offset) / w.sum() + offset
-    np.testing.assert_allclose(host(mean), wanted, rtol=1e-13)
-    np.testing.assert_allclose(host(deviation), np.sqrt(w @ (A - wanted) ** 2), rtol=1e-8, atol=1e-7)
+    expected = w @ (A - offset) / w.sum() + offset
+    np.testing.assert_allclose(host(mean), expected, rtol=1e-13)
+    np.testing.assert_allclose(host(deviation), np.sqrt(w @ (A - expected) ** 2), rtol=1e-8, atol=1e-7)
 
 
 def test_shifted_data_are_less_a_constant_per_column(case):
@@ -319,22 +319,22 @@ def test_an_entry_that_is_not_finite_is_found(name, value):
     assert "column 'x5'" in str(bad.make_error("'x5'"))
 
 
-def test_finite_entries_are_no_reason_to_complain(case):
+def test_finite_entries_are_not_reported(case):
     assert case.X.find_non_finite(is_suspected=True, allow_nan=False) is None
     assert case.X.find_non_finite(is_suspected=False, allow_nan=False) is None
 
 
 def test_gathered_columns_sum_as_the_matrix_does(case):
     A = case.own(case.A[:, IDX])
-    held = case.X.wrap_array(A)
-    assert held.has_double_sums == case.X.has_double_sums
-    case.close(held.times(case.own(vectors(IDX.size))), case.A[:, IDX] @ vectors(IDX.size))
-    case.close(held.cross_gram(A), case.A[:, IDX].T @ case.A[:, IDX])
+    wrapped = case.X.wrap_array(A)
+    assert wrapped.has_double_sums == case.X.has_double_sums
+    case.close(wrapped.times(case.own(vectors(IDX.size))), case.A[:, IDX] @ vectors(IDX.size))
+    case.close(wrapped.cross_gram(A), case.A[:, IDX].T @ case.A[:, IDX])
     q = vectors(P, 1)[:, 0]
     case.close(case.X.project_onto(A, case.own(q)), case.A[:, IDX].T @ q)
 
 
-def test_what_a_container_says_of_itself_is_consistent(case):
+def test_the_properties_of_a_container_are_consistent(case):
     X = case.X
     assert 0 < X.column_read_share(IDX) <= 1
     assert X.column_read_share(np.zeros(0, int)) == 0
@@ -369,12 +369,12 @@ def planted():
 )
 def test_a_new_kind_of_data_is_fitted_once_it_is_registered(options):
     A = planted()
-    wanted = GPower(2, **options).fit(A)
+    expected = GPower(2, **options).fit(A)
     model = GPower(2, **options).fit(as_rows(A))
-    np.testing.assert_allclose(model.components_, wanted.components_, atol=1e-9)
-    np.testing.assert_allclose(model.explained_variance_, wanted.explained_variance_, rtol=1e-9)
-    np.testing.assert_allclose(model.transform(as_rows(A)), wanted.transform(A), atol=1e-9)
-    assert model.score(as_rows(A)) == pytest.approx(wanted.score(A))
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-9)
+    np.testing.assert_allclose(model.transform(as_rows(A)), expected.transform(A), atol=1e-9)
+    assert model.score(as_rows(A)) == pytest.approx(expected.score(A))
 
 
 def test_weights_and_holes_of_a_new_kind_of_data():

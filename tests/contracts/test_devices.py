@@ -1,9 +1,13 @@
-"""Arrays on a device: the same answer, on the device, and nothing as long as the data brought to the host."""
+"""Arrays on a device give the result of the host and stay there; no array as long as the data is transferred."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gpower import GPower
+import gpower._utils.backends
+from gpower import GPower, Solver
+from gpower._utils.backends import to_device
 from gpower.penalties.elementary import find_largest_rows
 
 from .device_double import TRANSFERS, DeviceArray
@@ -17,8 +21,8 @@ CASES = [
     {"cardinality": 15, "method": "block"},
     {"gamma": 0.3, "penalty": "l1", "method": "block", "mu": [1, 0.5]},
     {"cardinality": 10, "positive": True},
-    {"gamma": 0.05, "solver": "direct"},
-    {"gamma": 0.05, "init": "paper"},
+    {"gamma": 0.05, "solver": Solver("full")},
+    {"gamma": 0.05, "solver": Solver(init="largest_norm")},
     {"cardinality": 20, "scale": True},
     {"cardinality": 20, "center": False},
     {"cardinality": 20, "deflation": "schur"},
@@ -53,8 +57,8 @@ def test_the_answer_is_that_of_the_host_and_stays_on_the_device(options):
     scores = model.transform(DeviceArray(X))
     assert isinstance(scores, DeviceArray)
     np.testing.assert_allclose(numbers(scores), expected.transform(X), atol=1e-9)
-    # A matrix of few samples, 120 × 3000, comes to the host once, where starts race, and again for every component that
-    # is looked for after a deflation; its Gram matrix has nine million.
+    # A matrix of few samples, 120 × 3000, is copied to the host once to compare starts, and again for every component
+    # that is sought after a deflation; its Gram matrix has nine million entries.
     assert max(TRANSFERS) <= X.size
     assert sum(size == X.size for size in TRANSFERS) <= 1 + len(model.explained_variance_)
 
@@ -81,9 +85,9 @@ def test_single_precision_stays_single():
 @pytest.mark.parametrize("where", [np.asarray, DeviceArray])
 @pytest.mark.parametrize("options", [{"cardinality": 20}, {"gamma": 0.1, "method": "block"}], ids=str)
 def test_single_precision_summed_in_double_is_as_good_as_the_data(where, options):
-    X = table(np.float32) + np.float32(100)  # an offset that single precision feels
+    X = table(np.float32) + np.float32(100)  # an offset that costs digits in single precision
     exact = GPower(2, **options).fit(X.astype(np.float64))
-    model = GPower(2, accumulation="float64", **options).fit(where(X))
+    model = GPower(2, solver=Solver(accumulate_dtype="float64"), **options).fit(where(X))
     assert model.components_.dtype == np.float32
     np.testing.assert_allclose(numbers(model.components_), exact.components_, atol=2e-6)
 
@@ -131,7 +135,7 @@ def test_a_model_of_the_device_is_saved_and_named_as_any(tmp_path):
         (np.where(np.eye(5, 40), np.nan, 1.0), "NaN"),
     ],
 )
-def test_what_is_no_matrix_gets_a_sentence(X, sentence):
+def test_an_array_that_is_not_a_matrix_is_refused(X, sentence):
     with pytest.raises(ValueError, match=sentence):
         GPower(1, cardinality=2).fit(DeviceArray(X))
 
@@ -139,7 +143,7 @@ def test_what_is_no_matrix_gets_a_sentence(X, sentence):
 @pytest.mark.parametrize(
     "options", [{"missing": "impute"}, {"variance": "l1"}, {"covariance": "precomputed"}, {"certify": True}], ids=str
 )
-def test_what_works_on_the_host_alone_is_said(options):
+def test_options_of_the_host_alone_are_refused(options):
     with pytest.raises(ValueError, match=rf"{next(iter(options))}=.* works on the host only; pass X\.get\(\)"):
         GPower(1, gamma=0.1, **options).fit(DeviceArray(table()))
 
@@ -159,3 +163,9 @@ def test_arrays_of_other_libraries_come_back_as_they_went(library):
     np.testing.assert_allclose(to_numpy(model.components_), expected.components_, atol=1e-10)
     np.testing.assert_allclose(to_numpy(scores), expected.transform(X), atol=1e-8)
     assert type(model.inverse_transform(scores)) is type(foreign)
+
+
+def test_cupy_without_a_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr(gpower._utils.backends, "_import_cupy", lambda: SimpleNamespace(is_available=lambda: False))
+    with pytest.raises(ValueError, match="CuPy finds no GPU on this machine; leave device at cpu"):
+        to_device(np.ones((2, 2)), "cuda")

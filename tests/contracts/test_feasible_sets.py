@@ -26,7 +26,7 @@ TRIALS = 200
 
 
 def metric():
-    """A positive definite matrix, badly scaled on purpose."""
+    """Return a badly scaled positive definite matrix."""
     B = np.random.default_rng(1).standard_normal((D, D))
     return B @ B.T + np.diag(np.logspace(-1, 2, D))
 
@@ -47,8 +47,8 @@ def unit_columns(Y):
 
 
 @dataclass
-class Known:
-    """A set, the shape of its points, and its definition written down a second time."""
+class SetCase:
+    """A set, the shape of its points, and a second implementation of its definition."""
 
     feasible_set: FeasibleSet
     shape: tuple
@@ -57,7 +57,7 @@ class Known:
 
 
 def sphere(radius, G=None):
-    return Known(
+    return SetCase(
         Sphere(radius, G),
         (D,),
         lambda x: abs(norm(x, G) - radius) <= 1e-10 * radius,
@@ -70,7 +70,7 @@ def ball(radius, G=None):
         x = rng.standard_normal(D)
         return radius * rng.uniform() ** 0.3 * x / norm(x, G)
 
-    return Known(Ball(radius, G), (D,), lambda x: norm(x, G) <= radius * (1 + 1e-10), random_member)
+    return SetCase(Ball(radius, G), (D,), lambda x: norm(x, G) <= radius * (1 + 1e-10), random_member)
 
 
 SETS = {
@@ -80,24 +80,24 @@ SETS = {
     "unit ball": ball(1.0),
     "ball of radius 2.5": ball(2.5),
     "ball in a metric": ball(0.7, metric()),
-    "Stiefel": Known(
+    "Stiefel": SetCase(
         Stiefel(), (D, M), lambda X: np.max(np.abs(X.T @ X - np.eye(M))) <= 1e-12, lambda rng: orthonormal(rng)
     ),
-    "square Stiefel": Known(
+    "square Stiefel": SetCase(
         Stiefel(), (D, D), lambda X: np.max(np.abs(X.T @ X - np.eye(D))) <= 1e-12, lambda rng: orthonormal(rng, D, D)
     ),
-    "spheres": Known(
+    "spheres": SetCase(
         Spheres(),
         (D, M),
         lambda X: np.max(np.abs(np.linalg.norm(X, axis=0) - 1)) <= 1e-12,
         lambda rng: unit_columns(rng.standard_normal((D, M))),
     ),
-    "cube": Known(Cube(), (D,), lambda x: np.max(np.abs(x)) <= 1, lambda rng: rng.uniform(-1, 1, D)),
-    "cube of radius 2.5": Known(
+    "cube": SetCase(Cube(), (D,), lambda x: np.max(np.abs(x)) <= 1, lambda rng: rng.uniform(-1, 1, D)),
+    "cube of radius 2.5": SetCase(
         Cube(2.5), (D, M), lambda x: np.max(np.abs(x)) <= 2.5, lambda rng: rng.choice([-2.5, 0.1, 2.5], (D, M))
     ),
 }
-EACH = pytest.mark.parametrize("known", SETS.values(), ids=SETS)
+EACH = pytest.mark.parametrize("set_case", SETS.values(), ids=SETS)
 
 
 def gradients(shape, seed=0):
@@ -110,39 +110,39 @@ def gradients(shape, seed=0):
 
 @EACH
 @pytest.mark.parametrize("which", range(5), ids=["generic", "tiny", "huge", "one coordinate", "zero"])
-def test_the_linear_maximiser_is_a_member_that_no_member_beats(known, which):
-    g = gradients(known.shape)[which]
+def test_the_linear_maximiser_is_a_member_that_no_member_beats(set_case, which):
+    g = gradients(set_case.shape)[which]
     copy = g.copy()
-    y = known.feasible_set.argmax_linear(g)
-    assert y.shape == known.shape
-    assert known.is_member(y)
+    y = set_case.feasible_set.argmax_linear(g)
+    assert y.shape == set_case.shape
+    assert set_case.is_member(y)
     rng = np.random.default_rng(3)
-    best = max(np.vdot(g, known.random_member(rng)) for _ in range(TRIALS))
+    best = max(np.vdot(g, set_case.random_member(rng)) for _ in range(TRIALS))
     assert np.vdot(g, y) >= best - 1e-12 * abs(best)
     np.testing.assert_array_equal(g, copy)
-    np.testing.assert_array_equal(y, known.feasible_set.argmax_linear(g))
+    np.testing.assert_array_equal(y, set_case.feasible_set.argmax_linear(g))
 
 
 @EACH
 @pytest.mark.parametrize("seed", range(3))
-def test_the_linear_maximiser_is_not_improved_by_small_moves_inside_the_set(known, seed):
-    g = gradients(known.shape, seed)[0]
-    y = known.feasible_set.argmax_linear(g)
+def test_the_linear_maximiser_is_not_improved_by_small_moves_inside_the_set(set_case, seed):
+    g = gradients(set_case.shape, seed)[0]
+    y = set_case.feasible_set.argmax_linear(g)
     rng = np.random.default_rng(4)
     for _ in range(TRIALS):
-        near = known.feasible_set.retract(y + 0.05 * rng.standard_normal(known.shape))
+        near = set_case.feasible_set.retract(y + 0.05 * rng.standard_normal(set_case.shape))
         assert np.vdot(g, near) <= np.vdot(g, y) + 1e-12
 
 
 @EACH
-def test_the_support_value_is_the_pairing_at_the_maximiser(known):
-    for g in gradients(known.shape):
-        wanted = np.vdot(g, known.feasible_set.argmax_linear(g))
-        assert known.feasible_set.support_value(g) == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+def test_the_support_value_is_the_pairing_at_the_maximiser(set_case):
+    for g in gradients(set_case.shape):
+        expected = np.vdot(g, set_case.feasible_set.argmax_linear(g))
+        assert set_case.feasible_set.support_value(g) == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize(
-    ("known", "formula"),
+    ("set_case", "formula"),
     [
         (SETS["sphere of radius 2.5"], lambda g: 2.5 * np.linalg.norm(g)),
         (SETS["ball in a metric"], lambda g: 0.7 * np.sqrt(g @ np.linalg.solve(metric(), g))),
@@ -152,44 +152,46 @@ def test_the_support_value_is_the_pairing_at_the_maximiser(known):
     ],
     ids=["sphere", "ball in a metric", "Stiefel", "spheres", "cube"],
 )
-def test_the_support_value_is_the_dual_norm(known, formula):
-    g = gradients(known.shape, 5)[0]
-    assert known.feasible_set.support_value(g) == pytest.approx(formula(g))
+def test_the_support_value_is_the_dual_norm(set_case, formula):
+    g = gradients(set_case.shape, 5)[0]
+    assert set_case.feasible_set.support_value(g) == pytest.approx(formula(g))
 
 
 @EACH
-def test_retraction_lands_in_the_set_and_leaves_members_where_they_are(known):
+def test_retraction_lands_in_the_set_and_leaves_members_where_they_are(set_case):
     rng = np.random.default_rng(6)
     for scale in (0.1, 1, 10):
-        assert known.is_member(known.feasible_set.retract(scale * rng.standard_normal(known.shape)))
-        member = known.random_member(rng)
-        np.testing.assert_allclose(known.feasible_set.retract(member), member, atol=1e-12)
+        assert set_case.is_member(set_case.feasible_set.retract(scale * rng.standard_normal(set_case.shape)))
+        member = set_case.random_member(rng)
+        np.testing.assert_allclose(set_case.feasible_set.retract(member), member, atol=1e-12)
 
 
 @EACH
-def test_retraction_finds_the_nearest_member(known):
+def test_retraction_finds_the_nearest_member(set_case):
     rng = np.random.default_rng(7)
-    G = getattr(known.feasible_set, "metric", None)
-    y = 1.3 * rng.standard_normal(known.shape)
-    nearest = norm(y - known.feasible_set.retract(y), G)
-    assert all(nearest <= norm(y - known.random_member(rng), G) + 1e-12 for _ in range(TRIALS))
+    G = getattr(set_case.feasible_set, "metric", None)
+    y = 1.3 * rng.standard_normal(set_case.shape)
+    nearest = norm(y - set_case.feasible_set.retract(y), G)
+    assert all(nearest <= norm(y - set_case.random_member(rng), G) + 1e-12 for _ in range(TRIALS))
 
 
 @EACH
-def test_extrapolation_carries_on_and_stays_in_the_set(known):
+def test_extrapolation_carries_on_and_stays_in_the_set(set_case):
     rng = np.random.default_rng(8)
-    x, previous = known.random_member(rng), known.random_member(rng)
-    y = known.feasible_set.extrapolate(x, previous, 0.4)
-    assert known.is_member(y)
-    np.testing.assert_allclose(y, known.feasible_set.retract(1.4 * x - 0.4 * previous))
+    x, previous = set_case.random_member(rng), set_case.random_member(rng)
+    y = set_case.feasible_set.extrapolate(x, previous, 0.4)
+    assert set_case.is_member(y)
+    np.testing.assert_allclose(y, set_case.feasible_set.retract(1.4 * x - 0.4 * previous))
 
 
 @EACH
-def test_membership_is_told_apart(known):
+def test_members_and_points_outside_are_distinguished(set_case):
     rng = np.random.default_rng(9)
-    assert known.feasible_set.contains(known.random_member(rng))
-    assert known.feasible_set.contains(known.feasible_set.argmax_linear(rng.standard_normal(known.shape)))
-    assert not known.feasible_set.contains(3 * known.feasible_set.argmax_linear(rng.standard_normal(known.shape)))
+    assert set_case.feasible_set.contains(set_case.random_member(rng))
+    assert set_case.feasible_set.contains(set_case.feasible_set.argmax_linear(rng.standard_normal(set_case.shape)))
+    assert not set_case.feasible_set.contains(
+        3 * set_case.feasible_set.argmax_linear(rng.standard_normal(set_case.shape))
+    )
 
 
 def test_a_point_inside_belongs_to_the_ball_but_not_to_the_sphere():
@@ -199,12 +201,12 @@ def test_a_point_inside_belongs_to_the_ball_but_not_to_the_sphere():
 
 
 @EACH
-def test_the_type_of_the_gradient_is_kept(known):
-    if getattr(known.feasible_set, "metric", None) is not None:
-        known = sphere(0.7, metric().astype(np.float32))
-    g = gradients(known.shape)[0].astype(np.float32)
-    assert known.feasible_set.argmax_linear(g).dtype == np.float32
-    assert known.feasible_set.retract(g).dtype == np.float32
+def test_the_type_of_the_gradient_is_kept(set_case):
+    if getattr(set_case.feasible_set, "metric", None) is not None:
+        set_case = sphere(0.7, metric().astype(np.float32))
+    g = gradients(set_case.shape)[0].astype(np.float32)
+    assert set_case.feasible_set.argmax_linear(g).dtype == np.float32
+    assert set_case.feasible_set.retract(g).dtype == np.float32
 
 
 @pytest.mark.parametrize("kind", [Sphere, Ball])
@@ -222,7 +224,7 @@ def test_norm_and_dual_norm_are_those_of_the_metric(kind):
     [np.diag([1.0, -1.0]), np.diag([1.0, 0.0]), np.zeros((2, 2)), np.array([[1.0, 0.9], [-0.9, 1.0]])],
     ids=["indefinite", "singular", "zero", "not symmetric"],
 )
-def test_a_metric_that_is_not_positive_definite_is_refused_in_a_sentence(kind, G):
+def test_a_metric_that_is_not_positive_definite_is_refused(kind, G):
     with pytest.raises(ValueError, match=r"metric must be symmetric positive definite.*\.$"):
         kind(1.0, G).argmax_linear(np.array([1.0, 2.0]))
 
@@ -230,9 +232,9 @@ def test_a_metric_that_is_not_positive_definite_is_refused_in_a_sentence(kind, G
 @pytest.mark.parametrize("shape", [(D, 1), (1, 1)])
 def test_a_block_of_one_is_the_sphere(shape):
     for g in gradients(shape)[:4]:
-        wanted = Sphere().argmax_linear(g.ravel())[:, None]
-        np.testing.assert_allclose(Stiefel().argmax_linear(g), wanted, atol=1e-14)
-        np.testing.assert_allclose(Spheres().argmax_linear(g), wanted, atol=1e-14)
+        expected = Sphere().argmax_linear(g.ravel())[:, None]
+        np.testing.assert_allclose(Stiefel().argmax_linear(g), expected, atol=1e-14)
+        np.testing.assert_allclose(Spheres().argmax_linear(g), expected, atol=1e-14)
         assert Stiefel().support_value(g) == pytest.approx(Sphere().support_value(g.ravel()))
 
 
@@ -267,19 +269,19 @@ P, N = 9, 12
 
 @dataclass
 class Data:
-    """An operator, the matrix it stands for, and the meaning of its sample-space representations."""
+    """An operator, the matrix that it represents, and the frame of its sample-space representations."""
 
     operator: object
     A: np.ndarray
     frame: np.ndarray
 
     def samples(self, x):
-        """The units of a point, in coordinates."""
+        """Return the coordinates of the units of a point."""
         return self.frame @ x.X
 
     def random_units(self, rng, samples, m):
-        """Random members of the set of samples."""
-        Y = self.A @ rng.standard_normal((N, m))  # in the range of A, where the best ones are
+        """Return random members of the sample set."""
+        Y = self.A @ rng.standard_normal((N, m))  # in the range of A, which contains the best ones
         if isinstance(samples, Cube):
             return rng.choice([-samples.radius, samples.radius], (P, m))
         return np.linalg.qr(Y)[0] if isinstance(samples, Stiefel) else unit_columns(Y)
@@ -316,11 +318,11 @@ SMOOTH = {name: case for name, case in CORRELATION_SETS.items() if "Cube" not in
 EACH_SMOOTH_SET = pytest.mark.parametrize(("kind", "samples", "m"), SMOOTH.values(), ids=SMOOTH)
 
 
-def assert_member(known, samples, mu, x, tol=1e-10):
-    """X is in the set of samples, and C = μ∘AᵀX."""
-    X = known.samples(x)
+def assert_member(set_case, samples, mu, x, tol=1e-10):
+    """Assert that X is in the sample set and that C = μ∘AᵀX."""
+    X = set_case.samples(x)
     assert np.all(np.isfinite(X))
-    np.testing.assert_allclose(x.C, mu * (known.A.T @ X), atol=tol * np.linalg.norm(known.A))
+    np.testing.assert_allclose(x.C, mu * (set_case.A.T @ X), atol=tol * np.linalg.norm(set_case.A))
     if isinstance(samples, Stiefel):
         np.testing.assert_allclose(X.T @ X, np.eye(X.shape[1]), atol=tol)
     elif isinstance(samples, Spheres):
@@ -338,23 +340,23 @@ def dual_norm(Y, samples):
 @EACH_CORRELATION_SET
 @pytest.mark.parametrize("scale", [1.0, 1e-80, 1e80])
 def test_the_maximiser_over_the_data_is_a_member_that_no_member_beats(kind, samples, m, scale):
-    known, mu, rng = data(kind), MU[m], np.random.default_rng(14)
-    feasible_set = CorrelationSet(known.operator, mu, samples)
+    set_case, mu, rng = data(kind), MU[m], np.random.default_rng(14)
+    feasible_set = CorrelationSet(set_case.operator, mu, samples)
     T = scale * rng.standard_normal((N, m))
     y = feasible_set.argmax_linear(T)
-    assert_member(known, samples, mu, y)
+    assert_member(set_case, samples, mu, y)
     for _ in range(TRIALS):
-        X = known.random_units(rng, samples, m)
-        assert np.vdot(T, mu * (known.A.T @ X)) <= np.vdot(T, y.C) * (1 + 1e-12)
+        X = set_case.random_units(rng, samples, m)
+        assert np.vdot(T, mu * (set_case.A.T @ X)) <= np.vdot(T, y.C) * (1 + 1e-12)
 
 
 @EACH_CORRELATION_SET
 def test_the_support_value_over_the_data_is_a_norm_of_the_combined_columns(kind, samples, m):
-    known, mu, rng = data(kind), MU[m], np.random.default_rng(15)
-    feasible_set = CorrelationSet(known.operator, mu, samples)
+    set_case, mu, rng = data(kind), MU[m], np.random.default_rng(15)
+    feasible_set = CorrelationSet(set_case.operator, mu, samples)
     g = rng.standard_normal((N, m))
     y = feasible_set.argmax_linear(g)
-    assert feasible_set.support_value(g) == pytest.approx(dual_norm(known.A @ (mu * g), samples))
+    assert feasible_set.support_value(g) == pytest.approx(dual_norm(set_case.A @ (mu * g), samples))
     assert feasible_set.support_value(g) == pytest.approx(feasible_set.pairing(g, y))
     assert feasible_set.pairing(g, y) == pytest.approx(np.vdot(g, y.C))
 
@@ -362,122 +364,122 @@ def test_the_support_value_over_the_data_is_a_norm_of_the_combined_columns(kind,
 @EACH_CORRELATION_SET
 def test_a_linear_function_may_have_a_part_on_the_samples(kind, samples, m):
     """⟨W, X⟩ + ⟨T, C⟩, as the regularised objective's gradient."""
-    known, mu, rng = data(kind), MU[m], np.random.default_rng(16)
-    feasible_set = RegularizedSet(known.operator, mu, samples)
-    W = known.operator.combine(rng.standard_normal((N, m)))
+    set_case, mu, rng = data(kind), MU[m], np.random.default_rng(16)
+    feasible_set = RegularizedSet(set_case.operator, mu, samples)
+    W = set_case.operator.combine(rng.standard_normal((N, m)))
     g = Point(W, rng.standard_normal((N, m)))
-    Y = known.frame @ W + known.A @ (mu * g.C)
+    Y = set_case.frame @ W + set_case.A @ (mu * g.C)
     y = feasible_set.argmax_linear(g)
-    assert_member(known, samples, mu, y)
-    assert np.vdot(Y, known.samples(y)) == pytest.approx(dual_norm(Y, samples))
-    assert feasible_set.pairing(g, y) == pytest.approx(np.vdot(Y, known.samples(y)))
+    assert_member(set_case, samples, mu, y)
+    assert np.vdot(Y, set_case.samples(y)) == pytest.approx(dual_norm(Y, samples))
+    assert feasible_set.pairing(g, y) == pytest.approx(np.vdot(Y, set_case.samples(y)))
     assert feasible_set.support_value(g) == pytest.approx(dual_norm(Y, samples))
 
 
 @EACH_CORRELATION_SET
 def test_samples_are_put_on_the_set_with_their_correlations(kind, samples, m):
-    known, mu, rng = data(kind), MU[m], np.random.default_rng(17)
-    W = known.operator.combine(rng.standard_normal((N, m)))
-    assert_member(known, samples, mu, CorrelationSet(known.operator, mu, samples).make_point(W))
+    set_case, mu, rng = data(kind), MU[m], np.random.default_rng(17)
+    W = set_case.operator.combine(rng.standard_normal((N, m)))
+    assert_member(set_case, samples, mu, CorrelationSet(set_case.operator, mu, samples).make_point(W))
 
 
 @EACH_SMOOTH_SET
 @pytest.mark.parametrize("b", [0.0, 0.3, 0.9])
 def test_extrapolation_keeps_the_samples_on_their_set_and_the_correlations_theirs(kind, samples, m, b):
-    known, mu, rng = data(kind), MU[m], np.random.default_rng(18)
-    feasible_set = CorrelationSet(known.operator, mu, samples)
+    set_case, mu, rng = data(kind), MU[m], np.random.default_rng(18)
+    feasible_set = CorrelationSet(set_case.operator, mu, samples)
     x, previous = (feasible_set.argmax_linear(rng.standard_normal((N, m))) for _ in range(2))
     y = feasible_set.extrapolate(x, previous, b)
-    assert_member(known, samples, mu, y)
-    Y = known.samples(x) + b * (known.samples(x) - known.samples(previous))
+    assert_member(set_case, samples, mu, y)
+    Y = set_case.samples(x) + b * (set_case.samples(x) - set_case.samples(previous))
     nearest = polar_factor(Y) if isinstance(samples, Stiefel) else unit_columns(Y)
-    np.testing.assert_allclose(known.samples(y), nearest, atol=1e-10)
+    np.testing.assert_allclose(set_case.samples(y), nearest, atol=1e-10)
 
 
 def test_extrapolation_reads_no_matrix():
-    known, rng = data(), np.random.default_rng(19)
-    feasible_set = CorrelationSet(known.operator, MU[M])
+    set_case, rng = data(), np.random.default_rng(19)
+    feasible_set = CorrelationSet(set_case.operator, MU[M])
     x, previous = (feasible_set.argmax_linear(rng.standard_normal((N, M))) for _ in range(2))
-    before = known.operator.passes
+    before = set_case.operator.passes
     feasible_set.extrapolate(x, previous, 0.5)
-    assert known.operator.passes == before
+    assert set_case.operator.passes == before
 
 
 def test_a_vertex_of_the_cube_is_not_extrapolated():
-    known, rng = data(), np.random.default_rng(20)
-    feasible_set = CorrelationSet(known.operator, MU[1], Cube())
+    set_case, rng = data(), np.random.default_rng(20)
+    feasible_set = CorrelationSet(set_case.operator, MU[1], Cube())
     x, previous = (feasible_set.argmax_linear(rng.standard_normal((N, 1))) for _ in range(2))
-    assert_member(known, Cube(), MU[1], feasible_set.extrapolate(x, previous, 0.5))
+    assert_member(set_case, Cube(), MU[1], feasible_set.extrapolate(x, previous, 0.5))
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance", "deflated", "deflated covariance"])
 @EACH_DEFICIENCY
 def test_units_without_a_direction_of_their_own_still_make_a_maximiser(kind, spoil):
-    known, mu, rng = data(kind), MU[M], np.random.default_rng(21)
-    T = spoil(rng.standard_normal((N, M))) / mu  # it is the columns of A(μ∘T) that vanish or coincide
-    feasible_set = CorrelationSet(known.operator, mu)
+    set_case, mu, rng = data(kind), MU[M], np.random.default_rng(21)
+    T = spoil(rng.standard_normal((N, M))) / mu  # the columns of A(μ∘T) vanish or coincide
+    feasible_set = CorrelationSet(set_case.operator, mu)
     y = feasible_set.argmax_linear(T)
-    wanted = np.linalg.norm(known.A @ (mu * T), "nuc")
-    assert_member(known, Stiefel(), mu, y, tol=1e-8 if "covariance" in kind else 1e-10)
-    assert np.vdot(T, y.C) == pytest.approx(wanted, rel=1e-8, abs=1e-12)
-    assert feasible_set.support_value(T) == pytest.approx(wanted, rel=1e-8, abs=1e-12)
+    expected = np.linalg.norm(set_case.A @ (mu * T), "nuc")
+    assert_member(set_case, Stiefel(), mu, y, tol=1e-8 if "covariance" in kind else 1e-10)
+    assert np.vdot(T, y.C) == pytest.approx(expected, rel=1e-8, abs=1e-12)
+    assert feasible_set.support_value(T) == pytest.approx(expected, rel=1e-8, abs=1e-12)
 
 
 @pytest.mark.parametrize("angle", [1e-2, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-13])
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
 def test_nearly_coinciding_units_are_still_made_orthonormal(kind, angle):
-    known, mu, rng = data(kind), MU[M], np.random.default_rng(22)
+    set_case, mu, rng = data(kind), MU[M], np.random.default_rng(22)
     T = rng.standard_normal((N, M))
     T[:, 1] = T[:, 0] + angle * T[:, 1]
     T = T / mu
-    y = CorrelationSet(known.operator, mu).argmax_linear(T)
-    assert_member(known, Stiefel(), mu, y, tol=1e-9)
-    assert np.vdot(T, y.C) == pytest.approx(np.linalg.norm(known.A @ (mu * T), "nuc"), rel=1e-7)
+    y = CorrelationSet(set_case.operator, mu).argmax_linear(T)
+    assert_member(set_case, Stiefel(), mu, y, tol=1e-9)
+    assert np.vdot(T, y.C) == pytest.approx(np.linalg.norm(set_case.A @ (mu * T), "nuc"), rel=1e-7)
 
 
 @pytest.mark.parametrize("angle", [0.3, 0.1, 0.05, 0.03, 0.02, 0.01, 1e-3, 1e-5])
 def test_nearly_coinciding_units_are_still_made_orthonormal_in_single_precision(angle):
-    known, rng = data(), np.random.default_rng(22)
+    set_case, rng = data(), np.random.default_rng(22)
     T = rng.standard_normal((N, M)).astype(np.float32)
     T[:, 1] = T[:, 0] + angle * T[:, 1]
     mu = np.ones(M, np.float32)
-    y = CorrelationSet(DataMatrix(DenseMatrix(known.A.astype(np.float32))), mu).argmax_linear(T)
-    assert_member(known, Stiefel(), mu, y, tol=1e-5)
+    y = CorrelationSet(DataMatrix(DenseMatrix(set_case.A.astype(np.float32))), mu).argmax_linear(T)
+    assert_member(set_case, Stiefel(), mu, y, tol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
 def test_starts_side_by_side_without_a_direction_are_each_pointed_at_the_longest_column(kind):
-    known, rng = data(kind), np.random.default_rng(28)
+    set_case, rng = data(kind), np.random.default_rng(28)
     T = rng.standard_normal((N, M))
     T[:, [0, 2]] = 0
-    y = CorrelationSet(known.operator, MU[M], Spheres()).argmax_linear(T)
-    assert_member(known, Spheres(), MU[M], y)
-    longest = unit_columns(known.A[:, [np.argmax(np.linalg.norm(known.A, axis=0))]])
-    np.testing.assert_allclose(known.samples(y)[:, [0, 2]], np.hstack([longest, longest]), atol=1e-10)
-    np.testing.assert_allclose(known.samples(y)[:, [1]], unit_columns(known.A @ T[:, [1]]), atol=1e-10)
+    y = CorrelationSet(set_case.operator, MU[M], Spheres()).argmax_linear(T)
+    assert_member(set_case, Spheres(), MU[M], y)
+    longest = unit_columns(set_case.A[:, [np.argmax(np.linalg.norm(set_case.A, axis=0))]])
+    np.testing.assert_allclose(set_case.samples(y)[:, [0, 2]], np.hstack([longest, longest]), atol=1e-10)
+    np.testing.assert_allclose(set_case.samples(y)[:, [1]], unit_columns(set_case.A @ T[:, [1]]), atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
 def test_a_unit_without_a_direction_is_pointed_at_the_column_least_explained_by_the_others(kind):
-    known, mu, rng = data(kind), MU[M], np.random.default_rng(23)
+    set_case, mu, rng = data(kind), MU[M], np.random.default_rng(23)
     T = rng.standard_normal((N, M))
     T[:, 1] = 0
-    y = CorrelationSet(known.operator, mu).argmax_linear(T)
-    X = known.samples(y)
+    y = CorrelationSet(set_case.operator, mu).argmax_linear(T)
+    X = set_case.samples(y)
     others = X[:, [0, 2]]
-    residual = known.A - others @ (others.T @ known.A)
+    residual = set_case.A - others @ (others.T @ set_case.A)
     pivot = np.argmax(np.linalg.norm(residual, axis=0))
     direction = residual[:, pivot] / np.linalg.norm(residual[:, pivot])
     assert abs(direction @ X[:, 1]) == pytest.approx(1)
-    np.testing.assert_allclose(others, polar_factor(known.A @ (mu * T)[:, [0, 2]]), atol=1e-9)
+    np.testing.assert_allclose(others, polar_factor(set_case.A @ (mu * T)[:, [0, 2]]), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
 def test_a_single_unit_without_a_direction_is_pointed_at_the_longest_column(kind):
-    known = data(kind)
-    y = CorrelationSet(known.operator, MU[1]).argmax_linear(np.zeros((N, 1)))
-    longest = known.A[:, [np.argmax(np.linalg.norm(known.A, axis=0))]]
-    np.testing.assert_allclose(known.samples(y), unit_columns(longest), atol=1e-10)
+    set_case = data(kind)
+    y = CorrelationSet(set_case.operator, MU[1]).argmax_linear(np.zeros((N, 1)))
+    longest = set_case.A[:, [np.argmax(np.linalg.norm(set_case.A, axis=0))]]
+    np.testing.assert_allclose(set_case.samples(y), unit_columns(longest), atol=1e-10)
 
 
 def low_rank(kind, rank):
@@ -490,20 +492,20 @@ def low_rank(kind, rank):
 @pytest.mark.parametrize("rank", [0, 1, 2])
 @pytest.mark.parametrize("spoil", [lambda T: T, *DEFICIENT.values()], ids=["generic", *DEFICIENT])
 def test_more_units_than_the_rank_leave_the_surplus_zero(kind, rank, spoil):
-    known, mu = low_rank(kind, rank), np.ones(M)
+    set_case, mu = low_rank(kind, rank), np.ones(M)
     T = spoil(np.random.default_rng(25).standard_normal((N, M)))
-    y = CorrelationSet(known.operator, mu).argmax_linear(T)
-    X = known.samples(y)
+    y = CorrelationSet(set_case.operator, mu).argmax_linear(T)
+    X = set_case.samples(y)
     assert np.all(np.isfinite(X))
-    np.testing.assert_allclose(y.C, known.A.T @ X, atol=1e-6)
+    np.testing.assert_allclose(y.C, set_case.A.T @ X, atol=1e-6)
     # X is orthonormal up to directions in which A has nothing: XXᵀ projects onto the range of A.
-    projector = known.A @ np.linalg.pinv(known.A)
+    projector = set_case.A @ np.linalg.pinv(set_case.A)
     np.testing.assert_allclose(X @ X.T, projector, atol=1e-6)
-    assert np.vdot(T, y.C) == pytest.approx(np.linalg.norm(known.A @ T, "nuc"), rel=1e-6, abs=1e-12)
+    assert np.vdot(T, y.C) == pytest.approx(np.linalg.norm(set_case.A @ T, "nuc"), rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("m", [1, 2, M])
-def test_one_sample_has_room_for_one_unit(m):
+def test_one_sample_allows_one_unit(m):
     operator = DataMatrix(DenseMatrix(np.array([[1.0, -2.0, 0.5]])))
     y = CorrelationSet(operator, np.ones(m)).argmax_linear(np.ones((3, m)))
     assert np.all(np.isfinite(y.C))
@@ -512,28 +514,28 @@ def test_one_sample_has_room_for_one_unit(m):
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
 def test_a_block_of_one_over_the_data_is_one_sphere(kind):
-    known, rng = data(kind), np.random.default_rng(26)
+    set_case, rng = data(kind), np.random.default_rng(26)
     T = rng.standard_normal((N, 1))
-    wanted = MU[1] * (known.A.T @ Sphere().argmax_linear(known.A @ T))
+    expected = MU[1] * (set_case.A.T @ Sphere().argmax_linear(set_case.A @ T))
     for samples in (Stiefel(), Spheres()):
-        y = CorrelationSet(known.operator, MU[1], samples).argmax_linear(T)
-        np.testing.assert_allclose(y.C, wanted, atol=1e-12)
+        y = CorrelationSet(set_case.operator, MU[1], samples).argmax_linear(T)
+        np.testing.assert_allclose(y.C, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("m", [1, M])
 @pytest.mark.parametrize("samples", [Stiefel(), Spheres(), Cube()])
 def test_single_precision_data_stay_in_single_precision(samples, m):
-    known, rng = data(), np.random.default_rng(27)
+    set_case, rng = data(), np.random.default_rng(27)
     mu = MU[m].astype(np.float32)
-    feasible_set = CorrelationSet(DataMatrix(DenseMatrix(known.A.astype(np.float32))), mu, samples)
+    feasible_set = CorrelationSet(DataMatrix(DenseMatrix(set_case.A.astype(np.float32))), mu, samples)
     x, previous = (feasible_set.argmax_linear(rng.standard_normal((N, m)).astype(np.float32)) for _ in range(2))
     for point in (x, feasible_set.extrapolate(x, previous, 0.4)):
         assert (point.X.dtype, point.C.dtype) == (np.float32, np.float32)
-        assert_member(known, samples, mu, point, tol=1e-5)
+        assert_member(set_case, samples, mu, point, tol=1e-5)
 
 
 def test_the_columns_of_a_point_are_points():
-    known = data()
-    y = CorrelationSet(known.operator, MU[M]).argmax_linear(np.ones((N, M)) * [1, 2, 3] + np.eye(N, M))
+    set_case = data()
+    y = CorrelationSet(set_case.operator, MU[M]).argmax_linear(np.ones((N, M)) * [1, 2, 3] + np.eye(N, M))
     np.testing.assert_array_equal(y.select_unit(1).X, y.X[:, 1:2])
     np.testing.assert_array_equal(y.select_unit(1).C, y.C[:, 1:2])

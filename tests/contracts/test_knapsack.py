@@ -1,4 +1,4 @@
-"""The most valuable things that fit, against all selections."""
+"""The knapsack solver against all selections of items."""
 
 from itertools import product
 
@@ -17,11 +17,11 @@ ANY = st.floats(0.01, 10) | st.just(0.0)
 @given(things=st.lists(st.tuples(WHOLE, WHOLE) | st.tuples(ANY, ANY), min_size=1, max_size=9), share=st.floats(0, 1.1))
 def test_no_selection_that_fits_is_worth_more(things, share):
     value, cost = np.array(things).T
-    room = share * float(cost.sum())
+    budget = share * float(cost.sum())
     selections = np.array(list(product([False, True], repeat=value.size)))
-    fit = selections @ cost <= room * (1 + 1e-9)
-    chosen = solve_knapsack(value, cost, room)
-    assert cost[chosen].sum() <= room * (1 + 1e-8)
+    fit = selections @ cost <= budget * (1 + 1e-9)
+    chosen = solve_knapsack(value, cost, budget)
+    assert cost[chosen].sum() <= budget * (1 + 1e-8)
     assert value[chosen].sum() == pytest.approx(np.max(selections[fit] @ value))
     assert np.all(chosen[cost == 0])
 
@@ -34,25 +34,25 @@ def test_many_things_are_within_the_bound_of_a_part_of_one_more(n, costs):
     cost = {"any": rng.exponential(size=n), "equal": np.full(n, 3.0), "two": rng.choice([1.0, 20.0], n)}.get(
         costs, rng.uniform(0.9, 1.1, n)
     )
-    room = 0.3 * float(cost.sum())
-    chosen = solve_knapsack(value, cost, room)
+    budget = 0.3 * float(cost.sum())
+    chosen = solve_knapsack(value, cost, budget)
     order = np.argsort(-value / cost)
-    linear = float(np.interp(room, np.append(0, np.cumsum(cost[order])), np.append(0, np.cumsum(value[order]))))
-    assert cost[chosen].sum() <= room * (1 + 1e-8)
+    linear = float(np.interp(budget, np.append(0, np.cumsum(cost[order])), np.append(0, np.cumsum(value[order]))))
+    assert cost[chosen].sum() <= budget * (1 + 1e-8)
     assert linear - np.max(value) <= value[chosen].sum() <= linear * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("room", [3, 11, 40, 5000])
+@pytest.mark.parametrize("budget", [3, 11, 40, 5000])
 @pytest.mark.parametrize("costs", [(1, 9), (1, 2), (7, 9)])
-def test_of_many_things_those_left_out_beforehand_are_not_missed(room, costs):
-    rng = np.random.default_rng(room)
+def test_of_many_things_those_left_out_beforehand_are_not_missed(budget, costs):
+    rng = np.random.default_rng(budget)
     value, cost = (
         rng.exponential(size=MAX_UNFILTERED_ITEMS + 500),
         rng.integers(costs[0], costs[1] + 1, MAX_UNFILTERED_ITEMS + 500),
     )
-    best = np.zeros(room + 1)  # of each whole room, by all things one after the other
+    best = np.zeros(budget + 1)  # best value of each budget, by dynamic programming over all items
     for v, c in zip(value, cost, strict=True):
         best[c:] = np.maximum(best[c:], best[: max(best.size - c, 0)] + v)
-    chosen = solve_knapsack(value, cost.astype(float), float(room))
-    assert cost[chosen].sum() <= room
+    chosen = solve_knapsack(value, cost.astype(float), float(budget))
+    assert cost[chosen].sum() <= budget
     assert value[chosen].sum() == pytest.approx(best[-1])

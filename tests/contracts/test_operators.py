@@ -24,7 +24,7 @@ SIZES = pytest.mark.parametrize("idx", [FEW, MANY], ids=["few", "many"])
 
 @dataclass
 class Case:
-    """An operator, the matrix it stands for, and the meaning of its sample-space representations."""
+    """An operator, the matrix that it represents, and the frame of its sample-space representations."""
 
     operator: Operator
     A: np.ndarray
@@ -34,13 +34,15 @@ class Case:
     def rtol(self):
         return 1e-10 if self.operator.dtype == np.float64 else 3e-5
 
-    def close(self, found, wanted):
-        """Whether two results agree to working precision, relative to the largest entry."""
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=self.rtol * max(1.0, np.max(np.abs(wanted), initial=0)))
+    def close(self, found, expected):
+        """Assert that two results agree to working precision, relative to the largest entry."""
+        np.testing.assert_allclose(
+            found, expected, rtol=0, atol=self.rtol * max(1.0, np.max(np.abs(expected), initial=0))
+        )
 
 
 def table(dtype=np.float64):
-    """Samples with offsets of a few standard deviations, a constant column and duplicated ones."""
+    """Return samples with offsets of a few standard deviations, a constant column and duplicated ones."""
     rng = np.random.default_rng(7)
     X = rng.standard_normal((P, N)) * rng.uniform(0.3, 3, N) + rng.uniform(-5, 5, N)
     X[:, 11] = X[:, 4]
@@ -49,20 +51,20 @@ def table(dtype=np.float64):
 
 
 def sparse_table():
-    """Mostly zeros, as counts are."""
+    """Return a table of mostly zeros."""
     rng = np.random.default_rng(8)
     return np.where(rng.random((P, N)) < 0.3, rng.poisson(3, (P, N)) + 1.0, 0.0)
 
 
 def weights():
-    """Sample weights, one of them zero."""
+    """Return sample weights, one of them zero."""
     w = np.random.default_rng(9).uniform(0.2, 3, P)
     w[3] = 0
     return w
 
 
 def standardized(X, center=True, scale=False, sample_weight=None):
-    """The matrix A by its definition: √w (x − mean)/scale, dividing by Σw − Σw²/Σw."""
+    """Compute A by its definition: √w (x − mean)/scale, dividing by Σw − Σw²/Σw."""
     X = np.asarray(X, np.float64)
     w = np.ones(X.shape[0]) if sample_weight is None else sample_weight
     mean = w @ X / w.sum()
@@ -82,7 +84,7 @@ def data_case(X, dense=None, **options):
 
 
 def streamed(X, axis=0, lines=4, spare=1 << 20):
-    """X as a matrix on disk that gives a few rows or columns at a time; `spare` bytes may be gathered from it."""
+    """Return X as a store read in blocks of a few rows or columns; `spare` bytes may hold gathered columns."""
     A = X if sp.issparse(X) else np.asarray(X)
     read = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
     nnz = A.nnz if sp.issparse(X) else 0
@@ -99,7 +101,7 @@ def streamed_case(X, axis=0, spare=1 << 20, **options):
 
 
 def dask_case(X, axis=0, spare=1 << 20, **options):
-    """X as a Dask array of a few rows or columns per chunk, worked on by threads."""
+    """Return X as a Dask array with a few rows or columns per chunk, computed by threads."""
     da = pytest.importorskip("dask.array")
     pytest.importorskip("distributed")
     dense = X.toarray() if sp.issparse(X) else X
@@ -121,7 +123,7 @@ def taken(case, idx):
 
 
 def deflated(case, rule, count):
-    """The paper's deflations carried out on the explicit matrix, beside the implicit ones."""
+    """Return the implicit deflations of the paper with the explicitly deflated matrix."""
     rng = np.random.default_rng(10)
     operator, A, earlier = case.operator, case.A, np.zeros((N, 0))
     for number_of_loadings in (4, N)[:count]:  # one sparse component, one that overlaps it
@@ -227,7 +229,7 @@ def vectors(case, rows, m=3, seed=0):
 
 
 def few_rows(case, m=3):
-    """Coefficients that use two variables: the products may gather those alone."""
+    """Return coefficients of two variables, so that the products may gather those alone."""
     T = np.zeros((N, m), case.operator.dtype)
     T[[4, 16]] = vectors(case, 2, m, seed=1)
     return T
@@ -395,27 +397,27 @@ SEQUENCE = [np.array([2, 5, 17]), np.array([2, 3, 5, 9, 17]), np.arange(1, 14), 
 
 
 def test_restrictions_that_follow_one_another_stay_exact(case):
-    """What was gathered for one restriction may serve the next: nothing of it may be wrong or overwritten."""
+    """Columns gathered for one restriction may be reused by the next, unchanged."""
     kept, operator = [], case.operator.with_column_cache()
     for idx in SEQUENCE:
         restriction = operator.restrict(idx)
-        wanted = case.A[:, idx].T @ case.A[:, idx]
-        kept.append((restriction, idx, wanted))
-        case.close(operator.gram(idx), wanted)
-        case.close(operator.gram(idx[:2]), wanted[:2, :2])
+        expected = case.A[:, idx].T @ case.A[:, idx]
+        kept.append((restriction, idx, expected))
+        case.close(operator.gram(idx), expected)
+        case.close(operator.gram(idx[:2]), expected[:2, :2])
         T = np.zeros((N, 2), operator.dtype)
         T[idx[-2:]] = vectors(case, 2, 2)
         case.close(case.frame @ operator.combine(T), case.A @ T)
         case.close(case.frame @ operator.combine(few_rows(case)), case.A @ few_rows(case))
-    for restriction, idx, wanted in kept:
+    for restriction, idx, expected in kept:
         identity = np.eye(len(idx), dtype=case.operator.dtype)
-        case.close(restriction.operator.correlate(restriction.operator.combine(identity)), wanted)
+        case.close(restriction.operator.correlate(restriction.operator.combine(identity)), expected)
         lifted = restriction.lift(restriction.operator.combine(identity))
         case.close(case.frame @ lifted, case.A[:, idx])
 
 
 @pytest.mark.parametrize("name", ["dense C", "CSR array"])
-def test_a_restriction_reads_only_what_was_not_gathered_before(name):
+def test_a_restriction_reads_only_columns_not_gathered_before(name):
     operator = build(name).operator.with_column_cache()
     assert passes(operator, lambda A: A.restrict(np.array([2, 5, 17]))) == pytest.approx(3 / N)
     assert passes(operator, lambda A: A.restrict(np.array([2, 4, 17]))) <= 3 / N
@@ -457,7 +459,7 @@ def test_products_with_a_covariance_count_the_share_of_it_they_read():
     assert passes(case.operator, lambda A: A.gram(FEW)) == pytest.approx((len(FEW) / N) ** 2)
 
 
-def test_a_deflated_operator_goes_on_counting_where_its_base_left_off():
+def test_a_deflated_operator_continues_the_count_of_its_base():
     case = build("dense C deflated by projection 2")
     assert case.operator.passes == case.operator.base.passes > 2
 
@@ -476,12 +478,12 @@ def test_means_and_norms_take_a_pass_or_two(options):
 
 
 class Densified(AssertionError):
-    """A sparse matrix was made dense as a whole."""
+    """Raised if a whole sparse matrix is made dense."""
 
 
 @pytest.fixture
 def never_densified(monkeypatch):
-    """Sparse containers that refuse to become dense as a whole."""
+    """Make sparse containers raise if they are made dense as a whole."""
 
     def guard(kind, method):
         whole = getattr(kind, method)
@@ -564,7 +566,7 @@ def test_a_given_covariance_is_used_as_it_is():
 
 
 def tall_table(offset=0.0, dtype=np.float64):
-    """Sixty samples of six variables."""
+    """Return sixty samples of six variables."""
     rng = np.random.default_rng(11)
     X = rng.standard_normal((60, 6)) @ np.diag([3, 2, 1, 1, 0.5, 0.5])
     X += rng.standard_normal((60, 1))
@@ -621,14 +623,14 @@ def test_tall_data_stay_data_where_the_samples_are_needed():
 @pytest.mark.parametrize("reduce", [True, False], ids=["reduced", "as samples"])
 @pytest.mark.parametrize("options", [{}, {"scale": True}, {"sample_weight": np.linspace(0.5, 2, 60)}])
 def test_a_large_offset_costs_no_digits(container, reduce, options):
-    # Powers of two keep the shifted numbers exact, so that the answer is that of the unshifted table.
+    # Powers of two keep the shifted numbers exact, so that the result is that of the unshifted table.
     X = np.round(tall_table() * 2**10) / 2**10
     shifted = X + 2.0**20
-    wanted = gram_of(as_operator(X, reduce_tall=False, **options)[0])
+    expected = gram_of(as_operator(X, reduce_tall=False, **options)[0])
     operator, moments = as_operator(container(shifted), reduce_tall=reduce, **options)
     found = gram_of(operator)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8 * np.max(wanted))
-    np.testing.assert_allclose(operator.column_norms, np.sqrt(np.diagonal(wanted)), rtol=1e-8)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.max(expected))
+    np.testing.assert_allclose(operator.column_norms, np.sqrt(np.diagonal(expected)), rtol=1e-8)
     mean = np.average(X, axis=0, weights=options.get("sample_weight"))
     np.testing.assert_allclose(moments.mean, mean + 2.0**20, rtol=1e-14)
 
@@ -654,7 +656,7 @@ def test_moments_far_from_zero_are_exact_even_where_the_first_sample_is_an_outli
     rng = np.random.default_rng(8)
     X = rng.standard_normal((80, 60))
     X[:, : int(60 * share)] += offset
-    X[0] *= 10  # the first sample says nothing about the others
+    X[0] *= 10  # the first sample is far from the others
     X = X.astype(dtype)
     weight = rng.uniform(0, 2, 80).astype(dtype) if weighted else None
     _, moments = as_operator(container(X), sample_weight=weight, reduce_tall=False)
@@ -678,18 +680,18 @@ MASKED = {
 @pytest.mark.parametrize("weight", [0.0, 1e-20])
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-6), (np.float32, 1e-3)])
 def test_a_sample_masked_by_its_weight_leaves_no_trace(kind, offset, weight, dtype, rtol):
-    """However far off it is, and wherever the sums begin."""
+    """A sample of weight zero has no effect, whatever its values and position."""
     rng = np.random.default_rng(9)
     X = (rng.standard_normal((90, 7)) + offset).astype(dtype)
     if weight == 0:
         X[:, 2] = 0.3
-    wanted = as_operator(X[1:].copy(), scale=True, reduce_tall=False)[1]
+    expected = as_operator(X[1:].copy(), scale=True, reduce_tall=False)[1]
     X[0] = 1e7
     w = np.ones(90, dtype)
     w[0] = weight
     _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=w, reduce_tall=False)
-    np.testing.assert_allclose(moments.mean, wanted.mean, atol=rtol, rtol=1e-9 if dtype == np.float64 else 1e-6)
-    np.testing.assert_allclose(moments.scale, wanted.scale, rtol=rtol)
+    np.testing.assert_allclose(moments.mean, expected.mean, atol=rtol, rtol=1e-9 if dtype == np.float64 else 1e-6)
+    np.testing.assert_allclose(moments.scale, expected.scale, rtol=rtol)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MASKED if kind != "CSR"])
@@ -699,13 +701,13 @@ def test_a_sample_masked_by_its_weight_leaves_no_trace(kind, offset, weight, dty
 )
 def test_many_masked_samples_leave_no_trace_either(kind, dtype, value, rtol):
     X = np.random.default_rng(10).standard_normal((90, 7)).astype(dtype)
-    wanted = as_operator(X[40:].copy(), scale=True, reduce_tall=False)[1]
+    expected = as_operator(X[40:].copy(), scale=True, reduce_tall=False)[1]
     X[:40] = value
     weight = (np.arange(90) >= 40).astype(dtype)
     with np.errstate(over="ignore"):  # as a fit does
         _, moments = as_operator(MASKED[kind](X), scale=True, sample_weight=weight, reduce_tall=False)
-    np.testing.assert_allclose(moments.mean, wanted.mean, atol=rtol)
-    np.testing.assert_allclose(moments.scale, wanted.scale, rtol=rtol)
+    np.testing.assert_allclose(moments.mean, expected.mean, atol=rtol)
+    np.testing.assert_allclose(moments.scale, expected.scale, rtol=rtol)
 
 
 @EACH_CONTAINER
@@ -756,11 +758,11 @@ def test_rows_of_weight_zero_have_no_influence_however_far_they_lie(container, s
     weight[:40] = 0
     options = {"center": center, "scale": scale}
     operator, moments = as_operator(container(X), sample_weight=weight, reduce_tall=False, **options)
-    rest, wanted = as_operator(X[40:], reduce_tall=False, **options)
+    rest, expected = as_operator(X[40:], reduce_tall=False, **options)
     np.testing.assert_allclose(gram_of(operator), gram_of(rest), atol=1e-8 * np.max(gram_of(rest)))
     np.testing.assert_allclose(operator.column_norms, rest.column_norms, rtol=1e-8)
-    np.testing.assert_allclose(moments.mean, wanted.mean, atol=1e-8)
-    np.testing.assert_allclose(moments.scale, wanted.scale, rtol=1e-8)
+    np.testing.assert_allclose(moments.mean, expected.mean, atol=1e-8)
+    np.testing.assert_allclose(moments.scale, expected.scale, rtol=1e-8)
 
 
 @pytest.mark.parametrize("deflated", [False, True])
@@ -791,7 +793,7 @@ def test_sums_in_double_round_once(container, deflated):
             (operator.combine(T), exact.combine(T.astype(np.float64))),
         ]
         assert all(found.dtype == np.float32 for found, _ in pairs)
-        return np.array([np.max(np.abs(found - wanted)) / np.max(np.abs(wanted)) for found, wanted in pairs])
+        return np.array([np.max(np.abs(found - expected)) / np.max(np.abs(expected)) for found, expected in pairs])
 
     assert np.all(errors(double) < 1e-6)
     assert errors(double)[0] < errors(plain)[0]
@@ -799,7 +801,7 @@ def test_sums_in_double_round_once(container, deflated):
 
 @EACH_CONTAINER
 def test_many_samples_in_single_precision_are_summed_without_drift(container):
-    """Logarithms of counts repeat a few values: a running float32 sum would be off by the same way each time."""
+    """Logarithms of counts repeat a few values, so that the rounding errors of a running float32 sum add up."""
     counts = np.random.default_rng(12).poisson([0.2, 1.0, 5.0], size=(100_000, 3))
     X = np.log1p(counts).astype(np.float32)
     A = standardized(X)
@@ -812,7 +814,7 @@ def test_many_samples_in_single_precision_are_summed_without_drift(container):
 
 
 def stored_twice(kind):
-    """A matrix some of whose entries are stored as two summands, and the dense matrix it stands for."""
+    """Return a matrix with some entries stored as two summands, and its dense form."""
     data, minor = np.array([1.0, 2.0, 5.0, -1.0, 4.0, 0.5, 0.5, 3.0]), np.array([0, 0, 1, 2, 2, 3, 3, 0])
     X = kind((data, minor, np.array([0, 3, 5, 7, 8])), shape=(4, 4))
     assert not X.has_canonical_format
@@ -833,10 +835,10 @@ def test_entries_stored_in_parts_count_as_their_sum(kind, options):
 def test_the_moments_of_weighted_data_are_those_of_repeated_rows_but_for_the_divisor():
     X, counts = tall_table(1.0), np.arange(60) % 3
     weighted, moments = as_operator(X, scale=True, sample_weight=counts.astype(float))
-    repeated, wanted = as_operator(np.repeat(X, counts, axis=0), scale=True)
-    factor = wanted.degrees_of_freedom / moments.degrees_of_freedom
+    repeated, expected = as_operator(np.repeat(X, counts, axis=0), scale=True)
+    factor = expected.degrees_of_freedom / moments.degrees_of_freedom
     np.testing.assert_allclose(weighted.S * factor, repeated.S, atol=1e-10)
-    np.testing.assert_allclose(moments.mean, wanted.mean, atol=1e-12)
-    np.testing.assert_allclose(moments.scale, wanted.scale * np.sqrt(factor), rtol=1e-12)
-    assert wanted.degrees_of_freedom == counts.sum() - 1
+    np.testing.assert_allclose(moments.mean, expected.mean, atol=1e-12)
+    np.testing.assert_allclose(moments.scale, expected.scale * np.sqrt(factor), rtol=1e-12)
+    assert expected.degrees_of_freedom == counts.sum() - 1
     assert moments.degrees_of_freedom == pytest.approx(counts.sum() - np.sum(counts**2) / counts.sum())

@@ -1,4 +1,4 @@
-"""One contract for every penalty: a convex function of the correlations, attained by the loadings it promises."""
+"""One contract for every penalty: a convex function of the correlations, attained by its loadings."""
 
 from itertools import combinations, product
 
@@ -19,7 +19,7 @@ PATTERN = np.array(
 
 GROUPS = np.array([0, 1, 1, 2, 2, 2, 3])
 COSTS = np.array([1.0, 2.5, 0.0, 1.5])[:, None]
-EACH_ITS_OWN = {  # one group is forced, two variables are barred, from one unit each
+EACH_ITS_OWN = {  # one group is required and two variables are excluded, in one unit each
     "required": np.eye(4, M, dtype=bool)[::-1],
     "excluded": np.eye(N, M, dtype=bool),
 }
@@ -68,27 +68,27 @@ CORRELATIONS = arrays(np.float64, (N, M), elements=QUARTERS) | arrays(np.float64
 
 
 def signed(penalty):
-    """The penalty without its restriction to non-negative loadings."""
+    """Return the penalty without its restriction to non-negative loadings."""
     return penalty.penalty if penalty.is_nonnegative else penalty
 
 
 def generic(seed=0, scale=2.0):
-    """Correlations without ties or zeros."""
+    """Return correlations without ties or zeros."""
     return scale * np.random.default_rng(seed).standard_normal((N, M))
 
 
-def seen(penalty, C):
-    """The correlations that count: the positive part under a `NonNegative` wrapper."""
+def effective_correlations(penalty, C):
+    """Return the correlations that count: the positive part under a `NonNegative` wrapper."""
     return np.maximum(C, 0) if isinstance(penalty, NonNegative) else C
 
 
 def supports(n):
-    """All index sets of n variables."""
+    """Return all index sets of n variables."""
     return [list(S) for k in range(n + 1) for S in combinations(range(n), k)]
 
 
 def assert_convex_between(penalty, x, y):
-    """f(y) ≥ f(x) + ⟨f′(x), y − x⟩."""
+    """Assert f(y) ≥ f(x) + ⟨f′(x), y − x⟩."""
     value, gradient = penalty.value_and_gradient(x)
     above = penalty.value_and_gradient(y)[0] - value - np.sum(gradient * (y - x))
     assert above >= -1e-10 * (1 + np.sum(x * x) + np.sum(y * y))
@@ -193,7 +193,7 @@ def test_the_l1_value_is_the_largest_penalised_correlation(name, seed):
 def test_the_l0_value_is_the_best_over_all_supports(name, seed):
     """f = max ⟨c, z⟩² − γ‖z‖₀: on a support S the best z is c_S/‖c_S‖."""
     penalty, C = PENALTIES[name], generic(seed)
-    gamma, Z, positive = signed(penalty).gamma, penalty.loadings(C), seen(penalty, C)
+    gamma, Z, positive = signed(penalty).gamma, penalty.loadings(C), effective_correlations(penalty, C)
     best = np.max([np.sum(positive[S] ** 2, axis=0) - gamma * len(S) for S in supports(N)], axis=0)
     values = penalty.evaluate(C)[0]
     np.testing.assert_allclose(values, best, atol=1e-12)
@@ -204,7 +204,7 @@ def test_the_l0_value_is_the_best_over_all_supports(name, seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_cardinality_value_is_the_best_over_all_supports_of_that_size(name, seed):
     penalty, C = PENALTIES[name], generic(seed)
-    k, Z, positive = np.broadcast_to(signed(penalty).k, M), penalty.loadings(C), seen(penalty, C)
+    k, Z, positive = np.broadcast_to(signed(penalty).k, M), penalty.loadings(C), effective_correlations(penalty, C)
     for j in range(M):
         best = max(np.sum(positive[S, j] ** 2) for S in supports(N) if len(S) <= k[j])
         assert penalty.evaluate(C)[0][j] == pytest.approx(best)
@@ -213,7 +213,7 @@ def test_the_cardinality_value_is_the_best_over_all_supports_of_that_size(name, 
 
 
 def admissible_patterns(known, j):
-    """Masks of all admissible supports of unit j, with what each costs."""
+    """Yield the masks of all admissible supports of unit j with their costs."""
     unit = known.select_unit(j)
     for chosen in product([False, True], repeat=known.n_groups):
         if not np.any(unit.required[:, 0] & ~np.array(chosen)):
@@ -236,7 +236,11 @@ def test_parts_of_groups_are_a_bound_on_whole_ones(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_chosen_groups_are_the_best_of_all_admissible_supports(name, seed):
     penalty, C = PENALTIES[name], generic(seed)
-    level, Z, positive = np.broadcast_to(signed(penalty).max_cost, M), penalty.loadings(C), seen(penalty, C)
+    level, Z, positive = (
+        np.broadcast_to(signed(penalty).max_cost, M),
+        penalty.loadings(C),
+        effective_correlations(penalty, C),
+    )
     for j in range(M):
         allowed = [P for P, cost, _ in admissible_patterns(penalty.support_rules, j) if cost <= level[j]]
         assert penalty.evaluate(C)[0][j] == pytest.approx(max(np.sum(positive[P, j] ** 2) for P in allowed))
@@ -245,7 +249,7 @@ def test_the_chosen_groups_are_the_best_of_all_admissible_supports(name, seed):
 
 @pytest.mark.parametrize("name", [name for name in RESTRICTED if name.startswith("l0")])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_weighed_l0_value_is_the_best_over_all_admissible_supports(name, seed):
+def test_the_group_l0_value_is_the_best_over_all_admissible_supports(name, seed):
     penalty, C = PENALTIES[name], generic(seed)
     for j in range(M):
         cost = penalty.support_rules.select_unit(j).group_costs[:, 0]
@@ -258,8 +262,8 @@ def test_the_weighed_l0_value_is_the_best_over_all_admissible_supports(name, see
 
 @pytest.mark.parametrize("name", [name for name in RESTRICTED if name.startswith("l1")])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_weighed_l1_value_is_the_largest_correlation_less_the_norms_of_groups(name, seed):
-    """√f = max ⟨c, z⟩ − γ Σ w_g‖z_g‖ over the unit ball, over z without barred variables."""
+def test_the_group_l1_value_is_the_largest_correlation_less_the_norms_of_groups(name, seed):
+    """√f = max ⟨c, z⟩ − γ Σ w_g‖z_g‖ over the unit ball, over z without excluded variables."""
     penalty, C = PENALTIES[name], generic(seed)
     known, Z, roots = penalty.support_rules, penalty.loadings(C), np.sqrt(penalty.evaluate(C)[0])
 
@@ -299,7 +303,7 @@ def test_exactly_the_wanted_number_of_variables_is_kept_among_ties(C, k):
 
 
 def least_dual_value(c, s):
-    """min over λ ≥ 0 of λ√s + ‖(|c| − λ)₊‖: what no feasible z can exceed, by golden sections."""
+    """Minimise λ√s + ‖(|c| − λ)₊‖ over λ ≥ 0 by golden sections; no feasible z exceeds this value."""
     a = np.abs(c)
     low, high = 0.0, a.max(initial=0.0)
     for _ in range(120):
@@ -314,14 +318,16 @@ def least_dual_value(c, s):
 
 
 def assert_solves_the_l1_ball_problem(penalty, C):
-    """Feasible and equal to the dual value, hence optimal."""
+    """Assert that loadings are feasible and reach the dual value, hence are optimal."""
     s = signed(penalty).s
     values, Z = penalty.evaluate(C)
     assert np.all(np.isfinite(Z))
     assert np.all(np.sum(np.abs(Z), axis=0) <= np.sqrt(s) * (1 + 1e-9))
     assert np.all(np.linalg.norm(Z, axis=0) <= 1 + 1e-12)
     np.testing.assert_allclose(values, np.sum(C * Z, axis=0), atol=1e-12)
-    np.testing.assert_allclose(values, [least_dual_value(c, s) for c in seen(penalty, C).T], atol=1e-8, rtol=1e-8)
+    np.testing.assert_allclose(
+        values, [least_dual_value(c, s) for c in effective_correlations(penalty, C).T], atol=1e-8, rtol=1e-8
+    )
 
 
 @EACH_L1_BALL
@@ -373,7 +379,7 @@ def test_a_pattern_is_filled_with_the_correlations_of_its_variables(power, posit
     penalty = FixedSupport(PATTERN, power)
     penalty = NonNegative(penalty) if positive else penalty
     C = generic()
-    inside = np.where(PATTERN, seen(penalty, C), 0)
+    inside = np.where(PATTERN, effective_correlations(penalty, C), 0)
     Z = penalty.loadings(C)
     np.testing.assert_allclose(penalty.evaluate(C)[0], np.linalg.norm(inside, axis=0) ** power)
     np.testing.assert_allclose(np.sum(C * Z, axis=0) ** power, penalty.evaluate(C)[0], atol=1e-12)
@@ -383,7 +389,7 @@ def test_a_pattern_is_filled_with_the_correlations_of_its_variables(power, posit
 
 
 def candidates(penalty, Z, seed):
-    """Feasible loadings in the unit ball: random ones of every cardinality, neighbours of Z, zero."""
+    """Yield feasible loadings in the unit ball: random ones of every cardinality, neighbours of Z, and zero."""
     rng = np.random.default_rng(seed)
     for trial in range(200):
         z = rng.standard_normal((N, M)) if trial % 2 else Z + 0.1 * rng.standard_normal((N, M))
@@ -398,7 +404,7 @@ def candidates(penalty, Z, seed):
 
 @EACH
 @pytest.mark.parametrize("seed", range(10))
-def test_relevance_is_above_one_exactly_on_the_active_entries(penalty, seed):
+def test_the_activity_ratio_is_above_one_exactly_on_the_active_entries(penalty, seed):
     C = generic(seed)
     active = penalty.evaluate(C)[1] != 0
     if isinstance(signed(penalty), FixedSupport) and not isinstance(penalty, NonNegative):
@@ -409,7 +415,7 @@ def test_relevance_is_above_one_exactly_on_the_active_entries(penalty, seed):
 @EACH
 @HYPOTHESIS
 @given(C=CORRELATIONS)
-def test_every_active_entry_is_relevant_also_at_ties_and_zeros(penalty, C):
+def test_every_active_entry_has_a_ratio_above_one_at_ties_and_zeros(penalty, C):
     relevance = penalty.activity_ratio(C)
     assert relevance.shape == C.shape
     assert not np.any(np.isnan(relevance))
@@ -417,12 +423,12 @@ def test_every_active_entry_is_relevant_also_at_ties_and_zeros(penalty, C):
 
 
 @EACH
-def test_relevance_is_defined_without_correlation(penalty):
+def test_the_activity_ratio_is_defined_without_correlation(penalty):
     assert not np.any(np.isnan(penalty.activity_ratio(np.zeros((N, M)))))
 
 
 @pytest.mark.parametrize("name", ["l1", "l0", "cardinality", "l1 ball s=1.7"])
-def test_relevance_ranks_inactive_variables_by_their_correlation(name):
+def test_the_activity_ratio_ranks_inactive_variables_by_their_correlation(name):
     C = generic(1, scale=0.4)
     relevance = PENALTIES[name].activity_ratio(C)
     for j in range(M):
@@ -433,13 +439,13 @@ def test_relevance_ranks_inactive_variables_by_their_correlation(name):
 
 @pytest.mark.parametrize("kind", [L1, L0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_relevance_at_level_zero_is_no_overflow(kind, dtype):
+def test_the_activity_ratio_at_level_zero_does_not_overflow(kind, dtype):
     C = np.array([[1e4], [0.0], [-3.0]], dtype)
     np.testing.assert_array_equal(kind(np.zeros(1, dtype)).activity_ratio(C) > 1, C != 0)
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_relevance_is_no_overflow_where_fewer_variables_correlate_than_are_wanted(positive):
+def test_the_activity_ratio_does_not_overflow_with_fewer_correlated_variables_than_wanted(positive):
     penalty = Cardinality(np.array([2]))
     penalty = NonNegative(penalty) if positive else penalty
     relevance = penalty.activity_ratio(np.array([[5.0], [0.0], [0.0]]))
@@ -498,7 +504,7 @@ def test_screening_never_drops_a_variable_that_some_direction_makes_active(make,
         (FixedSupport(np.eye(4, 2, dtype=bool)), [True, True, False, False]),
     ],
 )
-def test_screening_drops_what_no_direction_can_make_active(penalty, kept):
+def test_screening_drops_variables_that_no_direction_can_make_active(penalty, kept):
     """Norms 0, 1, 1.5, 2.9 and weights 1, 2: unit j sees at most μⱼ‖aᵢ‖."""
     mu = np.array([1.0, 2.0])
     np.testing.assert_array_equal(penalty.screen(np.array([0.0, 1.0, 1.5, 2.9]), mu), kept)
@@ -506,7 +512,7 @@ def test_screening_drops_what_no_direction_can_make_active(penalty, kept):
 
 @EACH
 @pytest.mark.parametrize("idx", [[0, 1, 2, 3, 4, 5, 6], [6, 1, 3], [5]])
-def test_the_wish_for_some_variables_is_that_for_all_with_the_others_silent(penalty, idx):
+def test_a_restricted_penalty_is_the_full_one_with_the_other_variables_at_zero(penalty, idx):
     idx = np.array(idx, int)
     C = np.zeros((N, M))
     C[idx] = generic(2)[idx]
@@ -517,7 +523,7 @@ def test_the_wish_for_some_variables_is_that_for_all_with_the_others_silent(pena
     np.testing.assert_array_equal(penalty.restrict(idx).activity_ratio(C[idx]) > 1, penalty.activity_ratio(C)[idx] > 1)
 
 
-def test_signed_takes_the_wrapper_off():
+def test_signed_removes_the_wrapper():
     penalty = L1(np.ones(1))
     assert signed(NonNegative(penalty)) is penalty
     assert signed(penalty) is penalty

@@ -1,4 +1,4 @@
-"""Rounds on a working set: monotone in the whole objective, and first-order optimal for the whole problem."""
+"""Ascents on a working set are monotone in the whole objective and end first-order optimal for all columns."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from gpower.problem.formulation import Problem
 from gpower.solvers.working_set import (
     AscentSettings,
     ConvergedPoint,
-    WorkingSetSolver,
+    WorkingSetStep,
     ascend,
     select_working_set,
     should_use_working_set,
@@ -41,7 +41,7 @@ def sparse_table(seed=0):
 
 
 def wide(kind, seed=0):
-    """An operator, the matrix it stands for, and what its sample-space representations mean."""
+    """Return an operator, the matrix that it represents, and the frame of its sample-space representations."""
     if kind == "CSR":
         X = sparse_table(seed)
         return as_operator(sp.csr_array(X))[0], X - X.mean(axis=0), np.eye(P)
@@ -61,8 +61,8 @@ KINDS = ["dense", "CSR", "covariance", "duplicated columns", "deflated"]
 MU = {1: np.ones(1), 3: np.array([1.3, 1.0, 0.8])}
 
 
-def penalty(name, A, m, mu):
-    """A penalty that about a tenth of the variables survive."""
+def make_penalty(name, A, m, mu):
+    """Return a penalty under which about a tenth of the variables are active."""
     longest = mu * np.sqrt(np.median(np.sort(np.sum(A**2, axis=0))[-30:]))
     spread = np.linspace(1.0, 1.1, m)
     return {
@@ -84,16 +84,16 @@ EACH = pytest.mark.parametrize(("name", "m"), CASES)
 
 def problem_and_start(kind, name, m, seed=0):
     operator, A, frame = wide(kind, seed)
-    problem = Problem(operator, penalty(name, A, m, MU[m]), MU[m])
+    problem = Problem(operator, make_penalty(name, A, m, MU[m]), MU[m])
     T = np.abs(np.random.default_rng(seed + 50).standard_normal((N, m))) * (np.arange(N) < 12)[:, None]
     return problem, problem.feasible_set.make_point(operator.combine(T)), A, frame
 
 
 def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
-    """The result, the value of every round, and the sizes of the working sets."""
+    """Return the result, the value after every round, and the sizes of the working sets."""
     values, sizes = [problem.objective.value_and_gradient(start)[0]], []
 
-    def remembered(penalty, C, T):
+    def record_size(penalty, C, T):
         W = select_working_set(penalty, C, T)
         sizes.append(W.size)
         active = np.flatnonzero(np.any(T != 0, axis=1))
@@ -111,13 +111,13 @@ def solve(problem, start, options=TIGHT, least=4, growth=1.5, dense_share=0.4):
         patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", least)
         patch.setattr(gpower.solvers.working_set, "COLUMNS_PER_ACTIVE", growth)
         patch.setattr(gpower.solvers.working_set, "MAX_WORKING_SET_SHARE", dense_share)
-        patch.setattr(gpower.solvers.working_set, "select_working_set", remembered)
+        patch.setattr(gpower.solvers.working_set, "select_working_set", record_size)
         result = ascend(problem, start, watching)
     return result, np.array([*values, result.value]), sizes
 
 
 def relative_gap(problem, point, A, frame):
-    """Δ/f of the whole problem at a point, from the explicit matrix."""
+    """Compute Δ/f of the whole problem at a point from the explicit matrix."""
     X = frame @ point.X
     value, T = problem.penalty.value_and_gradient(problem.mu * (A.T @ X))
     return (np.linalg.norm(A @ (problem.mu * T), "nuc") - np.sum(T * (problem.mu * (A.T @ X)))) / value
@@ -147,7 +147,7 @@ def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_roun
     """Each round gains at least Δ: where it gains no more than tol, Δ was no more than that."""
     problem, start, A, frame = problem_and_start("dense", name, m)
     points = [start]
-    options = AscentSettings("rounds", tol, callback=lambda state: points.append(state.point))
+    options = AscentSettings(True, tol, callback=lambda state: points.append(state.point))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 4)
         result = ascend(problem, start, options)
@@ -160,9 +160,7 @@ def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_roun
 def test_each_round_gains_at_least_the_gap_of_the_whole_problem(name, m, acceleration):
     problem, start, A, frame = problem_and_start("dense", name, m, seed=3)
     points = [start]
-    options = AscentSettings(
-        "rounds", 1e-10, acceleration=acceleration, callback=lambda state: points.append(state.point)
-    )
+    options = AscentSettings(True, 1e-10, acceleration=acceleration, callback=lambda state: points.append(state.point))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 4)
         points.append(ascend(problem, start, options).point)
@@ -174,8 +172,8 @@ def test_each_round_gains_at_least_the_gap_of_the_whole_problem(name, m, acceler
 @pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("dense_share", [0.0, 1.0])
-def test_both_ways_of_a_round_end_at_a_stationary_point(name, m, dense_share):
-    """On the gathered columns however many they are, and on the whole matrix always."""
+def test_rounds_on_gathered_and_on_all_columns_end_at_a_stationary_point(name, m, dense_share):
+    """Rounds run on gathered columns of any number, or always on the whole matrix."""
     problem, start, A, frame = problem_and_start("dense", name, m)
     result, values, _ = solve(problem, start, dense_share=dense_share)
     assert np.all(np.diff(values) >= -1e-13 * result.value)
@@ -200,7 +198,7 @@ def test_a_pattern_is_filled_by_rounds_as_by_the_direct_ascent(power):
     X, C = find_residual_directions(problem.operator, 3)
     start = Point(X, problem.mu * C)
     by_rounds, values, _ = solve(problem, start)
-    direct = ascend(problem, start, AscentSettings("direct", 1e-14, 5000, acceleration=False))
+    direct = ascend(problem, start, AscentSettings(False, 1e-14, 5000, acceleration=False))
     assert np.all(np.diff(values) >= -1e-13 * by_rounds.value)
     assert by_rounds.value == pytest.approx(direct.value, rel=1e-6)
     assert relative_gap(problem, by_rounds.point, A, frame) <= 1e-9
@@ -209,7 +207,7 @@ def test_a_pattern_is_filled_by_rounds_as_by_the_direct_ascent(power):
 @pytest.mark.parametrize("m", [1, 3])
 def test_a_start_without_active_variables_is_left_behind(m):
     operator, A, frame = wide("dense")
-    problem = Problem(operator, penalty("l1", A, m, MU[m]), MU[m])
+    problem = Problem(operator, make_penalty("l1", A, m, MU[m]), MU[m])
     X = np.linalg.svd(A)[0][:, -m:]  # the directions of least variance
     start = problem.feasible_set.make_point(X)
     assert problem.objective.value_and_gradient(start)[0] == 0
@@ -229,12 +227,12 @@ def test_a_start_known_only_by_its_correlations_serves():
 def test_single_precision_stays_single_and_monotone(name, m):
     _, A, frame = wide("dense")
     mu = MU[m].astype(np.float32)
-    wish = penalty(name, A, m, MU[m])
+    penalty = make_penalty(name, A, m, MU[m])
     if name != "cardinality":
-        wish = type(wish)(wish.gamma.astype(np.float32))
-    problem = Problem(as_operator(table().astype(np.float32))[0], wish, mu)
+        penalty = type(penalty)(penalty.gamma.astype(np.float32))
+    problem = Problem(as_operator(table().astype(np.float32))[0], penalty, mu)
     X, C = find_residual_directions(problem.operator, m)
-    result, values, _ = solve(problem, Point(X, mu * C), AscentSettings("rounds", 1e-6))
+    result, values, _ = solve(problem, Point(X, mu * C), AscentSettings(True, 1e-6))
     assert (result.point.X.dtype, result.point.C.dtype) == (np.float32, np.float32)
     assert np.all(np.diff(values) >= -1e-5 * result.value)
     assert relative_gap(problem, result.point, A, frame) <= 1e-3
@@ -258,15 +256,15 @@ def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
 
 @pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
 @pytest.mark.parametrize("m", [1, 3])
-def test_a_round_that_would_end_where_it_begins_is_not_made(name, m):
+def test_a_round_that_would_not_move_is_skipped(name, m):
     problem, start, _, _ = problem_and_start("dense", name, m)
     result, _, sizes = solve(problem, start)
-    rounds = WorkingSetSolver(problem, TIGHT)
+    step = WorkingSetStep(problem, TIGHT)
     assert isinstance(result.point, ConvergedPoint)
     assert result.n_iter == len(sizes) + 1, "the last step is the one that was not made"
     _, gradient = problem.objective.value_and_gradient(result.point)
     before = problem.operator.passes
-    assert rounds.step(gradient, result.point) is result.point
+    assert step(gradient, result.point) is result.point
     assert problem.operator.passes == before
     active = np.flatnonzero(gradient.any(axis=1))
     at = (result.point.X, result.point.C)
@@ -275,11 +273,11 @@ def test_a_round_that_would_end_where_it_begins_is_not_made(name, m):
     for point in (unsettled, of_another):
         before = problem.operator.passes
         _, gradient = problem.objective.value_and_gradient(point)
-        assert rounds.step(gradient, point) is not point
+        assert step(gradient, point) is not point
         assert problem.operator.passes > before
 
 
-def test_the_end_for_one_level_is_a_mere_start_for_another():
+def test_the_optimum_of_one_level_is_only_a_start_for_another():
     operator, A, frame = wide("dense")
     longest = operator.column_norms.max(keepdims=True)
     first, second = (Problem(operator, L1(level * longest)) for level in (0.6, 0.5))
@@ -294,10 +292,10 @@ def test_the_end_for_one_level_is_a_mere_start_for_another():
 def test_an_inner_ascent_that_has_moved_far_is_cut_short(rise, monkeypatch):
     operator = as_operator(np.random.default_rng(5).standard_normal((60, 1500)))[0]
     problem = Problem(operator, L1(0.2 * operator.column_norms.max(keepdims=True)))
-    ends, inner = [], WorkingSetSolver._ascend_inner
+    ends, inner = [], WorkingSetStep._ascend_inner
     monkeypatch.setattr(gpower.solvers.working_set, "MAX_INNER_RISE_FACTOR", rise)
-    monkeypatch.setattr(WorkingSetSolver, "_ascend_inner", lambda *args: ends.append(inner(*args)) or ends[-1])
-    result = ascend(problem, Point(*find_residual_directions(problem.operator, 1)), AscentSettings("rounds", 1e-6))
+    monkeypatch.setattr(WorkingSetStep, "_ascend_inner", lambda *args: ends.append(inner(*args)) or ends[-1])
+    result = ascend(problem, Point(*find_residual_directions(problem.operator, 1)), AscentSettings(True, 1e-6))
     assert result.converged
     assert ends[-1].converged
     assert ends[0].value > 1.1 * ends[0].history[0]
@@ -307,7 +305,7 @@ def test_an_inner_ascent_that_has_moved_far_is_cut_short(rise, monkeypatch):
 
 def test_a_callback_stops_the_rounds():
     problem, start, _, _ = problem_and_start("dense", "l0", 1)
-    result = ascend(problem, start, AscentSettings("rounds", 0.0, callback=lambda state: True))
+    result = ascend(problem, start, AscentSettings(True, 0.0, callback=lambda state: True))
     assert result.n_iter == 1
     assert len(result.history) == 2
     assert not result.converged
@@ -319,7 +317,7 @@ ENTRIES = st.integers(-8, 8).map(lambda i: i / 4) | st.floats(-2, 2).map(lambda 
 SMALL = st.tuples(st.integers(2, 5), st.integers(4, 12)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=ENTRIES)
 )
-WISHES = {
+PENALTIES = {
     "l1": lambda longest, level: L1(level * longest),
     "l0": lambda longest, level: L0(level * longest**2),
     "cardinality": lambda longest, level: Cardinality(np.array([1 + int(4 * level)])),
@@ -327,7 +325,7 @@ WISHES = {
 }
 
 
-@pytest.mark.parametrize("make", WISHES.values(), ids=WISHES)
+@pytest.mark.parametrize("make", PENALTIES.values(), ids=PENALTIES)
 @pytest.mark.parametrize("as_covariance", [False, True], ids=["data", "covariance"])
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(A=SMALL, level=st.floats(0.03, 0.9), m=st.integers(1, 2), twice=st.booleans())
@@ -353,18 +351,18 @@ def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A,
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(C=arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=st.floats(-3, 3)))
-def test_the_working_set_holds_every_active_column_and_then_the_most_relevant(C):
+def test_the_working_set_contains_every_active_column_and_then_the_highest_ratios(C):
     n, m = C.shape
-    wish = L1(np.linspace(0.8, 1.2, m))
-    T = wish.evaluate(C)[1]
+    penalty = L1(np.linspace(0.8, 1.2, m))
+    T = penalty.evaluate(C)[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 3)
-        W = select_working_set(wish, C, T)
+        W = select_working_set(penalty, C, T)
     active = np.flatnonzero(np.any(T != 0, axis=1))
     assert np.isin(active, W).all()
     assert W.size == min(n, max(3, int(1.5 * active.size)))
     assert np.all(np.diff(W) > 0)
-    outside, relevance = np.setdiff1d(np.arange(n), W), wish.activity_ratio(C).max(axis=1)
+    outside, relevance = np.setdiff1d(np.arange(n), W), penalty.activity_ratio(C).max(axis=1)
     if outside.size:
         assert relevance[outside].max() <= relevance[W].min()
 
@@ -372,9 +370,9 @@ def test_the_working_set_holds_every_active_column_and_then_the_most_relevant(C)
 @pytest.mark.parametrize("m", [1, 2])
 def test_of_tied_columns_the_working_set_takes_the_active_ones(m):
     C = np.ones((100, m))
-    wish = Cardinality(np.full(m, 30))
-    T = wish.evaluate(C)[1]
-    W = select_working_set(wish, C, T)
+    penalty = Cardinality(np.full(m, 30))
+    T = penalty.evaluate(C)[1]
+    W = select_working_set(penalty, C, T)
     assert W.size == 45
     assert np.isin(np.flatnonzero(T[:, 0]), W).all()
 
@@ -394,10 +392,10 @@ def test_the_solver_can_be_chosen_by_name(shape):
     assert not should_use_working_set(sized(*shape), AscentSettings(False))
 
 
-@pytest.mark.parametrize("rounds", [None, True, False])
+@pytest.mark.parametrize("use_working_set", [None, True, False])
 @pytest.mark.parametrize("options", [{"sample_set": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
-def test_what_rounds_cannot_do_is_ascended_directly(rounds, options):
-    assert not should_use_working_set(sized(500, 501, **options), AscentSettings(rounds))
+def test_problems_without_a_working_set_are_ascended_directly(use_working_set, options):
+    assert not should_use_working_set(sized(500, 501, **options), AscentSettings(use_working_set))
 
 
 @pytest.mark.parametrize("samples", [Stiefel(), Spheres()])
@@ -406,11 +404,11 @@ def test_blocks_and_batches_may_use_rounds(samples):
 
 
 @pytest.mark.parametrize("options", [{"sample_set": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
-def test_what_is_ascended_directly_is_solved_all_the_same(options):
+def test_a_problem_ascended_directly_is_solved(options):
     operator, A, _ = wide("dense")
     problem = Problem(operator, L1(np.full(1, 0.4)), **options)
     start = problem.feasible_set.make_point(A[:, :1])
-    result = ascend(problem, start, AscentSettings("rounds", 1e-13))
+    result = ascend(problem, start, AscentSettings(True, 1e-13))
     value, gradient = problem.objective.value_and_gradient(result.point)
     assert result.converged
     assert value == pytest.approx(result.value)

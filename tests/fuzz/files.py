@@ -1,7 +1,7 @@
-"""Damaged files for every reader: each ends with numbers or with one sentence that names the file, never otherwise.
+"""Damaged files for every reader: each read gives numbers or an error that names the file.
 
 ``make fuzz`` runs 2,000 of them, ``make fuzz FUZZ=long`` twenty times as many. Files are read in a process of their
-own, so that a reader that crashes the interpreter, or does not come to an end, is counted and the rest goes on.
+own, so that a reader that crashes the interpreter or does not end is counted and the other cases go on.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from gpower.io.stores.source import read_source_block
 
 SHORT, LONG = 2_000, 40_000
 PATIENCE = 60.0  # seconds that one file may take
-MEMORY = 6 << 30  # bytes of address space beyond what the packages take; a size in a header may ask for any
+MEMORY = 6 << 30  # bytes of address space in addition to the packages, because a damaged header may request any size
 MOST_GROWN = 1 << 30  # bytes that reading a file of some kilobytes may take
 X = np.random.default_rng(0).standard_normal((12, 6))
 COUNTS = sp.random(12, 6, 0.4, random_state=0, format="csr")
@@ -170,7 +170,7 @@ def checkpoint(folder):
     return folder / "fit.npz"
 
 
-# ---- what is done with a file of each kind
+# ---- the reader of each kind
 
 
 def use_source(path):
@@ -263,7 +263,7 @@ def removed(rng, content):
 
 
 def misnumbered(rng, content):
-    """Another number in place of one that is written in digits: a size, an index, a version."""
+    """Replace a number written in digits (a size, an index, a version) by another one."""
     found = list(re.finditer(rb"\d+", content))
     if not found:
         return flipped(rng, content)
@@ -273,7 +273,7 @@ def misnumbered(rng, content):
 
 
 def mistyped(rng, content):
-    """A word of a header that is another word, or none."""
+    """Replace or remove a word of a header."""
     found = list(re.finditer(rb"[A-Za-z_]{3,}", content))
     if not found:
         return flipped(rng, content)
@@ -286,14 +286,14 @@ DAMAGES = (cut, flipped, overwritten, repeated, removed, misnumbered, mistyped)
 
 
 def damaged(rng, content):
-    """Content after one to three kinds of damage."""
+    """Return content after one to three kinds of damage."""
     for _ in range(rng.integers(1, 4)):
         content = DAMAGES[rng.integers(len(DAMAGES))](rng, content) or b"x"
     return content
 
 
 def damage_archive(rng, path, ways=range(6)):
-    """Damage behind the checksums: a member changed, lost, doubled, renamed or with another's content."""
+    """Damage an archive under valid checksums: change, drop, double, rename or swap its members."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     names, how = list(members), rng.choice(ways)
@@ -347,17 +347,17 @@ def damage(rng, path):
 
 
 def outcome(use, path):
-    """What reading a damaged file ended with: "read", "refused", or what should not have happened."""
+    """Return the outcome of reading a damaged file: "read", "refused", or a description of the failure."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         use(path)
         end = "read"
     except ValueError as error:
-        told = str(error)
-        if isinstance(error, FileError) and path.name not in told:
-            return f"a sentence without the file's name: {told[:200]!r}"
-        if not told.isprintable() or len(told) > 1000:
-            return f"a sentence that is not fit to print: {told[:200]!r}"
+        message = str(error)
+        if isinstance(error, FileError) and path.name not in message:
+            return f"a sentence without the file's name: {message[:200]!r}"
+        if not message.isprintable() or len(message) > 1000:
+            return f"a sentence that is not fit to print: {message[:200]!r}"
         end = "refused"
     except (OSError, ImportError, MemoryError) as error:
         end = "refused" if path.name in str(error) else f"{type(error).__name__} without the file's name: {error}"
@@ -368,7 +368,7 @@ def outcome(use, path):
 
 
 def run_batch(seed, first, last):
-    """The cases from first to before last, a line of JSON each, once it has begun and once it has ended."""
+    """Run the cases first to last − 1, and print a line of JSON when each starts and ends."""
     warnings.simplefilter("ignore")
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
@@ -396,7 +396,7 @@ def run_batch(seed, first, last):
 
 
 def run(seed, cases, step=100):
-    """The outcome of every case, by kind; a batch that dies is taken up behind the case that killed it."""
+    """Return the outcomes of all cases by kind; a batch that dies is resumed after the case that killed it."""
     ends, odd, case = defaultdict(Counter), [], 0
     while case < cases:
         last = min(case + step, cases)
@@ -404,9 +404,9 @@ def run(seed, cases, step=100):
         limit = PATIENCE + 2 * step
         try:
             done = subprocess.run(command, capture_output=True, timeout=limit, check=False)
-            code, output, told = done.returncode, done.stdout, done.stderr
+            code, output, message = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired as error:
-            code, output, told = "no end", error.stdout or b"", b""
+            code, output, message = "no end", error.stdout or b"", b""
         lines = [json.loads(line) for line in output.splitlines() if line.startswith(b"[")]
         for number, kind, end in lines:
             if end is not None:
@@ -417,10 +417,10 @@ def run(seed, cases, step=100):
             case = last
             continue
         if not lines or lines[-1][2] is not None or (code != "no end" and code > 0):
-            sys.exit(f"the batch {case} to {last} did not run:\n{told.decode(errors='replace')}")
+            sys.exit(f"the batch {case} to {last} did not run:\n{message.decode(errors='replace')}")
         number, kind, _ = lines[-1]
         ends[kind]["signal"] += 1
-        odd.append((number, kind, f"the interpreter ended with {code}: {told.decode(errors='replace')[-800:]}"))
+        odd.append((number, kind, f"the interpreter ended with {code}: {message.decode(errors='replace')[-800:]}"))
         case = number + 1
     return ends, odd
 

@@ -1,6 +1,6 @@
-"""Random fits and certificates against plain NumPy: run as a program, ``python tests/fuzz/fits.py``; no part of pytest.
+"""Random fits and certificates against plain NumPy; run as a program, ``python tests/fuzz/fits.py``, not by pytest.
 
-Every number that a fit reports is computed once more from its definition, and every certificate is held against the
+Every number that a fit reports is computed again from its definition, and every certificate is compared with the
 best of all supports. Cases are seeded one by one, so that each can be repeated: ``python tests/fuzz/fits.py fit 17``.
 Some minutes; twenty times as many cases with ``FUZZ=long``. The exit code is 1 after a wrong number or a traceback.
 """
@@ -24,11 +24,11 @@ LONGER = 20 if os.environ.get("FUZZ") == "long" else 1
 DEFLATIONS = ("schur", "projection", "orthogonalized")
 
 
-# --- what is drawn ---
+# --- random cases ---
 
 
 def table(rng, most_samples=40, most_features=15):
-    """A table of some kind, and the kind."""
+    """Return a random table and its kind."""
     p, n = int(rng.integers(3, most_samples)), int(rng.integers(2, most_features))
     X = rng.standard_normal((p, n))
     kind = rng.choice(
@@ -53,29 +53,29 @@ def table(rng, most_samples=40, most_features=15):
 
 
 def options_for(rng, n, p):
-    """Parameters of a model that go together."""
+    """Return random compatible parameters of a model."""
     m = int(rng.integers(1, min(n, 4) + 1))
     options = {"n_components": m, "center": bool(rng.random() < 0.8), "scale": bool(rng.random() < 0.3)}
     options["positive"] = bool(rng.random() < 0.15)
-    wish = rng.choice(["cardinality", "each", "gamma", "l1_bound"], p=[0.45, 0.15, 0.3, 0.1])
+    sparsity = rng.choice(["cardinality", "each", "gamma", "l1_bound"], p=[0.45, 0.15, 0.3, 0.1])
     options["penalty"] = str(rng.choice(["l0", "l1"]))
-    if wish == "cardinality":
+    if sparsity == "cardinality":
         options["cardinality"] = int(rng.integers(1, n + 1))
-    elif wish == "each":
+    elif sparsity == "each":
         options["cardinality"] = [int(k) for k in rng.integers(1, n + 1, m)]
-    elif wish == "gamma":
+    elif sparsity == "gamma":
         options["gamma"] = float(rng.uniform(0, 0.9))
     else:
         options |= {"l1_bound": float(rng.uniform(1, n)), "penalty": "l0"}
-    if wish != "l1_bound" and m <= p and rng.random() < 0.2:
+    if sparsity != "l1_bound" and m <= p and rng.random() < 0.2:
         options["method"] = "block"
     else:
         options["deflation"] = str(rng.choice(DEFLATIONS))
     return options
 
 
-def contained(rng, X):
-    """The table in some container."""
+def wrap_table(rng, X):
+    """Return the table in a random container, and the name of the container."""
     kind = rng.choice(["array", "Fortran", "view", "CSR", "CSC", "list"], p=[0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
     wide = np.repeat(X, 2, axis=1)
     makers = {
@@ -89,11 +89,11 @@ def contained(rng, X):
     return makers[str(kind)](), str(kind)
 
 
-# --- what is checked, in plain NumPy ---
+# --- checks in plain NumPy ---
 
 
 def standardized(X, w, center, scale):
-    """A, the means, the scales and the divisor of variances, by their definitions."""
+    """Return A, the means, the scales and the divisor of variances by their definitions."""
     weight = np.ones(len(X)) if w is None else w
     divisor = weight.sum() - weight @ weight / weight.sum()
     divisor = divisor if divisor > 1e-12 * weight.sum() else 1.0
@@ -106,10 +106,10 @@ def standardized(X, w, center, scale):
     return A, means, scales, divisor
 
 
-def adjusted(Y):
-    """Squared norms of the columns less what those of larger norm span, by Gram and Schmidt, twice.
+def adjusted_variances(Y):
+    """Compute the squared norms of the columns outside the span of columns of larger norm, by Gram–Schmidt, twice.
 
-    Of columns of the same norm the one of which most is left comes first.
+    Among columns of equal norm, the one with the largest remainder comes first.
     """
     own = np.sum(Y**2, axis=0)
     sizes = np.round(own / max(own.max(initial=0), 1e-300), 9)
@@ -127,82 +127,90 @@ def adjusted(Y):
 
 
 def _without(y, basis):
-    """A vector less its part in the span of orthonormal ones."""
+    """Return a vector less its projection onto orthonormal vectors."""
     for _ in range(2):
         for q in basis:
             y = y - (q @ y) * q
     return y
 
 
-def near(found, wanted, what, rtol=1e-6, atol=0.0):
-    """Raise an AssertionError that says what differs."""
-    found, wanted = np.asarray(found, float), np.asarray(wanted, float)
-    if found.shape != wanted.shape or not np.all(np.abs(found - wanted) <= atol + rtol * np.abs(wanted)):
-        raise AssertionError(f"{what}: {found} instead of {wanted}")
+def assert_close(found, expected, what, rtol=1e-6, atol=0.0):
+    """Raise an AssertionError that names the quantity if two results differ."""
+    found, expected = np.asarray(found, float), np.asarray(expected, float)
+    if found.shape != expected.shape or not np.all(np.abs(found - expected) <= atol + rtol * np.abs(expected)):
+        raise AssertionError(f"{what}: {found} instead of {expected}")
 
 
 def check_fit(rng):
-    """One fit, every number of it."""
+    """Check every number of one fit."""
     X, kind = table(rng)
     p, n = X.shape
     options = options_for(rng, n, p)
-    held, container = contained(rng, X)
+    data, container = wrap_table(rng, X)
     w = rng.uniform(0.1, 3, p) * 10.0 ** rng.integers(-4, 4) if rng.random() < 0.3 else None
-    said = f"{kind} {p} × {n} as {container}, {options}" + ("" if w is None else ", weighted")
-    model = GPower(**options).fit(held, sample_weight=w)
+    description = f"{kind} {p} × {n} as {container}, {options}" + ("" if w is None else ", weighted")
+    model = GPower(**options).fit(data, sample_weight=w)
     A, mean, scale, divisor = standardized(X, w, options["center"], options["scale"])
     Z, k = model.components_, model.cardinality_
     size = float(np.linalg.norm(A)) ** 2
     noise = 1e-9 * size * (1 + np.max(np.abs(mean) / np.maximum(np.linalg.norm(A, axis=0), 1e-300), initial=0) * 1e-6)
-    assert np.all(np.isfinite(Z)), said
-    near(np.linalg.norm(Z, axis=1), (k > 0).astype(float), f"norms, {said}")
-    near(k, np.count_nonzero(Z, axis=1), f"cardinality, {said}")
+    assert np.all(np.isfinite(Z)), description
+    assert_close(np.linalg.norm(Z, axis=1), (k > 0).astype(float), f"norms, {description}")
+    assert_close(k, np.count_nonzero(Z, axis=1), f"cardinality, {description}")
     tops = [np.argmax(np.abs(z) >= np.abs(z).max() * (1 - 1e-6)) for z in Z]  # the first of equal ones
-    assert all(z[top] >= 0 for z, top in zip(Z, tops, strict=True)), f"signs, {said}"
-    near(model.mean_, mean, f"means, {said}", atol=1e-9 * np.max(np.abs(X)))
-    near(model.scale_, scale, f"scales, {said}")
+    assert all(z[top] >= 0 for z, top in zip(Z, tops, strict=True)), f"signs, {description}"
+    assert_close(model.mean_, mean, f"means, {description}", atol=1e-9 * np.max(np.abs(X)))
+    assert_close(model.scale_, scale, f"scales, {description}")
     Y = A @ Z.T
-    near(model.explained_variance_, adjusted(Y) / divisor, f"variances, {said}", 1e-5, noise / divisor)
+    assert_close(
+        model.explained_variance_, adjusted_variances(Y) / divisor, f"variances, {description}", 1e-5, noise / divisor
+    )
     ratio = model.explained_variance_ * divisor / size if size > 0 else np.zeros(len(Z))
-    near(model.explained_variance_ratio_, ratio, f"shares, {said}", atol=1e-9)
+    assert_close(model.explained_variance_ratio_, ratio, f"shares, {description}", atol=1e-9)
     scores = (X - mean) / scale @ Z.T
-    near(model.transform(held), scores, f"scores, {said}", 1e-6, 1e-8 * np.max(np.abs(X / scale), initial=1))
+    assert_close(
+        model.transform(data), scores, f"scores, {description}", 1e-6, 1e-8 * np.max(np.abs(X / scale), initial=1)
+    )
     plain = (X - mean) / scale
     span = np.linalg.svd(Z.T, full_matrices=False)
     span = span[0][:, span[1] > 1e-6]
     inside = np.sum((plain @ span) ** 2) / np.sum(plain**2) if np.any(plain) else 0.0
-    near(model.score(held), inside, f"score, {said}", 1e-5, 1e-7)
-    check_wish(model, A, options, said)
+    assert_close(model.score(data), inside, f"score, {description}", 1e-5, 1e-7)
+    check_sparsity(model, A, options, description)
 
 
-def check_wish(model, A, options, said):
-    """What was asked for is kept, and no value exceeds the best possible."""
+def check_sparsity(model, A, options, description):
+    """Check that a fit has the requested sparsity and that no value exceeds the best possible one."""
     Z, n = model.components_, A.shape[1]
     if options["positive"]:
-        assert np.all(Z >= 0), f"negative loadings, {said}"
+        assert np.all(Z >= 0), f"negative loadings, {description}"
     if "l1_bound" in options:
-        assert np.all(np.abs(Z).sum(axis=1) <= np.sqrt(options["l1_bound"]) * (1 + 1e-6)), f"absolute sums, {said}"
+        assert np.all(np.abs(Z).sum(axis=1) <= np.sqrt(options["l1_bound"]) * (1 + 1e-6)), (
+            f"absolute sums, {description}"
+        )
     if "cardinality" not in options:
         return
-    wanted = np.broadcast_to(options["cardinality"], len(Z))
-    assert np.all(model.cardinality_ <= wanted), f"more variables than asked for, {said}"
+    expected = np.broadcast_to(options["cardinality"], len(Z))
+    assert np.all(model.cardinality_ <= expected), f"more variables than asked for, {description}"
     if "method" in options or options["penalty"] != "l0":
         return
     value = float(np.sum((A @ Z[0]) ** 2))
-    near(model.objective_[0], value, f"objective, {said}", 1e-6, 1e-9 * np.linalg.norm(A) ** 2)
+    assert_close(model.objective_[0], value, f"objective, {description}", 1e-6, 1e-9 * np.linalg.norm(A) ** 2)
     if n <= 9 and not options["positive"]:
-        best = best_value(A.T @ A, int(wanted[0]))
-        assert value <= best * (1 + 1e-9) + 1e-9 * np.linalg.norm(A) ** 2, f"{value} above the best, {best}, {said}"
+        best = best_value(A.T @ A, int(expected[0]))
+        assert value <= best * (1 + 1e-9) + 1e-9 * np.linalg.norm(A) ** 2, (
+            f"{value} above the best, {best}, {description}"
+        )
 
 
 def best_value(S, k):
-    """The largest eigenvalue of all principal submatrices of k variables."""
+    """Compute the largest eigenvalue of all principal submatrices of k variables."""
     supports = (list(idx) for idx in combinations(range(len(S)), min(k, len(S))))
     return max(float(np.linalg.eigvalsh(S[np.ix_(idx, idx)])[-1]) for idx in supports)
 
 
-def deflated(A, z, rule, basis):
-    """A less a component, by the definition of the rule; nothing is removed where only rounding is left to remove."""
+def deflate(A, z, rule, basis):
+    """Return A deflated by a component by the definition of the rule; a component of only rounding is not removed."""
     if rule == "schur":
         y = A @ z
         length = np.linalg.norm(y)
@@ -217,7 +225,7 @@ def deflated(A, z, rule, basis):
 
 
 def check_certificate(rng):
-    """The certificates of some components, against all supports."""
+    """Check the certificates of some components against all supports."""
     X, kind = table(rng, 20, 8)
     if not np.ptp(X, axis=0).any():
         return
@@ -232,7 +240,7 @@ def check_certificate(rng):
     A = X - X.mean(axis=0)
     precomputed = bool(rng.random() < 0.3)
     given = {"covariance": "precomputed"} if precomputed else {}
-    said = f"{kind} {X.shape[0]} × {n}, {rule}, {'covariance' if precomputed else 'data'}"
+    description = f"{kind} {X.shape[0]} × {n}, {rule}, {'covariance' if precomputed else 'data'}"
     proofs = certify(Z, A.T @ A if precomputed else X, deflation=rule, max_time=0.05, **given)
     size, basis = float(np.linalg.norm(A)) ** 2, []
     noise = (1e-6 if precomputed else 1e-9) * size
@@ -240,21 +248,23 @@ def check_certificate(rng):
         length = np.linalg.norm(Z[j])
         z = Z[j] / length if length > 0 else Z[j]
         value, truth = float(np.sum((A @ z) ** 2)), best_value(A.T @ A, max(int(np.count_nonzero(z)), 1))
-        near(proof.value, value, f"value of component {j}, {said}", 1e-6, noise)
-        assert proof.upper_bound >= truth * (1 - 1e-9) - noise, f"bound {proof.upper_bound} < {truth}, {j}, {said}"
+        assert_close(proof.value, value, f"value of component {j}, {description}", 1e-6, noise)
+        assert proof.upper_bound >= truth * (1 - 1e-9) - noise, (
+            f"bound {proof.upper_bound} < {truth}, {j}, {description}"
+        )
         if proof.optimal:
             assert truth <= value * (1 + 2 * proof.tol) + 2 * noise, (
-                f"{value} called optimal below {truth}, {j}, {said}"
+                f"{value} called optimal below {truth}, {j}, {description}"
             )
         if length > 0:
-            A = deflated(A, z, rule, basis)
+            A = deflate(A, z, rule, basis)
 
 
 # --- the program ---
 
 
 def run(what, check, count):
-    """Wrong numbers and tracebacks among so many cases, which are printed."""
+    """Run the cases, print wrong numbers and tracebacks, and return how many there were."""
     wrong = crashed = 0
     begin = time.perf_counter()
     for i in range(count):
@@ -276,7 +286,7 @@ CHECKS = {"fit": (check_fit, FITS), "certificate": (check_certificate, CERTIFICA
 
 
 def main(words):
-    """All cases, or the one that is named."""
+    """Run all cases, or the one that is named."""
     warnings.simplefilter("ignore")
     if words:
         CHECKS[words[0]][0](np.random.default_rng([20, len(words[0]), int(words[1])]))

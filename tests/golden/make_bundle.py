@@ -31,12 +31,12 @@ KEYS = [
 
 def main(source: Path, target: Path, keys: list[str]) -> None:
     cases = {case["key"]: case for case in json.loads((source / "authors_gpower.json").read_text())}
-    kept = ("key", "data", "penalty", "m", "block", "rho", "mu", "variant")
+    fields = ("key", "data", "penalty", "m", "block", "rho", "mu", "variant")
     with np.load(source / "authors_gpower.npz") as runs:
         data = {f"A/{cases[key]['data']}" for key in keys}
         names = [name for name in runs.files if name in data or name.rsplit("/", 1)[0] in keys]
         arrays = {name: runs[name] for name in names}
-    header = json.dumps([{k: cases[key][k] for k in kept} for key in keys])
+    header = json.dumps([{field: cases[key][field] for field in fields} for key in keys])
     np.savez_compressed(target, cases=np.array(header), **arrays)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpower import GPower, maximize
+from gpower import GPower, Solver, maximize
 from gpower._utils.arrays import orient
 from gpower.operators import as_operator
 from gpower.penalties.elementary import L0, L1
@@ -27,12 +27,12 @@ def case_id(case):
 
 
 def each(case, name):
-    """The array of one case."""
+    """Return an array of one case."""
     return RUNS[f"{case['key']}/{name}"]
 
 
 def ascents(case):
-    """One (problem, start, steps, columns) per ascent of the program."""
+    """Yield (problem, start, steps, columns) for each ascent of the program."""
     A = RUNS[f"A/{case['data']}"]
     operator, _ = as_operator(A, center=False, reduce_tall=False)
     gamma, start, steps, Z = each(case, "gamma_abs"), each(case, "x0"), each(case, "iters"), each(case, "Z")
@@ -106,11 +106,13 @@ def test_the_estimator_run_literally_gives_the_same_loadings(case):
         mu=np.broadcast_to(case["mu"], (case["m"],)) if case["block"] else None,
         center=False,
         deflation="projection",
-        solver="direct",
-        init=each(case, "x0"),
+        solver=Solver(
+            algorithm="full",
+            init=each(case, "x0"),
+            refit="norms" if case["penalty"] == "l1" else None,
+            acceleration=False,
+        ),
         n_init=1,
-        acceleration=False,
-        refit="norms" if case["penalty"] == "l1" else None,
         tol=1e-15,
         max_iter=5000,
     ).fit(RUNS[f"A/{case['data']}"])

@@ -1,7 +1,7 @@
 """The bundled expression table is what its generator makes."""
 
 import numpy as np
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
 from gpower.datasets import load_planted_expression
 
@@ -9,12 +9,12 @@ MODULES = {"GROWTH": (8, 3.0), "IMMUNE": (6, 2.2), "STRESS": (5, 1.6)}  # name: 
 
 
 def planted_expression():
-    """60 samples × 150 genes in two decimals, and names that tell the module, such as GROWTH3."""
+    """Return 60 samples × 150 genes in two decimals, and names of genes that contain the module, such as GROWTH3."""
     rng = np.random.RandomState(0)
     sizes, strengths = zip(*MODULES.values(), strict=True)
     # A factor of sd s in every gene is s·√k along the unit loading vector of k genes.
     sds = [strength * np.sqrt(size) for size, strength in zip(sizes, strengths, strict=True)]
-    planted = planted_components(60, 150, sizes, sds, random_state=rng)
+    planted = make_planted_components(60, 150, sizes, sds, random_state=rng)
     names = [f"GENE{j + 1}" for j in range(150)]
     for module, support in zip(MODULES, planted.supports, strict=True):
         for rank, j in enumerate(support, start=1):

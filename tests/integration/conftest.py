@@ -1,11 +1,11 @@
-"""What the tests of the command line share."""
+"""Fixtures of the command-line tests."""
 
 import pytest
 
 
 @pytest.fixture
 def gpower(monkeypatch):
-    """Run the command and return its result; the terminal is wide enough not to wrap."""
+    """Return a function that runs the command and returns its result; the terminal is too wide to wrap."""
     pytest.importorskip("typer")
     pytest.importorskip("rich")
     from typer.testing import CliRunner

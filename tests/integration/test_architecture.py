@@ -1,4 +1,4 @@
-"""The package is laid out as docs/architecture.md says: its layers and the modules that a fit enters."""
+"""The layers of the package and the modules that a fit enters are those of docs/architecture.md."""
 
 import ast
 import re
@@ -17,12 +17,12 @@ from gpower.solvers.ascent import Objective
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 CONTRACT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
-#: The higher the layer, the larger the number.
+#: Height of each layer; higher layers have larger numbers.
 LAYERS_BY_FOLDER = {folder.strip(): -i for i, layer in enumerate(CONTRACT["layers"]) for folder in layer.split("|")}
 #: Methods of the contracts: an object may be called by modules below the one that made it.
 CONTRACTS = {name for contract in (Operator, FeasibleSet, Objective) for name in vars(contract)} | {"__sklearn_tags__"}
 IO = ROOT / "src" / "gpower" / "io"
-#: Modules that distinguish kinds of files and of their columns, which are no options.
+#: Modules that compare strings that are not options: kinds of files and of their columns.
 KINDS_OF_FILES = {IO / "model_file.py", *IO.joinpath("tables").glob("*.py")}
 
 
@@ -33,7 +33,7 @@ def layer_of(module):
 
 @pytest.fixture(scope="module")
 def calls():
-    """Calls from one module of the package to another during a dense fit, in their order."""
+    """Return the calls from one module of the package to another during a dense fit, in order."""
     X = np.random.default_rng(0).standard_normal((300, 2000))
     model, found = GPower(3, cardinality=20, deflation="schur"), []
 
@@ -72,7 +72,7 @@ def test_the_page_lists_the_modules_that_a_fit_enters(calls):
     assert re.findall(r"`([\w.]+)`", listed) == list(entered)
 
 
-def test_only_folders_lie_beside_the_package_and_main_modules():
+def test_the_package_has_only_folders_and_its_init_and_main_modules():
     inside = {path.name for path in (ROOT / "src" / "gpower").iterdir()} - {"__pycache__"}
     folders = {name.removeprefix("gpower.") for name in LAYERS_BY_FOLDER} - {"__main__"}
     assert inside == folders | {"__init__.py", "__main__.py", "py.typed"}
@@ -90,7 +90,7 @@ def functions():
                 yield path, node
 
 
-def test_no_function_asks_for_much():
+def test_no_function_has_many_parameters():
     for path, node in functions():
         count = len(node.args.args) + len(node.args.kwonlyargs)
         assert count <= 12, f"{path.name}: {node.name} has {count} parameters"

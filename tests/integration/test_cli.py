@@ -1,4 +1,4 @@
-"""The command line, as a person and as a program use it."""
+"""``gpower fit`` and ``gpower demo``: output, options, errors and progress."""
 
 import csv
 import gzip
@@ -17,9 +17,10 @@ import pytest
 import scipy
 from scipy import io as scipy_io
 from scipy import sparse
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
-from gpower import GPower, GPowerCV, __version__
+from gpower import GPower, GPowerCV, Solver, __version__
+from gpower._utils.messages import format_param, use_param_formatter
 from gpower.datasets import load_pitprops, load_planted_expression, read_table
 
 typer = pytest.importorskip("typer")
@@ -28,6 +29,7 @@ rich = pytest.importorskip("rich")
 
 from gpower.cli import console as console_module  # noqa: E402
 from gpower.cli.commands import fit as fit_module  # noqa: E402
+from gpower.cli.options import format_flag  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 PITPROPS = load_pitprops()
@@ -84,7 +86,7 @@ class TestPrinted:
         assert max(map(len, lines)) <= 50
         assert [line for line in lines if "Component 3" in line and "Component 1" not in line]
 
-    def test_top_shortens_the_list_and_says_so(self, gpower, expression):
+    def test_top_shortens_the_list_with_a_note(self, gpower, expression):
         result = gpower("fit", expression, "-m", 1, "-k", 8, "--top", 3)
         assert result.stdout.count("GROWTH") == 3
         assert "and 5 more" in result.stdout
@@ -101,7 +103,7 @@ class TestPrinted:
         assert model.explained_variance_ratio_[1] < 5e-4
         assert f"{100 * model.explained_variance_ratio_[1]:.3g} % of variance" in result.stdout
 
-    def test_variables_of_the_same_name_are_told_apart(self, gpower, tmp_path):
+    def test_variables_of_the_same_name_are_distinguished(self, gpower, tmp_path):
         X = np.random.RandomState(0).standard_normal((10, 2)) * [1, 3]
         assert "TP53.1 +1.000" in gpower("fit", write_csv(tmp_path / "t.csv", X, ["TP53"] * 2), "-m", 1, "-k", 1).stdout
 
@@ -119,7 +121,7 @@ class TestPrinted:
         assert any("n" * 48 + "… +1.000" in line for line in lines)
 
     def test_warnings_are_notes_on_stderr(self, gpower, expression):
-        result = gpower("fit", expression, "--gamma", 0.1, "--init", "paper", "--max-iter", 1)
+        result = gpower("fit", expression, "--gamma", 0.1, "--init", "largest_norm", "--max-iter", 1)
         assert result.exit_code == 0
         assert result.stderr.startswith("note: ")
         assert "raise --max-iter" in result.stderr
@@ -135,7 +137,8 @@ class TestPrinted:
 class TestOptions:
     def test_every_estimator_option_has_its_flag(self):
         options = set(inspect.signature(fit_module.fit).parameters)
-        assert set(inspect.signature(GPower).parameters) - {"callback", "warm_start"} <= options
+        assert set(inspect.signature(GPower).parameters) - {"warm_start"} <= options
+        assert set(inspect.signature(Solver).parameters) - {"callback"} <= options
 
     def test_defaults_are_the_estimators(self, gpower, expression, tmp_path):
         gpower("fit", expression, "-o", tmp_path)
@@ -149,16 +152,17 @@ class TestOptions:
             (["--gamma", "0.1,0.2"], {"n_components": 2, "gamma": [0.1, 0.2]}),
             (["--gamma", "0.1", "--penalty", "l1"], {"gamma": 0.1, "penalty": "l1"}),
             (["--method", "block", "--mu", "1,0.5"], {"method": "block", "mu": [1, 0.5]}),
-            (["--method", "block", "--regularization", "0.5"], {"regularization": 0.5}),
+            (["--method", "block", "--regularization", "0.5"], {"solver": Solver(regularization=0.5)}),
             (["--l1-bound", "4"], {"l1_bound": 4.0}),
             (["--variance", "l1", "-k", "5"], {"variance": "l1"}),
             (["--positive", "-k", "5"], {"positive": True}),
             (["--no-center", "--scale"], {"center": False, "scale": True}),
             (["--n-init", "3", "--random-state", "7", "-k", "5"], {"n_init": 3, "random_state": 7}),
-            (["--n-init", "auto", "--init", "paper"], {"n_init": "auto", "init": "paper"}),
-            (["--solver", "direct", "--no-acceleration"], {"solver": "direct", "acceleration": False}),
-            (["--refit", "none", "--no-polish"], {"refit": None, "polish": False}),
-            (["--refit", "norms"], {"refit": "norms"}),
+            (["--n-init", "auto", "--init", "largest_norm"], {"solver": Solver(init="largest_norm")}),
+            (["--algorithm", "full", "--no-acceleration"], {"solver": Solver("full", acceleration=False)}),
+            (["--solver", "paper", "--gamma", "0.1"], {"solver": "paper", "tol": 1e-6}),
+            (["--refit", "none", "--no-local-search"], {"solver": Solver(refit=None, local_search=False)}),
+            (["--refit", "norms"], {"solver": Solver(refit="norms")}),
             (["--deflation", "schur"], {"deflation": "schur"}),
             (["--tol", "1e-3", "--max-iter", "50"], {"tol": 1e-3, "max_iter": 50}),
             (["-vv"], {"verbose": 2}),
@@ -170,6 +174,11 @@ class TestOptions:
         params = GPower.load(tmp_path / "model.npz").get_params()
         assert {name: params[name] for name in expected} == expected
 
+    def test_the_setting_of_the_paper_takes_no_other_options(self, gpower, expression):
+        result = gpower("fit", expression, "--solver", "paper", "--refit", "none")
+        assert result.exit_code == 1
+        assert "--solver paper does not go together with --refit" in result.stderr
+
     def test_covariance(self, gpower, pitprops, tmp_path):
         result = gpower("fit", pitprops, "--covariance", "-m", 1, "-k", 5, "-o", tmp_path)
         assert GPower.load(tmp_path / "model.npz").explained_variance_[0] == pytest.approx(3.406155, abs=1e-6)
@@ -178,7 +187,7 @@ class TestOptions:
 
 
 class TestChosenNumbers:
-    def test_auto_chooses_by_cross_validation_and_says_so(self, gpower, tmp_path):
+    def test_auto_chooses_by_cross_validation_with_a_note(self, gpower, tmp_path):
         path = write_csv(tmp_path / "few.csv", EXPRESSION.X[:, :20])
         result = gpower("fit", path, "-m", 2, "-k", "auto", "--folds", 3, "--n-init", 2, "-o", tmp_path)
         assert result.exit_code == 0, result.stderr
@@ -214,12 +223,12 @@ class TestChosenNumbers:
         [
             (["--gamma", "0.1"], "-k auto does not go together with --gamma; give the number of variables instead"),
             (["--covariance"], "-k auto does not go together with --covariance"),
-            (["-m", "auto"], "-m auto with -k auto: each needs the other"),
-            (["--rule", "most"], "rule='most' is not known"),
+            (["-m", "auto"], "-m auto and -k auto cannot be used together"),
+            (["--rule", "most"], "--rule most is not known"),
             (["--folds", "100"], "cv=100: between 2 and n_samples=60 folds"),
         ],
     )
-    def test_what_does_not_go_together(self, gpower, expression, flags, message):
+    def test_options_that_exclude_each_other(self, gpower, expression, flags, message):
         result = gpower("fit", expression, "-k", "auto", *flags)
         assert result.exit_code == 1
         assert len(result.stderr.splitlines()) == 1
@@ -244,7 +253,7 @@ class TestMissing:
 
 
 class TestFormats:
-    """The same numbers give the same components, whatever file they come in."""
+    """The same numbers give the same components in every file format."""
 
     X = EXPRESSION.X[:, :40]
     NAMES = EXPRESSION.feature_names[:40]
@@ -310,14 +319,14 @@ class TestFormats:
 
 
 class TestSeriesMatrix:
-    """A series of GEO and the table of its platform are given as they are downloaded."""
+    """A GEO series and the table of its platform are read as downloaded."""
 
     GENES = sorted(EXPRESSION.feature_names[:20])
     X = EXPRESSION.X[:, [EXPRESSION.feature_names.index(gene) for gene in GENES]]
 
     @pytest.fixture
     def series(self, tmp_path):
-        """Two probes a gene, as far above as below it, and one of two genes; a probe of the last gene has a hole."""
+        """Write two probes per gene, equally far above and below it, and one of two genes; a value is missing."""
         probes = {f"{j}_{side}_at": self.X[:, j] + sign for j in range(20) for side, sign in (("a", 0.5), ("b", -0.5))}
         rows = [[probe, *values.tolist()] for probe, values in (probes | {"both_at": 9 * self.X[:, 0]}).items()]
         rows[38][1] = "null"
@@ -338,11 +347,11 @@ class TestSeriesMatrix:
     def test_the_components_are_of_genes(self, gpower, series, platform, tmp_path):
         result = gpower("fit", series, "-m", 2, "-k", 5, "--platform", platform, "-o", tmp_path)
         assert result.exit_code == 0, result.stderr
-        said = "40 of 41 probes have one gene each and make up 20 genes; the other probes are left out"
-        assert result.stderr == f"note: {said}.\n"
+        message = "40 of 41 probes have one gene each and make up 20 genes; the other probes are left out"
+        assert result.stderr == f"note: {message}.\n"
         assert "GSE1_series_matrix.txt.gz: 60 samples × 20 variables" in result.stdout
         genes = self.X.copy()
-        genes[0, 19] -= 0.5  # where only the lower probe has a value
+        genes[0, 19] -= 0.5  # only the lower probe has a value
         model = GPower(2, cardinality=5).fit(genes)
         loadings, _, names = read_csv(tmp_path / "loadings.csv")
         np.testing.assert_allclose(loadings, model.components_.T, atol=1e-10)
@@ -413,8 +422,10 @@ class TestOutput:
         np.testing.assert_array_equal(list(by_name.values()), model.components_[0, at])
         assert set(by_name) == set(EXPRESSION.modules["GROWTH"])
 
-    def test_json_keeps_stdout_to_itself(self, gpower, expression, tmp_path):
-        result = gpower("fit", expression, "--gamma", 0.1, "--init", "paper", "--max-iter", 1, "--json", "-o", tmp_path)
+    def test_json_is_alone_on_stdout(self, gpower, expression, tmp_path):
+        result = gpower(
+            "fit", expression, "--gamma", 0.1, "--init", "largest_norm", "--max-iter", 1, "--json", "-o", tmp_path
+        )
         notes = json.loads(result.stdout)["notes"]
         assert len(notes) == 1
         assert result.stderr.splitlines() == [
@@ -431,7 +442,7 @@ class TestOutput:
         assert result.stdout.splitlines()[-1] == f"Picture: {picture}"
         assert picture.read_bytes().startswith(magic)
 
-    def test_doubts_about_the_table_are_notes(self, gpower, tmp_path):
+    def test_hints_about_the_table_are_notes(self, gpower, tmp_path):
         X = np.insert(EXPRESSION.X, 0, 100 + np.arange(len(EXPRESSION.X)), axis=1)
         path = write_csv(tmp_path / "t.csv", X, ["entrez", *EXPRESSION.feature_names])
         result = gpower("fit", path, "-k", 5, "--json")
@@ -442,14 +453,14 @@ class TestOutput:
         assert found["feature_names_in_"][0] == "entrez"
         assert gpower("fit", path, "-k", 5, "--index-col", "entrez").stderr == ""
 
-    def test_eigenvalues_that_rounding_explains_are_a_note_or_an_error(self, gpower, tmp_path):
-        R = np.corrcoef(np.random.default_rng(0).standard_normal((5, 12)).T)
-        path = write_csv(tmp_path / "r.csv", np.round(R, 3), [f"v{j}" for j in range(12)])
+    def test_negative_eigenvalues_are_a_note_or_an_error(self, gpower, tmp_path):
+        R, names = np.corrcoef(np.random.default_rng(0).standard_normal((5, 12)).T), [f"v{j}" for j in range(12)]
+        path = write_csv(tmp_path / "r.csv", np.round(R, 6), names)
         result = gpower("fit", path, "-k", 3, "--covariance", "--json")
         (note,) = json.loads(result.stdout)["notes"]
-        assert "eigenvalue(s) below zero" in note
+        assert "negative eigenvalue(s)" in note
         assert result.stderr == f"note: {note}\n"
-        refused = gpower("fit", path, "-k", 3, "--covariance", "--psd", "error")
+        refused = gpower("fit", write_csv(path, np.round(R, 3), names), "-k", 3, "--covariance")
         assert refused.exit_code == 1
         assert "not positive semidefinite" in refused.stderr
 
@@ -523,8 +534,8 @@ class TestErrors:
             (["-m", 0], "-m 0"),
             (["-k", 0], "-k 0"),
             (["-k", 999], "-k 999"),
-            (["-m", 3, "-k", "5,5"], "cardinality has 2 entries, but -m 3"),
-            (["-k", 5, "--gamma", 0.1], "cardinality and gamma"),
+            (["-m", 3, "-k", "5,5"], "-k has 2 entries, but -m 3"),
+            (["-k", 5, "--gamma", 0.1], "-k and --gamma"),
             (["--gamma", 1.5], "--gamma 1.5"),
             (["--penalty", "l7"], "--penalty l7 is not known"),
             (["--covariance"], "square matrix"),
@@ -574,31 +585,35 @@ class TestErrors:
         assert result.stdout == ""
 
 
-class TestNotes:
-    def test_speak_of_components_from_one_and_of_flags(self):
-        said = console_module._rewrite_for_command_line(
-            'components_[1], components_[3]: try deflation="schur" or n_init=10'
-        )
-        assert said == "component 2, component 4: try --deflation schur or --n-init 10"
-
+class TestMessages:
     @pytest.mark.parametrize(
-        ("said", "typed"),
+        ("parameter", "typed"),
         [
-            ("cardinality=[6, 99]: ask for less.", "-k 6,99: ask for less."),
-            ("n_components=4 is more than n_features=3.", "-m 4 is more than n_features=3."),
-            ("memory_limit='2XB': give more, or raise memory_limit.", "--memory 2XB: give more, or raise --memory."),
-            ("(max_iter=1, tol=1e-05); raise max_iter.", "(--max-iter 1, --tol 1e-05); raise --max-iter."),
-            ("--max-iter and init=3 stay", "--max-iter and --init 3 stay"),
-            ("/data/max_iter/n_init.csv: 'max_iter' is", "/data/max_iter/n_init.csv: 'max_iter' is"),
-            ('or "paper", as suffix="pdf"', 'or "paper", as --suffix pdf'),
+            (("cardinality", [6, 99]), "-k 6,99"),
+            (("n_components", 4), "-m 4"),
+            (("memory_limit", "2XB"), "--memory 2XB"),
+            (("memory_limit",), "--memory"),
+            (("tol", 1e-5), "--tol 1e-05"),
+            (("covariance", "precomputed"), "--covariance"),
+            (("scale", True), "--scale"),
+            (("center", False), "--no-center"),
+            (("suffix", "pdf"), "--suffix pdf"),
         ],
     )
-    def test_options_are_as_one_types_them(self, said, typed):
-        assert console_module._rewrite_for_command_line(said) == typed
+    def test_parameters_are_flags(self, parameter, typed):
+        assert format_flag(*parameter) == typed
+        with use_param_formatter(format_flag):
+            assert format_param(*parameter) == typed
+        assert not format_param(*parameter).startswith("-")
+
+    def test_only_within_a_command(self, gpower, expression):
+        assert "-k 0: a component uses" in gpower("fit", expression, "-k", "0").stderr
+        with pytest.raises(ValueError, match=r"^cardinality=0: a component uses"):
+            GPower(2, cardinality=0).fit(np.eye(3))
 
 
 class TestDevice:
-    def test_without_a_gpu_one_line_says_so(self, gpower, expression):
+    def test_without_a_gpu_the_error_is_one_line(self, gpower, expression):
         result = gpower("fit", expression, "-k", "5", "--device", "cuda")
         if result.exit_code == 0:
             pytest.skip("there is a GPU")
@@ -612,7 +627,7 @@ class TestDevice:
 
 
 class TestCertify:
-    def test_says_how_much_of_the_best_possible_was_found(self, gpower, tmp_path):
+    def test_certify_prints_the_share_of_the_upper_bound(self, gpower, tmp_path):
         path = tmp_path / "pitprops.csv"
         pitprops = load_pitprops()
         np.savetxt(path, pitprops.correlation, delimiter=",", header=",".join(pitprops.feature_names), comments="")
@@ -629,7 +644,7 @@ class TestProgress:
         return rich.console.Console(file=io.StringIO(), force_terminal=True, width=100)
 
     def shows(self, terminal, words):
-        """Whether words appear on the terminal, where another thread writes."""
+        """Return whether words appear on the terminal that another thread writes to."""
         return wait_until(lambda: words in terminal.file.getvalue())
 
     def test_shows_steps_once_the_work_is_long(self, terminal, monkeypatch):
@@ -656,12 +671,12 @@ class TestProgress:
     def test_short_work_shows_nothing(self, terminal, monkeypatch):
         monkeypatch.setattr(
             console_module, "_PROGRESS_DELAY_SECONDS", 600.0
-        )  # however busy the machine, this is shorter
+        )  # shorter than the delay, even on a busy machine
         with console_module.show_progress(terminal, "fitting") as tell:
             tell(type("State", (), {"value": 1.25, "feasible_set": None}))
         assert terminal.file.getvalue() == ""
 
-    def test_nothing_but_a_terminal_is_told(self, monkeypatch):
+    def test_progress_is_shown_on_a_terminal_only(self, monkeypatch):
         monkeypatch.setattr(console_module, "_PROGRESS_DELAY_SECONDS", 0.0)
         console = rich.console.Console(file=io.StringIO(), force_terminal=False)
         with console_module.show_progress(console, "fitting") as tell:
@@ -671,7 +686,7 @@ class TestProgress:
 
     def test_counting_steps_never_stops_an_ascent(self, terminal):
         with console_module.show_progress(terminal, "fitting") as tell:
-            watched = GPower(2, gamma=0.1, callback=tell).fit(EXPRESSION.X)
+            watched = GPower(2, gamma=0.1, solver=Solver(callback=tell)).fit(EXPRESSION.X)
         np.testing.assert_array_equal(watched.components_, GPower(2, gamma=0.1).fit(EXPRESSION.X).components_)
 
 
@@ -688,14 +703,14 @@ class TestDemo:
         assert "Component 1 found 8 of the 8 GROWTH genes." in result.stdout
         assert "Component 3 found 5 of the 5 STRESS genes." in result.stdout
 
-    def test_writes_a_report_and_says_how_to_open_it(self, gpower, tmp_path):
+    def test_writes_a_report_and_prints_how_to_open_it(self, gpower, tmp_path):
         pytest.importorskip("bokeh")
         result = gpower("demo", "--output", tmp_path)
         file = tmp_path / "report.html"
         assert f"Report: {file}, a page to explore; open it in any browser: {file.as_uri()}" in result.stdout
         assert "GROWTH3" in file.read_text(encoding="utf-8")
 
-    def test_goes_on_without_matplotlib(self, gpower, tmp_path, monkeypatch):
+    def test_runs_without_matplotlib(self, gpower, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
         result = gpower("demo", "--output", tmp_path)
         assert result.exit_code == 0
@@ -709,7 +724,7 @@ class TestDemo:
 
 
 class TestProcess:
-    """Real processes, as the shell starts them."""
+    """Real processes, started as from a shell."""
 
     def run(self, *args, **env):
         command = [sys.executable, *args]
@@ -736,7 +751,7 @@ class TestProcess:
         assert done.stdout == ""
         assert done.stderr == f"error: {tmp_path / 'nothing.csv'}: there is no such file.\n"
 
-    def test_says_which_extra_is_missing(self):
+    def test_the_missing_extra_is_named(self):
         block = "import sys; sys.modules['typer'] = None; from gpower.__main__ import main; main()"
         done = self.run("-c", block)
         assert done.returncode == 1
@@ -758,7 +773,7 @@ def test_without_arguments_it_helps(gpower):
     assert "demo" in result.stdout
 
 
-def test_help_tells_the_default_penalty(gpower):
+def test_help_shows_the_default_penalty(gpower):
     assert "0.01 (l0) or 0.1 (l1)" in " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
 
 

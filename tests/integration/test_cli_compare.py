@@ -1,4 +1,4 @@
-"""``gpower compare``, as a person and as a program use it."""
+"""``gpower compare``: the table, JSON, files, notes and errors."""
 
 import csv
 import json
@@ -62,7 +62,7 @@ def test_json_and_files(gpower, expression, tmp_path):
     assert picture.read_text().lstrip().startswith("<?xml")
 
 
-def test_a_covariance_leaves_out_what_needs_samples_and_says_so(gpower, tmp_path):
+def test_a_covariance_leaves_out_methods_that_need_samples_with_a_note(gpower, tmp_path):
     pitprops = load_pitprops()
     path = tmp_path / "pitprops.csv"
     np.savetxt(path, pitprops.correlation, delimiter=",", header=",".join(pitprops.feature_names), comments="")
@@ -78,8 +78,8 @@ def test_a_covariance_leaves_out_what_needs_samples_and_says_so(gpower, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "error: Say how many variables a component may have: -k 20"),
-        (("-k", 8, "--methods", "lasso"), "error: methods='lasso' is not known"),
+        ((), "error: Give the number of variables of a component: -k 20"),
+        (("-k", 8, "--methods", "lasso"), "error: --methods lasso is not known"),
         (("-k", 200), "error: -k 200: a component uses between 1 and n_features=150"),
         (("-k", 8, "--plot", "table.xlsx"), "a picture ends in .png"),
     ],
@@ -107,21 +107,21 @@ def test_missing_cells_are_estimated_once_for_all_methods(tmp_path, gpower):
     assert "--missing drop is not known" in odd.stderr
 
 
-def test_columns_that_do_not_vary_are_told_of_once(tmp_path, gpower):
+def test_columns_that_do_not_vary_are_reported_once(tmp_path, gpower):
     X = np.random.default_rng(0).standard_normal((20, 4))
     path = tmp_path / "flat.csv"
     path.write_text("\n".join(["a,b,c,d,e", *(",".join([*map(repr, row), "3"]) for row in X.tolist())]))
     for command in (("compare", "-m", 1, "--methods", "gpower-l0,spca"), ("components", "-m", 2)):
-        told = gpower(command[0], path, "-k", 2, *command[1:])
-        assert told.exit_code == 0, told.stderr
-        assert told.stderr.count("1 column(s) do not vary and get no loading: 'e'.") == 1
+        result = gpower(command[0], path, "-k", 2, *command[1:])
+        assert result.exit_code == 0, result.stderr
+        assert result.stderr.count("1 column(s) do not vary and get no loading: 'e'.") == 1
     lines = path.read_text().splitlines()
     lines[4] = "," + lines[4].partition(",")[2]
     path.write_text("\n".join(lines))
     assert "1 missing value(s), 1 %" in gpower("components", path, "-m", 2, "-k", 2, "--missing", "impute").stderr
 
 
-def test_a_constraint_is_kept_or_its_violation_told(gpower, expression):
+def test_a_constraint_holds_or_its_violation_is_reported(gpower, expression):
     result = gpower(
         "compare", expression, "-k", "5,5", "--constraint", "disjoint", "--methods", "gpower-l0,thresholding"
     )

@@ -1,4 +1,4 @@
-"""``gpower enrich``, as a person and as a program use it."""
+"""``gpower enrich``: the table, JSON, figures, notes and errors."""
 
 import csv
 import json
@@ -66,8 +66,8 @@ def test_printed(gpower, loadings, gmt):
         "3 of 17 gene sets enriched in at least one of 3 components (corrected p < 0.05, corrected per component)."
         in printed
     )
-    assert "Pathway enrichment index: 0.1765; random genes, as many: 0.0" in printed
-    assert "on average over 30 draws." in printed
+    assert "Pathway enrichment index: 0.1765; of as many random genes: 0.0" in printed
+    assert "the average of 30 draws." in printed
 
 
 def test_csv_and_json_hold_what_the_library_finds(gpower, loadings, gmt, model, tmp_path):
@@ -114,7 +114,7 @@ def test_nothing_enriched(gpower, loadings, tmp_path):
     assert "index: 0.0000." in result.stdout
 
 
-def test_names_are_counted_and_said(gpower, gmt, model, tmp_path):
+def test_unmatched_names_are_counted_and_reported(gpower, gmt, model, tmp_path):
     names = list(TABLE.feature_names)
     names[0], names[1] = "", names[2]
     names[5] = names[5].lower()

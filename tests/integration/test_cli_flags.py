@@ -1,4 +1,4 @@
-"""Flags are what the library's signatures and docstrings say; a new command is one function."""
+"""Flags come from the signatures and docstrings of the library; a new command is one function."""
 
 import ast
 import inspect
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpower as package
-from gpower import GPower, GPowerCV, compare, sparsity_path
+from gpower import GPower, GPowerCV, Solver, compare, sparsity_path
 from gpower.analysis.enrichment import enrich
 from gpower.datasets import Table, load_planted_expression, read_table
 
@@ -32,6 +32,7 @@ EXPRESSION = load_planted_expression()
 SOURCES = {
     "GPower": ("gpower", GPower),
     "GPowerCV": ("gpower", GPowerCV),
+    "Solver": ("gpower", Solver),
     "sparsity_path": ("gpower", sparsity_path),
     "compare": ("gpower", compare),
     "read_table": ("gpower.datasets", read_table),
@@ -39,8 +40,8 @@ SOURCES = {
 }
 
 
-def offered():
-    """Every option of every command, as Typer sees it."""
+def list_options():
+    """Return every option of every command as Typer sees it."""
     commands = typer.main.get_command(app).commands
     return [(name, option) for name, found in commands.items() for option in found.params if option.name != "help"]
 
@@ -55,17 +56,18 @@ class TestFromTheLibrary:
             default = parameters[parameter].default
             assert flags[parameter].default == (... if default is inspect.Parameter.empty else default)
 
-    def test_what_nobody_can_type_has_no_flag(self):
-        assert set(inspect.signature(GPower).parameters) - set(read_library_flags("gpower", "GPower")) == {"callback"}
+    def test_parameters_that_cannot_be_typed_have_no_flag(self):
+        assert set(inspect.signature(GPower).parameters) == set(read_library_flags("gpower", "GPower"))
+        assert set(inspect.signature(Solver).parameters) - set(read_library_flags("gpower", "Solver")) == {"callback"}
         left_out = {"X", "resume", "progress", "sample_weight", "options"}
         assert set(inspect.signature(sparsity_path).parameters) - set(path_module._PATH_FLAGS) == left_out
 
     def test_kind_and_help_are_those_of_the_docstring(self):
         flag = read_library_flags("gpower", "GPower")["tol"]
         assert (flag.kind, flag.default) == ("float", 1e-6)
-        assert flag.help == "Stop when the objective grows by no more than this, relatively."
+        assert flag.help == "Stop an ascent when the objective grows by no more than this, relatively."
 
-    def test_what_is_as_in_the_estimator_is_told_as_there(self):
+    def test_parameters_of_the_estimator_have_its_help(self):
         estimator = read_library_flags("gpower", "GPower")
         flags = read_library_flags("gpower", "sparsity_path", fallback_flags=estimator)
         assert flags["penalty"] == estimator["penalty"]
@@ -73,15 +75,15 @@ class TestFromTheLibrary:
         assert flags["n_components"].help != estimator["n_components"].help
         assert flags["n_components"].default == 1
 
-    def test_a_name_that_is_nowhere(self):
+    def test_an_object_that_the_library_does_not_define_is_refused(self):
         with pytest.raises(LookupError, match="gpower neither defines nor imports GPowr"):
             read_library_flags("gpower", "GPowr")
 
     def test_every_flag_has_help(self):
-        assert [(name, option.name) for name, option in offered() if not option.help] == []
+        assert [(name, option.name) for name, option in list_options() if not option.help] == []
 
-    def test_exceptions_and_panels_speak_of_flags_that_exist(self):
-        names = {option.name for _, option in offered()}
+    def test_exceptions_and_panels_name_flags_that_exist(self):
+        names = {option.name for _, option in list_options()}
         assert set(FLAG_OVERRIDES) <= names
         assert set(" ".join(HELP_PANELS.values()).split()) <= names
 
@@ -126,7 +128,7 @@ class TestKinds:
         assert find_option_spec("callable", None) is None
 
     @pytest.mark.parametrize("text", ["a,b", "3,", ""])
-    def test_what_is_no_number(self, text):
+    def test_text_that_is_not_a_number(self, text):
         with pytest.raises(typer.BadParameter, match="is not a whole number, nor several separated by commas"):
             find_option_spec("sequence of int", None)[1]["parser"](text)
 
@@ -138,7 +140,7 @@ class TestKinds:
 
 
 class TestNewCommand:
-    """What it takes: a function, its docstring, and one line that makes it a command."""
+    """A new command needs a function, its docstring, and one line that registers it."""
 
     @pytest.fixture
     def tally(self, monkeypatch):
@@ -173,22 +175,22 @@ class TestNewCommand:
         assert gpower("tally", data, "--unit", "rows", "--transpose").stdout == "2 rows\n"
         assert gpower("tally", data, "--json").stdout == "6\n"
 
-    def test_it_has_the_manners_of_the_others(self, gpower, tally, data):
+    def test_it_has_the_shared_error_handling(self, gpower, tally, data):
         lost = gpower("tally", data.with_name("no.csv"))
         assert (lost.exit_code, lost.stderr) == (1, f"error: {data.with_name('no.csv')}: there is no such file.\n")
         assert gpower("tally").exit_code == 2
 
     def test_its_help_is_its_docstring(self, gpower, tally):
-        told = " ".join(gpower("tally", "--help").stdout.replace("│", " ").split())
-        assert "Count the cells of a table." in told
-        assert "--unit cells|rows What to count. [default: cells]" in told
-        assert "Parameters" not in told
+        help_text = " ".join(gpower("tally", "--help").stdout.replace("│", " ").split())
+        assert "Count the cells of a table." in help_text
+        assert "--unit cells|rows What to count. [default: cells]" in help_text
+        assert "Parameters" not in help_text
 
     def test_a_parameter_without_a_kind_is_refused(self):
         def broken(*, unit: str = "cells") -> None:
             """Count."""
 
-        with pytest.raises(TypeError, match="unit: nobody can type ''; its docstring tells a kind"):
+        with pytest.raises(TypeError, match="unit: a value of type '' cannot be typed; use a type of"):
             command()(broken)
 
     def test_no_written_command_has_many_parameters(self):
@@ -201,7 +203,7 @@ class TestNewCommand:
 
 
 class TestPlatform:
-    """A table of the platform goes to the one reader, from every command that reads data."""
+    """Every command that reads data passes the table of the platform to the reader."""
 
     @pytest.fixture
     def given(self, monkeypatch):
@@ -226,12 +228,12 @@ class TestPlatform:
     def test_a_store_has_none(self, gpower, tmp_path):
         result = gpower("fit", tmp_path / "x.zarr", "--platform", "GPL96.annot.gz")
         assert result.exit_code == 1
-        assert "a store is read in blocks as it is; platform does not work on it" in result.stderr
+        assert "a store is read in blocks as it is; --platform does not work on it" in result.stderr
 
 
 class TestPublicNames:
-    def test_type_checkers_see_what_there_is(self):
-        """The imports under TYPE_CHECKING are those of the table."""
+    def test_type_checkers_see_the_public_names(self):
+        """The imports under TYPE_CHECKING are those of the lazy table."""
         tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
         imports = [
             node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module.startswith("gpower")
@@ -244,6 +246,6 @@ class TestPublicNames:
         assert getattr(package, name).__name__ == name
         assert name in dir(package)
 
-    def test_another_name_is_told(self):
+    def test_an_unknown_name_is_reported(self):
         with pytest.raises(AttributeError, match=re.escape("module 'gpower' has no attribute 'GPowr'")):
             package.GPowr  # noqa: B018

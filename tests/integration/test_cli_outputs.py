@@ -1,4 +1,4 @@
-"""Where the command writes: checked before the work, whole or not at all, never over what it reads."""
+"""Output files are checked before the work, written whole or not at all, and never replace the input."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
 from gpower import GPower, SparsityPath
 from gpower.datasets import load_planted_expression
@@ -64,20 +64,20 @@ class TestFolders:
         assert gpower("fit", expression, "-k", 3, "--output=~/x").exit_code == 0
         assert sorted(path.name for path in (tmp_path / "home" / "x").iterdir()) == RESULTS
 
-    def test_what_cannot_be_written_is_noticed_before_the_fit(self, gpower, expression, monkeypatch):
-        monkeypatch.setattr("gpower.cli.commands.fit.load_table", None)  # the fit does not begin
+    def test_an_unwritable_output_is_reported_before_the_fit(self, gpower, expression, monkeypatch):
+        monkeypatch.setattr("gpower.cli.commands.fit.load_table", None)  # the fit does not start
         if not Path("/proc/self/fd").is_dir():
             pytest.skip("needs a folder that nobody can write into")
         refused(gpower("fit", expression, "-k", 3, "-o", "/proc/self/fd"), "/proc/self/fd: ")
         refused(gpower("fit", expression, "-k", 3, "--plot", "/proc/self/fd/x.png"), "nothing can be written here")
 
-    def test_what_is_replaced_is_said(self, gpower, expression, tmp_path):
+    def test_replaced_files_are_named(self, gpower, expression, tmp_path):
         out = tmp_path / "out"
         assert gpower("fit", expression, "-k", 3, "-o", out).stdout.endswith(f"into {out}.\n")
-        assert "in place of those of an earlier run." in gpower("fit", expression, "-k", 3, "-o", out).stdout
+        assert "replacing those of an earlier run." in gpower("fit", expression, "-k", 3, "-o", out).stdout
         (out / "scores.csv").unlink()
         again = gpower("fit", expression, "-k", 3, "-o", out).stdout
-        assert "in place of earlier loadings.csv, loadings_list.csv, model.npz." in again
+        assert "replacing loadings.csv, loadings_list.csv, model.npz of an earlier run." in again
 
     @pytest.mark.parametrize("command", ["fit", "path", "compare"])
     def test_the_input_is_never_replaced(self, gpower, tmp_path, command):
@@ -94,7 +94,7 @@ class TestFolders:
 
 class TestWhole:
     def test_a_disk_that_fills_up_leaves_the_earlier_results(self, gpower, expression, tmp_path):
-        """A real write that fails: the process may not write files as long as the table of scores."""
+        """A real write fails: the process may not write files as long as the table of scores."""
         out = tmp_path / "out"
         assert gpower("fit", expression, "-k", 3, "-o", out).exit_code == 0
         before = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -106,20 +106,20 @@ sys.argv = ["gpower", "fit", {str(expression)!r}, "-m", "3", "-k", "8", "-o", {s
 from gpower.__main__ import main
 main()
 """
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert told.returncode == 1
-        assert f"error: {out}" in told.stderr
-        assert ".csv: File too large." in told.stderr
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert result.returncode == 1
+        assert f"error: {out}" in result.stderr
+        assert ".csv: File too large." in result.stderr
         assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
-    def test_the_short_list_holds_what_is_not_zero(self, gpower, expression, tmp_path):
+    def test_the_short_list_has_the_non_zero_loadings(self, gpower, expression, tmp_path):
         gpower("fit", expression, "-k", "3,2", "-o", tmp_path / "out")
         with (tmp_path / "out" / "loadings_list.csv").open() as file:
             head, *lines = csv.reader(file)
         assert head == ["component", "variable", "loading"]
         loadings = GPower.load(tmp_path / "out" / "model.npz").loadings()
-        wanted = [[str(j), name, repr(value)] for j, c in enumerate(loadings, 1) for name, value in c.items()]
-        assert lines == wanted
+        expected = [[str(j), name, repr(value)] for j, c in enumerate(loadings, 1) for name, value in c.items()]
+        assert lines == expected
         assert len(lines) == 5
 
 
@@ -131,7 +131,7 @@ class TestNames:
         X = np.random.default_rng(0).standard_normal((20, 5))
         return write(tmp_path / "x.csv", self.HOSTILE, X)
 
-    def test_are_printed_as_text(self, gpower, hostile):
+    def test_hostile_names_are_printed_as_text(self, gpower, hostile):
         result = gpower("fit", hostile, "-m", 1, "-k", 5)
         assert "\x1b" not in result.stdout
         assert r"\x1b[2Jclear" in result.stdout
@@ -161,7 +161,7 @@ class TestNames:
         ):
             assert wait_until(lambda: "reading [/b]\\x07.csv" in screen.getvalue())
 
-    def test_no_columns_lose_no_output(self, gpower, hostile, monkeypatch):
+    def test_a_terminal_without_a_width_loses_no_output(self, gpower, hostile, monkeypatch):
         monkeypatch.setenv("COLUMNS", "0")
         assert "% of variance" in gpower("fit", hostile, "-m", 1, "-k", 2).stdout
 
@@ -172,8 +172,8 @@ class TestInterrupted:
             [sys.executable, "-m", "gpower", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def test_in_the_first_moments(self, tmp_path):
-        """While packages are imported: one word, no traceback. The interpreter itself has to be up."""
+    def test_during_the_imports(self, tmp_path):
+        """Ctrl-C during the imports prints one line without a traceback, once the interpreter runs."""
         code = """
 import sys, threading, _thread
 def interrupt(name, *_):
@@ -185,8 +185,8 @@ sys.argv = ["gpower", "fit", "x.csv"]
 from gpower.__main__ import main
 main()
 """
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert (told.returncode, told.stderr, told.stdout) == (130, "Interrupted.\n", "")
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stderr, result.stdout) == (130, "Interrupted.\n", "")
 
     def test_during_a_slow_read(self, tmp_path):
         fifo = tmp_path / "x.csv"
@@ -197,10 +197,10 @@ main()
             pipe.flush()
             time.sleep(0.2)
             process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=60)
-        assert (process.returncode, told) == (130, "Interrupted.\n")
+            _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (130, "Interrupted.\n")
 
-    def test_a_path_keeps_what_it_has_on_sigterm(self, tmp_path):
+    def test_a_path_keeps_its_points_on_sigterm(self, tmp_path):
         data = write(tmp_path / "x.csv", [f"g{j}" for j in range(400)], np.random.default_rng(0).random((60, 400)))
         code = f"""
 import os, signal, sys
@@ -214,17 +214,17 @@ sys.argv = ["gpower", "path", {str(data)!r}, "-k", "1,2,4,8,16", "-o", {str(tmp_
 from gpower.__main__ import main
 main()
 """
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert told.returncode == 130, told.stderr
-        assert "Go on with the same command and --resume." in told.stderr
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert result.returncode == 130, result.stderr
+        assert "Continue with the same command and --resume." in result.stderr
         assert not SparsityPath.load(tmp_path / "out" / "path.npz").complete
 
 
 class TestPath:
-    def test_to_resume_nothing_is_to_begin(self, gpower, expression, tmp_path):
+    def test_resuming_without_a_checkpoint_starts_from_the_beginning(self, gpower, expression, tmp_path):
         result = gpower("path", expression, "-k", "1,2", "--resume", "-o", tmp_path / "out")
         assert result.exit_code == 0, result.stderr
-        assert "nothing is saved here yet; the path begins anew" in result.stderr
+        assert "there is no saved path; starting from the beginning" in result.stderr
         assert len(SparsityPath.load(tmp_path / "out" / "path.npz")) == 2
 
 
@@ -242,14 +242,14 @@ class TestEnrich:
             csv.writer(file).writerows(rows)
         return path
 
-    def test_measurements_are_no_loadings(self, gpower, gmt, tmp_path):
+    def test_measurements_are_refused_as_loadings(self, gpower, gmt, tmp_path):
         table = self.table(tmp_path / "x.csv", EXPRESSION.X[:2].T + 7)
-        refused(gpower("enrich", table, "--gmt", gmt), "loadings are at most 1, and this table holds")
+        refused(gpower("enrich", table, "--gmt", gmt), "loadings are at most 1, but this table has an entry of")
 
-    def test_nor_is_a_table_without_zeros(self, gpower, gmt, tmp_path):
+    def test_a_table_without_zeros_is_refused_as_loadings(self, gpower, gmt, tmp_path):
         dense = np.random.default_rng(0).uniform(0.01, 0.1, (150, 2))
         table = self.table(tmp_path / "x.csv", dense)
-        refused(gpower("enrich", table, "--gmt", gmt), "all genes are in every component, so none is special")
+        refused(gpower("enrich", table, "--gmt", gmt), "every component uses all genes, so no gene set can stand out")
         assert gpower("enrich", table, "--gmt", gmt, "--top", 8, "--draws", 0).exit_code == 0
 
     def test_the_table_is_checked_first_and_replaced_whole(self, gpower, gmt, tmp_path):
@@ -258,4 +258,4 @@ class TestEnrich:
         out = tmp_path / "new" / "sets.csv"
         assert f"Wrote {out}." in gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
         again = gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
-        assert f"Wrote {out} in place of an earlier one." in again
+        assert f"Wrote {out}, replacing an earlier one." in again

@@ -1,4 +1,4 @@
-"""``gpower path``: what every number of variables explains; tables, files, pictures, Ctrl-C and --resume."""
+"""``gpower path``: the table, files, figures, Ctrl-C and --resume."""
 
 import csv
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ def pitprops(tmp_path):
 
 @contextmanager
 def interrupted_after(steps):
-    """Ctrl-C after some steps of the walk."""
+    """Raise KeyboardInterrupt after some steps of the path."""
 
     @contextmanager
     def counted(err, what):
@@ -57,7 +57,7 @@ def interrupted_after(steps):
 
 
 def rows(result):
-    """The lines of the printed table, as numbers."""
+    """Return the lines of the printed table as numbers."""
     lines = (line.split() for line in result.stdout.splitlines())
     return np.array([line for line in lines if len(line) > 2 and line[0].isdigit()], float)
 
@@ -90,7 +90,7 @@ def test_the_files_hold_every_digit(gpower, expression, tmp_path):
     with (tmp_path / "out" / "path.csv").open() as file:
         head, *lines = csv.reader(file)
     assert head == list(path.columns())
-    written = [[float(cell or "nan") for cell in line] for line in lines]  # an empty cell: there is no gamma
+    written = [[float(cell or "nan") for cell in line] for line in lines]  # an empty cell, because there is no gamma
     np.testing.assert_array_equal(written, np.column_stack(list(path.columns().values())))
 
 
@@ -137,7 +137,7 @@ def test_empty_cells_are_filled_where_that_is_asked_for(gpower, tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["out", None])
-def test_what_is_done_is_kept_and_can_go_on(gpower, expression, tmp_path, folder):
+def test_an_interrupted_path_is_kept_and_can_be_resumed(gpower, expression, tmp_path, folder):
     where = ["-o", tmp_path / folder] if folder else []
     kept = tmp_path / (folder or "")
     command = ["path", expression, "-k", "2,4,6,9", *where]
@@ -147,7 +147,7 @@ def test_what_is_done_is_kept_and_can_go_on(gpower, expression, tmp_path, folder
     assert rows(result)[:, 0].tolist() == [6, 9]
     assert f"into {kept}" in result.stdout
     assert "2 of 4 points were reached; they are kept" in result.stderr
-    assert "Interrupted. Go on with the same command and --resume." in result.stderr
+    assert "Interrupted. Continue with the same command and --resume." in result.stderr
     assert not SparsityPath.load(kept / "path.npz").complete
     resumed = gpower(*command, "--resume")
     assert resumed.exit_code == 0, resumed.stderr
@@ -170,9 +170,9 @@ def test_an_interruption_before_the_first_point(gpower, expression, monkeypatch)
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["-k", "50"], "cardinalities holds 50: each is a whole number of variables between 1 and 40"),
-        (["-k", "0,3"], "cardinalities holds 0"),
-        (["--gammas", "1.5"], "gammas holds 1.5"),
+        (["-k", "50"], "cardinalities contains 50: each entry must be a whole number of variables between 1 and 40"),
+        (["-k", "0,3"], "cardinalities contains 0"),
+        (["--gammas", "1.5"], "gammas contains 1.5"),
         (["-k", "3", "--gammas", "0.1"], "two grids; give one of them"),
         (["-k", "3", "--plot", "picture.doc"], "a picture ends in .png, .pdf or .svg"),
         (["-k", "3", "--penalty", "l2"], "--penalty l2 is not known"),

@@ -1,4 +1,4 @@
-"""``gpower report``: from a table or a saved model, with whatever was asked for."""
+"""``gpower report`` from a table or a saved model, with its optional parts."""
 
 import numpy as np
 import pytest
@@ -15,11 +15,11 @@ PATIENTS = [f"Patient-{name}" for name in DATA.sample_names]
 
 @pytest.fixture
 def files(tmp_path):
-    """A table, metadata, gene sets, and the model that goes with them."""
+    """Write a table, metadata, gene sets and the model of the table."""
     rows = [f"{name},{','.join(map(str, row))}" for name, row in zip(PATIENTS, DATA.X, strict=True)]
     (tmp_path / "genes.csv").write_text("\n".join([f"sample,{','.join(DATA.feature_names)}", *rows]) + "\n")
-    known = [f"{name},{'a' if i % 2 else 'b'},{20 + i}" for i, name in enumerate(PATIENTS)]
-    (tmp_path / "samples.csv").write_text("\n".join(["sample,batch,age", *known]) + "\n")
+    metadata_rows = [f"{name},{'a' if i % 2 else 'b'},{20 + i}" for i, name in enumerate(PATIENTS)]
+    (tmp_path / "samples.csv").write_text("\n".join(["sample,batch,age", *metadata_rows]) + "\n")
     sets = [f"{name}\tx\t" + "\t".join(genes) for name, genes in DATA.gene_sets.items()]
     (tmp_path / "sets.gmt").write_text("\n".join(sets) + "\n")
     return tmp_path
@@ -61,7 +61,7 @@ def test_a_saved_model(gpower, files):
     assert "Of the best possible" in page(files)
     odd = gpower("report", files / "results/model.npz", files / "genes.csv", "-k", 5, "-o", files / "report.html")
     assert odd.exit_code == 1
-    assert "is fitted already, and --cardinality would change nothing; leave it out" in odd.stderr
+    assert "is already fitted, so -k would have no effect; leave it out" in odd.stderr
 
 
 def test_a_saved_search(gpower, files):
@@ -86,8 +86,8 @@ def test_patients(gpower, files, flag):
     assert "Patient-" not in page(files)
 
 
-def test_doubts_about_a_table_do_not_give_patients_away(gpower, files):
-    """Names that look like measurements are doubted aloud, a few of them quoted."""
+def test_hints_about_a_table_do_not_reveal_patients(gpower, files):
+    """Names that look like measurements raise a note that quotes a few of them."""
     X = DATA.X.copy()
     X[:, 3] *= 1000
     rows = [f"{7700 + i}.5,{','.join(map(str, row))}" for i, row in enumerate(X)]
@@ -98,15 +98,15 @@ def test_doubts_about_a_table_do_not_give_patients_away(gpower, files):
     assert "these are numbers (7700.5, 7701.5" in page(files)
     assert gpower(*asked, "--no-scores").exit_code == 0
     assert "7701.5" not in page(files)
-    assert "quotes samples, and is left out here" in page(files)
-    assert "of the variance; if units differ" in page(files)  # another doubt, which quotes none
+    assert "quotes samples and is left out here" in page(files)
+    assert "of the variance; if units differ" in page(files)  # another note, which quotes none
 
 
-def test_what_is_known_of_the_variables_as_for_fit(gpower, files):
+def test_rules_on_the_variables_are_those_of_fit(gpower, files):
     asked = ["-m", 2, "-k", 4, "--include", "GENE1", "--exclude", "GROWTH1", "-o", files / "report.html"]
     done = gpower("report", files / "genes.csv", *asked)
     assert done.exit_code == 0, done.stderr
-    assert "1 variable had to be used, as said beforehand (include)" in page(files)
+    assert "1 variable had to be used, as set beforehand (include)" in page(files)
     assert "exclude=[&#39;GROWTH1&#39;]" in page(files)
 
 

@@ -1,4 +1,4 @@
-"""``gpower fit`` on stores that are read in blocks: the same components, and one line where a store is broken."""
+"""``gpower fit`` on stores read in blocks gives the same components; a broken store gives a one-line error."""
 
 import json
 import os
@@ -78,18 +78,18 @@ def test_components_are_those_of_the_array(gpower, tmp_path, name):
 @pytest.mark.parametrize("name", STORES)
 def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, name, memory):
     result = gpower("fit", STORES[name](tmp_path), "-k", "auto", "--folds", 3, "--memory", memory, "--json")
-    wanted = GPowerCV(2, cv=3).fit(COUNTS if name == "h5ad" else X)
-    np.testing.assert_allclose(components(result), wanted.components_, atol=1e-8)
-    assert ",".join(map(str, wanted.best_params_["cardinality"])) + " variables, in 3 folds" in result.stderr
+    expected = GPowerCV(2, cv=3).fit(COUNTS if name == "h5ad" else X)
+    np.testing.assert_allclose(components(result), expected.components_, atol=1e-8)
+    assert ",".join(map(str, expected.best_params_["cardinality"])) + " variables, in 3 folds" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["zarr", "HDF5", "h5ad", "Parquet"])
 def test_a_store_is_decoded_once(gpower, tmp_path, name):
     path, folder = STORES[name](tmp_path), tmp_path / "cache"
-    wanted = components(gpower("fit", path, "-k", 6, "--memory", "300KB", "--json"))
+    expected = components(gpower("fit", path, "-k", 6, "--memory", "300KB", "--json"))
     for _ in range(2):
         found = components(gpower("fit", path, "-k", 6, "--memory", "300KB", "--json", "--cache", folder))
-        np.testing.assert_allclose(found, wanted, atol=1e-10)
+        np.testing.assert_allclose(found, expected, atol=1e-10)
         assert len(list(folder.iterdir())) == 1
 
 
@@ -112,7 +112,7 @@ def test_one_of_several_arrays(gpower, tmp_path):
     assert components(result).shape == (2, N // 2)
 
 
-def test_a_small_file_is_read_whole_as_ever(gpower, tmp_path):
+def test_a_small_file_is_read_into_memory(gpower, tmp_path):
     result = gpower("fit", npy(tmp_path), "-k", 6, "--json")
     np.testing.assert_allclose(components(result), GPower(2, cardinality=6).fit(X).components_, atol=1e-10)
 
@@ -143,7 +143,7 @@ class TestRefused:
             file["obs"], file["var"] = X, X
         self.line(gpower("fit", tmp_path / "x.h5ad"), "no array is called X; it holds obs, var")
 
-    def test_a_hole_in_block_17(self, gpower, tmp_path):
+    def test_a_missing_value_in_block_17(self, gpower, tmp_path):
         A = np.tile(X, (10, 1))
         A[2777, 13] = np.nan
         np.save(tmp_path / "x.npy", A)
@@ -168,14 +168,14 @@ class TestRefused:
 
     def test_options_of_text_tables(self, gpower, tmp_path):
         found = gpower("fit", zarr_store(tmp_path), "--transpose")
-        self.line(found, "a store is read in blocks as it is; transpose does not work on it")
+        self.line(found, "a store is read in blocks as it is; --transpose does not work on it")
 
-    def test_a_size_that_is_none(self, gpower, tmp_path):
+    def test_an_invalid_size(self, gpower, tmp_path):
         self.line(gpower("fit", zarr_store(tmp_path), "--memory", "plenty"), "--memory plenty: a number of bytes")
 
     def test_cross_validation(self, gpower, tmp_path):
         found = gpower("fit", zarr_store(tmp_path), "-k", "auto", "--memory", "100KB")
-        self.line(found, "room for 16 covariances of 50 variables, 0.00032 GB", "takes 0.00012 GB")
+        self.line(found, "memory for 16 covariances of 50 variables, 0.00032 GB", "takes 0.00012 GB")
 
     def test_a_cache_for_a_table(self, gpower, tmp_path):
         self.line(gpower("fit", npy(tmp_path), "--cache", tmp_path), "--cache is for stores that are read in blocks")
@@ -185,36 +185,49 @@ class TestRefused:
         self.line(found, "with --scheduler each worker reads the store itself")
 
     def test_another_fit_of_the_same_checkpoint(self, gpower, tmp_path):
-        path, kept = npy(tmp_path), tmp_path / "fit.npz"
-        assert gpower("fit", path, "-k", 6, "--memory", "1MB", "--checkpoint", kept).exit_code == 0
-        found = gpower("fit", path, "-k", 7, "--memory", "1MB", "--checkpoint", kept, "--resume")
+        path, checkpoint = npy(tmp_path), tmp_path / "fit.npz"
+        assert gpower("fit", path, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint).exit_code == 0
+        found = gpower("fit", path, "-k", 7, "--memory", "1MB", "--checkpoint", checkpoint, "--resume")
         self.line(found, "is a checkpoint of other data or other parameters")
 
 
 class TestCheckpoint:
-    def test_a_fit_goes_on(self, gpower, tmp_path):
-        path, kept = npy(tmp_path), tmp_path / "fit.npz"
-        first = gpower("fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", kept, "--json")
-        again = gpower("fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", kept, "--resume", "--json")
+    def test_a_fit_is_resumed(self, gpower, tmp_path):
+        path, checkpoint = npy(tmp_path), tmp_path / "fit.npz"
+        first = gpower("fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint, "--json")
+        again = gpower(
+            "fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint, "--resume", "--json"
+        )
         np.testing.assert_array_equal(components(first), components(again))
 
-    def test_an_interrupted_one_can_be_taken_up(self, gpower, tmp_path):
-        """Ctrl-C once the first component is there: exit code 130, and the checkpoint is whole."""
+    def test_an_interrupted_fit_can_be_resumed(self, gpower, tmp_path):
+        """Ctrl-C after the first component gives exit code 130 and a valid checkpoint."""
         A = rng.standard_normal((400, 20_000))
         np.save(tmp_path / "x.npy", A)
-        kept = tmp_path / "fit.npz"
-        options = ["fit", str(tmp_path / "x.npy"), "-m", "40", "-k", "6", "--memory", "4MB", "--checkpoint", str(kept)]
+        checkpoint = tmp_path / "fit.npz"
+        options = [
+            "fit",
+            str(tmp_path / "x.npy"),
+            "-m",
+            "40",
+            "-k",
+            "6",
+            "--memory",
+            "4MB",
+            "--checkpoint",
+            str(checkpoint),
+        ]
         process = subprocess.Popen(
             [sys.executable, "-m", "gpower", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         end = time.monotonic() + 60
-        while not kept.exists() and process.poll() is None and time.monotonic() < end:
+        while not checkpoint.exists() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
         assert process.returncode == 130
-        assert "Interrupted." in told
-        with np.load(kept) as archive:
+        assert "Interrupted." in errors
+        with np.load(checkpoint) as archive:
             assert archive["0:Z"].shape == (20_000, 1)
 
 
@@ -240,7 +253,7 @@ class TestScheduler:
         scores = np.loadtxt(tmp_path / "out" / "scores.csv", delimiter=",", skiprows=1, usecols=(1, 2))
         np.testing.assert_allclose(scores, GPower(2, cardinality=6).fit(X).transform(X), atol=1e-8)
 
-    def test_no_cluster_is_told(self, gpower, tmp_path, monkeypatch):
+    def test_an_unreachable_cluster_is_reported(self, gpower, tmp_path, monkeypatch):
         pytest.importorskip("distributed")
         monkeypatch.setattr("gpower.operators.storage.dask_client.CONNECT_TIMEOUT_SECONDS", 0.5)
         found = gpower("fit", zarr_store(tmp_path), "--scheduler", "tcp://127.0.0.1:9")
@@ -263,19 +276,19 @@ def test_scores_carry_the_names_of_the_cells(gpower, tmp_path):
 
 
 class TestHalfWritten:
-    def test_what_was_never_stored_is_said_once(self, gpower, tmp_path):
+    def test_unwritten_chunks_are_reported_once(self, gpower, tmp_path):
         h5py = pytest.importorskip("h5py")
         with h5py.File(tmp_path / "x.h5", "w") as file:
             file.create_dataset("X", X.shape, chunks=(50, N), dtype="f8")[:100] = X[:100]
         result = gpower("fit", tmp_path / "x.h5", "-k", 3, "--json")
         notes = [note for note in json.loads(result.stdout)["notes"] if "chunks are not stored" in note]
         assert notes == [
-            f"{tmp_path / 'x.h5'}, X: 4 of 6 chunks are not stored and read as 0.0. That is right for chunks that hold "
-            "nothing else; if not, the store is incomplete."
+            f"{tmp_path / 'x.h5'}, X: 4 of 6 chunks are not stored and read as 0.0. That is right if they contain "
+            "only this value; otherwise the store is incomplete."
         ]
         assert result.stderr.count("chunks are not stored") == 1
 
-    def test_repeated_names_are_said(self, gpower, tmp_path):
+    def test_repeated_names_are_reported(self, gpower, tmp_path):
         h5py = pytest.importorskip("h5py")
         with h5py.File(tmp_path / "x.h5ad", "w") as file:
             file["X"] = X

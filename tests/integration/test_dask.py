@@ -1,4 +1,4 @@
-"""Dask arrays: the answer of the array in memory, on threads and on a real cluster, also when workers die."""
+"""Dask arrays give the result of the array in memory, on threads and on a real cluster, also if workers die."""
 
 import os
 import re
@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.waiting import wait_until
+from tests.polling import wait_until
 
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower.io.stores.source import StoreError
 
 da = pytest.importorskip("dask.array")
@@ -27,7 +27,7 @@ from gpower.operators.storage import dask as module  # noqa: E402
 from gpower.operators.storage.dask import DaskMatrix, from_store  # noqa: E402
 from gpower.operators.storage.dask_client import ClusterError, compute_on_cluster, connect_to_cluster  # noqa: E402
 
-LOOPBACK = "127.0.0.1:0"  # nothing listens beyond this machine, and no port is asked for twice
+LOOPBACK = "127.0.0.1:0"  # no service listens beyond this machine, and ports are free ones
 P, N = 150, 2000
 rng = np.random.default_rng(0)
 LOADINGS = np.zeros((3, N))
@@ -60,19 +60,19 @@ ATTRIBUTES = ("components_", "explained_variance_", "explained_variance_ratio_",
 
 @cache
 def reference(name, **options):
-    """The fit of one of the arrays in memory."""
+    """Return the fit to one of the arrays in memory."""
     return GPower(2, **options).fit(ARRAYS[name][1])
 
 
-def assert_same(found, wanted, rtol=1e-8):
+def assert_same(found, expected, rtol=1e-8):
     for name in ATTRIBUTES:
-        there, here = getattr(found, name), getattr(wanted, name)
+        there, here = getattr(found, name), getattr(expected, name)
         np.testing.assert_allclose(there, here, rtol=0, atol=rtol * max(1.0, np.max(np.abs(here))), err_msg=name)
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two workers on this machine, without nannies' restarts being waited for, and nothing left afterwards."""
+    """Yield a cluster of two workers on this machine and close it without waiting for restarts."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=LOOPBACK, memory_limit="1GB"
     ) as made:
@@ -118,11 +118,11 @@ def test_float32_stays_float32(name):
 def test_columns_far_from_zero_lose_no_digits(make):
     A = X.copy()
     A[:, :100] += 1e6
-    A[:, 120] = 1e12 + np.arange(P)  # beyond what centring a product can give back: it is subtracted
+    A[:, 120] = 1e12 + np.arange(P)  # too large for centring by a product, so that it is subtracted
     found = GPower(2, cardinality=12).fit(make(A))
-    wanted = GPower(2, cardinality=12).fit(A - A.mean(axis=0))
-    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
-    np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
+    expected = GPower(2, cardinality=12).fit(A - A.mean(axis=0))
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
+    np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool", "float16"])
@@ -133,7 +133,7 @@ def test_other_numbers_are_worked_on_as_float64(dtype):
     assert_same(found, GPower(1, cardinality=12).fit(A.astype(float)))
 
 
-def test_chunks_along_both_axes_are_joined_with_a_word():
+def test_chunks_along_both_axes_are_joined_with_a_warning():
     both = da.from_array(X, chunks=(50, 700))
     with pytest.warns(UserWarning, match=r"chunked along both axes \(3 × 3\) and is rechunked by rows"):
         found = GPower(2, cardinality=12).fit(both)
@@ -146,8 +146,8 @@ def test_empty_and_uneven_chunks():
 
 
 class TestLazy:
-    def watched(self, make=rows):
-        """An array that notes when a chunk of it is computed."""
+    def record_chunks(self, make=rows):
+        """Return an array and the list of its computed chunks."""
         seen = []
         return make().map_blocks(lambda block: seen.append(block.shape) or block, meta=make()._meta), seen
 
@@ -155,7 +155,7 @@ class TestLazy:
     def test_transform_computes_nothing_until_it_is_asked(self, make):
         A = ARRAYS[{"rows": "rows", "columns": "columns", "csr": "CSR"}[make.__name__]][1]
         model = GPower(2, cardinality=12, scale=True).fit(A)
-        lazy, seen = self.watched(make)
+        lazy, seen = self.record_chunks(make)
         scores = model.transform(lazy)
         assert not seen
         assert isinstance(scores, da.Array)
@@ -164,7 +164,7 @@ class TestLazy:
         np.testing.assert_allclose(scores.compute(scheduler="synchronous"), model.transform(A), atol=1e-10)
         assert len(seen) == lazy.npartitions
 
-    def test_a_hole_is_named_when_it_is_come_upon(self):
+    def test_a_missing_value_is_reported_when_it_is_read(self):
         A = X.copy()
         A[101, 7] = np.nan
         scores = reference("rows", cardinality=12).transform(rows(A))
@@ -225,7 +225,7 @@ class TestStores:
             GPower(1).fit(lazy)
 
     def test_something_else(self):
-        with pytest.raises(StoreError, match="this is no store on disk"):
+        with pytest.raises(StoreError, match="this is not a store on disk"):
             from_store(X)
 
 
@@ -249,8 +249,8 @@ def test_the_clients_workers_do_the_work(client):
 
 
 class TestTasks:
-    def counted(self, client, matrix, call):
-        """Functions that the workers ran for one product."""
+    def count_tasks(self, client, matrix, call):
+        """Count the functions that the workers ran for one product."""
         before = self.ran(client)
         call(matrix)
         after = self.ran(client)
@@ -267,9 +267,9 @@ class TestTasks:
     def test_a_product_is_one_task_per_worker(self, client, chunks):
         matrix = DaskMatrix(rows(size=chunks))
         Y = np.ones((P, 1))
-        matrix.transposed_times(Y)  # the blocks are there now
-        assert self.counted(client, matrix, lambda M: M.transposed_times(Y)) == {"sum_over_blocks": 2}
-        assert self.counted(client, matrix, lambda M: M.times(np.ones((N, 1)))) == {"run_on_blocks": 2}
+        matrix.transposed_times(Y)  # the blocks are now in memory
+        assert self.count_tasks(client, matrix, lambda M: M.transposed_times(Y)) == {"sum_over_blocks": 2}
+        assert self.count_tasks(client, matrix, lambda M: M.times(np.ones((N, 1)))) == {"run_on_blocks": 2}
 
     def test_blocks_stay_where_they_are(self, client):
         matrix = DaskMatrix(rows(size=10))
@@ -294,8 +294,8 @@ class TestTasks:
 class TestSums:
     TERMS = (1e16 * rng.standard_normal((40, 5)), 1.0 * rng.standard_normal((40, 5)))
 
-    def test_they_do_not_depend_on_who_holds_what(self):
-        """Any grouping of the blocks, in any order of the groups, gives the same last digit."""
+    def test_they_do_not_depend_on_the_placement_of_the_blocks(self):
+        """Every grouping and order of the blocks gives the same last digit."""
         terms = self.TERMS[0] * rng.uniform(1e-16, 1, (40, 1)) + self.TERMS[1]
         found = set()
         for seed in range(20):
@@ -319,7 +319,7 @@ class TestSums:
         for spread in (False, True):
             lazy = rows(size=15).persist()
             distributed.wait(lazy)
-            if spread:  # every block changes its worker
+            if spread:  # every block moves to the other worker
                 addresses = list(client.scheduler_info()["workers"])
                 swapped = [
                     client.submit(np.array, part, workers=[addresses[i % 2]], pure=False)
@@ -332,7 +332,7 @@ class TestSums:
 
 
 def unaligned(array):
-    """The same numbers at an odd address, as after a socket."""
+    """Return an array at an odd address, as after a transfer."""
     buffer = np.empty(array.nbytes + 1, np.uint8)[1:]
     moved = buffer.view(array.dtype).reshape(array.shape, order="F" if array.flags.f_contiguous else "C")
     moved[...] = array
@@ -340,7 +340,7 @@ def unaligned(array):
 
 
 class TestAlignment:
-    def test_a_dense_block_is_put_right_once(self):
+    def test_a_dense_block_is_aligned_once(self):
         odd = unaligned(X)
         assert not odd.flags.aligned
         block = module._WorkerBlock(odd)
@@ -349,7 +349,7 @@ class TestAlignment:
         assert block.get_aligned() is even
         np.testing.assert_array_equal(even, X)
 
-    def test_so_is_a_sparse_one(self):
+    def test_a_sparse_block_is_aligned_once(self):
         odd = sp.csr_matrix(COUNTS)
         odd.data, odd.indices = unaligned(odd.data), unaligned(odd.indices)
         even = module._WorkerBlock(odd).get_aligned()
@@ -357,11 +357,11 @@ class TestAlignment:
         assert even.indices.flags.aligned
         np.testing.assert_array_equal(even.toarray(), COUNTS)
 
-    def test_an_even_block_is_not_copied(self):
+    def test_an_aligned_block_is_not_copied(self):
         assert module._WorkerBlock(X).get_aligned() is X
 
     def test_blocks_that_crossed_a_socket(self, client):
-        """Numbers that are moved to the other worker do arrive at odd addresses, and are used at even ones."""
+        """Blocks moved to another worker arrive at odd addresses and are aligned before use."""
         addresses = list(client.scheduler_info()["workers"])
         made = client.submit(np.ones, (200, 101), workers=[addresses[0]], pure=False)
         arrived = client.submit(lambda a: a.flags.aligned, made, workers=[addresses[1]], pure=False).result()
@@ -372,13 +372,13 @@ class TestAlignment:
         if arrived:
             pytest.skip("this version of distributed aligns what it receives")
 
-    def test_memory_is_told_to_dask(self):
+    def test_blocks_report_their_memory_to_dask(self):
         assert module._WorkerBlock(X).__sizeof__() == X.nbytes
         stored = sp.csr_matrix(COUNTS)
         assert module._WorkerBlock(stored).__sizeof__() == stored.data.nbytes + stored.indices.nbytes
 
 
-def test_a_matrix_too_large_for_the_workers_is_told_before_the_work(client):
+def test_a_matrix_too_large_for_the_workers_is_reported_before_the_work(client):
     seen = []
     huge = da.zeros((20_000, 10_000), chunks=(1000, 10_000)).map_blocks(
         lambda block: seen.append(1) or block, meta=np.empty((0, 0))
@@ -391,11 +391,11 @@ def test_a_matrix_too_large_for_the_workers_is_told_before_the_work(client):
         warnings.simplefilter("error")
         DaskMatrix(da.zeros((1000, 10_000), chunks=(100, 10_000)))._warn_if_memory_short()
     small = da.zeros((10_000, 10_000), dtype=np.int8, chunks=(1000, 10_000))
-    assert DaskMatrix(small).nbytes == 8e8  # as the float64 that it is worked on
+    assert DaskMatrix(small).nbytes == 8e8  # in the working type, float64
 
 
-def test_vectors_of_any_length_travel_without_a_word(client):
-    """Dask warns of large arguments; ours are the vectors of a product."""
+def test_vectors_of_any_length_are_sent_without_a_warning(client):
+    """Dask warns of large arguments, but the vectors of a product are no mistake."""
     matrix = DaskMatrix(da.ones((3, 400_000), chunks=(3, 100_000)))
     T = np.ones((400_000, 8))
     np.testing.assert_allclose(matrix.times(T), 400_000)
@@ -429,7 +429,7 @@ class TestInterrupt:
 
 @contextmanager
 def workers_that_die(nanny):
-    """A client of two workers of its own, and what sends SIGKILL to one of them."""
+    """Yield a client with two workers of its own and a function that sends SIGKILL to one of them."""
     kind = {"n_workers": 2, "threads_per_worker": 1} if nanny else {"n_workers": 0, "processes": False}
     processes = []
     with (
@@ -451,14 +451,14 @@ def workers_that_die(nanny):
 
 
 def kill_one(client):
-    """SIGKILL to a worker, where one still answers."""
+    """Send SIGKILL to a worker that still responds."""
     answers = client.run(os.getpid, on_error="ignore")
     for pid in [*answers.values()][:1]:
         os.kill(pid, signal.SIGKILL)
 
 
 class TestWorkerLoss:
-    def test_between_rounds_the_fit_goes_on_to_the_same_answer(self, tmp_path):
+    def test_a_loss_between_rounds_does_not_change_the_result(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
         calls = []
         with workers_that_die(nanny=True) as (_, kill):
@@ -468,11 +468,12 @@ class TestWorkerLoss:
                 if len(calls) == 3:
                     kill()
 
-            found = GPower(3, cardinality=12, callback=between).fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+            model = GPower(3, cardinality=12, solver=Solver(callback=between))
+            found = model.fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
         assert len(calls) > 3
         assert_same(found, GPower(3, cardinality=12).fit(X), 1e-12)
 
-    def test_during_a_product_it_is_made_again(self, tmp_path):
+    def test_a_product_that_loses_a_worker_is_repeated(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
         with workers_that_die(nanny=False) as (client, kill):
             matrix = DaskMatrix(from_store(tmp_path / "x.npy", block_bytes=200_000))
@@ -491,7 +492,7 @@ class TestWorkerLoss:
 
 
 def slow_sums(block, name, start):
-    """Column sums that take a while; they tell that they have begun."""
+    """Compute column sums slowly and signal the start."""
     if start == 0:
         distributed.Event(name).set()
     time.sleep(0.05)
@@ -499,7 +500,7 @@ def slow_sums(block, name, start):
 
 
 class TestSchedulerLoss:
-    def test_it_is_told_and_what_was_found_is_kept(self, tmp_path):
+    def test_it_is_reported_and_the_components_found_are_kept(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
         path = tmp_path / "fit.npz"
         code = """
@@ -525,7 +526,7 @@ if __name__ == "__main__":
                     process.wait()
 
             with pytest.raises(ClusterError, match=f"The Dask cluster at {address} is lost"):
-                GPower(3, cardinality=12, checkpoint=path, callback=watch).fit(lazy)
+                GPower(3, cardinality=12, checkpoint=path, solver=Solver(callback=watch)).fit(lazy)
         process.stdin.close()
         process.stdout.close()
         found = GPower(3, cardinality=12, checkpoint=path, resume=True).fit(lazy)  # on threads
@@ -543,7 +544,7 @@ if __name__ == "__main__":
             with pytest.raises(ClusterError, match=re.escape(told)):
                 compute_on_cluster(rows())
 
-    def test_nor_one_that_loses_the_last(self, tmp_path, monkeypatch):
+    def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(self, tmp_path, monkeypatch):
         monkeypatch.setattr("gpower.operators.storage.dask_client.NO_WORKERS_TIMEOUT_SECONDS", 0.5)
         monkeypatch.setattr("gpower.operators.storage.dask_client.POLL_INTERVAL_SECONDS", 0.1)
         np.save(tmp_path / "x.npy", X)
@@ -555,9 +556,11 @@ if __name__ == "__main__":
                     time.sleep(0.1)
 
             with pytest.raises(ClusterError, match=r"has had no workers for|is lost"):
-                GPower(2, cardinality=12, callback=end).fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+                GPower(2, cardinality=12, solver=Solver(callback=end)).fit(
+                    from_store(tmp_path / "x.npy", block_bytes=200_000)
+                )
 
-    def test_whatever_dask_raises_of_a_client_that_is_gone(self):
+    def test_every_error_of_a_lost_client_is_a_cluster_error(self):
         none = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": LOOPBACK}
         with distributed.LocalCluster(**none) as cluster:
             client = distributed.Client(cluster)
@@ -566,7 +569,7 @@ if __name__ == "__main__":
             with pytest.raises(ClusterError, match=r"The Dask cluster at .* is lost"):
                 matrix.sum_blocks(lambda block: block.sums(None), [() for _ in matrix.get_block_slices()])
 
-    def test_a_task_that_kills_every_worker_is_given_up(self):
+    def test_a_task_that_kills_every_worker_is_abandoned(self):
         with workers_that_die(nanny=True) as (client, _):
             client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
             deadly = rows().map_blocks(lambda block: os._exit(1), meta=np.empty((0, 0)))

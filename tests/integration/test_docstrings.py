@@ -1,4 +1,4 @@
-"""Docstrings of the reference: their examples can be pasted, and all parameters are described."""
+"""Docstrings of the reference have examples that can be pasted and describe all parameters."""
 
 import ast
 import builtins
@@ -28,8 +28,8 @@ TEXTS = {
 }
 
 
-def section(thing, title):
-    """The names that a section of a docstring describes; None where there is no such section."""
+def section_names(thing, title):
+    """Return the names that a section of a docstring describes, None without such a section."""
     found = re.search(rf"(?ms)^{title}\n-+\n(.*?)(?=^[^\n]+\n-+$|\Z)", inspect.getdoc(thing) or "")
     if found is None:
         return None
@@ -38,12 +38,12 @@ def section(thing, title):
 
 
 def parameters(thing):
-    """The names of a signature, but for the first of a method."""
+    """Return the parameters of a signature without the first one of a method."""
     return set(inspect.signature(thing).parameters) - {"self", "cls"}
 
 
-def unknown(source):
-    """Names that a program loads and gets from nowhere."""
+def undefined_names(source):
+    """Return the names that a program uses without defining or importing them."""
     bound, loaded = set(dir(builtins)), set()
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -58,32 +58,38 @@ def unknown(source):
 
 @pytest.mark.parametrize("name", THINGS)
 def test_an_example_imports_what_it_uses(name):
-    """Doctests of a module see its names; who pastes an example does not have them."""
+    """A doctest sees the names of its module, but a pasted example does not."""
     tests = doctest.DocTestFinder(exclude_empty=True).find(THINGS[name], name)
     assert any(test.examples for test in tests)
     for test in tests:
-        assert not unknown("".join(example.source for example in test.examples)), test.name
+        assert not undefined_names("".join(example.source for example in test.examples)), test.name
 
 
 @pytest.mark.parametrize("name", sorted(set(THINGS) - ERRORS))
 def test_every_parameter_is_described_and_every_described_one_exists(name):
     thing = THINGS[name]
-    said = section(thing, "Parameters") or set()
-    held = section(thing, "Attributes") or set() if inspect.isclass(thing) else set()  # of a result, what it is made of
-    assert parameters(thing) <= said | held
-    assert said <= parameters(thing)
+    documented = section_names(thing, "Parameters") or set()
+    attributes = (
+        section_names(thing, "Attributes") or set() if inspect.isclass(thing) else set()
+    )  # the fields of a result
+    assert parameters(thing) <= documented | attributes
+    assert documented <= parameters(thing)
 
 
 def test_a_method_that_describes_parameters_describes_all():
-    said = {name: section(member, "Parameters") for name, member in MEMBERS.items() if inspect.isfunction(member)}
-    described = {name: names for name, names in said.items() if names is not None}
+    documented = {
+        name: section_names(member, "Parameters") for name, member in MEMBERS.items() if inspect.isfunction(member)
+    }
+    described = {name: names for name, names in documented.items() if names is not None}
     assert described
     assert described == {name: parameters(MEMBERS[name]) for name in described}
 
 
-def test_no_attribute_is_listed_without_words():
-    """Pages of classes that describe no attributes list properties, and what is None in the class."""
-    classes = [thing for thing in THINGS.values() if inspect.isclass(thing) and section(thing, "Attributes") is None]
+def test_every_listed_attribute_is_described():
+    """Pages of classes without an Attributes section list properties and class attributes that are None."""
+    classes = [
+        thing for thing in THINGS.values() if inspect.isclass(thing) and section_names(thing, "Attributes") is None
+    ]
     assert classes
     bare = [(cls, word) for cls in classes for word, value in inspect.getmembers(cls) if value is None]
     assert not [(cls, word) for cls, word in bare if not word.startswith("_")]
@@ -91,7 +97,7 @@ def test_no_attribute_is_listed_without_words():
 
 def test_a_function_says_what_it_returns():
     nothing = {name for name, thing in FUNCTIONS.items() if inspect.signature(thing).return_annotation == "None"}
-    assert {name for name, thing in FUNCTIONS.items() if not section(thing, "Returns")} == nothing
+    assert {name for name, thing in FUNCTIONS.items() if not section_names(thing, "Returns")} == nothing
 
 
 def test_an_object_of_ours_that_is_returned_is_described_in_a_line():
@@ -103,7 +109,7 @@ def test_an_object_of_ours_that_is_returned_is_described_in_a_line():
 
 
 def test_no_paragraph_begins_as_an_item_of_a_list():
-    """As the name "J. L. Horn" does, or a description that is one letter."""
+    """The name "J. L. Horn" or a one-letter description would begin a list."""
     item = re.compile(r"(?:^|\n\n|\n-+\n|:.*\n) *\(?(?:\w|\d+|[ivxlcdm]+|[IVXLCDM]+|#)[.)](?=\s|$)")
     assert item.search("radius : float\n    r.\n")
     assert item.search("References\n----------\nJ. L. Horn (1965)")
@@ -120,7 +126,7 @@ def test_no_docstring_sends_readers_to_a_file_of_the_repository():
     assert not [name for name, text in TEXTS.items() if re.search(r"docs/|\w\.md\b", text)]
 
 
-def test_keys_of_papers_are_explained_where_they_stand():
+def test_keys_of_papers_are_explained_where_they_are_used():
     cited = {name for name, text in TEXTS.items() if "JNRS10" in text and name not in MEMBERS}
     cited |= {name.rpartition(".")[0] for name, text in TEXTS.items() if "JNRS10" in text and name in MEMBERS}
     assert cited

@@ -1,4 +1,4 @@
-"""``gpower doctor`` tells what an installation can do and what it lacks."""
+"""``gpower doctor`` lists what an installation supports and what it lacks."""
 
 import json
 from importlib import metadata
@@ -10,22 +10,22 @@ from packaging.requirements import Requirement
 from gpower._utils import optional
 
 
-def told(gpower):
-    """What it says of each package, by name."""
+def rows_by_package(gpower):
+    """Return the row of each package, by name."""
     return {row["package"]: row for row in json.loads(gpower("doctor", "--json").stdout)["packages"]}
 
 
 def test_every_declared_package_is_examined(gpower):
     declared = [Requirement(line) for line in metadata.requires("gpower")]
-    rows = told(gpower)
+    rows = rows_by_package(gpower)
     assert {(row["package"], f">={row['least']}") for row in rows.values() if row["least"]} == {
-        (wish.name, str(wish.specifier)) for wish in declared
+        (requirement.name, str(requirement.specifier)) for requirement in declared
     }
     assert rows["numpy"]["found"] == np.__version__
     assert rows["numpy"]["remedy"] == ""
 
 
-def test_what_is_missing_old_or_broken_comes_with_what_to_do(gpower, monkeypatch):
+def test_missing_old_or_broken_packages_come_with_a_remedy(gpower, monkeypatch):
     version, load = metadata.version, optional.import_module
 
     def found(package):
@@ -40,7 +40,7 @@ def test_what_is_missing_old_or_broken_comes_with_what_to_do(gpower, monkeypatch
 
     monkeypatch.setattr(metadata, "version", found)
     monkeypatch.setattr(optional, "import_module", loaded)
-    rows = told(gpower)
+    rows = rows_by_package(gpower)
     assert (rows["zarr"]["found"], rows["zarr"]["remedy"]) == ("", 'pip install "gpower[dask]"')
     assert (rows["h5py"]["found"], rows["h5py"]["remedy"]) == ("1.0.2rc1", 'pip install "gpower[io]"')
     assert "libfreetype.so.6" in rows["matplotlib"]["remedy"]
@@ -51,11 +51,11 @@ def test_what_is_missing_old_or_broken_comes_with_what_to_do(gpower, monkeypatch
     assert lines.count(f"matplotlib: {rows['matplotlib']['remedy']}") == 1  # two features need it
 
 
-def test_it_tells_libraries_and_threads(gpower, monkeypatch):
+def test_it_lists_libraries_and_threads(gpower, monkeypatch):
     pytest.importorskip("threadpoolctl")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     printed = gpower("doctor").stdout
     assert "OMP_NUM_THREADS=3" in printed
     assert "threads:" in next(line for line in printed.splitlines() if line.startswith("blas"))
-    assert "single" not in printed  # features are told in words
+    assert "single" not in printed  # features are described in words
     assert "AnnData" in printed

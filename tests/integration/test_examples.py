@@ -1,4 +1,4 @@
-"""The examples run: the paper's give the answers of NumPy, the guide's are what its page shows."""
+"""The examples run: those of the paper agree with NumPy, those of the guide with their pages."""
 
 import importlib.util
 import re
@@ -30,7 +30,7 @@ def test_the_examples_of_the_gallery_draw(path, monkeypatch):
 
 
 def load(name):
-    """An example as a module."""
+    """Load an example as a module."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -51,7 +51,7 @@ def test_the_power_methods_find_the_largest_eigenvalue(name, capsys):
 
 
 def test_the_shift_is_needed():
-    """Without it the function is not convex, and the steps end at the eigenvalue largest in absolute value."""
+    """Without the shift the function is not convex, and the steps end at the eigenvalue largest in absolute value."""
     example = load("shifted_power_method")
     values = np.linalg.eigvalsh(example.matrix())
     assert values[0] < 0 < values[-1] < -values[0]

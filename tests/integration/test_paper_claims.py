@@ -1,4 +1,4 @@
-"""What section 5 of the GPower paper says, on small instances; and that the experiments run the methods it speaks of.
+"""Claims of section 5 of the GPower paper on small instances, and the methods that the experiments run.
 
 Variances at equal cardinality of a single component are in tests/unit/test_baselines.py.
 """
@@ -25,7 +25,7 @@ from experiments.journee2010.several_spectrum import with_spectrum
 from experiments.journee2010.study import Study
 from experiments.journee2010.sweeps import curve, sweep
 from scipy.optimize import linear_sum_assignment
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
 from gpower import GPower
 from gpower.baselines import RankOneSVD
@@ -33,11 +33,7 @@ from gpower.datasets import gaussian
 
 PAPER = {
     "deflation": "projection",
-    "solver": "direct",
-    "init": "paper",
-    "n_init": 1,
-    "tol": 1e-4,
-    "acceleration": False,
+    "solver": "paper",
     "center": False,
 }
 LEVELS = (0.02, 0.05, 0.08, 0.11, 0.14, 0.18, 0.22, 0.27, 0.33, 0.4, 0.5, 0.6, 0.75, 0.9)
@@ -50,9 +46,8 @@ LEVELS = (0.02, 0.05, 0.08, 0.11, 0.14, 0.18, 0.22, 0.27, 0.33, 0.4, 0.5, 0.6, 0
 @pytest.mark.parametrize("method", [GPOWER_L1, GPOWER_L0], ids=lambda method: method.name)
 def test_the_timed_parts_of_gpower_add_up_to_the_estimator(method, m):
     A = gaussian(30, 80, random_state=0)
-    refit = "norms" if method.penalty == "l1" else None
     gamma = {"l1": 0.2, "l0": 0.04}[method.penalty]
-    model = GPower(m, penalty=method.penalty, gamma=gamma, refit=refit, **PAPER).fit(A)
+    model = GPower(m, penalty=method.penalty, gamma=gamma, **PAPER).fit(A)
     found = method.solve(A, 0.2, m)
     np.testing.assert_allclose(np.abs(matched(found.Z, model)), np.abs(model.components_.T), atol=1e-8)
     assert found.steps == model.n_iter_.sum()
@@ -60,17 +55,17 @@ def test_the_timed_parts_of_gpower_add_up_to_the_estimator(method, m):
 
 
 def matched(Z, model):
-    """Loadings as they were found, in the order of the model's components, which are sorted."""
+    """Return loadings in the order of the components of the model, which are sorted."""
     return Z[:, linear_sum_assignment(-np.abs(model.components_ @ Z))[1]]
 
 
 def test_the_timed_parts_of_a_block_add_up_to_the_estimator():
     A = gaussian(30, 80, random_state=0)
-    hard = GPower(3, penalty="l0", gamma=0.04, method="block", refit=None, random_state=0, **PAPER).fit(A)
+    hard = GPower(3, penalty="l0", gamma=0.04, method="block", random_state=0, **PAPER).fit(A)
     np.testing.assert_allclose(
         np.abs(matched(BLOCK_L0.solve(A, 0.2, 3).Z, hard)), np.abs(hard.components_.T), atol=1e-8
     )
-    soft = GPower(3, penalty="l1", gamma=0.2, method="block", refit="norms", random_state=0, **PAPER).fit(A)
+    soft = GPower(3, penalty="l1", gamma=0.2, method="block", random_state=0, **PAPER).fit(A)
     found = BLOCK_L1.solve(A, 0.2, 3)
     Z = matched(found.Z, soft)
     np.testing.assert_array_equal(Z != 0, soft.components_.T != 0)
@@ -79,9 +74,9 @@ def test_the_timed_parts_of_a_block_add_up_to_the_estimator():
 
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
 def test_the_timed_parts_of_rsvd_add_up_to_the_estimator(penalty, monkeypatch):
-    """To convergence and where there is one answer, because the estimator takes accelerated steps."""
+    """Compared at convergence with a single optimum, because the estimator takes accelerated steps."""
     monkeypatch.setattr(methods, "PAPER", replace(methods.PAPER, tol=1e-14))
-    A = planted_components(40, 60, [8, 6], [9.0, 6.0], random_state=0).X
+    A = make_planted_components(40, 60, [8, 6], [9.0, 6.0], random_state=0).X
     found = PowerMethod("rSVD", penalty, begin="pca", reach="norms").solve(A, 0.1, 2)
     model = RankOneSVD(2, penalty=penalty, gamma={"l1": 0.1, "l0": 0.01}[penalty], center=False, tol=1e-14).fit(A)
     np.testing.assert_allclose(np.abs(found.Z), np.abs(model.components_.T), atol=1e-5)
@@ -99,7 +94,7 @@ def test_a_level_of_rsvd_is_a_share_of_what_is_reached_at_its_start():
 # Figure 1, and its counterpart for several components
 
 
-def test_what_puts_a_method_into_the_lower_group_is_that_its_loadings_are_not_filled():
+def test_methods_in_the_lower_group_do_not_fill_their_loadings():
     """The paper blames the ℓ1 penalty; GPower ℓ1 itself, without its fill, is in the lower group."""
     rows = [
         {"seed": seed} | row
@@ -135,7 +130,7 @@ def test_several_components_fall_into_the_two_groups_and_together_after_algorith
 
 @pytest.mark.parametrize("method", [GPOWER_L1, GPOWER_L0, BLOCK_L1, BLOCK_L0], ids=lambda method: method.name)
 def test_columns_no_longer_than_the_threshold_are_never_used(method):
-    scales = np.random.default_rng(0).uniform(0.1, 1, 90)  # norms that differ, so that the bound says something
+    scales = np.random.default_rng(0).uniform(0.1, 1, 90)  # unequal norms, so that the bound is not trivial
     A = gaussian(30, 90, random_state=0) * scales
     norms, cut = np.linalg.norm(A, axis=0), 0
     for level in (0.1, 0.3, 0.5, 0.7, 0.9):
@@ -152,7 +147,7 @@ def test_columns_no_longer_than_the_threshold_are_never_used(method):
 
 @pytest.fixture
 def eigenproblems(monkeypatch):
-    """Orders of the eigenproblems that greedy selection solves."""
+    """Return the orders of the eigenproblems that greedy selection solves."""
     orders = []
     for name in ("eigh", "eigvalsh"):
         solve = getattr(np.linalg, name)
@@ -171,7 +166,7 @@ def test_the_work_of_greedy_grows_with_the_cardinality_and_that_of_the_others_do
         return 2 * p * n * reads + sum(order**3 for order in eigenproblems)
 
     def others(k):
-        """The work of each at the level whose solution has the cardinality nearest to k."""
+        """Return the work of each method at the level whose solution has the cardinality nearest to k."""
         for method in (GPOWER_L1, GPOWER_L0, RSVD_L1, RSVD_L0):
             found = [method.solve(A, level) for level in LEVELS]
             yield 2 * p * n * min(found, key=lambda one: abs(np.count_nonzero(one.Z) - k)).passes

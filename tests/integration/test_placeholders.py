@@ -1,4 +1,4 @@
-"""What has to be filled in before the first release is listed in docs/releasing.md; workflows call what exists."""
+"""Placeholders are listed in docs/releasing.md, and workflows use existing targets and jobs."""
 
 import re
 import tomllib

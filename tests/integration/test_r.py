@@ -1,4 +1,4 @@
-"""R users: the script of docs/r-users.md under reticulate, where R is installed, and its answers beside Python's."""
+"""The script of docs/r-users.md under reticulate, if R is installed, gives the results of Python."""
 
 import json
 import os
@@ -19,7 +19,7 @@ READY = 'requireNamespace("reticulate", quietly = TRUE) && reticulate::py_numpy_
 
 
 def run_r(lines):
-    """What R prints for some lines, with this Python below reticulate."""
+    """Return what R prints for some lines, with this Python under reticulate."""
     environment = os.environ | {"RETICULATE_PYTHON": sys.executable}
     command = ["Rscript", "--vanilla", "-e", "\n".join([f"if (!({READY})) quit(status = 3)", *lines])]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
@@ -35,7 +35,7 @@ def r_is_there():
 
 @pytest.fixture(scope="module")
 def answer():
-    """A fit, the tuned numbers and PCA of R's iris, as R sees them."""
+    """Return a fit, the tuned numbers and the PCA of R's iris data, as R sees them."""
     done = run_r(
         [
             'source("examples/spca.R")',
@@ -68,7 +68,7 @@ def test_the_fit_is_the_one_of_python(answer):
     assert answer["keepX"] == tuned.best_params_["cardinality"]
 
 
-def test_without_keepx_it_is_prcomp(answer):
+def test_without_keepx_the_result_is_that_of_prcomp(answer):
     assert answer["angle"] == pytest.approx(1, abs=1e-9)
 
 
@@ -76,7 +76,7 @@ def test_results_are_frames_for_ggplot(answer):
     assert answer["names"] == ["sample", "comp1", "comp2"]
 
 
-def test_columns_of_words_are_named():
+def test_text_columns_are_named():
     done = run_r(['source("examples/spca.R")', "spca(iris)"])
     assert done.returncode != 0
     assert "Not numbers: Species. Leave these columns out." in done.stderr

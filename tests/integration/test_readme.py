@@ -1,4 +1,4 @@
-"""The README's Python runs, and prints what the README says it prints."""
+"""The Python blocks of the README run and print what it shows."""
 
 import re
 from pathlib import Path

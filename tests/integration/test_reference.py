@@ -1,4 +1,4 @@
-"""Every name of the reference has an example, which runs with the doctests of its module; its members have words."""
+"""Every name of the reference has an example that runs as a doctest, and its members are described."""
 
 import ast
 import inspect
@@ -17,8 +17,8 @@ CONF = ast.parse((Path(__file__).parents[2] / "docs" / "conf.py").read_text(enco
 
 
 def from_conf(*names):
-    """Constants and functions of docs/conf.py, without what only the builder of the site has installed."""
-    wanted = [
+    """Return constants and functions of docs/conf.py without its Sphinx imports."""
+    expected = [
         node
         for node in CONF.body
         if (isinstance(node, ast.FunctionDef) and node.name in names)
@@ -26,7 +26,7 @@ def from_conf(*names):
     ]
     space = {"inspect": inspect, "re": re, "import_module": import_module, "gpower": gpower}
     space |= {"cached_property": cached_property, "typer": typer, "app": app}
-    exec(compile(ast.Module(wanted, []), "conf.py", "exec"), space)
+    exec(compile(ast.Module(expected, []), "conf.py", "exec"), space)
     return [space[name] for name in names]
 
 
@@ -41,7 +41,7 @@ def test_there_is_an_example(module, name):
     assert re.search(r"(?m)^ *Examples\n *-{8}\n(.|\n)*>>> ", inspect.getdoc(thing)), f"{module}.{name} has no example"
 
 
-def test_what_is_left_out_exists():
+def test_names_left_out_exist():
     for module, names in INNER.items():
         assert names <= set(vars(import_module(module)))
         assert not names & set(public_names(module))
@@ -72,7 +72,7 @@ def test_methods_and_properties_are_on_the_page_of_their_class(module, name, the
     assert not absent & set(own)
 
 
-def test_scikit_learn_describes_its_own():
+def test_inherited_members_are_described_by_scikit_learn():
     assert "fit_transform" in members_of("gpower", "GPower")[1]
 
 
@@ -80,7 +80,7 @@ def test_some_names_are_of_modules_with_a_page():
     assert set(SOME) <= set(MODULES)
 
 
-def test_the_page_of_the_commands_tells_values_and_defaults():
+def test_the_page_of_the_commands_shows_values_and_defaults():
     [commands_page] = from_conf("commands_page")
     fit = commands_page().partition("## gpower fit")[2].partition("## gpower")[0]
     rows = {row.split("`")[1]: row for row in fit.splitlines() if row.startswith("| `")}

@@ -1,4 +1,4 @@
-"""What a release says of itself: one version, one address, the same floors, wherever they are written."""
+"""The version, the address and the requirements are the same in every file of a release."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_addresses_of_the_repository_agree(name):
     assert set(addresses) <= {owner}
 
 
-def test_the_recipe_asks_for_what_the_package_asks_for():
+def test_the_conda_recipe_has_the_requirements_of_the_package():
     lines = re.findall(r"- ([\w-]+) (>=[\d.]+)$", text("recipe/meta.yaml"), re.MULTILINE)
     asked = {name + least for name, least in lines if name != "hatchling"}
     extras = PROJECT["optional-dependencies"]
@@ -41,14 +41,14 @@ def test_the_recipe_asks_for_what_the_package_asks_for():
     assert asked == {line.replace("[array]", "").replace("matplotlib", "matplotlib-base") for line in declared}
 
 
-def test_every_supported_python_is_tested_and_told():
+def test_every_supported_python_is_tested_and_documented():
     pythons = re.search(r"python: \[(.+)\]", text(".github/workflows/test.yml"))[1]
-    told = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
-    assert re.findall(r'"(.+?)"', pythons) == told
-    assert told[0] == PROJECT["requires-python"].removeprefix(">=")
-    assert re.search(r'set python_min = "(.+)"', text("recipe/meta.yaml"))[1] == told[0]
-    assert f"| Python | {', '.join(told)} |" in text("docs/support.md")
-    assert re.search(r"^VERSIONS := (.+)$", text("Makefile"), re.MULTILINE)[1].split() == told
+    versions = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert re.findall(r'"(.+?)"', pythons) == versions
+    assert versions[0] == PROJECT["requires-python"].removeprefix(">=")
+    assert re.search(r'set python_min = "(.+)"', text("recipe/meta.yaml"))[1] == versions[0]
+    assert f"| Python | {', '.join(versions)} |" in text("docs/support.md")
+    assert re.search(r"^VERSIONS := (.+)$", text("Makefile"), re.MULTILINE)[1].split() == versions
 
 
 def test_pictures_of_the_readme_show_outside_the_repository():

@@ -1,4 +1,4 @@
-"""Components against metadata: the right test for each kind of column, and nothing said where nothing can be."""
+"""Associations of components with metadata: one test for each kind of column, NaN without information."""
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def test_scores_of_two_values_are_counted():
     assert found.strength[0, 0] == pytest.approx(np.sqrt(expected.statistic / 40))
 
 
-def test_nothing_is_said_where_nothing_can_be(scores):
+def test_columns_and_scores_without_information_have_no_p_value(scores):
     columns = {
         "constant": ["x"] * 40,
         "constant number": [3.5] * 40,
@@ -107,7 +107,7 @@ def test_columns_that_do_not_fit(scores):
 
 
 class TestOrder:
-    """Rows of a frame that names its samples are put into their order, or refused."""
+    """Rows of a frame with sample names are put into the order of the samples, or refused."""
 
     X = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=["a", "b", "c"])
     ages = pd.DataFrame({"age": [3, 1, 2]}, index=["c", "a", "b"])

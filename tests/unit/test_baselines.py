@@ -1,4 +1,4 @@
-"""The competitors: published figures, the equations each method solves, and the manners they share with GPower."""
+"""The baselines: published figures, the equations of each method, and the interface shared with GPower."""
 
 import warnings
 from itertools import combinations
@@ -84,7 +84,7 @@ def random_covariance(n, seed):
 
 
 def best_variance(S, k):
-    """By enumeration."""
+    """Compute the best variance by enumeration."""
     supports = (list(support) for support in combinations(range(len(S)), k))
     return max(np.linalg.eigvalsh(S[np.ix_(support, support)])[-1] for support in supports)
 
@@ -93,7 +93,7 @@ def copy_of(model, **params):
     return type(model)(**model.get_params() | params)
 
 
-# Manners
+# Shared interface
 
 
 @parametrize_with_checks(
@@ -125,7 +125,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @every_baseline
-def test_attributes_mean_what_they_mean_in_gpower(model):
+def test_attributes_have_their_meaning_in_gpower(model):
     X = planted()
     model = copy_of(model).fit(X)
     A, Z = X - X.mean(axis=0), model.components_.T
@@ -188,7 +188,7 @@ def test_refit_of_several_components_keeps_their_patterns(model):
 @pytest.mark.parametrize(
     "model", [SPCA(2, max_iter=1), SCoTLASS(2, max_iter=1), RankOneSVD(2, max_iter=1, tol=0.0), DSPCA(2, max_iter=10)]
 )
-def test_what_did_not_converge_says_so(model):
+def test_a_fit_that_did_not_converge_warns(model):
     with pytest.warns(ConvergenceWarning, match="stopped before it converged.*raise max_iter"):
         model.set_params(covariance="precomputed").fit(PITPROPS)
     assert not np.all(model.converged_)
@@ -237,7 +237,7 @@ def test_data_without_variance_give_zero_components_and_a_warning(model):
     ],
     ids=str,
 )
-def test_errors_teach(model, message):
+def test_errors_name_the_value_and_the_remedy(model, message):
     with pytest.raises(ValueError, match=message):
         model.set_params(covariance="precomputed").fit(PITPROPS)
 
@@ -260,7 +260,7 @@ def test_methods_refuse_sizes_that_they_cannot_treat():
 def test_three_factors_give_the_ideal_supports_except_by_thresholding(model):
     model = copy_of(model, covariance="precomputed").fit(three_factors())
     supports = [(np.flatnonzero(row) + 1).tolist() for row in model.components_]
-    if isinstance(model, Thresholding):  # its known failure: the first component is that of X9 and X10
+    if isinstance(model, Thresholding):  # its known failure: the first component is X9 and X10
         largest = np.argsort(-np.abs(model.components_[0]))[:2] + 1
         assert sorted(largest) == [9, 10]
     else:
@@ -290,7 +290,7 @@ def test_all_loadings_of_pitprops_are_pca():
     assert 100 * model.explained_variance_ratio_.sum() == pytest.approx(86.9985, abs=1e-4)
 
 
-def test_a_threshold_above_all_loadings_leaves_nothing_and_says_so():
+def test_a_threshold_above_all_loadings_leaves_nothing_with_a_warning():
     with pytest.warns(ConvergenceWarning, match="or threshold is too large"):
         Thresholding(1, threshold=0.9, covariance="precomputed").fit(PITPROPS)
 
@@ -298,7 +298,7 @@ def test_a_threshold_above_all_loadings_leaves_nothing_and_says_so():
 # Rotation
 
 
-def test_rotation_keeps_the_span_and_what_its_normalization_promises():
+def test_rotation_keeps_the_span_and_its_normalization():
     X = planted(seed=1)
     A = X - X.mean(axis=0)
     V = np.linalg.svd(A)[2][:3].T
@@ -343,7 +343,7 @@ def test_rotation_separates_factors_of_equal_variance():
 
 
 def _largest_product(c, B, s):
-    """max ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s, Bᵀz = 0, by a general solver on z = p − q."""
+    """Maximise ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s, Bᵀz = 0, by a general solver on z = p − q."""
     n = c.size
     constraints = [
         {"type": "ineq", "fun": lambda x: 1 - np.sum((x[:n] - x[n:]) ** 2)},
@@ -360,7 +360,7 @@ def _largest_product(c, B, s):
 @pytest.mark.filterwarnings("ignore:.*nearly all of the variance", "ignore:.*no active variable")
 @pytest.mark.parametrize("twin", [False, True], ids=["", "a column twice"])
 @pytest.mark.parametrize("seed", [29, 42, 44, 62, 63, 91, 94, 109, 114, 118, 128, 158, 165, 200, 275, 297])
-def test_scotlass_keeps_its_bound_and_orthogonality_or_says_what_it_keeps(seed, twin):
+def test_scotlass_keeps_its_bound_and_orthogonality_or_warns(seed, twin):
     rng = np.random.default_rng(seed)
     p, n = rng.integers(5, 30), rng.integers(3, 12)
     X = rng.standard_normal((p, n)) @ np.diag(rng.uniform(0.2, 3, n))
@@ -370,17 +370,17 @@ def test_scotlass_keeps_its_bound_and_orthogonality_or_says_what_it_keeps(seed, 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = SCoTLASS(m, t=t).fit(X)
-    Z, told = model.components_, [str(each.message) for each in caught]
+    Z, messages = model.components_, [str(each.message) for each in caught]
     used = Z.any(axis=1)
     assert np.all(np.abs(Z[used]).sum(axis=1) <= model.t_[used] * (1 + 1e-6))
     np.testing.assert_allclose(Z @ Z.T, np.diag(used.astype(float)), atol=1e-7)
     for j in np.flatnonzero(model.t_ > t):
-        assert any(f"components_[{j}]: no loadings of unit length" in message for message in told)
+        assert any(f"Component {j + 1}: no loadings of unit length" in message for message in messages)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_orthogonal_ball_is_maximised_where_its_dual_has_kinks(seed):
-    """Against a general solver: earlier loadings on equal entries of c."""
+    """Earlier loadings lie on equal entries of c; the reference is a general solver."""
     rng = np.random.default_rng(seed)
     n = 6
     c = rng.standard_normal(n)
@@ -434,10 +434,10 @@ def test_the_bound_of_scotlass_ranges_from_one_variable_to_pca():
     assert variance == sorted(variance)
 
 
-@pytest.mark.filterwarnings("ignore:.*fewer variables than asked for:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*fewer variables than requested:UserWarning")
 @pytest.mark.parametrize(("n", "k", "seed"), [(7, 3, 8), (9, 5, 26)])
-def test_the_steps_of_scotlass_are_solved_beside_a_kink_of_their_dual(n, k, seed):
-    """An answer that is not the best one makes the objective fall, which the ascent refuses."""
+def test_the_steps_of_scotlass_are_solved_near_a_kink_of_their_dual(n, k, seed):
+    """A step that is not the best one lowers the objective, which the ascent refuses."""
     model = SCoTLASS(3, cardinality=k, covariance="precomputed").fit(random_covariance(n, seed))
     assert np.all(model.cardinality_ <= k)
 
@@ -492,7 +492,7 @@ def test_the_regression_of_a_size_stops_where_one_more_would_enter():
 
 
 def _excess(G, c, beta, l1):
-    """The largest violation of the optimality conditions, relative to the largest of c."""
+    """Compute the largest violation of the optimality conditions, relative to the largest of c."""
     slope = 2 * (c - G @ beta)
     return np.max(np.where(beta != 0, np.abs(slope - l1 * np.sign(beta)), np.abs(slope) - l1)) / np.max(np.abs(c))
 
@@ -550,7 +550,7 @@ def test_a_large_ridge_tends_to_soft_thresholding():
     assert np.all(limit.cardinality_ < 13)
 
 
-def test_a_path_that_ends_short_of_the_wanted_number_says_so():
+def test_a_path_that_ends_short_of_the_wanted_number_warns():
     X = gaussian(10, 40, random_state=0)
     with pytest.warns(UserWarning, match=r"path of its regression ended at \d+ variables, not 35; .* larger ridge"):
         SPCA(1, cardinality=35, ridge=1e-12).fit(X)
@@ -579,7 +579,7 @@ def test_rank_one_svd_is_the_alternation_of_shen_and_huang(penalty):
 
 def test_tied_variables_are_cut_to_the_wanted_number_with_a_note():
     S = np.kron(np.array([[2.0, 0.3], [0.3, 1.0]]), np.ones((2, 2))) + 1e-3 * np.eye(4)
-    with pytest.warns(UserWarning, match="No gamma gives exactly 3 variables; of 4 the largest loadings were kept"):
+    with pytest.warns(UserWarning, match="No gamma gives exactly 3 variables; the largest of 4 loadings were kept"):
         model = RankOneSVD(1, cardinality=3, covariance="precomputed").fit(S)
     assert model.cardinality_.tolist() == [3]
 
@@ -653,7 +653,7 @@ def test_one_fit_gives_the_whole_path():
         assert single.explained_variance_[0] == pytest.approx(path.path_variance_[0, k - 1])
 
 
-def test_the_price_of_a_variable_picks_the_best_number_on_the_path():
+def test_the_penalty_of_a_variable_selects_the_best_number_on_the_path():
     path = Greedy(1, cardinality=13, covariance="precomputed").fit(PITPROPS).path_variance_[0]
     for gamma in (0.05, 0.2, 0.4):
         model = Greedy(1, gamma=gamma, covariance="precomputed").fit(PITPROPS)
@@ -694,7 +694,7 @@ def test_the_bound_of_dspca_holds_converged_or_not(seed, max_iter):
         assert model.upper_bound_[0] >= best_variance(S, k)
 
 
-def test_bounds_of_later_components_are_those_of_what_is_left():
+def test_bounds_of_later_components_are_those_of_the_deflated_matrix():
     model = DSPCA(3, cardinality=4, covariance="precomputed").fit(PITPROPS)
     for j in range(3):
         P = np.eye(13)
@@ -789,3 +789,8 @@ def test_methods_fall_into_the_two_groups_of_the_paper_and_together_after_refit(
         together = np.concatenate([share["above"], share["refitted"]])
         assert np.ptp(together) < 0.06
         assert share["refitted"].min() > share["below"].max() + 0.04
+
+
+def test_a_backward_search_of_many_variables_is_refused():
+    with pytest.raises(ValueError, match=r"backward=True removes variables .* n_features=1001; use it with up to 1000"):
+        Greedy(1, cardinality=2, backward=True).fit(np.random.default_rng(0).standard_normal((5, 1001)))

@@ -1,4 +1,4 @@
-"""The exact search: equal to brute force, interruptible, resumable, and honest when out of time."""
+"""The exact search equals brute force, can be interrupted and resumed, and returns a bound when out of time."""
 
 import signal
 from itertools import combinations, pairwise
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
 from gpower import best_subset, certify
 from gpower.certificates import cascade, subset_search
@@ -57,7 +57,7 @@ def test_pitprops_is_solved_for_every_cardinality(k, value):
     data=st.data(),
 )
 def test_the_search_equals_brute_force(seed, n, p, kind, data):
-    """All supports where they are few; by the tree, with nothing enumerated at the start, in every second example."""
+    """Few supports are enumerated; every second example uses the tree without any enumeration."""
     S = covariance(seed, n, p, kind)
     k = data.draw(st.integers(1, n))
     few = subset_search.MAX_ENUMERATED_SUPPORTS
@@ -74,7 +74,7 @@ def test_the_search_equals_brute_force(seed, n, p, kind, data):
 
 
 def test_data_are_centred_and_of_any_width():
-    planted = planted_components(50, 120, [6], [8.0], random_state=3)
+    planted = make_planted_components(50, 120, [6], [8.0], random_state=3)
     component, certificate = best_subset(planted.X + 5, cardinality=6)
     assert certificate.optimal
     assert np.flatnonzero(component).tolist() == planted.supports[0].tolist()
@@ -85,7 +85,7 @@ def test_data_are_centred_and_of_any_width():
 def test_wide_data_are_searched_on_the_variables_that_can_matter(monkeypatch):
     from gpower.certificates import candidates as module
 
-    planted = planted_components(40, 200, [6], [15.0], random_state=0)
+    planted = make_planted_components(40, 200, [6], [15.0], random_state=0)
     whole = best_subset(planted.X, cardinality=6)[1]
     monkeypatch.setattr(module.select_candidates, "__defaults__", (50,))
     component, few = best_subset(planted.X, cardinality=6)
@@ -100,11 +100,11 @@ def hard():
     return A.T @ A
 
 
-#: Seven variables of it, with as much time as a busy machine takes.
+#: Seven variables of the hard matrix, with enough time for a busy machine.
 PATIENT = {"cardinality": 7, "covariance": "precomputed", "max_time": 3600.0}
 
 
-def test_out_of_time_it_says_what_it_proved_and_goes_on_from_there():
+def test_out_of_time_it_reports_its_bound_and_can_be_resumed():
     S = hard()
     _, whole = best_subset(S, **PATIENT)
     assert whole.optimal
@@ -133,7 +133,7 @@ def test_out_of_time_it_says_what_it_proved_and_goes_on_from_there():
         assert progress.seconds >= 0
 
 
-def test_a_certificate_stays_what_it_is_when_a_later_call_goes_on_from_it():
+def test_a_certificate_is_not_changed_by_a_later_call_that_resumes_it():
     S = hard()
     _, stopped = best_subset(S, callback=lambda progress: progress.open > 2, **PATIENT)
     state = stopped.search
@@ -204,7 +204,7 @@ def test_variables_that_do_not_vary_fill_the_support():
 @pytest.mark.parametrize(
     ("X", "options", "message"),
     [
-        (PITPROPS, {"cardinality": 14}, "at most as many variables"),
+        (PITPROPS, {"cardinality": 14}, "larger than the number of variables"),
         (PITPROPS, {"cardinality": 0}, "cardinality=0"),
         (PITPROPS, {"cardinality": 2.5}, "cardinality=2.5"),
         (np.triu(PITPROPS), {"cardinality": 2}, "not symmetric"),
@@ -214,7 +214,7 @@ def test_variables_that_do_not_vary_fill_the_support():
         (PITPROPS[:4], {"cardinality": 2}, "square matrix"),
     ],
 )
-def test_bad_input_gets_a_sentence(X, options, message):
+def test_bad_input_is_refused(X, options, message):
     with pytest.raises(ValueError, match=message):
         best_subset(X, covariance="precomputed", **options)
 

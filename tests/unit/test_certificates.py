@@ -1,4 +1,4 @@
-"""Certificates of fitted models: what is certified, against which matrix, and that it is said honestly."""
+"""Certificates of fitted models: the certified objective, its matrix, and the errors."""
 
 import signal
 import tracemalloc
@@ -11,9 +11,9 @@ from hypothesis import example, settings
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
-from gpower import Certificate, GPower, certify, certify_total, sparsity_path
+from gpower import Certificate, GPower, best_subset, certify, certify_total, sparsity_path
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
 from gpower.certificates.inputs import prepare_certificate_operator
@@ -52,10 +52,12 @@ def test_a_fit_proves_its_components_in_the_order_in_which_it_found_them():
     assert model.optimality_ratio_.min() > 0.999
 
 
-def test_the_order_of_finding_is_kept_with_a_model_and_with_a_path(tmp_path):
+def test_the_order_of_extraction_is_kept_with_a_model_and_with_a_path(tmp_path):
     X = np.random.default_rng(25).standard_normal((15, 10))
     model = GPower(6, cardinality=3).fit(X)
-    assert sorted(model.extraction_order_) != list(model.extraction_order_)  # a table whose components change places
+    assert sorted(model.extraction_order_) != list(
+        model.extraction_order_
+    )  # a table whose components change their order
     model.save(tmp_path / "model.npz")
     path = sparsity_path(X, n_components=6, cardinalities=[2, 3])
     again = sparsity_path(X, n_components=6, cardinalities=[2, 3], resume=path)
@@ -64,7 +66,7 @@ def test_the_order_of_finding_is_kept_with_a_model_and_with_a_path(tmp_path):
         np.testing.assert_allclose(values, kept.objective_, rtol=1e-6)
 
 
-def test_loadings_alone_and_components_found_at_once_are_removed_as_they_stand():
+def test_loadings_alone_and_joint_components_are_removed_in_their_order():
     X = np.random.default_rng(25).standard_normal((15, 10))
     for options in ({"method": "block"}, {"constraint": "orthogonal"}):
         model = GPower(6, cardinality=3, **options).fit(X)
@@ -120,7 +122,7 @@ def test_the_model_s_own_deflation_is_used(rule):
     assert certificate.gap < 0.01
 
 
-def test_a_poor_component_is_called_poor_and_its_bound_holds():
+def test_a_poor_component_has_a_low_ratio_and_its_bound_holds():
     z = np.zeros(13)
     z[[3, 4, 10]] = 3**-0.5
     certificate = certify(z, PITPROPS, covariance="precomputed")[0]
@@ -135,7 +137,7 @@ def test_a_poor_component_is_called_poor_and_its_bound_holds():
 
 
 def test_data_sparse_data_and_their_covariance_agree():
-    X = planted_components(60, 25, [4], [6.0], random_state=0).X
+    X = make_planted_components(60, 25, [4], [6.0], random_state=0).X
     X[np.abs(X) < 0.5] = 0
     A = X - X.mean(axis=0)
     z = GPower(1, cardinality=4).fit(X).components_
@@ -163,7 +165,7 @@ def test_data_in_double_precision_are_read_where_they_are(container):
     assert peak < 0.5 * 8 * X.size
 
 
-def test_what_is_read_in_place_is_not_written_to():
+def test_data_read_in_place_are_not_written_to():
     X = gaussian(30, 8, random_state=0)
     for options, given in (({}, X), ({"scale": True}, X), ({"covariance": "precomputed"}, np.cov(X.T))):
         given.setflags(write=False)
@@ -215,7 +217,7 @@ def test_the_l0_penalty_is_certified_too(seed):
 
 
 def test_a_strong_factor_makes_the_penalized_solution_provably_the_best():
-    planted = planted_components(60, 40, [5], [12.0], random_state=0)
+    planted = make_planted_components(60, 40, [5], [12.0], random_state=0)
     certificate = certify(GPower(1, gamma=0.1).fit(planted.X), planted.X)[0]
     assert certificate.objective_gap < 1e-6
 
@@ -223,7 +225,7 @@ def test_a_strong_factor_makes_the_penalized_solution_provably_the_best():
 def test_wide_data_are_certified_without_their_covariance(monkeypatch):
     from gpower.certificates import candidates as module
 
-    planted = planted_components(40, 300, [6], [15.0], random_state=0)
+    planted = make_planted_components(40, 300, [6], [15.0], random_state=0)
     model = GPower(1, cardinality=6).fit(planted.X)
     whole = certify(model, planted.X)[0]
     monkeypatch.setattr(module.select_candidates, "__defaults__", (60,))
@@ -242,7 +244,7 @@ def test_without_time_the_cheapest_bound_is_still_there():
 
 
 @pytest.mark.parametrize("call", [1, 7])
-def test_ctrl_c_returns_what_was_proven(monkeypatch, call):
+def test_ctrl_c_returns_the_bounds_so_far(monkeypatch, call):
     X = gaussian(30, 40, random_state=0)
     model = GPower(2, cardinality=8).fit(X)
     whole = certify(model, X)
@@ -262,7 +264,7 @@ def test_ctrl_c_returns_what_was_proven(monkeypatch, call):
     assert [bound.method for bound in second.bounds] == ["trace"]
 
 
-def test_to_stop_a_part_of_a_clock_is_to_stop_the_clock_and_all_its_parts():
+def test_stopping_a_child_clock_stops_the_clock_and_all_its_children():
     clock = Clock(60.0)
     first, second = clock.make_child(30.0), clock.make_child(30.0)
     assert not first.is_expired
@@ -317,12 +319,12 @@ def test_the_planted_modules_are_optimal():
         ((np.ones(2), sp.eye_array(2).tocsr()), {"covariance": "precomputed"}, "takes a dense matrix"),
     ],
 )
-def test_bad_input_gets_a_sentence(arguments, options, message):
+def test_bad_input_is_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         certify(*arguments, **options)
 
 
-def test_holes_are_filled_as_in_the_fit_or_said_to_be_in_the_way():
+def test_missing_values_are_filled_as_in_the_fit_or_refused():
     X = load_planted_expression().X[:, :20].copy()
     X[3, 4] = X[9, 0] = np.nan
     model = GPower(2, cardinality=4, missing="impute", certify=True).fit(X)
@@ -330,11 +332,11 @@ def test_holes_are_filled_as_in_the_fit_or_said_to_be_in_the_way():
     np.testing.assert_allclose(values, model.objective_, rtol=1e-6)
     assert certify_total(model, X).upper_bound == pytest.approx(model.total_upper_bound_, rel=1e-3)
     for asked in (certify, certify_total):
-        with pytest.raises(ValueError, match=r"Drop those rows or columns, or fill them, as GPower\(missing"):
+        with pytest.raises(ValueError, match=r"Drop those rows or columns, or fill them, as missing='impute' does"):
             asked(model.components_, X)
 
 
-def test_l1_variance_is_refused_with_the_way_out():
+def test_l1_variance_is_refused_with_a_remedy():
     X = gaussian(20, 5, random_state=0)
     model = GPower(1, cardinality=2, variance="l1").fit(X)
     with pytest.raises(ValueError, match=r"model\.components_"):
@@ -350,7 +352,7 @@ class TestRounding:
         assert model.optimality_ratio_[0] == pytest.approx(1)
 
     @pytest.mark.parametrize("seed", [121, 129])
-    def test_what_a_deflation_leaves_of_sparse_data_with_offsets_is_still_a_covariance(self, seed):
+    def test_deflated_sparse_data_with_offsets_have_a_valid_covariance(self, seed):
         rng = np.random.default_rng(seed)
         X = sp.csr_array(rng.standard_normal((3, 6)) + rng.choice([0.0, 1e3, 1e4], 6))
         proofs = certify(GPower(3, cardinality=3, deflation="schur").fit(X), X)
@@ -378,11 +380,11 @@ class TestEstimator:
         whole = GPower(1, cardinality=3, certify=True).fit(X)
         np.testing.assert_allclose(model.upper_bound_, whole.upper_bound_, rtol=1e-4)
 
-    def test_a_matrix_elsewhere_gets_a_sentence(self, tmp_path):
+    def test_a_matrix_that_is_not_in_memory_is_refused(self, tmp_path):
         np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20, 50)))
         with pytest.raises(ValueError, match=r"needs the matrix in the memory .* takes 8e-06 GB"):
             GPower(1, cardinality=3, certify=True, memory_limit=20_000).fit(tmp_path / "x.npy")
-        found = GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")  # small enough to be read into it
+        found = GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")  # small enough to be read into memory
         wanted = GPower(1, cardinality=3, certify=True).fit(np.load(tmp_path / "x.npy"))
         np.testing.assert_allclose(found.upper_bound_, wanted.upper_bound_)
 
@@ -393,22 +395,22 @@ class TestEstimator:
 
     @pytest.mark.parametrize(
         ("options", "sentence"),
-        [({"certify": "yes"}, "certify='yes'"), ({"certify": True, "variance": "l1"}, "says nothing of variance")],
+        [({"certify": "yes"}, "certify='yes'"), ({"certify": True, "variance": "l1"}, "not the objective of variance")],
     )
-    def test_what_cannot_be_certified_is_refused_before_the_fit(self, options, sentence):
+    def test_models_that_cannot_be_certified_are_refused_before_the_fit(self, options, sentence):
         with pytest.raises(ValueError, match=sentence):
             GPower(1, **options).fit(np.eye(4))
 
 
-def test_what_holds_no_loadings_is_refused_with_a_sentence():
+def test_objects_without_loadings_are_refused():
     with pytest.raises(NotFittedError, match="This GPower instance is not fitted yet"):
         certify(GPower(2), PITPROPS, covariance="precomputed")
     for model in ("abc", object(), ["a"] * 13):
-        with pytest.raises(ValueError, match="holds no loadings; give a fitted model, or an array"):
+        with pytest.raises(ValueError, match="has no loadings; pass a fitted model or an array"):
             certify(model, PITPROPS, covariance="precomputed")
 
 
-def test_weights_that_are_no_numbers_are_refused_with_a_sentence():
+def test_weights_that_are_not_numbers_are_refused():
     X = gaussian(5, 3, random_state=0)
     with pytest.raises(
         ValueError, match=r"sample_weight=\['a', .* does not hold numbers; give one non-negative number"
@@ -435,3 +437,17 @@ def test_loadings_on_columns_of_zeros_explain_nothing(seed, deflation):
         assert second.value == pytest.approx(np.sum((A @ Z[1] / np.linalg.norm(Z[1])) ** 2))
         assert third.value == 0 or deflation != "schur"
         assert third.upper_bound >= third.value
+
+
+@pytest.mark.parametrize(
+    ("constant", "covariance", "message"),
+    [
+        (np.ones((5, 3)), None, "Every column of X is constant: no component explains any variance"),
+        (np.zeros((3, 3)), "precomputed", "The covariance is zero: no component explains any variance"),
+    ],
+)
+def test_data_without_variance_cannot_be_certified(constant, covariance, message):
+    with pytest.raises(ValueError, match=message):
+        certify(np.eye(3)[:1], constant, covariance=covariance)
+    with pytest.raises(ValueError, match=message):
+        best_subset(constant, cardinality=1, covariance=covariance)

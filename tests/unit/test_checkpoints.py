@@ -1,4 +1,4 @@
-"""An interrupted fit goes on where it stopped, to the same last digit; a checkpoint of anything else is refused."""
+"""A resumed fit equals the uninterrupted one to the last digit; checkpoints of other fits are refused."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower.estimators.checkpointing import Checkpoint
 from gpower.io.model_file import read_model
 from gpower.io.stores.source import MatrixSource, StoreError
@@ -30,7 +30,7 @@ class Interrupted(RuntimeError):
 
 
 def interrupting(after):
-    """A reader of X that fails once a checkpoint holds so many components."""
+    """Return a reader of X that fails once a checkpoint has a given number of components."""
 
     def read(lo, hi):
         if after["path"].exists() and len(read_model(after["path"])[0]["notes"]) >= after["components"]:
@@ -50,7 +50,7 @@ def whole(store=None):
 
 
 def stopped(path, components=2, **changed):
-    """A checkpoint of a fit that was interrupted."""
+    """Write the checkpoint of an interrupted fit."""
     with pytest.raises(StoreError, match="the cable was pulled"):
         model(path, **changed).fit(interrupting({"path": path, "components": components}))
     assert len(read_model(path)[0]["notes"]) == components
@@ -70,7 +70,7 @@ def stopped(path, components=2, **changed):
     ids=str,
 )
 def test_a_resumed_fit_is_the_uninterrupted_one_bit_for_bit(tmp_path, components, options):
-    wanted = model(tmp_path / "other.npz", **options).fit(whole())
+    expected = model(tmp_path / "other.npz", **options).fit(whole())
     path = stopped(tmp_path / "fit.npz", components, **options)
     found = model(path, resume=True, **options).fit(whole())
     for name in (
@@ -82,7 +82,7 @@ def test_a_resumed_fit_is_the_uninterrupted_one_bit_for_bit(tmp_path, components
         "n_iter_",
         "converged_",
     ):
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 def test_components_found_before_are_not_found_again(tmp_path):
@@ -109,7 +109,7 @@ def test_a_finished_checkpoint_holds_the_answer(tmp_path):
     assert again.n_passes_ < 0.5 * first.n_passes_
 
 
-def test_without_a_file_a_resumed_fit_begins(tmp_path):
+def test_without_a_file_a_resumed_fit_starts_from_the_beginning(tmp_path):
     found = model(tmp_path / "new.npz", resume=True).fit(X)
     np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(X).components_)
 
@@ -129,14 +129,15 @@ def test_without_resume_the_old_checkpoint_is_replaced(tmp_path):
 def test_other_parameters_are_refused(tmp_path, changed):
     path = stopped(tmp_path / "fit.npz")
     with pytest.raises(
-        ValueError, match=r"is a checkpoint of other data or other parameters.*resume=False to begin anew"
+        ValueError, match=r"is a checkpoint of other data or other parameters.*resume=False to start anew"
     ):
         model(path, resume=True, **changed).fit(whole())
 
 
-def test_what_does_not_matter_may_change(tmp_path):
+def test_parameters_without_effect_on_the_fit_may_change(tmp_path):
     path = stopped(tmp_path / "fit.npz")
-    found = model(path, resume=True, verbose=0, memory_limit=90_000, callback=lambda state: None).fit(whole())
+    solver = Solver(callback=lambda state: None)
+    found = model(path, resume=True, verbose=0, memory_limit=90_000, solver=solver).fit(whole())
     np.testing.assert_allclose(found.components_, model().fit(whole()).components_, atol=1e-10)
 
 
@@ -147,7 +148,7 @@ def moved(A):
 
 
 def shuffled(A):
-    """Every column in an order of its own: means and norms stay."""
+    """Return X with every column shuffled on its own; means and norms stay the same."""
     return np.random.default_rng(1).permuted(A, axis=0)
 
 
@@ -173,36 +174,36 @@ def test_the_same_data_read_in_other_blocks_are_the_same(tmp_path, factor):
         model(tmp_path / "fit.npz", resume=True).fit(same)
 
 
-def test_a_generator_goes_on_where_it_was(tmp_path):
-    options = {"cardinality": None, "gamma": 0.1, "init": "paper"}
+def test_a_generator_is_resumed_in_its_state(tmp_path):
+    options = {"cardinality": None, "gamma": 0.1, "solver": Solver(init="largest_norm")}
     path = stopped(tmp_path / "fit.npz", random_state=np.random.RandomState(5), **options)
     found = model(path, resume=True, random_state=np.random.RandomState(99), **options).fit(whole())
-    wanted = model(tmp_path / "other.npz", random_state=np.random.RandomState(5), **options).fit(whole())
-    np.testing.assert_array_equal(found.components_, wanted.components_)
+    expected = model(tmp_path / "other.npz", random_state=np.random.RandomState(5), **options).fit(whole())
+    np.testing.assert_array_equal(found.components_, expected.components_)
 
 
 class TestFiles:
     def test_a_killed_process_leaves_a_whole_checkpoint(self, tmp_path):
-        """SIGKILL in the third component: the first two are there, and the fit goes on from them."""
+        """After SIGKILL in the third component, the fit is resumed from the first two."""
         path, data = tmp_path / "fit.npz", tmp_path / "x.npy"
         np.save(data, X)
         code = f"""
 import os, signal
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower.io.model_file import read_model
 from gpower.validation.prepare import PreparedData
 path = {str(path)!r}
 def watch(state):
     if os.path.exists(path) and len(read_model(path)[0]["notes"]) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, callback=watch).fit({str(data)!r})
+GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, solver=Solver(callback=watch)).fit({str(data)!r})
 """
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
         found = model(path, resume=True).fit(data)
         np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
 
     def test_a_full_disk_leaves_the_checkpoint_before(self, tmp_path):
-        """A real write that fails: the process may not write files as long as the third checkpoint."""
+        """A real write fails: the process may not write files as long as the third checkpoint."""
         path, data = tmp_path / "fit.npz", tmp_path / "x.npy"
         np.save(data, X)
         model(tmp_path / "two.npz", n_components=2).fit(X)
@@ -215,19 +216,19 @@ path = {str(path)!r}
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 import gpower.estimators.checkpointing as checkpoints
 save = checkpoints.Checkpoint.save
-def limited(self, standing, rng):
-    if len(standing.units) == 3:
+def limited(self, state, rng):
+    if len(state.units) == 3:
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
-    save(self, standing, rng)
+    save(self, state, rng)
 checkpoints.Checkpoint.save = limited
 try:
     GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path).fit({str(data)!r})
 except OSError as error:
     print(error)
 """
-        told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-        assert f"The checkpoint {str(path)!r} could not be written: File too large." in told
-        assert f"with 3 component(s) found. What was found before is still in {str(path)!r}." in told
+        output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+        assert f"The checkpoint {str(path)!r} could not be written: File too large." in output
+        assert f"with 3 component(s) found. The previous checkpoint is still in {str(path)!r}." in output
         assert sorted(os.listdir(tmp_path)) == ["fit.npz", "two.npz", "x.npy"]
         found = model(path, resume=True).fit(data)
         np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
@@ -247,7 +248,7 @@ except OSError as error:
                 model(path, resume=resume).fit(X)
             assert path.read_bytes() == before
 
-    def test_a_model_is_no_checkpoint(self, tmp_path):
+    def test_a_model_is_refused_as_a_checkpoint(self, tmp_path):
         model().fit(X).save(tmp_path / "model.npz")
         with pytest.raises(ValueError, match="is not a checkpoint; give another path"):
             model(tmp_path / "model.npz", resume=True).fit(X)
@@ -267,12 +268,12 @@ except OSError as error:
 
 
 class TestErrors:
-    def test_to_resume_there_must_be_a_file(self):
-        with pytest.raises(ValueError, match="resume=True goes on from a checkpoint; give checkpoint="):
+    def test_resume_needs_a_checkpoint(self):
+        with pytest.raises(ValueError, match="resume=True continues from a checkpoint; give its file as checkpoint="):
             GPower(1, resume=True).fit(X)
 
-    def test_a_block_has_nothing_to_keep(self, tmp_path):
-        with pytest.raises(ValueError, match='method="block" finds all at once'):
+    def test_a_block_has_no_checkpoint(self, tmp_path):
+        with pytest.raises(ValueError, match="method='block' finds all at once"):
             GPower(2, method="block", checkpoint=tmp_path / "fit.npz").fit(X)
 
 
@@ -283,3 +284,12 @@ def test_fingerprints_of_parameters_do_not_depend_on_their_order():
         Checkpoint.from_prepared(prepared, path | params).fingerprint for params in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
     ]
     assert two[0] == two[1] != Checkpoint.from_prepared(prepared, path | {"a": 1, "b": 3}).fingerprint
+
+
+def test_a_full_disk_stops_a_fit_with_an_error_that_names_the_checkpoint(tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gpower.estimators.checkpointing.write_model", fail)
+    with pytest.raises(OSError, match=r"The checkpoint .*fit.npz' could not be written: No space left on device"):
+        GPower(2, cardinality=2, checkpoint=tmp_path / "fit.npz").fit(X)

@@ -1,4 +1,4 @@
-"""The paper's cohorts: their archives' formats, and downloads from a server on this machine."""
+"""The cohorts of the paper: formats of their archives, and downloads from a local server."""
 
 import gzip
 import hashlib
@@ -29,7 +29,7 @@ ANNOTATION = "ID\tGene symbol\n1_at\tTP53\n2_at\tTP53\n"
 
 
 class Archive(BaseHTTPRequestHandler):
-    """Serves `server.files`; sends only half of the first answer where `server.breaks`."""
+    """Handler that serves `server.files`, and only half of the first file if `server.breaks`."""
 
     def do_GET(self):
         server = self.server
@@ -75,7 +75,7 @@ def archive(monkeypatch):
 
 
 class TestCache:
-    def test_downloaded_once_with_its_checksum_beside_it(self, archive, tmp_path):
+    def test_a_file_is_downloaded_once_with_its_checksum(self, archive, tmp_path):
         archive.files["/table.txt"] = b"1 2 3"
         paths = [fetch_file(f"{archive.url}/table.txt", folder=tmp_path) for _ in range(2)]
         assert paths[0] == paths[1] == tmp_path / "table.txt"
@@ -295,7 +295,7 @@ class TestArrayExpress:
 
 
 def nki_table(samples, rows):
-    """A table of the archive: five columns for each sample, a tab at the end of every line."""
+    """Return a table of the archive: five columns for each sample, a tab at the end of every line."""
     head = "\t\t" + "\t".join(f"{sample}\t\t\t\t" for sample in samples) + "\t\n"
     kinds = "Substance\tGene\t" + "\t".join(["Log Ratio\tError\tP-value\tIntensity\tFlag"] * len(samples)) + "\t\n"
     lines = [

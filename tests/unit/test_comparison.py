@@ -1,4 +1,4 @@
-"""All methods at equal cardinality, by one ruler."""
+"""Comparison of all methods at equal cardinality by the same measures."""
 
 import sys
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def test_refit_brings_the_methods_together():
     assert np.all(np.array(refitted[1:]) > plain[1:])
 
 
-def test_a_method_that_cannot_run_says_why_in_its_row():
+def test_a_method_that_cannot_run_has_the_reason_in_its_row():
     covariance = compare(
         PITPROPS, n_components=2, cardinality=4, covariance="precomputed", methods=["scikit-learn", "greedy"]
     )
@@ -87,7 +87,7 @@ def test_warnings_of_a_method_are_its_note():
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LargestVariances(Baseline):
-    """A toy: loadings in proportion to the deviations of the variables that vary most."""
+    """A toy method: loadings proportional to the deviations of the variables that vary most."""
 
     power: float = 1.0
 
@@ -103,7 +103,7 @@ class LargestVariances(Baseline):
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0])
-def test_a_method_of_one_s_own_takes_part_with_a_few_lines(monkeypatch, power):
+def test_a_custom_method_takes_part_with_a_few_lines(monkeypatch, power):
     monkeypatch.setitem(METHODS, "toy", (LargestVariances, {"power": power}))
     entry = compare(X, n_components=2, cardinality=(8, 6), methods=["toy"])["toy"]
     assert (entry.cardinality, entry.note) == ((8, 6), "")
@@ -121,7 +121,7 @@ def test_a_method_of_one_s_own_takes_part_with_a_few_lines(monkeypatch, power):
         LargestVariances(cardinality=0).fit(X)
 
 
-def test_mistakes_are_told_once_and_not_in_every_row():
+def test_mistakes_raise_one_error():
     with pytest.raises(ValueError, match=r"methods='fastest' is not known; use one of 'gpower-l0'"):
         compare(X, cardinality=4, methods=["fastest"])
     with pytest.raises(ValueError, match="cardinality=0: a component uses between 1 and n_features=150"):
@@ -130,10 +130,10 @@ def test_mistakes_are_told_once_and_not_in_every_row():
         compare(np.where(np.arange(20).reshape(5, 4) == 6, np.nan, 1.0), cardinality=2)
 
 
-def test_the_callback_hears_of_each_method():
-    heard = []
-    compare(X, cardinality=4, methods=["rsvd-l0", "thresholding"], callback=heard.append)
-    assert heard == ["rsvd-l0", "thresholding"]
+def test_the_callback_is_called_for_each_method():
+    names = []
+    compare(X, cardinality=4, methods=["rsvd-l0", "thresholding"], callback=names.append)
+    assert names == ["rsvd-l0", "thresholding"]
 
 
 def test_to_frame_has_a_row_per_method(table):
@@ -144,7 +144,7 @@ def test_to_frame_has_a_row_per_method(table):
 
 
 def test_a_name_that_was_not_compared_is_refused(table):
-    with pytest.raises(KeyError, match="'lasso' was not compared; there are pca, gpower-l0"):
+    with pytest.raises(KeyError, match="'lasso' was not compared; the methods are pca, gpower-l0"):
         table["lasso"]
 
 
@@ -178,11 +178,11 @@ def test_the_picture_orders_the_methods_and_names_those_that_do_not_run():
     [([1, 2, 3], "2D array"), (5, "2D array"), ("nofile.npy", "nofile.npy")],
     ids=["vector", "number", "absent"],
 )
-def test_what_is_no_table_is_refused_with_a_sentence(data, message):
+def test_objects_that_are_not_tables_are_refused(data, message):
     with pytest.raises((ValueError, OSError), match=message):
         compare(data, cardinality=1)
 
 
-def test_one_name_of_a_method_is_no_list_of_them():
+def test_a_string_is_refused_as_a_list_of_methods():
     with pytest.raises(ValueError, match=r"methods='spca' is one string; give a list of names, such as \['spca'\]"):
         compare(X, cardinality=2, methods="spca")

@@ -1,9 +1,9 @@
-"""How many components: chance is rarely taken for one, planted ones are counted, whatever the number of jobs."""
+"""The permutation test counts planted components and rarely takes chance for one."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
 from gpower import GPower, certify, component_test
 from gpower.analysis import permutation
@@ -29,7 +29,7 @@ def test_chance_is_rarely_taken_for_a_component(kind):
     assert claimed <= 0.05 * 40 + 2.6 * np.sqrt(40 * 0.05 * 0.95)
 
 
-def test_blocks_are_kept_where_asked():
+def test_variables_of_a_block_are_permuted_together():
     rng = np.random.RandomState(0)
     blocks = np.repeat(np.arange(20), 4)
     X = np.repeat(rng.standard_normal((60, 20)), 4, axis=1) + 0.5 * rng.standard_normal((60, 80))
@@ -40,14 +40,14 @@ def test_blocks_are_kept_where_asked():
 def test_three_planted_components_are_three():
     counts = []
     for seed in range(6):
-        X = planted_components(100, 200, (10, 12, 14), (6.0, 5.0, 4.0), random_state=seed).X
+        X = make_planted_components(100, 200, (10, 12, 14), (6.0, 5.0, 4.0), random_state=seed).X
         counts.append(component_test(X, 5, cardinality=12, n_permutations=39, random_state=seed).n_components)
     assert counts.count(3) >= 5
 
 
 @pytest.mark.parametrize("scale", [False, True])
-def test_what_stands_out_is_found_wherever_it_is(scale):
-    """A component three times above chance, none of whose variables is among the longest."""
+def test_a_strong_component_of_short_variables_is_found(scale):
+    """The component is three times above chance, and none of its variables is among the longest."""
     rng = np.random.RandomState(0)
     X = rng.standard_normal((60, 1000))
     X[:, :15] = 0.9 * rng.standard_normal((60, 1)) + 0.44 * X[:, :15]
@@ -71,7 +71,7 @@ def test_a_second_component_is_not_found_in_the_rest_of_the_first():
 
 
 def test_one_outlying_sample_does_not_hide_the_next_component():
-    data = planted_components(60, 100, (10,), (4.0,), random_state=0)
+    data = make_planted_components(60, 100, (10,), (4.0,), random_state=0)
     X = data.X.copy()
     X[7] += 8.0
     test = component_test(X, 3, cardinality=100, n_permutations=39)
@@ -86,12 +86,12 @@ def test():
 def test_p_values_never_fall_and_decide(test):
     assert test.p_values.shape == (6,)
     assert np.all(np.diff(test.p_values) >= 0)
-    np.testing.assert_allclose(test.p_values[:3], np.array([1, 2, 2]) / 61)  # of later ones doubled
+    np.testing.assert_allclose(test.p_values[:3], np.array([1, 2, 2]) / 61)  # p-values of later components are doubled
     assert test.n_components == np.count_nonzero(test.p_values <= 0.05) == 3
 
 
 def small_fit(A, k):
-    """Variance of k rows of A, by the power method from the longest row and from that along which most of A lies."""
+    """Compute the variance of k rows of A by the power method from the longest row and the one that explains most."""
     C = A @ A.T
     norms = np.sqrt(np.diagonal(C))
     found = []
@@ -107,7 +107,7 @@ def small_fit(A, k):
 
 
 def by_hand(A, loadings, k, orders):
-    """Variances of components in A (n_features, n_samples), and those in tables whose rows have other orders."""
+    """Compute the variances of components in A (n_features, n_samples) and in tables with permuted rows."""
     variance, permuted, scores = [], [], np.zeros((A.shape[1], 0))
     for j, z in enumerate(loadings):
         left = A - A @ scores @ scores.T
@@ -127,24 +127,26 @@ def test_p_values_are_those_of_the_procedure_written_out(monkeypatch):
     X = np.random.default_rng(100).standard_normal((40, 10))
     orders, plain = [], DeflationStage.permute_residual
 
-    def heard(stage, order):
-        if stage.score_basis.size:  # the second component's; the first's are the same
+    def record_order(stage, order):
+        if stage.score_basis.size:  # orders of the second component; the first has the same
             orders.append(order)
         return plain(stage, order)
 
-    monkeypatch.setattr(DeflationStage, "permute_residual", heard)
-    test = component_test(X, 2, cardinality=3, n_permutations=100, level=0.99)  # none is hopeless: all are made
+    monkeypatch.setattr(DeflationStage, "permute_residual", record_order)
+    test = component_test(
+        X, 2, cardinality=3, n_permutations=100, level=0.99
+    )  # the level is so high that all permutations are made
     loadings = GPower(2, cardinality=3).fit(X).components_
     variance, permuted = by_hand((X - X.mean(axis=0)).T, loadings, 3, orders)
     np.testing.assert_allclose(test.variance, variance / 39, rtol=1e-4)
     same = np.isclose(test.permuted_variance, permuted / 39, rtol=1e-3)
-    assert np.all(same.mean(axis=0) >= 0.95)  # where two supports are nearly as good, either may be found
+    assert np.all(same.mean(axis=0) >= 0.95)  # of two nearly equal supports either may be found
     first, second = (1 + np.sum(permuted >= variance, axis=0)) / 101
     assert 0.05 < first < second < 0.5
     np.testing.assert_allclose(test.p_values, [first, 2 * second], atol=0.02)
 
 
-def test_it_is_shown_in_words(test):
+def test_its_text_states_the_result(test):
     first, *lines = repr(test).splitlines()
     assert first == "<ComponentTest: 3 component(s) at the level 0.05"
     assert len(lines) == 6
@@ -179,21 +181,21 @@ def test_the_number_of_jobs_makes_no_difference(test):
     assert not np.array_equal(other.permuted_variance[:20], test.permuted_variance[:20])
 
 
-def test_progress_is_told():
-    told = []
+def test_progress_is_reported():
+    calls = []
     component_test(
-        load_planted_expression().X, 2, cardinality=6, n_permutations=50, progress=lambda *at: told.append(at)
+        load_planted_expression().X, 2, cardinality=6, n_permutations=50, progress=lambda *at: calls.append(at)
     )
-    assert told == [(20, 50), (40, 50), (50, 50)]
+    assert calls == [(20, 50), (40, 50), (50, 50)]
 
 
-def test_permuted_tables_are_as_free_as_what_they_stand_for():
-    data = planted_components(30, 12, (6,), (3.0,), random_state=0)
+def test_permuted_tables_have_the_deflation_of_the_residual():
+    data = make_planted_components(30, 12, (6,), (3.0,), random_state=0)
     A = (data.X - data.X.mean(axis=0)).T.copy()
-    recipe = FitSpec(ExactCardinality(levels=(6,)))
-    first = DeflationStage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe)
+    fit_spec = FitSpec(ExactCardinality(levels=(6,)))
+    first = DeflationStage(A, np.zeros((30, 0)), np.zeros((12, 0)), fit_spec)
     z = GPower(1, cardinality=6).fit(data.X).components_[0]
-    stage = first.deflate(z, recipe)
+    stage = first.deflate(z, fit_spec)
     left = stage.compute_residual()
     np.testing.assert_allclose(z @ left, 0, atol=1e-12)
     rng = np.random.default_rng(0)
@@ -204,15 +206,15 @@ def test_permuted_tables_are_as_free_as_what_they_stand_for():
     assert np.linalg.norm(z @ permuted) < 0.2 * np.linalg.norm(z @ np.take_along_axis(left, order, axis=1))
     np.testing.assert_array_equal(
         np.sort(first.permute_residual(order), axis=1), np.sort(A, axis=1)
-    )  # the first: as it was
+    )  # the first stage permutes the data themselves
 
 
 def test_some_variables_of_a_permuted_table_are_those_of_the_whole():
-    data = planted_components(30, 12, (6,), (3.0,), random_state=0)
+    data = make_planted_components(30, 12, (6,), (3.0,), random_state=0)
     A = (data.X - data.X.mean(axis=0)).T.copy()
-    recipe = FitSpec(ExactCardinality(levels=(6,)))
+    fit_spec = FitSpec(ExactCardinality(levels=(6,)))
     z = GPower(1, cardinality=6).fit(data.X).components_[0]
-    stage = DeflationStage(A, np.zeros((30, 0)), np.zeros((12, 0)), recipe).deflate(z, recipe)
+    stage = DeflationStage(A, np.zeros((30, 0)), np.zeros((12, 0)), fit_spec).deflate(z, fit_spec)
     rows = np.union1d([0, 7, 11], np.flatnonzero(z))
     orders = Permutations(0, 30, np.arange(12), np.isin(np.arange(12), rows))
     some = orders.get_for_variables(rows)
@@ -225,8 +227,8 @@ def test_some_variables_of_a_permuted_table_are_those_of_the_whole():
 
 @pytest.fixture(scope="module")
 def wide():
-    """Two components that stand out far, and a third, among variables of unlike lengths."""
-    X = planted_components(40, 1500, (12, 12, 8), (60.0, 40.0, 6.0), random_state=0).X
+    """Return two strong components and a third among variables of unequal norms."""
+    X = make_planted_components(40, 1500, (12, 12, 8), (60.0, 40.0, 6.0), random_state=0).X
     return X * np.random.RandomState(0).lognormal(0, 0.4, 1500)
 
 
@@ -242,7 +244,7 @@ def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
     quick = component_test(wide, 4, **options)
     few = sum(drawn)
     drawn.clear()
-    monkeypatch.setattr(permutation, "MIN_SCREENING_MARGIN", np.inf)  # all variables decide, by the same orders
+    monkeypatch.setattr(permutation, "MIN_SCREENING_MARGIN", np.inf)  # all variables decide, with the same permutations
     slow = component_test(wide, 4, **options)
     assert few < sum(drawn)  # some tables were decided by a few variables
     np.testing.assert_array_equal(quick.p_values, slow.p_values)
@@ -270,7 +272,7 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     )
     assert list(GPower("auto", cardinality=[8, 6, 5, 4]).fit(X).cardinality_) == [8, 6, 5]
     assert GPower("auto", cardinality=[8, 6]).fit(X).components_.shape == (2, 150)
-    narrow = X[:, np.argsort(-X.var(axis=0))[:20]]  # too few for all that are looked at, of six variables each
+    narrow = X[:, np.argsort(-X.var(axis=0))[:20]]  # too few for all candidates of six variables each
     apart = GPower("auto", cardinality=6, constraint="disjoint").fit(narrow)
     assert 1 < apart.n_components_ <= 3
     assert np.count_nonzero(apart.overlap_) == apart.n_components_
@@ -279,7 +281,7 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     assert not model.notes_.size
 
 
-def test_auto_keeps_one_of_noise_and_says_so():
+def test_auto_keeps_one_component_of_noise_with_a_warning():
     X = np.random.default_rng(0).standard_normal((30, 20))
     with pytest.warns(UserWarning, match=r"No component explains more than chance \(p = 0\.\d+\); one is kept"):
         assert GPower("auto", cardinality=4).fit(X).components_.shape == (1, 20)
@@ -298,13 +300,13 @@ def test_a_table_without_variance():
         (
             np.eye(5),
             {"n_permutations": 10},
-            "n_permutations=10 give p-values down to 0.18, above level=0.05; take at least 39",
+            "n_permutations=10 give p-values down to 0.18, above level=0.05; use at least 39",
         ),
         (np.eye(5), {"level": 2}, "level=2: a share between 0 and 1"),
         (np.eye(5), {"blocks": [1, 2]}, "blocks has 2 entries, but there are 5 variables"),
     ],
 )
-def test_what_cannot_be_tested(X, options, match):
+def test_data_that_cannot_be_tested_are_refused(X, options, match):
     with pytest.raises(ValueError, match=match):
         component_test(X, 2, cardinality=2, **options)
 
@@ -320,7 +322,7 @@ def with_holes(X, share, seed=0):
     return np.where(np.random.default_rng(seed).uniform(size=X.shape) < share, np.nan, X)
 
 
-def test_what_fills_holes_does_not_pass_for_more_than_chance():
+def test_imputed_values_are_not_taken_for_a_component():
     tables = (with_holes(np.random.default_rng(seed).standard_normal((60, 100)), 0.2, seed) for seed in range(10))
     asked = {"cardinality": 10, "missing": "impute", "n_permutations": 39}
     assert sum(component_test(X, 3, **asked).n_components > 0 for X in tables) <= 2
@@ -334,7 +336,7 @@ def test_components_of_a_table_with_holes_are_counted():
     assert prepare_operator(model, X).shape == X.shape
 
 
-def test_what_auto_does_not_take():
+def test_options_that_auto_refuses():
     X = load_planted_expression().X
     with pytest.raises(ValueError, match="takes no sample_weight"):
         GPower("auto", cardinality=6).fit(X, sample_weight=np.ones(60))
@@ -346,16 +348,16 @@ def test_what_auto_does_not_take():
 def test_a_small_store_is_as_good_as_a_table(tmp_path, order):
     X = load_planted_expression().X[:, :40]
     np.save(tmp_path / "x.npy", np.array(X, order=order))
-    found, wanted = (component_test(table, 2, cardinality=5, n_permutations=39) for table in (tmp_path / "x.npy", X))
-    np.testing.assert_allclose(found.permuted_variance, wanted.permuted_variance, rtol=1e-5)
+    found, expected = (component_test(table, 2, cardinality=5, n_permutations=39) for table in (tmp_path / "x.npy", X))
+    np.testing.assert_allclose(found.permuted_variance, expected.permuted_variance, rtol=1e-5)
 
 
-def test_of_a_large_store_some_samples_are_tested(tmp_path):
-    """As many as can be permuted; planted ones are found among them, and noise is noise."""
-    planted = planted_components(2500, 30, (6, 5), (3.0, 2.0), random_state=0).X
+def test_a_large_store_is_tested_on_some_samples(tmp_path):
+    """The test uses as many samples as can be permuted; it finds planted components and none in noise."""
+    planted = make_planted_components(2500, 30, (6, 5), (3.0, 2.0), random_state=0).X
     for X, count in ((planted, 2), (np.random.default_rng(0).standard_normal(planted.shape), 0)):
         np.save(tmp_path / "x.npy", X)
-        with pytest.warns(UserWarning, match="1000 of its 2500 samples, drawn at random, are held against chance"):
+        with pytest.warns(UserWarning, match="1000 of its 2500 samples, drawn at random, are permuted"):
             test = component_test(tmp_path / "x.npy", 3, cardinality=6, n_permutations=39, memory_limit=1_200_000)
         assert test.n_components == count
         assert test.degrees_of_freedom == 999
@@ -366,4 +368,4 @@ def test_of_a_large_store_some_samples_are_tested(tmp_path):
         model = GPower("auto", cardinality=6, memory_limit=1_200_000).fit(tmp_path / "x.npy")
     assert len(model.components_) == 2
     with pytest.raises(ValueError, match="Permuting needs the table in the memory of this machine; X is in blocks"):
-        component_test(tmp_path / "x.npy", 3, cardinality=6, memory_limit=1_100_000)  # too few of them
+        component_test(tmp_path / "x.npy", 3, cardinality=6, memory_limit=1_100_000)  # too few samples

@@ -1,4 +1,4 @@
-"""Criteria for the number of variables: what each measures, and which one decides."""
+"""Criteria for the number of variables: the quantity of each, and the choice among them."""
 
 import numpy as np
 import pytest
@@ -39,22 +39,24 @@ def test_prediction_decides_where_sparse_components_are_as_good_as_ordinary_ones
     by, _ = apply_criteria(judged([0.1, 0.2, 0.3, 0.45], 0.5), "auto", "best")
     assert by == "reliability"
     by, _ = apply_criteria(judged([0.1, 0.2, 0.3, 0.6], 0.5, grid=(1, 2, 5, 60)), "auto", "best")
-    assert by == "reliability"  # the best has most variables
+    assert by == "reliability"  # the best point has the most variables
 
 
 def test_the_fewest_variables_from_which_on_scores_stay_reliable():
     points = apply_criteria(judged([0.1, 0.2, 0.3, 0.4], alpha=[0.99, 0.8, 0.93, 0.97]), "auto", "best")[1]
-    assert points["reliability"] == 2  # not the first, a pair of copies
+    assert points["reliability"] == 2  # not the first point, a pair of copies
     assert apply_criteria(judged([0] * 4, alpha=[0.95] * 4), "auto", "best")[1]["reliability"] == 0
     assert apply_criteria(judged([0] * 4, alpha=[0.1, 0.4, 0.3, 0.2]), "auto", "best")[1]["reliability"] == 1
 
 
 def test_the_fewest_for_nine_tenths_of_what_ordinary_components_reach():
     assert apply_criteria(judged([0.1, 0.44, 0.45, 0.5], 0.5), "share", "best")[1]["share"] == 2
-    assert apply_criteria(judged([0.1, 0.2, 0.3, 0.25], 0.5), "share", "best")[1]["share"] == 2  # none: the best
+    assert (
+        apply_criteria(judged([0.1, 0.2, 0.3, 0.25], 0.5), "share", "best")[1]["share"] == 2
+    )  # no such point, so the best
 
 
-def test_variables_that_are_all_chosen_say_nothing_of_stability():
+def test_an_undefined_stability_is_never_the_best():
     assert (
         apply_criteria(judged([0.1] * 4, stability=[0.2, 0.7, 0.4, np.nan]), "stability", "best")[1]["stability"] == 1
     )
@@ -85,20 +87,20 @@ def test_agreement_is_the_correlation_with_other_folds():
     np.testing.assert_allclose(_compute_agreement(np.cov(np.hstack([a, -a]).T)[None]), 1)
 
 
-@pytest.mark.parametrize("known", [FoldSamples, RunningMoments.from_batch])
-def test_reliability_is_cronbachs_alpha(known):
+@pytest.mark.parametrize("make_fold", [FoldSamples, RunningMoments.from_batch])
+def test_reliability_is_cronbachs_alpha(make_fold):
     X = np.random.default_rng(0).standard_normal((50, 4)) + np.linspace(-3, 3, 50)[:, None]
     S = np.cov(X.T)
     alpha = 4 / 3 * (1 - np.trace(S) / S.sum())
     scale = np.array([1.0, 2.0, 0.5, 4.0])
-    assert compute_cronbach_alpha(known(X * scale), np.ones((4, 1)), scale) == pytest.approx(alpha)
+    assert compute_cronbach_alpha(make_fold(X * scale), np.ones((4, 1)), scale) == pytest.approx(alpha)
     assert (
-        compute_cronbach_alpha(known(X), np.eye(4, 2) + [[0, 0], [1, 0], [0, 0], [0, 0]], np.ones(4)) == 0
-    )  # the worst has one
+        compute_cronbach_alpha(make_fold(X), np.eye(4, 2) + [[0, 0], [1, 0], [0, 0], [0, 0]], np.ones(4)) == 0
+    )  # the worst component has one variable
 
 
 def test_few_variables_of_a_table_that_is_dense():
-    """Every gene follows all factors a little, so that prediction wants all of them."""
+    """Every gene follows all factors a little, so that prediction favours all genes."""
     X = expression_cohort(80, 300, n_sets=12, n_active=6, leak=0.5, random_state=0).X
     model = GPowerCV(2, cv=4).fit(X)
     assert np.all(2 * model.cardinality_ < model.criteria_["prediction"])
@@ -116,7 +118,7 @@ def test_each_criterion_can_be_asked_for():
         GPowerCV(1, criterion="aic").fit(X)
 
 
-def test_what_was_chosen_is_saved(tmp_path):
+def test_the_choice_is_saved(tmp_path):
     model = GPowerCV(2, cardinalities=[4, 8], cv=3).fit(load_planted_expression().X)
     model.save(tmp_path / "cv.npz")
     again = GPowerCV.load(tmp_path / "cv.npz")
@@ -125,10 +127,10 @@ def test_what_was_chosen_is_saved(tmp_path):
 
 
 def test_progress_counts_folds():
-    told = []
+    calls = []
     X = load_planted_expression().X
-    GPowerCV(2, cardinalities=[4, 8], cv=3, progress=lambda *at: told.append(at)).fit(X)
-    assert told == [(i, 6) for i in range(1, 7)]
+    GPowerCV(2, cardinalities=[4, 8], cv=3, progress=lambda *at: calls.append(at)).fit(X)
+    assert calls == [(i, 6) for i in range(1, 7)]
 
 
 def test_gaps_are_filled_from_the_training_samples_alone():
@@ -142,7 +144,7 @@ def test_gaps_are_filled_from_the_training_samples_alone():
         GPowerCV(1, cardinalities=[4, 8, 16]).fit(X)
 
 
-def test_what_is_held_out_cannot_change_what_a_fold_learns():
+def test_held_out_samples_do_not_change_the_fit_of_a_fold():
     X = load_planted_expression().X.copy()
     X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
     other = X.copy()
@@ -155,7 +157,7 @@ def test_what_is_held_out_cannot_change_what_a_fold_learns():
     assert not np.allclose(found[0], again[0])
 
 
-def test_folds_of_one_sample_tell_of_no_reliability():
+def test_folds_of_one_sample_have_no_reliability():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 8)) + 1.5 * rng.standard_normal((40, 1))
     model = GPowerCV(1, cv=40).fit(X)

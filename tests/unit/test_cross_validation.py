@@ -1,4 +1,4 @@
-"""The number of variables by cross-validation: honest scores, the planted numbers, scikit-learn's manners."""
+"""Cross-validation of the number of variables: held-out scores, planted numbers, and the scikit-learn API."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpower import GPower, GPowerCV
+from gpower import GPower, GPowerCV, Solver
 from gpower.datasets import load_planted_expression
 from gpower.model_selection.criteria import choose_point
 
@@ -18,7 +18,7 @@ SPLITS = KFold(4, shuffle=True, random_state=7)
 
 
 def planted(seed, sizes, deviations, n_samples, n_features):
-    """Orthogonal loadings ±1, scaled to unit norm, on disjoint variables in unit noise; and the supports."""
+    """Return unit noise with equal loadings ± on disjoint variables, and the supports."""
     rng = np.random.default_rng(seed)
     supports = np.split(rng.permutation(n_features)[: sum(sizes)], np.cumsum(sizes)[:-1])
     X = rng.standard_normal((n_samples, n_features))
@@ -29,7 +29,7 @@ def planted(seed, sizes, deviations, n_samples, n_features):
 
 
 def assert_recovered(model, supports):
-    """Every number within a fifth of the planted one, and nine tenths of every support."""
+    """Assert every number within a fifth of the planted one and nine tenths of every support."""
     sizes = np.array([support.size for support in supports])
     assert np.all(np.abs(model.cardinality_ - sizes) <= 0.2 * sizes), model.cardinality_
     for row, support in zip(model.components_, supports, strict=True):
@@ -43,7 +43,7 @@ def small(seed=0, p=40, n=12):
 CHECKED = [
     GPowerCV(cv=2, cardinalities=[1]),
     GPowerCV(1, cv=3, cardinalities=[1], rule="one-se"),
-    GPowerCV(cv=2, search="joint", n_init=1, polish=False),
+    GPowerCV(cv=2, search="joint", n_init=1, solver=Solver(local_search=False)),
 ]
 
 
@@ -84,12 +84,12 @@ def test_the_rule_of_one_standard_error_takes_no_more_variables():
 
 def test_the_chosen_point():
     scores = np.array([[0.1, 0.2, 0.4, 0.5, 0.3], [0.1, 0.6, 0.6, 0.5, 0.3]])  # means 0.1, 0.4, 0.5, 0.5, 0.3
-    assert choose_point(scores, "best") == 2  # of equals the sparsest
+    assert choose_point(scores, "best") == 2  # the sparsest of equal points
     assert choose_point(scores, "one-se") == 1  # 0.5 ± 0.1
-    assert choose_point(scores[:1], "one-se") == 3  # one fold tells no error
+    assert choose_point(scores[:1], "one-se") == 3  # one fold has no standard error
 
 
-# --- what is scored ---
+# --- scores ---
 
 
 def test_scores_of_a_joint_search_are_those_of_scikit_learn():
@@ -148,10 +148,10 @@ def test_the_table_of_results():
     assert model.n_splits_ == 3
 
 
-# --- manners ---
+# --- the scikit-learn API ---
 
 
-def test_as_many_jobs_as_one_likes_give_the_same_answer():
+def test_the_number_of_jobs_does_not_change_the_result():
     X = small()
     one, two = (GPowerCV(2, cardinalities=[1, 3, 6], cv=3, n_init=2, n_jobs=jobs).fit(X) for jobs in (None, 2))
     np.testing.assert_array_equal(one.components_, two.components_)
@@ -236,20 +236,20 @@ def test_results_repeat_and_the_seed_shuffles():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "block"}, 'use search="joint" with it'),
+        ({"method": "block"}, "use search='joint' with it"),
         ({"rule": "min"}, "rule='min' is not known"),
         ({"search": "all"}, "search='all' is not known"),
         ({"cv": 1}, "cv=1: between 2 and n_samples=40 folds"),
         ({"cv": 41}, "cv=41: between 2 and n_samples=40 folds"),
-        ({"cardinalities": [0]}, "cardinalities holds 0"),
+        ({"cardinalities": [0]}, "cardinalities contains 0"),
         ({"cardinalities": [13]}, "between 1 and 12"),
         ({"n_components": 13}, "n_components=13 is more than the number of variables"),
         ({"n_components": 0}, "n_components=0"),
         ({"penalty": "l3"}, "penalty='l3' is not known"),
-        ({"cv": [(np.arange(40), np.arange(0))]}, "one of them without samples to fit to or to judge by"),
+        ({"cv": [(np.arange(40), np.arange(0))]}, "one of them without training or test samples"),
     ],
 )
-def test_what_cannot_be(options, message):
+def test_impossible_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         GPowerCV(**{"n_components": 2, "cardinalities": [2]} | options).fit(small())
 

@@ -1,4 +1,4 @@
-"""Files that are damaged or hostile: a sentence that names the file, whatever the damage; never a crash."""
+"""Damaged or hostile files raise an error that names the file, and never crash."""
 
 import gzip
 import io
@@ -13,7 +13,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
+from gpower import GPower, GPowerCV, Solver, SparsityPath, sparsity_path
 from gpower._utils.memory import get_free_memory
 from gpower.datasets import TableError, read_table
 from gpower.io.model_file import ModelFileError
@@ -49,7 +49,7 @@ def header_of(shape, descr="<f8"):
 
 
 class TestMatrixMarket:
-    """SciPy's reader crashes the interpreter on some of these, so that it must not see them."""
+    """Files that crash SciPy's reader must be refused before they reach it."""
 
     HEADER = b"%%MatrixMarket matrix coordinate real general\n"
 
@@ -73,24 +73,24 @@ class TestMatrixMarket:
     @pytest.mark.parametrize(
         ("body", "message"),
         [
-            (b"3 3 1\n1 1 \x00\n", r"line 3 is no entry of it: '1 1 \\x00'"),
-            (b"3 3 2\n1 1 1\n2 2 1.5E\n", "line 4 is no entry of it"),
-            (b"3 3 99999999999\n1 1 1\n", "it has 1 entries where its size tells 99999999999"),
-            (b"0 3 0\n", "line 2 tells no size of a matrix: '0 3 0'"),
-            (b"3 3\n1 1 1\n", "line 2 tells no size of a matrix"),
+            (b"3 3 1\n1 1 \x00\n", r"line 3 is not an entry: '1 1 \\x00'"),
+            (b"3 3 2\n1 1 1\n2 2 1.5E\n", "line 4 is not an entry"),
+            (b"3 3 99999999999\n1 1 1\n", "it has 1 entries, but its size line announces 99999999999"),
+            (b"0 3 0\n", "line 2 is not the size of a matrix: '0 3 0'"),
+            (b"3 3\n1 1 1\n", "line 2 is not the size of a matrix"),
             (b"3 3 1\n99999999999999999999 1 1\n", "Line 3: Integer out of range"),
             (b"3 3 1\n4 1 1\n", "Line 3: Row index out of bounds"),
-            (b"", "line 2 tells no size"),
+            (b"", "line 2 is not the size"),
         ],
     )
-    def test_lines_that_are_none(self, tmp_path, body, message):
+    def test_malformed_lines(self, tmp_path, body, message):
         self.refused(tmp_path / "x.mtx", self.HEADER + body, message)
         path = tmp_path / "x.mtx.gz"
         self.refused(path, gzip.compress(self.HEADER + body), message)
 
     def test_a_dense_matrix_without_rows(self, tmp_path):
         content = b"%%MatrixMarket matrix array real general\n0 3\n"
-        self.refused(tmp_path / "x.mtx", content, "line 2 tells no size")
+        self.refused(tmp_path / "x.mtx", content, "line 2 is not the size")
 
     @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
     @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
@@ -98,11 +98,11 @@ class TestMatrixMarket:
         A = sp.csr_array(np.array([[0.0, 2, 0], [0, 0, 3], [1, 0, 0]]))
         A = {"general": A, "symmetric": A + A.T, "skew-symmetric": A - A.T}[symmetry]
         if field == "pattern" and symmetry == "skew-symmetric":
-            return  # there is no such kind
+            return  # no such kind
         path = tmp_path / "x.mtx"
         scipy.io.mmwrite(path, A, field=field, symmetry=symmetry, comment="made up\n\nby hand")
-        wanted = (A != 0).toarray() if field == "pattern" else A.toarray()
-        np.testing.assert_array_equal(read_table(path).X.toarray(), wanted)
+        expected = (A != 0).toarray() if field == "pattern" else A.toarray()
+        np.testing.assert_array_equal(read_table(path).X.toarray(), expected)
 
 
 class TestSparseArchives:
@@ -140,7 +140,7 @@ class TestNumPy:
             b"\x93NUMPY\x01\x00\xff\xff{",
         ],
     )
-    def test_headers_that_lie(self, tmp_path, content):
+    def test_headers_with_wrong_sizes(self, tmp_path, content):
         path = tmp_path / "x.npy"
         path.write_bytes(content)
         with pytest.raises(TableError, match=r"x\.npy: this is not a whole \.npy file of numbers"):
@@ -161,7 +161,7 @@ class TestNumPy:
     def test_an_archive_that_unpacks_beyond_memory(self, tmp_path, monkeypatch):
         np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 100)))
         monkeypatch.setattr("gpower.io.stores.npy.get_free_memory", lambda: 10**5)
-        with pytest.raises(TableError, match=r"it unpacks to 0\.0008 GB, more than the memory that is free"):
+        with pytest.raises(TableError, match=r"it unpacks to 0\.0008 GB, more than the free memory"):
             read_table(tmp_path / "x.npz")
 
     def test_an_encrypted_archive(self, tmp_path):
@@ -178,7 +178,7 @@ class TestNumPy:
         path = tmp_path / "x.npy"
         with path.open("wb") as file:
             file.write(header_of((10**6, 2000)))
-            file.truncate(file.tell() + 8 * 2 * 10**9)  # 16 GB of nothing, which take no room on the disk
+            file.truncate(file.tell() + 8 * 2 * 10**9)  # 16 GB of zeros, which take no disk space
         code = f"""
 import resource
 from gpower.io.stores.open import open_source
@@ -188,8 +188,8 @@ resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 source = open_source({str(path)!r})
 print(source.shape, read_source_block(source, 999_990, 1_000_000).shape, get_free_memory() < 4 << 30)
 """
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert told.stdout.strip() == "(1000000, 2000) (10, 2000) True", told.stderr
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert result.stdout.strip() == "(1000000, 2000) (10, 2000) True", result.stderr
 
 
 class TestText:
@@ -210,15 +210,15 @@ class TestText:
     def test_more_numbers_than_memory(self, tmp_path, monkeypatch):
         monkeypatch.setattr("gpower.io.tables.delimited.get_free_memory", lambda: 1000)
         (tmp_path / "x.csv").write_text("1,2\n" * 500)
-        with pytest.raises(TableError, match=r"does not fit the memory that is free; save it as \.npy"):
+        with pytest.raises(TableError, match=r"does not fit into the free memory; save it as \.npy"):
             read_table(tmp_path / "x.csv")
 
     def test_long_and_odd_cells_are_shortened_and_printable(self, tmp_path):
         (tmp_path / "x.csv").write_text(f"a\x1b[2J,b\n1,2\n3,\x1b]0;{'x' * 100_000}\n")
-        with pytest.raises(TableError) as told:
+        with pytest.raises(TableError) as result:
             read_table(tmp_path / "x.csv")
-        assert str(told.value).isprintable()
-        assert len(str(told.value)) < 700
+        assert str(result.value).isprintable()
+        assert len(str(result.value)) < 700
 
 
 class TestStores:
@@ -244,9 +244,9 @@ class TestStores:
             chunks[-1].unlink(missing_ok=True)
 
         with pytest.raises(StoreError, match="the store was changed while it was read"):
-            GPower(2, cardinality=2, memory_limit=300, solver="direct", callback=delete).fit(tmp_path / "x.zarr")
+            GPower(2, cardinality=2, memory_limit=300, solver=Solver("full", callback=delete)).fit(tmp_path / "x.zarr")
 
-    def test_a_repeated_name_costs_no_other(self, tmp_path):
+    def test_a_repeated_name_leaves_the_other_names(self, tmp_path):
         h5py = pytest.importorskip("h5py")
         with h5py.File(tmp_path / "x.h5ad", "w") as file:
             file["X"] = X
@@ -256,8 +256,8 @@ class TestStores:
         assert source.feature_names == ("TP53", "BRCA1", "TP53.1", "\ufffd", "MYC", "KRAS")
         assert source.notes[0].startswith("several variables are called TP53")
 
-    def test_a_heap_of_text_without_an_end(self, tmp_path):
-        """A gap of no length in the heap of strings, at which the HDF5 library stays for ever."""
+    def test_a_text_heap_without_an_end(self, tmp_path):
+        """A gap of length zero in the heap of strings makes the HDF5 library loop forever."""
         h5py = pytest.importorskip("h5py")
         path = tmp_path / "x.h5ad"
         with h5py.File(path, "w") as file:
@@ -267,7 +267,7 @@ class TestStores:
         assert open_source(path).feature_names == tuple("abcdef")
         content = bytearray(path.read_bytes())
         place = content.index(b"GCOL") + 16
-        while int.from_bytes(content[place : place + 2], "little"):  # over the strings to the gap behind them
+        while int.from_bytes(content[place : place + 2], "little"):  # past the strings to the gap after them
             place += 16 + 8 * -(-int.from_bytes(content[place + 8 : place + 16], "little") // 8)
         content[place + 8 : place + 16] = bytes(8)
         path.write_bytes(content)
@@ -294,7 +294,7 @@ class TestOurOwn:
         return tmp_path / "model.npz"
 
     @pytest.mark.parametrize("name", ["__init__", "transform", "__dict__", "_restore", "fit", "components_:x"])
-    def test_nothing_of_a_model_is_overwritten(self, model, name):
+    def test_an_archive_that_would_overwrite_an_attribute_is_refused(self, model, name):
         content = members(model)
         pack(model, content | {f"{name}.npy": content["mean_.npy"]})
         with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
@@ -322,7 +322,7 @@ class TestOurOwn:
         with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
             GPower.load(model)
 
-    def test_a_header_without_a_bottom(self, model):
+    def test_a_deeply_nested_header(self, model):
         deep = npy_bytes(np.frombuffer(b"[" * 200_000, np.uint8))
         pack(model, members(model) | {"header.npy": deep})
         with pytest.raises(ModelFileError, match="is truncated or not a gpower model"):
@@ -369,7 +369,7 @@ class TestOurOwn:
             GPower(2, cardinality=3, checkpoint=path, resume=True).fit(X)
 
 
-def test_memory_that_is_free_is_what_the_process_may_have():
+def test_free_memory_respects_the_limit_of_the_process():
     code = """
 import resource
 from gpower._utils.memory import get_free_memory
@@ -385,5 +385,29 @@ print(get_free_memory() <= 1 << 28)
 def test_an_archive_is_its_arrays(tmp_path):
     np.savez(tmp_path / "x.npz", a=X, b=np.asfortranarray(X), c=np.array(["é", "b"]), d=np.float64(2), e=X[:0])
     found = read_npz(tmp_path / "x.npz")
-    for name, wanted in np.load(tmp_path / "x.npz").items():
-        np.testing.assert_array_equal(found[name], wanted)
+    for name, expected in np.load(tmp_path / "x.npz").items():
+        np.testing.assert_array_equal(found[name], expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("%%MatrixMarket vector\n1 1\n1\n", "its first line is not %%MatrixMarket matrix, a format"),
+        ("%%MatrixMarket matrix array real general\n1 1\n" + 300 * "1", "a line is too long"),
+    ],
+)
+def test_matrix_market_files_of_unknown_form_are_refused(content, message, tmp_path, monkeypatch):
+    monkeypatch.setattr("gpower.io.tables.matrix_market._CHUNK_BYTES", 64)  # longest line that is read
+    (tmp_path / "x.mtx").write_text(content)
+    with pytest.raises(TableError, match=f"x.mtx.*{message}"):
+        read_table(tmp_path / "x.mtx")
+
+
+@pytest.mark.parametrize("change", [-8, 8])
+def test_an_array_whose_length_differs_from_its_header_is_refused(change, tmp_path):
+    np.save(tmp_path / "whole.npy", X)
+    content = (tmp_path / "whole.npy").read_bytes()
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("X.npy", content[:change] if change < 0 else content + bytes(change))
+    with pytest.raises(StoreError, match=r"x.npz: this is not a whole .npz archive of numbers"):
+        read_npz(tmp_path / "x.npz")

@@ -1,9 +1,9 @@
-"""The bundled tables and the synthetic problems, those of the benchmarks and of other tests among them."""
+"""The bundled tables and the synthetic problems, including those of benchmarks and tests."""
 
 import numpy as np
 import pytest
 from benchmarks.datasets import factor_model
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
 from gpower.datasets import expression_cohort, gaussian, load_pitprops, load_planted_expression
 
@@ -55,19 +55,19 @@ class TestPlantedExpression:
 
 class TestPlantedComponents:
     def test_loadings_are_orthonormal_and_live_on_the_supports(self):
-        planted = planted_components(40, 20, [5, 3, 1], [4, 3, 2], random_state=1)
+        planted = make_planted_components(40, 20, [5, 3, 1], [4, 3, 2], random_state=1)
         np.testing.assert_allclose(planted.components @ planted.components.T, np.eye(3), atol=1e-12)
         for row, support, size in zip(planted.components, planted.supports, [5, 3, 1], strict=True):
             np.testing.assert_array_equal(np.flatnonzero(row), support)
             assert support.size == size
 
     def test_variances_are_those_asked_for(self):
-        planted = planted_components(20_000, 6, [2, 2], [5, 3], random_state=0)
+        planted = make_planted_components(20_000, 6, [2, 2], [5, 3], random_state=0)
         variances = np.var(planted.X @ planted.components.T, axis=0)
         np.testing.assert_allclose(variances, [26, 10], rtol=0.05)
 
     def test_repeats_from_its_seed(self):
-        first, again = (planted_components(5, 6, [2], [3], random_state=7).X for _ in range(2))
+        first, again = (make_planted_components(5, 6, [2], [3], random_state=7).X for _ in range(2))
         np.testing.assert_array_equal(first, again)
 
 
@@ -132,7 +132,7 @@ class TestExpressionCohort:
         assert first.gene_sets == again.gene_sets
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="n_active is 9; it is a number of sets, from 0 to n_sets=8"):
+        with pytest.raises(ValueError, match="n_active is 9; it must be from 0 to n_sets=8"):
             expression_cohort(n_sets=8, n_active=9)
         with pytest.raises(ValueError, match=r"set_size is 300; .* at most n_genes=100"):
             expression_cohort(10, 100, set_size=300)

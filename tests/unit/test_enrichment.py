@@ -27,7 +27,7 @@ TWENTY = [f"g{j}" for j in range(20)]
 
 
 def loadings(*supports, n=20):
-    """One row per support, ones there."""
+    """Return one row per support, with ones on the support."""
     Z = np.zeros((len(supports), n))
     for row, support in zip(Z, supports, strict=True):
         row[list(support)] = 1
@@ -94,7 +94,7 @@ class TestCorrection:
         assert (each.scope, whole.scope) == ("component", "all")
 
     def test_scope_changes_the_index(self):
-        # One component of four with p = 1/190 for two genes of two: .0053·3 < .05, but ·12 > .05 beside p = 1.
+        # One component of four with p = 1/190 for two genes of two: .0053·3 < .05, but ·12 > .05 with the other p = 1.
         gene_sets = {"A": ["g0", "g1"], "B": ["g18"], "C": ["g19"]}
         Z = loadings([0, 1], [5, 6], [7, 8], [9, 10])
         assert enrich(Z, gene_sets, genes=TWENTY).index == pytest.approx(1 / 3)
@@ -102,7 +102,7 @@ class TestCorrection:
 
 
 def by_hand(p_values):
-    """Benjamini–Hochberg as the paper states it, one p-value at a time."""
+    """Compute Benjamini–Hochberg as the paper states it, one p-value at a time."""
     n = len(p_values)
     ranked = sorted(p_values)
     return [min(1.0, *(ranked[i] * n / (i + 1) for i in range(n) if ranked[i] >= p)) for p in p_values]
@@ -367,3 +367,8 @@ def test_draws_are_counted_in_whole_numbers():
     result = enrich(loadings([0, 1]), {"S": ["g0"]}, genes=TWENTY)
     with pytest.raises(ValueError, match=r"n_draws=1\.5: a whole number"):
         random_index(result, n_draws=1.5)
+
+
+def test_loadings_with_missing_values_are_refused():
+    with pytest.raises(ValueError, match="The loadings contain NaN or infinity; fit the model again without them"):
+        enrich(np.array([[0.0, np.nan]]), {"set": {"A"}}, genes=["A", "B"])

@@ -1,4 +1,4 @@
-"""Different ways to the same answer."""
+"""Different containers, methods and formulations give the same result."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower._utils.arrays import orient
 from gpower.operators import as_operator
 from gpower.operators.explained_variance import adjusted_variance, share_of_pca
@@ -17,10 +17,10 @@ from gpower.problem.formulation import Problem
 from gpower.solvers.refit import RefitSpec, refit_loadings
 from gpower.solvers.working_set import AscentSettings, ascend
 
-# The data have one strong factor, which several components share; that is said, and not the point here.
+# The data have one strong factor, which several components share; the warning about it is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
-RECIPES = {
+FORMULATIONS = {
     "l0": {"gamma": 0.03},
     "l1": {"gamma": 0.2, "penalty": "l1"},
     "cardinality": {"cardinality": 6},
@@ -37,21 +37,21 @@ RECIPES = {
 
 
 def mixed(p, n, seed=1):
-    """Sparse noise with a common factor in three columns."""
+    """Return sparse noise with a common factor in three columns."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((p, n)) * (rng.random((p, n)) < 0.4)
     X[:, :3] += 2 * rng.standard_normal((p, 1))
     return X
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("shape", [(30, 60), (120, 25)], ids=["wide", "tall"])
-def test_containers_agree(recipe, shape):
+def test_containers_agree(formulation, shape):
     X = mixed(*shape)
-    kwargs = RECIPES[recipe]
+    kwargs = FORMULATIONS[formulation]
     expected = GPower(3, **kwargs).fit(X)
     # A block's total is flat to the square of the distance of its loadings from the best.
-    atol = 1e-6 if recipe == "block cardinality" else 1e-8
+    atol = 1e-6 if formulation == "block cardinality" else 1e-8
     for make in (np.asfortranarray, sp.csr_array, sp.csc_matrix):
         found = GPower(3, **kwargs).fit(make(X))
         np.testing.assert_allclose(found.components_, expected.components_, atol=atol)
@@ -108,7 +108,7 @@ def test_the_ascent_itself_reaches_pca_on_separated_spectra(options):
     X = U * [32, 16, 8, 4, 2, 1] @ V.T
     kwargs = {"gamma": 0.0, "center": False, **options}
     exact = GPower(3, **kwargs).fit(X)
-    ascended = GPower(3, **kwargs, solver="direct", tol=1e-14, refit=None).fit(X)
+    ascended = GPower(3, **kwargs, tol=1e-14, solver=Solver("full", refit=None)).fit(X)
     np.testing.assert_allclose(ascended.components_, exact.components_, atol=1e-5)
 
 
@@ -133,10 +133,10 @@ def test_wine_where_greedy_fails():
         np.testing.assert_allclose(found, proven, atol=1e-6)
 
 
-@pytest.mark.parametrize("recipe", ["l0", "l1", "cardinality", "block l1", "schur"])
-def test_permuting_rotating_and_scaling(recipe):
+@pytest.mark.parametrize("formulation", ["l0", "l1", "cardinality", "block l1", "schur"])
+def test_permuting_rotating_and_scaling(formulation):
     X = mixed(30, 60)
-    kwargs = RECIPES[recipe]
+    kwargs = FORMULATIONS[formulation]
     model = GPower(3, **kwargs).fit(X)
     order = np.random.default_rng(0).permutation(60)
     permuted = GPower(3, **kwargs).fit(X[:, order])
@@ -195,7 +195,7 @@ def test_the_eight_formulations_each_reach_a_local_maximum_of_their_own_problem(
     X = mixed(40, 15)
     A = X - X.mean(axis=0)
     for variance, norm in (("l2", 2), ("l1", 1)):
-        model = GPower(1, variance=variance, tol=1e-13, refit=None, **kind).fit(X)
+        model = GPower(1, variance=variance, tol=1e-13, solver=Solver(refit=None), **kind).fit(X)
         z, gamma = model.components_[0], model.gamma_[0]
 
         def objective(z, norm=norm, gamma=gamma):
@@ -220,13 +220,13 @@ def test_block_refits_and_the_default_takes_the_better(penalty):
     A = X - X.mean(axis=0)
     shares = {}
     for how in ("norms", "variance", "auto", None):
-        model = GPower(3, gamma=0.1, penalty=penalty, method="block", refit=how).fit(X)
+        model = GPower(3, gamma=0.1, penalty=penalty, method="block", solver=Solver(refit=how)).fit(X)
         shares[how] = float(adjusted_variance(A, model.components_.T).sum())
         assert 0 < share_of_pca(A, model.components_.T) <= 1
     assert shares["auto"] == pytest.approx(max(shares["norms"], shares["variance"]))
 
 
-def test_the_two_refits_are_stationary_for_what_they_say():
+def test_the_two_refits_are_stationary_for_their_objectives():
     X = mixed(30, 60)
     operator, _ = as_operator(X)
     rng = np.random.default_rng(0)

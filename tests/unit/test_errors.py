@@ -1,4 +1,4 @@
-"""Errors teach: what was wrong, the value seen, what to do instead."""
+"""Errors name the problem, the value seen and the remedy."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from gpower import GPower, GPowerCV, GPowerWarning, compare, sparsity_path
+from gpower import GPower, GPowerCV, GPowerWarning, Solver, compare, sparsity_path
 from gpower.baselines import Thresholding
 
 X = np.random.default_rng(0).standard_normal((12, 6))
@@ -23,7 +23,6 @@ BAD_PARAMETERS = [
     ({"cardinality": 2.0}, "cardinality=2.0: .* as a whole number; write cardinality=2."),
     ({"cardinality": 2.5}, "cardinality=2.5: .* whole number"),
     ({"cardinality": "auto"}, "cardinality='auto': .*; GPowerCV chooses it by cross-validation"),
-    ({"psd": "ignore"}, "psd='ignore' is not known; use one of 'lift', 'error'"),
     ({"cardinality": (2, 3, 4)}, "cardinality has 3 entries, but n_components=2"),
     ({"cardinality": 3, "gamma": 0.1}, "cardinality and gamma are set together"),
     ({"gamma": 0.1, "l1_bound": 2}, "gamma and l1_bound are set together"),
@@ -32,30 +31,34 @@ BAD_PARAMETERS = [
     ({"gamma": np.nan}, "gamma=nan"),
     ({"gamma": "much"}, "gamma="),
     ({"l1_bound": 0.5}, "l1_bound=0.5: a finite number of at least 1"),
-    ({"l1_bound": 2, "method": "block"}, 'l1_bound works on one unit at a time; use method="deflation"'),
+    ({"l1_bound": 2, "method": "block"}, "l1_bound works on one unit at a time; use method='deflation'"),
     ({"penalty": "l2"}, "penalty='l2' is not known; use one of 'l0', 'l1'"),
     ({"method": "both"}, "method='both' is not known"),
-    ({"solver": "fast"}, "solver='fast' is not known"),
-    ({"refit": True}, "refit=True is not known"),
+    ({"solver": "fast"}, "solver='fast' is not known; use one of 'auto', 'paper', or gpower.Solver"),
+    ({"solver": Solver("direct")}, "algorithm='direct' is not known; use one of 'auto', 'working_set', 'full'"),
+    ({"solver": Solver(refit=True)}, "refit=True is not known"),
+    ({"solver": Solver(local_search=1)}, "local_search=1 is not known"),
+    ({"solver": Solver(accumulate_dtype="float32")}, "accumulate_dtype='float32' is not known"),
+    ({"solver": Solver(callback="print")}, "callback='print': a function"),
     (
         {"deflation": "hotelling"},
         "deflation='hotelling' is not known; use one of 'projection', 'orthogonalized', 'schur'",
     ),
     ({"variance": "l3"}, "variance='l3' is not known"),
-    ({"variance": "l1", "method": "block"}, 'excludes method="block"'),
-    ({"variance": "l1", "covariance": "precomputed"}, 'excludes covariance="precomputed"'),
+    ({"variance": "l1", "method": "block"}, "excludes method='block'"),
+    ({"variance": "l1", "covariance": "precomputed"}, "excludes covariance='precomputed'"),
     ({"covariance": "given"}, "covariance='given' is not known"),
-    ({"mu": (1, 2)}, 'no meaning with method="deflation"'),
+    ({"mu": (1, 2)}, "no meaning with method='deflation'"),
     ({"mu": (1, -2), "method": "block"}, "weights of the units must be positive"),
     ({"mu": (1,), "method": "block"}, "mu has 1 entries, but n_components=2"),
-    ({"init": "random"}, "init='random': use None"),
-    ({"init": np.zeros((3, 2))}, r"init has shape \(3, 2\)"),
-    ({"init": np.zeros((12, 2))}, "zero or not finite"),
+    ({"solver": Solver(init="random")}, "init='random': use None"),
+    ({"solver": Solver(init=np.zeros((3, 2)))}, r"init has shape \(3, 2\)"),
+    ({"solver": Solver(init=np.zeros((12, 2)))}, "zero or not finite"),
     ({"n_init": 0}, "n_init"),
     ({"n_init": "many"}, "n_init"),
     ({"tol": -1}, "tol=-1: a finite number of at least 0"),
     ({"max_iter": 0}, "max_iter=0"),
-    ({"regularization": -1.0}, "regularization=-1.0"),
+    ({"solver": Solver(regularization=-1.0)}, "regularization=-1.0"),
     ({"positive": "yes"}, "positive='yes' is not known"),
     ({"covariance": "precomputed", "scale": True}, "pass the correlation matrix instead"),
     ({"covariance": np.eye(6)}, "is not known; use one of None, 'precomputed'"),
@@ -95,7 +98,7 @@ def test_missing_values_name_the_column_of_a_frame(frame):
         GPower().fit(table)
 
 
-def test_containers_that_hold_no_matrix_say_what_to_pass():
+def test_containers_without_a_matrix_are_refused_with_a_remedy():
     class AnnDataLike:
         obs = var = X = None
 
@@ -103,7 +106,7 @@ def test_containers_that_hold_no_matrix_say_what_to_pass():
         GPower().fit(AnnDataLike())
     with pytest.raises(TypeError, match=r"pass X\.collect\(\)"):
         GPower().fit(pl.DataFrame(X).lazy())
-    with pytest.raises(ValueError, match="X holds text where numbers belong"):
+    with pytest.raises(ValueError, match="X contains text instead of numbers"):
         GPower().fit([["a", "1"], ["b", "2"]])
     dates = pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"]), "x": [1.0, 2.0], "y": [0.0, 1.0]})
     with pytest.raises(ValueError, match="hold text or dates, not numbers: 'when'"):
@@ -134,7 +137,7 @@ def test_covariances_are_checked():
     with pytest.raises(ValueError, match="takes no sample_weight"):
         GPower(covariance="precomputed").fit(S, sample_weight=np.ones(6))
     with pytest.raises(ValueError, match="a precomputed covariance does not have"):
-        GPower(covariance="precomputed", init=np.ones((6, 2))).fit(S)
+        GPower(covariance="precomputed", solver=Solver(init=np.ones((6, 2)))).fit(S)
 
 
 def test_wrong_number_of_features():
@@ -177,15 +180,15 @@ def test_a_path_of_a_text_table_names_its_reader(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (X.astype("timedelta64[s]"), r"X holds dates or durations \(timedelta64\[s\]\), not numbers"),
+        (X.astype("timedelta64[s]"), r"X contains dates or durations \(timedelta64\[s\]\), not numbers"),
         (np.full((4, 3), "2020-01-01", "datetime64[D]"), r"dates or durations \(datetime64\[D\]\)"),
         (list(np.full((4, 3), "NaT", "datetime64[ns]")), "dates or durations"),
-        (np.full((4, 3), datetime(2020, 1, 1), object), "X is no table of numbers .*datetime"),
-        ({"a": [1.0, 2.0]}, "X is no table of numbers .*dict"),
-        (np.zeros(4, [("a", "f8"), ("b", "f8")]), "X is no table of numbers"),
+        (np.full((4, 3), datetime(2020, 1, 1), object), "X is not a table of numbers .*datetime"),
+        ({"a": [1.0, 2.0]}, "X is not a table of numbers .*dict"),
+        (np.zeros(4, [("a", "f8"), ("b", "f8")]), "X is not a table of numbers"),
     ],
 )
-def test_what_is_no_table_of_numbers_is_refused(bad, message):
+def test_objects_that_are_not_numeric_tables_are_refused(bad, message):
     for missing in ("error", "impute"):
         with pytest.raises((TypeError, ValueError), match=message):
             GPower(1, cardinality=1, missing=missing).fit(bad)
@@ -200,9 +203,9 @@ def test_masked_entries_are_missing_values(dtype):
     for use in (model.fit, model.partial_fit, clone(model).fit(data).transform, GPowerCV(1).fit, list_of(model.fit)):
         with pytest.raises(ValueError, match="contains NaN"):
             use(masked)
-    filled, wanted = (GPower(1, cardinality=3, missing="impute").fit(each) for each in (masked, holes))
-    np.testing.assert_array_equal(filled.components_, wanted.components_)
-    np.testing.assert_array_equal(filled.transform(masked), wanted.transform(holes))
+    filled, expected = (GPower(1, cardinality=3, missing="impute").fit(each) for each in (masked, holes))
+    np.testing.assert_array_equal(filled.components_, expected.components_)
+    np.testing.assert_array_equal(filled.transform(masked), expected.transform(holes))
     unmasked = np.ma.masked_array(data, False)
     np.testing.assert_array_equal(model.fit(unmasked).components_, clone(model).fit(data).components_)
     with pytest.raises(ValueError, match="NaN"):
@@ -212,7 +215,7 @@ def test_masked_entries_are_missing_values(dtype):
 
 
 def list_of(use):
-    """The same with the rows in a list."""
+    """Return the table with its rows in a list."""
     return lambda table: use(list(table))
 
 
@@ -237,17 +240,22 @@ def test_columns_of_the_same_name_work(kind):
 
 
 @pytest.mark.parametrize("fit", [GPower(1).fit, Thresholding(1).fit, sparsity_path, GPowerCV(1, cv=2).fit])
-def test_a_covariance_without_the_word_is_pointed_out(fit):
+def test_a_covariance_without_the_option_is_pointed_out(fit):
     R = np.corrcoef(X.T)
-    with pytest.warns(GPowerWarning, match='looks like a correlation matrix; if it is, add covariance="precomputed"'):
+    with pytest.warns(GPowerWarning, match="looks like a correlation matrix; if it is, add covariance='precomputed'"):
         fit(R)
     named = pd.DataFrame(np.cov(X.T), index=list("abcdef"), columns=list("abcdef"))
     with pytest.warns(GPowerWarning, match="looks like a covariance matrix"):
         fit(named)
 
 
-def test_a_comparison_says_its_doubts_once():
+def test_a_comparison_raises_its_format_warnings_once():
     with pytest.warns(GPowerWarning, match="looks like a correlation matrix") as caught:
         table = compare(np.corrcoef(X.T), n_components=1, cardinality=2, methods=["gpower-l0", "greedy"])
     assert len(caught) == 1
     assert not any("looks like" in entry.note for entry in table)
+
+
+def test_complex_numbers_are_refused_without_showing_all_of_them():
+    with pytest.raises(ValueError, match=r"^Complex data not supported: give real numbers, such as X.real or .*\.$"):
+        GPower(2, cardinality=2).fit(X + 1j)

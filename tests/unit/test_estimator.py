@@ -1,5 +1,7 @@
-"""GPower as a scikit-learn estimator: manners, attributes, containers."""
+"""GPower as a scikit-learn estimator: API, attributes, containers."""
 
+import logging
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -20,13 +22,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpower import GPower
+from gpower import GPower, GPowerCV, Solver
+from gpower.datasets import gaussian
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
 
 def planted(p=40, n=30, seed=0):
-    """Two planted components of five and four variables in noise."""
+    """Return noise with two planted components of five and four variables."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((p, n))
     X[:, :5] += 4 * rng.standard_normal((p, 1))
@@ -93,9 +96,9 @@ def test_gamma_is_a_fraction_of_its_largest_useful_value():
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
-def test_the_objective_is_the_papers(penalty):
+def test_the_objective_is_that_of_the_paper(penalty):
     X = planted()
-    model = GPower(1, penalty=penalty, gamma=0.2, refit=None, tol=1e-14, solver="direct").fit(X)
+    model = GPower(1, penalty=penalty, gamma=0.2, tol=1e-14, solver=Solver("full", refit=None)).fit(X)
     A = X - X.mean(axis=0)
     x = A @ model.components_[0]
     c = A.T @ (x / np.linalg.norm(x))
@@ -253,7 +256,7 @@ def test_the_input_is_not_changed(make, shape):
         np.testing.assert_array_equal(X, before)
 
 
-def test_unfitted_models_say_so():
+def test_unfitted_models_raise_not_fitted_error():
     with pytest.raises(NotFittedError):
         GPower().transform(planted())
 
@@ -267,11 +270,12 @@ def test_results_repeat_with_and_without_a_seed():
 
 def test_a_callback_sees_every_step_and_can_stop():
     seen = []
-    GPower(1, gamma=0.1, solver="direct", callback=lambda state: seen.append((state.value, state.gap))).fit(planted())
+    watching = Solver("full", callback=lambda state: seen.append((state.value, state.gap)))
+    GPower(1, gamma=0.1, solver=watching).fit(planted())
     assert len(seen) >= 1
     assert all(gap >= 0 for _, gap in seen)
     with pytest.warns(Warning, match="stopped before it converged"):
-        model = GPower(1, gamma=0.01, solver="direct", tol=0.0, callback=lambda state: True).fit(planted())
+        model = GPower(1, gamma=0.01, tol=0.0, solver=Solver("full", callback=lambda state: True)).fit(planted())
     assert not model.converged_[0]
     assert model.n_iter_[0] == 1
 
@@ -318,15 +322,16 @@ def test_components_that_repeat_each_other_are_named():
     X = 0.5 * rng.standard_normal((60, 30))
     X[:, :12] += 3 * rng.standard_normal((60, 1))
     X[:, 15:20] += 2 * rng.standard_normal((60, 1))
-    with pytest.warns(UserWarning, match=r"components_\[1\].*nearly all of the variance is that of other components"):
+    with pytest.warns(UserWarning, match=r"^Component 2 of 2: nearly all of the variance is that of other components"):
         GPower(2, cardinality=3, deflation="projection").fit(X)
     schur = GPower(2, cardinality=3).fit(X)
     assert set(np.flatnonzero(schur.components_[1])) <= set(range(15, 20))
 
 
-def test_more_starts_than_columns_go_on_with_pca_and_random_ones():
+def test_starts_beyond_the_columns_are_pca_and_random_ones():
     X = planted(n=8)
-    few, many = (GPower(1, cardinality=3, n_init=n, polish=False).fit(X).objective_[0] for n in (8, 40))
+    solver = Solver(local_search=False)
+    few, many = (GPower(1, cardinality=3, n_init=n, solver=solver).fit(X).objective_[0] for n in (8, 40))
     assert many >= few * (1 - 1e-12)
     assert GPower(1, gamma=0.05, n_init=20, variance="l1").fit(X).converged_.all()
     S = np.cov(X.T)
@@ -339,21 +344,21 @@ def test_more_starts_than_columns_go_on_with_pca_and_random_ones():
 @pytest.mark.filterwarnings("ignore:No gamma was found")
 @pytest.mark.parametrize("k", [10, 100])
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
-def test_a_penalty_found_for_a_cardinality_is_solved_to_the_end_by_rounds(penalty, k):
-    """Every level tried begins where the last one ended, which is not yet its own end."""
+def test_a_calibrated_penalty_is_solved_to_convergence_on_a_working_set(penalty, k):
+    """Each level starts at the solution of the last one, which is not its own solution."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 1500))
     X[:, :30] += rng.standard_normal((200, 1))
-    model = GPower(1, penalty=penalty, cardinality=k, solver="rounds").fit(X)
+    model = GPower(1, penalty=penalty, cardinality=k, solver=Solver("working_set")).fit(X)
     if penalty == "l1":
-        direct = GPower(1, penalty=penalty, cardinality=k, solver="direct").fit(X)
+        direct = GPower(1, penalty=penalty, cardinality=k, solver=Solver("full")).fit(X)
         assert model.gamma_ == pytest.approx(direct.gamma_, rel=1e-3)
         assert model.objective_ == pytest.approx(direct.objective_, rel=1e-3)
     assert model.stationarity_gap_ <= 1e-5 * model.objective_
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_non_negative_starts_point_the_better_way(seed):
+def test_non_negative_starts_take_the_better_sign(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((100, 5)) + rng.standard_normal((100, 1))
     with warnings.catch_warnings():
@@ -369,7 +374,7 @@ def test_a_support_larger_than_the_samples_is_refitted_without_a_copy_of_the_mat
     U, V = (np.linalg.qr(rng.standard_normal((size, p)))[0] for size in (p, n))
     X = (U * (1 - 0.1 * np.linspace(0, 1, p) ** 4)) @ V.T  # leading values so close that Lanczos steps give up
     tracemalloc.start()
-    model = GPower(1, penalty="l1", gamma=1e-9, center=False, init="paper").fit(X)
+    model = GPower(1, penalty="l1", gamma=1e-9, center=False, solver=Solver(init="largest_norm")).fit(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert model.cardinality_[0] > 0.9 * n
@@ -385,3 +390,85 @@ def test_gamma_finds_what_many_starts_find_on_small_tables():
         X[:, 1] = X[:, 0]
         found, best = (GPower(1, n_init=n_init).fit(X).objective_[0] for n_init in ("auto", 20))
         assert found >= 0.95 * best
+
+
+class TestSolver:
+    def test_options_are_reached_by_name(self):
+        model = GPower(1, solver=Solver(acceleration=False))
+        assert clone(model).get_params()["solver__acceleration"] is False
+        assert GPower(1).set_params(solver__refit=None).solver == Solver(refit=None)
+        assert GPowerCV(1).set_params(solver__refit=None).solver == Solver(refit=None)
+
+    def test_models_do_not_share_changes(self):
+        solver = Solver()
+        model = GPower(1, solver=solver).set_params(solver__acceleration=False)
+        assert solver == Solver()
+        assert model.solver == Solver(acceleration=False)
+
+    def test_options_cannot_be_assigned(self):
+        with pytest.raises(AttributeError):
+            Solver().acceleration = False
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="'speed' is not an option of Solver; use one of acceleration, accum"):
+            GPower().set_params(solver__speed=3)
+        with pytest.raises(ValueError, match="solver='paper' has no options to set"):
+            GPower(solver="paper").set_params(solver__refit=None)
+
+    def test_a_grid_search_varies_options(self):
+        search = GridSearchCV(GPower(1, cardinality=2), {"solver__local_search": [True, False]}).fit(planted())
+        assert "solver__local_search" in search.best_params_
+
+    def test_files_keep_all_options_but_the_callback(self, tmp_path):
+        X = planted()
+        start = X[:, :1] - X[:, :1].mean()
+        solver = Solver("full", start, refit=None, acceleration=False, callback=lambda state: None)
+        GPower(1, gamma=0.1, solver=solver).fit(X).save(tmp_path / "model.npz")
+        loaded = GPower.load(tmp_path / "model.npz").solver
+        assert loaded == Solver("full", start.tolist(), refit=None, acceleration=False)
+
+    @pytest.mark.parametrize(("penalty", "refit"), [("l0", None), ("l1", "norms")])
+    @pytest.mark.parametrize("method", ["deflation", "block"])
+    def test_the_paper(self, penalty, refit, method):
+        X, options = planted(), {"gamma": 0.1, "penalty": penalty, "method": method, "deflation": "projection"}
+        solver = Solver("full", "largest_norm", refit, local_search=False, acceleration=False)
+        expected = GPower(2, solver=solver, n_init=1, tol=1e-4, **options).fit(X)
+        np.testing.assert_array_equal(GPower(2, solver="paper", **options).fit(X).components_, expected.components_)
+
+    def test_the_paper_at_another_tolerance(self):
+        options = {"gamma": 0.1, "solver": "paper"}
+        X = gaussian(40, 60, random_state=0)
+        steps = [GPower(1, tol=tol, **options).fit(X).n_iter_[0] for tol in (1e-4, 1e-6, 1e-12)]
+        assert steps[0] == steps[1] < steps[2]
+
+
+def test_print_shows_the_components_of_a_fitted_model():
+    model = GPower(1, cardinality=3)
+    assert str(model) == repr(model)
+    text = str(model.fit(planted()))
+    assert text.startswith("GPower: 1 component of 3 variables, ")
+    assert text.count("\n") == 1
+    assert repr(model) == "GPower(cardinality=3, n_components=1)"
+    with pytest.warns(UserWarning, match="before it converged"):
+        stopped = GPower(1, gamma=0.01, max_iter=1, tol=0.0, solver=Solver("full")).fit(planted())
+    assert "\nWarning: Component 1 of 1: the ascent stopped before it converged" in str(stopped)
+
+
+def test_a_verbose_fit_logs_its_result_and_notes(caplog):
+    X = np.random.default_rng(0).standard_normal((30, 6))
+    with caplog.at_level(logging.INFO, "gpower"):
+        model = GPower(2, cardinality=(3, 2), verbose=1).fit(np.column_stack([X, np.ones(30)]))
+    assert "2 components of 3-2 variables" in caplog.text
+    assert model.notes_
+    assert model.notes_[0] in caplog.text
+
+
+def test_moments_do_not_depend_on_the_number_of_threads(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((30, 6))
+    before = {order: GPower(1, cardinality=3, scale=True).fit(np.asarray(X, order=order)) for order in "CF"}
+    monkeypatch.setattr("gpower.operators.storage.dense.MIN_THREADED_SUM_ENTRIES", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    for order, model in before.items():
+        again = GPower(1, cardinality=3, scale=True).fit(np.asarray(X, order=order))
+        np.testing.assert_allclose(again.mean_, model.mean_, atol=1e-14)
+        np.testing.assert_allclose(again.scale_, model.scale_, rtol=1e-13)

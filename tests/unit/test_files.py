@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and what may go wrong in reading them told in a sentence."""
+"""Files are written whole or not at all, and read errors name the file."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ from gpower._utils.text import MAX_MESSAGE_LENGTH, format_names, make_printable,
 
 
 def half_written(path, failure):
-    """Something goes wrong while a file is written, and another one is there already."""
+    """Fail while a file is written over an existing one."""
     (path.parent / "other.csv").write_text("whole")
     os.utime(path.parent / "other.csv", (0, 0))
     path.write_text("half")
@@ -37,7 +37,7 @@ class TestWriting:
         assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.csv": "new", "b.csv": "new"}
 
     @pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
-    def test_or_not_at_all(self, tmp_path, failure):
+    def test_a_failure_leaves_the_files_before(self, tmp_path, failure):
         (tmp_path / "a.csv").write_text("old")
         with pytest.raises(failure), write_files_atomically(tmp_path) as place:
             half_written(place / "a.csv", failure())
@@ -47,11 +47,11 @@ class TestWriting:
     def test_a_full_disk_names_the_file(self, tmp_path):
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with (
-            pytest.raises(OSError, match=r"No space left on device: '.*b\.csv'$") as told,
+            pytest.raises(OSError, match=r"No space left on device: '.*b\.csv'$") as raised,
             write_files_atomically(tmp_path) as place,
         ):
             half_written(place / "b.csv", full)
-        assert told.value.filename == str(tmp_path / "b.csv")
+        assert raised.value.filename == str(tmp_path / "b.csv")
         assert list(tmp_path.iterdir()) == []
 
     def test_permissions_are_those_of_the_file_replaced_or_of_the_umask(self, tmp_path):
@@ -75,13 +75,13 @@ class TestWriting:
         assert (tmp_path / "a").is_symlink()
         assert (tmp_path / "real" / "a").read_text() == "new"
 
-    def test_what_a_killed_process_left_is_swept_away(self, tmp_path):
+    def test_leftovers_of_a_killed_process_are_removed(self, tmp_path):
         for name, age in ((".gpower-old", 4000), (".gpower-busy", 4000), (".gpower-new", 10)):
             (tmp_path / name).mkdir()
             (tmp_path / name / "half.csv").write_text("1,")
             for path in (tmp_path / name / "half.csv", tmp_path / name):
                 os.utime(path, (time.time() - age,) * 2)
-        os.utime(tmp_path / ".gpower-busy" / "half.csv")  # somebody writes still
+        os.utime(tmp_path / ".gpower-busy" / "half.csv")  # still being written
         with write_files_atomically(tmp_path) as place:
             (place / "whole.csv").write_text("1")
         assert sorted(path.name for path in tmp_path.iterdir()) == [".gpower-busy", ".gpower-new", "whole.csv"]
@@ -90,7 +90,7 @@ class TestWriting:
         with write_file_atomically(Path(os.devnull)) as place:
             assert str(place) == os.devnull
 
-    def test_a_folder_without_room_for_files(self):
+    def test_a_folder_that_cannot_be_written(self):
         if not os.path.isdir("/proc/self/fd"):
             pytest.skip("needs a folder that nobody can write into")
         with pytest.raises(OSError, match="nothing can be written here"):
@@ -99,13 +99,13 @@ class TestWriting:
 
 class TestReading:
     @pytest.mark.parametrize("error", [KeyError("shape"), RecursionError("deep"), MemoryError("9 TB"), OSError("disk")])
-    def test_whatever_is_raised_becomes_a_sentence(self, error):
-        told = pytest.raises(FileError, match=r"^x\.npz: damaged \(.*(shape|deep|9 TB|disk)")
-        with told, convert_read_errors(lambda what: FileError(f"x.npz: damaged ({what}).")):
+    def test_every_read_error_names_the_file(self, error):
+        expected = pytest.raises(FileError, match=r"^x\.npz: damaged \(.*(shape|deep|9 TB|disk)")
+        with expected, convert_read_errors(lambda what: FileError(f"x.npz: damaged ({what}).")):
             raise error
 
-    @pytest.mark.parametrize("error", [FileError("told already"), ImportError("pip install"), KeyboardInterrupt()])
-    def test_but_for_what_is_one_already(self, error):
+    @pytest.mark.parametrize("error", [FileError("named already"), ImportError("pip install"), KeyboardInterrupt()])
+    def test_errors_that_name_the_file_pass_unchanged(self, error):
         with pytest.raises(type(error)) as found, convert_read_errors(lambda what: FileError("dressed up")):
             raise error
         assert found.value is error
@@ -117,9 +117,9 @@ class TestNames:
         assert make_printable("漢字 é Ω") == "漢字 é Ω"
 
     def test_long_texts_keep_both_ends(self):
-        told = make_printable("x" * 100_000 + "end")
-        assert len(told) < MAX_MESSAGE_LENGTH + 10
-        assert told.endswith("end")
+        text = make_printable("x" * 100_000 + "end")
+        assert len(text) < MAX_MESSAGE_LENGTH + 10
+        assert text.endswith("end")
         assert len(quote("9" * 100_000)) < 80
         assert len(str(FileError("y" * 100_000))) < MAX_MESSAGE_LENGTH + 10
         assert len(format_names(["z" * 10_000] * 10)) < 400

@@ -1,4 +1,4 @@
-"""The reader of GMT files."""
+"""The reader of gene sets in GMT files."""
 
 import gzip
 
@@ -39,9 +39,9 @@ def test_gzipped(tmp_path):
         ("A\td\tX\nB\td\n", r"line 2 has 2 cells between tabs; a gene set is a name, a description and its genes"),
         ("A,d,X\n", r"line 1 has 1 cell between tabs"),
         ("A\td\t\t\n", r"line 1: the set 'A' has no genes"),
-        ("\td\tX\n", r"line 1: no name"),
-        ("A\td\tX\nB\td\tX\nA\td\tY\n", r"line 3 names the set 'A' again, which line 1 holds"),
-        ("\n# only a remark\n", r"the file holds no gene set"),
+        ("\td\tX\n", r"line 1: the set has no name"),
+        ("A\td\tX\nB\td\tX\nA\td\tY\n", r"line 3 repeats the set 'A' of line 1"),
+        ("\n# only a remark\n", r"the file contains no gene set"),
     ],
 )
 def test_malformed_files_name_the_line(gmt, text, message):
@@ -51,7 +51,7 @@ def test_malformed_files_name_the_line(gmt, text, message):
     assert str(path) in str(caught.value)
 
 
-def test_what_is_no_text(gmt, tmp_path):
+def test_a_file_that_is_not_text(gmt, tmp_path):
     with pytest.raises(TableError, match="there is no such file"):
         read_gmt(tmp_path / "absent.gmt")
     with pytest.raises(TableError, match="this is a folder"):

@@ -1,14 +1,15 @@
-"""Series matrices of GEO are tables like others, and the annotation of a platform makes their probes into genes."""
+"""GEO series matrices are read as tables, and the annotation of a platform maps their probes to genes."""
 
 import gzip
 
 import numpy as np
 import pytest
 
-from gpower.cli.hints import find_table_hints, format_flag
+from gpower._utils.messages import use_param_formatter
+from gpower.cli.hints import find_table_hints
+from gpower.cli.options import format_flag
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes, read_table
-from gpower.io.tables.errors import MissingCellError
-from gpower.io.tables.table import TableFile
+from gpower.io.tables.table import MissingCellError, TableFile
 
 SERIES = """!Series_title\t"Made-up tumours"
 !Series_platform_id\t"GPL0"
@@ -69,10 +70,10 @@ class TestGeo:
         assert series.feature_names == ("MDM2", "TP53")
         assert series.sample_names == ("GSM1", "GSM2", "GSM3")
         np.testing.assert_array_equal(series.X, [[3, 6], [NAN, 8], [6, 9]])
-        said = "3 of 4 probes have one gene each and make up 2 genes; the other probes are left out"
-        assert series.notes == (said,)
+        note = "3 of 4 probes have one gene each and make up 2 genes; the other probes are left out"
+        assert series.notes == (note,)
 
-    def test_intensities_are_logged_and_it_says_so(self, write):
+    def test_intensities_are_logged_with_a_note(self, write):
         path = write("s.txt", SERIES.replace("\t7\t8\t9", "\t1024\t0.5\t4096"))
         series = read_table(path)
         np.testing.assert_array_equal(series.X[:, 0], [10, 0, 12])
@@ -101,9 +102,10 @@ class TestGeo:
 
     @pytest.mark.parametrize("option", [{"transpose": True}, {"index_col": 0}, {"header": True}, {"key": "X"}])
     def test_options_that_mean_nothing_to_it(self, write, option):
-        with pytest.raises(TableError, match="has no meaning for a series matrix of GEO; leave it out") as caught:
+        message = "has no meaning for a series matrix of GEO; leave it out"
+        with use_param_formatter(format_flag), pytest.raises(TableError, match=message) as caught:
             read_table(write("s.txt", SERIES), **option)
-        assert f"--{next(iter(option)).replace('_', '-')}" in caught.value.format_message(format_flag)
+        assert f"--{next(iter(option)).replace('_', '-')}" in str(caught.value)
 
     def test_free_text_in_another_encoding(self, write):
         assert read_table(write("s.txt", SERIES.replace("A,B", "Journée"))).X.shape == (3, 4)
@@ -167,7 +169,7 @@ class TestPlatform:
         text = '#%create\n\n"Probe Set ID","Title","Gene Symbol"\n"1_at","one, two","TP53"\n"2_at","","---"\n'
         assert read_probe_genes(write("HG-U133A.na36.annot.csv", text)) == {"1_at": "TP53"}
 
-    def test_what_follows_the_table_is_no_annotation(self, write):
+    def test_lines_after_the_table_are_ignored(self, write):
         text = f"{ANNOTATION}^SAMPLE = GSM1\nID_REF\tVALUE\tFLAG\n1_at\t7\tP\n"
         assert "1_at" in read_probe_genes(write("g.soft", text))
         assert "ID_REF" not in read_probe_genes(write("g.soft", text))
@@ -185,7 +187,7 @@ class TestPlatform:
         assert read_probe_genes(path) == {"C1": "TP53", "C3": "MDM2"}
         assert read_probe_genes(path, probe_column="reporter name") == {"R1": "TP53", "R3": "MDM2"}
 
-    def test_columns_of_ones_own(self, write):
+    def test_columns_named_by_the_user(self, write):
         path = write("own.txt", "Oligo\tTarget\tGene symbol\n1\tA\tB\n")
         assert read_probe_genes(path, probe_column="Oligo", gene_column="Target") == {"1": "A"}
 
@@ -197,7 +199,7 @@ class TestPlatform:
                 r"no line has a heading of probes and one of genes; line 1 has the headings ID",
             ),
             ("ID\tGene symbol\n\tTP53\n", "line 2 has no probe; the file seems cut off"),
-            ("ID\tGene symbol\n1_at\t---\n", "no probe of the table has one gene"),
+            ("ID\tGene symbol\n1_at\t---\n", "no probe of the table has exactly one gene"),
             ("", "no line has a heading of probes"),
         ],
     )
@@ -209,7 +211,7 @@ class TestPlatform:
 class TestCollapse:
     TABLE = Table(np.array([[1.0, 4.0, NAN, 7.0], [3.0, 0.0, NAN, 7.0]]), ("a", "b", "c", "d"), ("s1", "s2"))
 
-    def test_means_of_what_is_there(self):
+    def test_means_of_the_observed_values(self):
         table = collapse_probes(self.TABLE, {"a": "G", "b": "G", "c": "H", "d": "H"})
         np.testing.assert_array_equal(table.X, [[2.5, 7], [1.5, 7]])
 

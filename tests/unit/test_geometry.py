@@ -1,4 +1,4 @@
-"""The picture of the geometry is the theorem, drawn."""
+"""The figure of the geometry draws the theorem."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_the_segment_crosses_the_lines_of_the_active_variables_only(penalty, col
     axes = plot_geometry(A, gamma, penalty)
     end = segment_end(axes)
     x = end / np.linalg.norm(end)
-    np.testing.assert_allclose(step(A, x, gamma, penalty), x, atol=1e-5)  # the ascent rests there
+    np.testing.assert_allclose(step(A, x, gamma, penalty), x, atol=1e-5)  # a fixed point of the ascent
     heights = np.abs(A.T @ end)
     points = crossings(axes)
     assert len(points) == np.count_nonzero(heights > 1)
@@ -116,7 +116,7 @@ def test_the_active_are_named():
         (np.full((2, 2), np.nan), 1.0, "l1", "NaN or infinity"),
     ],
 )
-def test_what_has_no_picture(X, gamma, penalty, message):
+def test_geometry_that_cannot_be_drawn(X, gamma, penalty, message):
     with pytest.raises(ValueError, match=message):
         plot_geometry(X, gamma, penalty)
 

@@ -1,4 +1,4 @@
-"""Tables with holes: what was observed stays and is fitted ever better, and what is exact is found again."""
+"""Imputation keeps observed values, fits them better at every step, and recovers tables of exact rank."""
 
 import numpy as np
 import pytest
@@ -18,13 +18,13 @@ def low_rank(seed, p=30, n=10, rank=2, noise=0.0):
 
 
 def with_holes(X, share, seed=0):
-    """X with some entries NaN, at least one in every row and column observed."""
+    """Return X with some entries NaN and at least one observed in every row and column."""
     holes = np.random.default_rng(seed).random(X.shape) < share
     holes[np.arange(max(X.shape)) % X.shape[0], np.arange(max(X.shape)) % X.shape[1]] = False
     return np.where(holes, np.nan, X), holes
 
 
-@pytest.mark.filterwarnings("ignore:The filling of:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:The estimates of:sklearn.exceptions.ConvergenceWarning")
 @given(
     seed=st.integers(0, 10**6),
     p=st.integers(3, 12),
@@ -50,7 +50,7 @@ def test_the_misfit_of_the_observed_entries_never_rises(seed, p, n, share, rank,
 
 
 def test_the_last_misfit_is_that_of_the_best_model_of_the_filled_table():
-    """At the end the holes are on the model, so that the misfit is what ordinary PCA of the filled table leaves."""
+    """The converged estimates lie on the model, so that the misfit is the residual of PCA of the filled table."""
     X, holes = with_holes(low_rank(3, 40, 8, 2, 0.3), 0.15)
     filled = impute(X, 2)
     A = filled.X - filled.X.mean(axis=0)
@@ -60,20 +60,20 @@ def test_the_last_misfit_is_that_of_the_best_model_of_the_filled_table():
     assert np.sum(left[holes] ** 2) < 1e-3 * filled.misfit_history[-1]
 
 
-def test_a_filling_that_still_changes_says_so():
+def test_an_imputation_that_does_not_converge_warns():
     X, _ = with_holes(low_rank(0, 40, 20, 4, 0.5), 0.7)
     with pytest.warns(
-        ConvergenceWarning, match=r"The filling of \d+ missing entries still changed .* a model of rank 4"
+        ConvergenceWarning, match=r"The estimates of \d+ missing entries still changed .* a model of rank 4"
     ):
         filled = impute(X, 4)
     assert not filled.converged
-    with pytest.warns(ConvergenceWarning, match="The filling of"):
+    with pytest.warns(ConvergenceWarning, match="The estimates of"):
         GPower(4, cardinality=4, missing="impute").fit(X)
     assert impute(with_holes(low_rank(3, 40, 8, 2, 0.3), 0.15)[0], 2).converged
 
 
 def test_a_filling_of_many_holes_ends_at_its_fixed_point():
-    """Plain steps run out before they get there."""
+    """Steps without acceleration reach the limit before the fixed point."""
     X, holes = with_holes(low_rank(0, 60, 30, 4, 0.05), 0.6, 0)
     filled = impute(X, 4)
     assert filled.converged
@@ -100,7 +100,7 @@ def test_without_means_the_table_itself_is_of_low_rank():
     np.testing.assert_allclose(impute(Y, 1, center=False).X, X, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:The filling of:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:The estimates of:sklearn.exceptions.ConvergenceWarning")
 def test_the_unit_of_a_variable_does_not_count_when_scaled():
     X, _ = with_holes(low_rank(1, 30, 6, 2, 0.3), 0.1)
     unit = np.array([1.0, 1e3, 1.0, 1e-2, 1.0, 1.0])
@@ -180,13 +180,13 @@ def test_the_score_of_data_with_holes():
     assert 0.9 < model.score(X) < 1
 
 
-# --- what cannot be ---
+# --- errors ---
 
 
-def test_holes_are_refused_by_default_and_the_way_out_is_named():
+def test_missing_values_are_refused_by_default_with_a_remedy():
     X, _ = with_holes(low_rank(0), 0.0)
     X[4, 7] = np.nan
-    with pytest.raises(ValueError, match=r"NaN .*column 7, row 4 .*or fill them, as GPower\(missing=\"impute\"\)"):
+    with pytest.raises(ValueError, match=r"NaN .*column 7, row 4 .*or fill them, as missing='impute' does"):
         GPower(1).fit(X)
     model = GPower(1, cardinality=3).fit(low_rank(0))
     with pytest.raises(ValueError, match=r"column 7, row 4"):
@@ -194,7 +194,7 @@ def test_holes_are_refused_by_default_and_the_way_out_is_named():
 
 
 @pytest.mark.parametrize(("axis", "what"), [(0, "Column 3"), (1, "Row 3")])
-def test_nothing_says_how_to_fill_what_was_never_observed(axis, what):
+def test_columns_and_rows_without_values_are_refused(axis, what):
     X = low_rank(0)
     X[(slice(None), 3) if axis == 0 else 3] = np.nan
     with pytest.raises(ValueError, match=rf"{what} \(counted from 0\) has no observed value.* Drop it"):
@@ -211,7 +211,7 @@ def test_new_samples_without_any_value_are_refused_too():
         model.transform(new)
 
 
-def test_infinity_is_no_hole():
+def test_infinity_is_not_a_missing_value():
     X, _ = with_holes(low_rank(0), 0.1)
     X[5, 2] = np.inf
     with pytest.raises(ValueError, match=r"infinity \(inf\), first in column 2, row 5"):
@@ -231,6 +231,6 @@ def test_a_covariance_has_no_samples_to_fill():
         GPower(1, missing="impute", covariance="precomputed").fit(np.cov(low_rank(0).T))
 
 
-def test_other_words_are_refused():
+def test_unknown_options_are_refused():
     with pytest.raises(ValueError, match="missing='drop' is not known; use one of 'error', 'impute'"):
         GPower(1, missing="drop").fit(low_rank(0))

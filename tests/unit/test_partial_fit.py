@@ -1,4 +1,4 @@
-"""Batches seen once give the answer of a fit to all samples."""
+"""Batches that are each read once give the result of a fit to all samples."""
 
 import warnings
 
@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower.io.stores.source import MatrixSource
 from gpower.operators.running_moments import MAX_STREAM_FEATURES, RunningMoments
 
@@ -22,8 +22,8 @@ WEIGHTS = rng.uniform(0.2, 3, P)
 SIZES = {"equal": [50] * 4, "unequal": [3, 120, 7, 70], "single samples": [1, 1, 100, 1, 97], "one": [200]}
 
 
-def streamed(model, A, sizes, sample_weight=None):
-    """The model after all batches; what the first few samples alone make it warn of does not count."""
+def fit_batches(model, A, sizes, sample_weight=None):
+    """Return the model after all batches, ignoring warnings about the first few samples."""
     *early, last = np.split(np.arange(P), np.cumsum(sizes)[:-1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -53,14 +53,14 @@ def assert_same(found, wanted, rtol=1e-8):
     ids=str,
 )
 def test_batches_give_the_answer_of_the_whole(options, sizes):
-    assert_same(streamed(GPower(2, **options), X, sizes), GPower(2, **options).fit(X))
+    assert_same(fit_batches(GPower(2, **options), X, sizes), GPower(2, **options).fit(X))
 
 
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 def test_weights(sizes, scale):
     wanted = GPower(2, cardinality=6, scale=scale).fit(X, sample_weight=WEIGHTS)
-    assert_same(streamed(GPower(2, cardinality=6, scale=scale), X, sizes, WEIGHTS), wanted)
+    assert_same(fit_batches(GPower(2, cardinality=6, scale=scale), X, sizes, WEIGHTS), wanted)
 
 
 def test_a_weight_of_two_is_a_sample_seen_twice_but_for_the_divisor():
@@ -72,7 +72,7 @@ def test_a_weight_of_two_is_a_sample_seen_twice_but_for_the_divisor():
 @pytest.mark.parametrize("form", ["csr", "csc"])
 @pytest.mark.parametrize("options", [{"cardinality": 6}, {"cardinality": 6, "scale": True}], ids=str)
 def test_sparse_batches(form, options):
-    batches = streamed(GPower(2, **options), sp.csr_matrix(COUNTS), SIZES["unequal"])
+    batches = fit_batches(GPower(2, **options), sp.csr_matrix(COUNTS), SIZES["unequal"])
     assert_same(batches, GPower(2, **options).fit(COUNTS))
     other = GPower(2, **options).partial_fit(sp.csr_matrix(COUNTS).asformat(form))
     assert_same(other, batches)
@@ -80,7 +80,7 @@ def test_sparse_batches(form, options):
 
 def test_float32_stays_float32():
     A = X.astype(np.float32)
-    model = streamed(GPower(2, cardinality=6), A, SIZES["unequal"])
+    model = fit_batches(GPower(2, cardinality=6), A, SIZES["unequal"])
     assert model.components_.dtype == np.float32
     assert_same(model, GPower(2, cardinality=6).fit(A), 1e-4)
 
@@ -89,16 +89,16 @@ def test_float32_stays_float32():
 def test_columns_far_from_zero_lose_no_digits(form):
     A = X.copy()
     A[:, :12] += 1e6
-    found = streamed(GPower(2, cardinality=6), form(A), SIZES["unequal"])
+    found = fit_batches(GPower(2, cardinality=6), form(A), SIZES["unequal"])
     wanted = GPower(2, cardinality=6).fit(A - A.mean(axis=0))
     np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
     np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
 
 
 def test_a_drift_between_batches_is_variance():
-    """Means of the batches that differ by far more than the samples within one."""
+    """The means of the batches differ far more than the samples within a batch."""
     A = X + 1e3 * (np.arange(P) >= 100)[:, None] * (np.arange(N) < 5)
-    found = streamed(GPower(1, cardinality=5), A, SIZES["equal"])
+    found = fit_batches(GPower(1, cardinality=5), A, SIZES["equal"])
     assert_same(found, GPower(1, cardinality=5).fit(A))
     assert set(np.flatnonzero(found.components_[0])) == set(range(5))
 
@@ -113,32 +113,32 @@ def test_a_batch_may_be_a_store(axis):
 def test_a_constant_column_gets_no_loading_whatever_the_batches():
     A = X.copy()
     A[:, 3] = 0.1
-    model = streamed(GPower(2, cardinality=39, scale=True, deflation="schur"), A, SIZES["equal"])
+    model = fit_batches(GPower(2, cardinality=39, scale=True, deflation="schur"), A, SIZES["equal"])
     assert model.notes_.tolist() == ["1 column(s) do not vary and get no loading: 3."]
     assert not np.any(model.components_[:, 3])
 
 
-def test_the_answer_is_there_after_every_batch():
+def test_the_model_is_fitted_after_every_batch():
     model, seen = GPower(1, cardinality=6), 0
     for batch in np.split(X, 4):
         seen += len(batch)
         assert_same(model.partial_fit(batch), GPower(1, cardinality=6).fit(X[:seen]))
 
 
-def test_fit_begins_anew():
+def test_fit_discards_earlier_batches():
     model = GPower(2, cardinality=6).partial_fit(X + 5).fit(X)
     assert_same(model.partial_fit(X), GPower(2, cardinality=6).fit(X))
 
 
 def test_scores_after_a_stream():
-    model = streamed(GPower(2, cardinality=6, scale=True), X, SIZES["equal"])
+    model = fit_batches(GPower(2, cardinality=6, scale=True), X, SIZES["equal"])
     wanted = GPower(2, cardinality=6, scale=True).fit(X)
     np.testing.assert_allclose(model.transform(X), wanted.transform(X), atol=1e-8)
     assert model.score(X) == pytest.approx(wanted.score(X))
 
 
 @given(st.integers(1, 11), st.integers(0, 2**31))
-def test_moments_do_not_depend_on_the_cut(cut, seed):
+def test_moments_do_not_depend_on_the_batches(cut, seed):
     generator = np.random.default_rng(seed)
     A = generator.standard_normal((12, 3)) * 10.0 ** generator.integers(-3, 4, 3) + generator.integers(-5, 5, 3)
     w = generator.uniform(0.1, 2, 12)
@@ -153,9 +153,11 @@ def test_moments_do_not_depend_on_the_cut(cut, seed):
 
 class TestErrors:
     @pytest.mark.parametrize(
-        "options", [{"covariance": "precomputed"}, {"variance": "l1"}, {"init": np.ones((P, 1))}], ids=str
+        "options",
+        [{"covariance": "precomputed"}, {"variance": "l1"}, {"solver": Solver(init=np.ones((P, 1)))}],
+        ids=str,
     )
-    def test_what_needs_the_samples(self, options):
+    def test_options_that_need_the_samples_are_refused(self, options):
         with pytest.raises(ValueError, match="partial_fit keeps the covariance of samples, not the samples"):
             GPower(1, **options).partial_fit(X[:N] if "covariance" in options else X)
 

@@ -1,4 +1,4 @@
-"""Paths of solutions: the best of every cardinality, told truthfully, sliced, saved, interrupted and resumed."""
+"""Paths of solutions: quality, numbers, slices, files, interruption and resumption."""
 
 import itertools
 import runpy
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
-from gpower import GPower, GPowerWarning, SparsityPath, sparsity_path
+from gpower import GPower, GPowerWarning, Solver, SparsityPath, sparsity_path
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.model_selection import cardinality_grid
 
@@ -22,7 +22,7 @@ FITTED = ("explained_variance_", "explained_variance_ratio_", "cardinality_", "o
 
 
 def table(seed=0, p=25, n=12):
-    """A group of four variables in noise of unequal size."""
+    """Return a group of four variables in noise of unequal size."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((p, n)) * rng.uniform(0.5, 2, n) + 3.0
     X[:, :4] += 2 * rng.standard_normal((p, 1))
@@ -65,7 +65,7 @@ def test_tiny_problems_are_solved_as_enumeration_solves_them(seed):
 
 @st.composite
 def matrices(draw):
-    """Random, duplicated, rank-deficient or standardised columns."""
+    """Draw random, duplicated, rank-deficient or standardised columns."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     p, n = draw(st.integers(3, 10)), draw(st.integers(2, 7))
     X = rng.standard_normal((p, n)) * rng.uniform(0.3, 3, n)
@@ -105,7 +105,7 @@ def test_a_point_of_given_gamma_is_never_worse_than_a_fit_of_its_own(options):
         X = table(seed, 20, 30)
         path = sparsity_path(X, gammas=np.linspace(0.02, 0.3, 5), **options)
         for model in path:
-            alone = GPower(**model.get_params()).fit(X)
+            alone = GPower(**model.get_params(deep=False)).fit(X)
             assert model.objective_.sum() >= alone.objective_.sum() * (1 - 1e-5)
 
 
@@ -116,7 +116,7 @@ def test_a_block_of_exact_cardinality_is_never_worse_than_a_fit_of_its_own():
         assert model.explained_variance_.sum() >= alone.explained_variance_.sum() * (1 - 1e-5)
 
 
-# --- what a point is ---
+# --- numbers of a point ---
 
 CASES = {
     "one": {},
@@ -158,10 +158,14 @@ def test_at_is_the_model_that_a_fit_of_the_same_support_gives(case):
     X, options = table(3), CASES[case]
     model = sparsity_path(X, cardinalities=[3, 4, 6], **options).at(cardinality=4)
     alone = GPower(**{"n_components": 1} | options, cardinality=4).fit(X)
-    np.testing.assert_array_equal(model.components_ != 0, alone.components_ != 0)  # chosen so that it holds
+    np.testing.assert_array_equal(
+        model.components_ != 0, alone.components_ != 0
+    )  # the data are chosen so that the supports agree
     assert model.get_params() == alone.get_params()
     assert fitted_names(model) == fitted_names(alone)
-    rough = {"gamma_", "objective_"} if options.get("penalty") == "l1" else set()  # any γ of an interval will do
+    rough = (
+        {"gamma_", "objective_"} if options.get("penalty") == "l1" else set()
+    )  # any γ of an interval gives this support
     for name in (*FITTED, "components_", "gamma_"):
         np.testing.assert_allclose(
             getattr(model, name), getattr(alone, name), rtol=0.5 if name in rough else 1e-5, atol=1e-6, equal_nan=True
@@ -199,7 +203,7 @@ def test_holes_are_filled_once_for_the_whole_path():
     path = sparsity_path(X, cardinalities=[3, 5], missing="impute")
     alone = GPower(1, cardinality=3, missing="impute").fit(X)
     np.testing.assert_allclose(path[0].components_, alone.components_, atol=1e-8)
-    with pytest.raises(ValueError, match=r"column 2, row 3 .*missing=\"impute\""):
+    with pytest.raises(ValueError, match=r"column 2, row 3 .*missing='impute'"):
         sparsity_path(X, cardinalities=[3, 5])
 
 
@@ -208,7 +212,7 @@ def test_holes_are_filled_once_for_the_whole_path():
 
 def test_the_default_grid_goes_from_one_to_all_on_a_logarithmic_scale():
     X = np.random.default_rng(0).standard_normal((8, 60))
-    path = sparsity_path(X, n_init=1, polish=False)
+    path = sparsity_path(X, n_init=1, solver=Solver(local_search=False))
     np.testing.assert_array_equal(path.grid, cardinality_grid(60))
     assert (path.grid[0], path.grid[-1]) == (1, 60)
     assert len(path) <= 50
@@ -230,16 +234,19 @@ def test_order_and_repetition_do_not_matter():
     ("options", "message"),
     [
         ({"cardinalities": []}, "cardinalities is empty; give at least one number"),
-        ({"cardinalities": [2, 13]}, "cardinalities holds 13: each is a whole number .* between 1 and 12"),
-        ({"cardinalities": [0, 2]}, "cardinalities holds 0"),
-        ({"cardinalities": [-1]}, "cardinalities holds -1"),
-        ({"cardinalities": [2.5]}, "cardinalities holds 2.5"),
-        ({"cardinalities": [True]}, "cardinalities holds True"),
-        ({"cardinalities": ["5"]}, "cardinalities holds '5'"),
+        (
+            {"cardinalities": [2, 13]},
+            "cardinalities contains 13: each entry must be a whole number .* between 1 and 12",
+        ),
+        ({"cardinalities": [0, 2]}, "cardinalities contains 0"),
+        ({"cardinalities": [-1]}, "cardinalities contains -1"),
+        ({"cardinalities": [2.5]}, "cardinalities contains 2.5"),
+        ({"cardinalities": [True]}, "cardinalities contains True"),
+        ({"cardinalities": ["5"]}, "cardinalities contains '5'"),
         ({"cardinalities": "5,10"}, "a sequence of numbers is needed, such as cardinalities="),
         ({"cardinalities": 5}, "cardinalities=5: a sequence of numbers is needed"),
-        ({"gammas": [1.0]}, "gammas holds 1.0: each is a fraction, from 0 to below 1"),
-        ({"gammas": [float("nan")]}, "gammas holds nan"),
+        ({"gammas": [1.0]}, "gammas contains 1.0: each entry must be a fraction, from 0 to below 1"),
+        ({"gammas": [float("nan")]}, "gammas contains nan"),
         ({"gammas": []}, "gammas is empty"),
         ({"gammas": [0.1], "cardinalities": [2]}, "two grids; give one of them"),
         ({"cardinality": 3}, r"give cardinalities=\[...\] or gammas=\[...\] instead of cardinality"),
@@ -249,7 +256,7 @@ def test_order_and_repetition_do_not_matter():
         ({"penalty": "l2"}, "penalty='l2' is not known"),
     ],
 )
-def test_grids_and_options_that_cannot_be(options, message):
+def test_impossible_grids_and_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         sparsity_path(table(), **options)
 
@@ -271,8 +278,8 @@ def test_a_path_is_a_sequence_of_models():
     assert part.grid.tolist() == [5, 9]
     np.testing.assert_array_equal(part[0].components_, path[1].components_)
     np.testing.assert_array_equal(part.share_of_pca, path.share_of_pca[1:])
-    assert path[::-1].grid.tolist() == [2, 5, 9]  # a path stays in its order
-    with pytest.raises(ValueError, match="The slice holds no point"):
+    assert path[::-1].grid.tolist() == [2, 5, 9]  # a path keeps its order
+    with pytest.raises(ValueError, match="The slice contains no point"):
         path[5:]
 
 
@@ -312,7 +319,7 @@ def test_plot_draws_the_trade_off():
     plt.close("all")
 
 
-def test_loadings_take_no_more_room_than_their_non_zeros():
+def test_loadings_are_stored_sparse():
     path = sparsity_path(load_planted_expression().X, cardinalities=[1, 5, 8], n_components=2)
     assert sp.issparse(path.loadings)
     assert path.loadings.shape == (6, 150)
@@ -326,7 +333,7 @@ def test_loadings_take_no_more_room_than_their_non_zeros():
     "options",
     [
         {"cardinalities": [2, 5], "n_components": 2, "scale": True},
-        {"gammas": [0.1, 0.4], "penalty": "l1", "init": "paper"},
+        {"gammas": [0.1, 0.4], "penalty": "l1", "solver": Solver(init="largest_norm")},
         {"cardinalities": [3], "method": "block", "n_components": 2, "mu": (1.0, 0.5)},
     ],
 )
@@ -368,7 +375,7 @@ def test_progress_counts_the_steps_of_both_walks():
 
 @pytest.mark.parametrize("steps", [1, 2, 4, 6])
 @pytest.mark.parametrize("options", [{"n_components": 2}, {"gammas": [0.6, 0.4, 0.2, 0.05]}])
-def test_an_interrupted_path_keeps_its_points_and_goes_on(tmp_path, steps, options):
+def test_an_interrupted_path_keeps_its_points_and_can_be_resumed(tmp_path, steps, options):
     options = {"cardinalities": [2, 4, 6, 9]} | options if "gammas" not in options else options
     X = table()
     with pytest.warns(UserWarning, match=rf"Interrupted: {min(steps, 4)} of 4 points were reached; they are kept"):
@@ -385,43 +392,43 @@ def test_an_interrupted_path_keeps_its_points_and_goes_on(tmp_path, steps, optio
     np.testing.assert_array_equal(resumed.loadings.toarray() != 0, whole.loadings.toarray() != 0)
 
 
-def test_what_is_known_is_kept_on_a_finer_grid():
+def test_a_finer_grid_reuses_the_points_of_a_path():
     X = np.random.default_rng(0).standard_normal((20, 40))
     good = sparsity_path(X, cardinalities=[5, 10], n_init=40)
-    fine = sparsity_path(X, cardinalities=[3, 5, 7, 10, 12], n_init=1, polish=False)
-    resumed = sparsity_path(X, cardinalities=[3, 5, 7, 10, 12], n_init=1, polish=True, resume=good)
+    fine = sparsity_path(X, cardinalities=[3, 5, 7, 10, 12], n_init=1, solver=Solver(local_search=False))
+    resumed = sparsity_path(X, cardinalities=[3, 5, 7, 10, 12], n_init=1, solver=Solver(), resume=good)
     assert np.all(resumed.adjusted_variance[[1, 3]] >= good.adjusted_variance * (1 - 1e-12))
     assert np.all(resumed.adjusted_variance >= fine.adjusted_variance * (1 - 1e-9))
 
 
-def test_an_interruption_before_the_first_point_is_passed_on():
+def test_an_interruption_before_the_first_point_is_raised():
     def stop(state):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sparsity_path(table(), cardinalities=[2, 5], callback=stop)
+        sparsity_path(table(), cardinalities=[2, 5], solver=Solver(callback=stop))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"X": table(1)}, "of other data"),
-        ({"X": table()[:, :9]}, "another grid or other data"),
+        ({"X": table()[:, :9]}, "another grid or is of other data"),
         ({"scale": True}, "scale differ"),
         ({"n_components": 2}, "n_components differ"),
-        ({"penalty": "l1", "polish": False}, "penalty, polish differ"),
+        ({"penalty": "l1", "solver": Solver(local_search=False)}, "penalty, solver differ"),
         ({"sample_weight": np.arange(25)}, "of other data"),
         ({"cardinalities": None, "gammas": [0.1]}, "another grid"),
     ],
 )
-def test_a_path_of_something_else_cannot_go_on(change, message):
+def test_a_path_of_other_data_cannot_be_resumed(change, message):
     earlier = sparsity_path(table(), cardinalities=[2, 5])
     options = {"X": table(), "cardinalities": [2, 5, 7]} | change
     with pytest.raises(ValueError, match=f"resume: .*{message}"):
         sparsity_path(options.pop("X"), resume=earlier, **options)
 
 
-def test_standardised_data_are_told_apart_though_their_norms_agree():
+def test_standardised_data_of_equal_norms_are_distinguished():
     first, second = (np.corrcoef(table(seed).T) for seed in (0, 1))
     earlier = sparsity_path(first, covariance="precomputed", cardinalities=[2, 5])
     with pytest.raises(ValueError, match="of other data"):
@@ -460,20 +467,20 @@ def test_the_expected_bound_is_the_mean_bound_of_gaussian_noise(penalty, center,
     np.testing.assert_allclose(expected, exact, rtol=0.02)
 
 
-def test_where_there_is_no_expectation():
+def test_bounds_without_an_expectation():
     path = sparsity_path(PITPROPS, covariance="precomputed", cardinalities=[2])
     with pytest.raises(ValueError, match="does not say how many samples"):
         path.expected_cardinality_bound(1.0)
-    with pytest.raises(ValueError, match='with variance="l1" there is none'):
+    with pytest.raises(ValueError, match='not for variance="l1"'):
         sparsity_path(table(), cardinalities=[2], variance="l1").expected_cardinality_bound(1.0)
 
 
-# --- what the user should know ---
+# --- warnings ---
 
 
 def test_points_that_did_not_converge_are_counted():
     with pytest.warns(ConvergenceWarning, match=r"of 3 points: the ascent stopped .*max_iter=1, .*raise max_iter"):
-        sparsity_path(table(), cardinalities=[2, 5, 9], max_iter=1, polish=False)
+        sparsity_path(table(), cardinalities=[2, 5, 9], max_iter=1, solver=Solver(local_search=False))
 
 
 def test_constant_columns_are_a_note(tmp_path):
@@ -506,7 +513,8 @@ def test_gamma_is_found_for_a_cardinality(seed, k):
     model = GPower(1, penalty="l1", cardinality=k).fit(X)
     assert model.cardinality_.tolist() == [k]
     largest = np.linalg.norm(X - X.mean(axis=0), axis=0).max()
-    again = GPower(1, penalty="l1", gamma=float(model.gamma_[0] / largest), init=_scores(model, X)).fit(X)
+    solver = Solver(init=_scores(model, X))
+    again = GPower(1, penalty="l1", gamma=float(model.gamma_[0] / largest), solver=solver).fit(X)
     np.testing.assert_array_equal(again.components_ != 0, model.components_ != 0)
 
 
@@ -514,8 +522,8 @@ def _scores(model, X):
     return (X - X.mean(axis=0)) @ model.components_.T
 
 
-def test_a_jump_over_the_cardinality_is_cut_and_said():
-    """Every column is there twice, so that active sets are even: the best three of four are kept, and refitted."""
+def test_a_jump_over_the_cardinality_is_cut_with_a_warning():
+    """Every column occurs twice, so that active sets are even: the best three of four are kept and refitted."""
     X = np.repeat(table(0, 30, 8), 2, axis=1)
     A = X - X.mean(axis=0)
     with pytest.warns(UserWarning, match="No gamma was found with exactly the wanted number of active variables"):
@@ -543,3 +551,9 @@ def test_a_path_of_a_small_table_is_nowhere_below_the_fit():
     path = sparsity_path(X, scale=True)
     fits = [GPower(1, cardinality=int(k), scale=True).fit(X).explained_variance_[0] for k in path.grid]
     assert np.all(path.variance[:, 0] >= (1 - 1e-9) * np.array(fits))
+
+
+def test_a_path_of_cardinalities_has_no_gamma():
+    path = sparsity_path(np.random.default_rng(0).standard_normal((20, 6)), cardinalities=[1, 2])
+    with pytest.raises(ValueError, match=r"This path runs over cardinalities; use at\(cardinality=...\)"):
+        path.at(gamma=0.1)

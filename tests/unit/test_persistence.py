@@ -25,7 +25,7 @@ def test_a_loaded_model_is_the_saved_one(tmp_path):
     assert loaded.get_feature_names_out().tolist() == model.get_feature_names_out().tolist()
 
 
-def test_a_path_among_the_parameters_stays_one(tmp_path):
+def test_a_path_among_the_parameters_stays_a_path(tmp_path):
     model = GPower(1, cardinality=1, checkpoint=tmp_path / "fit.npz").fit(np.diag([1.0, 2.0, 3.0]))
     model.save(tmp_path / "model.npz")
     assert GPower.load(tmp_path / "model.npz").checkpoint == str(tmp_path / "fit.npz")
@@ -55,7 +55,7 @@ def test_an_existing_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch)
     assert [p.name for p in tmp_path.iterdir()] == ["m.npz"]
 
 
-def test_unreadable_files_get_a_sentence(tmp_path):
+def test_unreadable_files_raise_an_error_with_a_remedy(tmp_path):
     path = tmp_path / "m.npz"
     GPower(2, cardinality=3).fit(X).save(path)
     whole = path.read_bytes()
@@ -106,3 +106,15 @@ def test_tables_and_names_come_back_as_they_were(tmp_path):
     assert back == {"scores": {"best": 3}, "passes": 2.5}
     with pytest.raises(ValueError, match=r"holds a Toy, not a Model; load it with that class"):
         read_saved_object(tmp_path / "file.npz", "Model")
+
+
+def test_a_truncated_archive_is_refused(tmp_path):
+    (tmp_path / "model.npz").write_bytes(b"PK\x03\x04 and then nothing")
+    with pytest.raises(ModelFileError, match=r"truncated or not a gpower model .*; write one with model.save\(path\)"):
+        GPower.load(tmp_path / "model.npz")
+
+
+def test_a_table_is_refused_as_a_model(tmp_path):
+    (tmp_path / "genes.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ModelFileError, match=r"not a gpower model but some other file; give the model.npz that gpower"):
+        GPower.load(tmp_path / "genes.csv")

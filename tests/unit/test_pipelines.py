@@ -1,4 +1,4 @@
-"""What users hold: pipelines, whose names come through, and results that read well."""
+"""Pipelines pass the names of their variables on, and results have a readable text."""
 
 import re
 
@@ -38,38 +38,40 @@ def pipeline(request):
     return request.param(GPower(2, cardinality=3)).fit(FRAME, np.arange(40) % 2)
 
 
-def seen(pipeline):
-    """The table that the model was fitted to, and its names, by hand."""
+def table_of_last_step(pipeline):
+    """Compute the table that the last step was fitted to, and its names."""
     if len(pipeline) == 1:
         return X, NAMES
-    kept = np.delete(X, 5, axis=1)
-    return (kept - kept.mean(axis=0)) / kept.std(axis=0), KEPT
+    remaining = np.delete(X, 5, axis=1)
+    return (remaining - remaining.mean(axis=0)) / remaining.std(axis=0), KEPT
 
 
-def inner(pipeline):
+def last_step(pipeline):
     return next(step for _, step in pipeline.steps if isinstance(step, GPower))
 
 
-def test_a_certificate_is_that_of_the_model_on_what_it_saw(pipeline):
-    for ours, direct in zip(certify(pipeline, FRAME), certify(inner(pipeline), seen(pipeline)[0]), strict=True):
+def test_a_certificate_is_that_of_the_model_on_its_own_input(pipeline):
+    for ours, direct in zip(
+        certify(pipeline, FRAME), certify(last_step(pipeline), table_of_last_step(pipeline)[0]), strict=True
+    ):
         assert ours.value == pytest.approx(direct.value)
         assert ours.upper_bound == pytest.approx(direct.upper_bound)
 
 
 def test_pictures_have_the_names(pipeline):
-    table, names = seen(pipeline)
-    used = {names[j] for j in np.flatnonzero(inner(pipeline).components_.any(axis=0))}
+    table, names = table_of_last_step(pipeline)
+    used = {names[j] for j in np.flatnonzero(last_step(pipeline).components_.any(axis=0))}
     assert {label.get_text() for label in plot_support(pipeline).get_xticklabels()} == used
     assert {text.get_text() for panel in plot_loadings(pipeline) for text in panel.get_yticklabels()} == used
     points = plot_scores(pipeline, FRAME).collections[0].get_offsets()
-    np.testing.assert_allclose(points, (table - table.mean(axis=0)) @ inner(pipeline).components_.T, atol=1e-9)
+    np.testing.assert_allclose(points, (table - table.mean(axis=0)) @ last_step(pipeline).components_.T, atol=1e-9)
     assert set(UnwrappedModel.unwrap(pipeline).model.loadings_frame().index) == used
 
 
 def test_the_steps_of_the_pipeline_are_left_as_they_were(pipeline):
-    before = dict(vars(inner(pipeline)))
+    before = dict(vars(last_step(pipeline)))
     plot_loadings(pipeline)
-    assert vars(inner(pipeline)) == before
+    assert vars(last_step(pipeline)) == before
 
 
 def test_stability_fits_all_steps_to_every_part():
@@ -99,11 +101,11 @@ def test_steps_without_names_leave_numbers():
     assert UnwrappedModel.unwrap(model).model.feature_names_in_.tolist() == [f"x{j}" for j in range(8)]
 
 
-def test_what_holds_no_model_gets_a_sentence():
+def test_objects_without_a_model_are_refused():
     with pytest.raises(TypeError, match="has no step of this package, only StandardScaler"):
         plot_loadings(make_pipeline(StandardScaler()).fit(X))
     for nothing in (X, "model.npz", None):
-        with pytest.raises(TypeError, match="is no fitted model; pass one, such as"):
+        with pytest.raises(TypeError, match="is not a fitted model; pass one, such as"):
             plot_support(nothing)
     with pytest.raises(ValueError, match="not fitted"):
         plot_loadings(GPower(1))
@@ -125,16 +127,16 @@ def test_loadings_as_a_frame(model):
     assert list(model.loadings_frame(list("abcdefgh"), all_variables=True).index) == list("abcdefgh")
 
 
-def test_results_read_well():
+def test_the_text_of_results():
     model = GPower(1, cardinality=2).fit(X)
     chosen = stability_selection(X, model, n_subsamples=4)
-    said = [
+    expected = [
         (certify(model, X)[0], r"<Certificate: 2 variables: .* found, at most .* possible"),
         (chosen, r"<Stability: \d of 8 variables selected in 1 component\(s\), each in 80% of 4 subsamples or more>"),
         (compare(X, n_components=1, cardinality=2, methods=["greedy"]), r"<Comparison: pca .* %, greedy .* % of the"),
         (load_pitprops(), "<Pitprops: correlations of 13 measurements on 180 pit props>"),
         (expression_cohort(random_state=0), "<ExpressionCohort: 100 samples × 1000 genes, .* of 60 gene sets active>"),
     ]
-    for result, words in said:
+    for result, words in expected:
         assert len(repr(result)) < 200
         assert re.match(words, repr(result))

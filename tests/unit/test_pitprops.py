@@ -33,8 +33,8 @@ def test_the_proven_optimum_is_reached(k, options):
 
 def test_six_components_of_the_literatures_cardinalities():
     """Each step optimal, by projection: 75.64 % of adjusted variance, a little under SPCA's joint 75.77 %."""
-    wish = {"cardinality": (7, 4, 4, 1, 1, 1), "covariance": "precomputed"}
-    model = GPower(6, deflation="projection", **wish).fit(load_pitprops().correlation)
+    options = {"cardinality": (7, 4, 4, 1, 1, 1), "covariance": "precomputed"}
+    model = GPower(6, deflation="projection", **options).fit(load_pitprops().correlation)
     assert 100 * model.explained_variance_ratio_.sum() == pytest.approx(75.64, abs=0.01)
-    ratio = GPower(6, **wish).fit(load_pitprops().correlation).explained_variance_ratio_.sum()
+    ratio = GPower(6, **options).fit(load_pitprops().correlation).explained_variance_ratio_.sum()
     assert 100 * ratio == pytest.approx(75.51, abs=0.01)

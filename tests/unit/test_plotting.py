@@ -1,4 +1,4 @@
-"""The picture draws the model: bars are loadings, labels are names."""
+"""Bar charts of loadings: bars, labels, titles, axes and saved files."""
 
 import sys
 from types import SimpleNamespace
@@ -81,8 +81,8 @@ def test_long_names_are_shortened(model):
     assert label.endswith("…")
 
 
-def drawn(text):
-    """The characters that a text of a picture shows: what matplotlib hands to the font, mathematics being refused."""
+def shown_characters(text):
+    """Return the characters that matplotlib draws of a text, without mathematics."""
     shown, is_math = text._preprocess_math(text.get_text())
     assert not is_math
     return shown
@@ -99,11 +99,11 @@ ODD = [
 def test_odd_names_are_drawn_as_they_are(model):
     model.components_ = np.array([[0.5, 0.5, 0.5, 0.5]])
     panel = plot_loadings(model, ODD)[0]
-    assert [drawn(label) for label in panel.get_yticklabels()] == [ODD[0], "two↵lines", ODD[2], ODD[3]]
+    assert [shown_characters(label) for label in panel.get_yticklabels()] == [ODD[0], "two↵lines", ODD[2], ODD[3]]
     panel.figure.draw_without_rendering()
     left = min(label.get_window_extent().x0 for label in panel.get_yticklabels())
     assert left >= 0
-    assert panel.get_window_extent().width > 100  # the names take no room from the bars
+    assert panel.get_window_extent().width > 100  # the names do not shrink the bars
 
 
 def test_draws_on_the_users_axes(model):
@@ -120,7 +120,7 @@ def test_one_component_takes_a_single_axes(model):
     assert plot_loadings(model, axes=mine)[0] is mine
 
 
-def test_only_the_largest_of_many_are_drawn_and_it_says_so():
+def test_only_the_largest_of_many_are_drawn_with_a_note():
     loadings = np.linspace(1, 2, 60)
     model = SimpleNamespace(components_=loadings[None], explained_variance_ratio_=[0.5])
     axes = plot_loadings(model)[0]
@@ -128,7 +128,7 @@ def test_only_the_largest_of_many_are_drawn_and_it_says_so():
     assert [text.get_text() for text in axes.texts] == ["the 40 largest of 60"]
 
 
-def test_an_all_zero_component_says_so():
+def test_an_all_zero_component_has_a_note():
     model = SimpleNamespace(components_=np.zeros((1, 3)), explained_variance_ratio_=[0.0])
     axes = plot_loadings(model)[0]
     assert bars(axes) == []
@@ -143,7 +143,7 @@ def test_components_beyond_a_line_leave_no_empty_frames():
     assert visible == list(axes)
 
 
-def test_wrong_lengths_are_told(model):
+def test_wrong_lengths_are_refused(model):
     with pytest.raises(ValueError, match="feature_names has 2 entries, but the model has 4 variables"):
         plot_loadings(model, ["a", "b"])
     with pytest.raises(ValueError, match="axes has 3 entries, but the model has 2 components"):
@@ -157,7 +157,7 @@ def test_a_fitted_model():
         assert sorted(labels(axes)) == sorted(data.modules[module])
 
 
-def test_says_which_extra_is_missing(model, monkeypatch):
+def test_the_missing_extra_is_named(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r'pip install "gpower\[plot\]"'):
         plot_loadings(model)
@@ -178,7 +178,7 @@ def test_a_picture_of_an_unknown_kind_is_not_saved(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_are_no_picture(tmp_path):
+def test_files_of_unknown_formats_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"p\.txt: a picture ends in \.png, \.pdf or \.svg\."):
         prepare_figure_path(tmp_path / "p.txt")
     (tmp_path / "p.png").mkdir()
@@ -195,16 +195,16 @@ def test_a_picture_goes_into_a_file_named_by_a_string(tmp_path):
 def test_far_scripts_are_drawn_in_a_font_that_is_installed(model, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "gpower.plotting.save.EAST_ASIAN_FONTS", ("Nowhere Sans", "DejaVu Serif")
-    )  # as if that had them
+    )  # as if the font had these characters
     panel = plot_loadings(model, ["基因", "b", "c", "d"])[0]
-    with pytest.warns(UserWarning, match="Glyph"):  # it has not, and matplotlib says so
+    with pytest.warns(UserWarning, match="Glyph"):  # the font lacks them, and matplotlib warns
         save_figure(panel, tmp_path / "p.png")
     families = {label.get_text(): label.get_fontfamily() for label in panel.get_yticklabels()}
     assert families["基因"][-1] == "DejaVu Serif"
     assert "DejaVu Serif" not in families["d"]
 
 
-def test_where_no_font_has_a_script_a_sentence_says_so(model, tmp_path, monkeypatch):
+def test_a_script_without_a_font_raises_a_warning(model, tmp_path, monkeypatch):
     monkeypatch.setattr("gpower.plotting.save.EAST_ASIAN_FONTS", ("Nowhere Sans",))
-    with pytest.warns(GPowerWarning, match="'基因'; a picture shows boxes. Install one, such as Nowhere Sans"):
+    with pytest.warns(GPowerWarning, match="'基因'; the figure shows boxes. Install one, such as Nowhere Sans"):
         save_figure(plot_loadings(model, ["基因", "b", "c", "d"]), tmp_path / "p.png")

@@ -1,4 +1,4 @@
-"""Pictures of paths, of cross-validation and of stability draw the numbers of those objects."""
+"""Figures of paths, cross-validation and stability draw the numbers of these objects."""
 
 from types import SimpleNamespace
 
@@ -81,7 +81,7 @@ def test_the_second_scale_is_the_total_variance(path):
     assert second.get_ylabel() == "% of the total variance"
 
 
-def test_components_of_different_cardinality_stand_at_their_mean():
+def test_components_of_different_cardinality_are_drawn_at_their_mean():
     stand_in = SimpleNamespace(
         cardinality=np.array([[2, 4], [10, 30]]),
         explained_variance_ratio=np.array([[0.2, 0.1], [0.4, 0.2]]),
@@ -101,7 +101,7 @@ def test_points_without_a_loading_are_left_out():
     x = labelled(plot_tradeoff(stand_in))["component 1"][:, 0]
     np.testing.assert_array_equal(x, [np.nan, 3])
     stand_in.cardinality = np.zeros((2, 1))
-    with pytest.raises(ValueError, match="No component has a non-zero loading anywhere"):
+    with pytest.raises(ValueError, match="All loadings are zero"):
         plot_tradeoff(stand_in)
 
 
@@ -124,7 +124,7 @@ def test_ticks_of_cardinalities_are_plain_numbers_inside_the_axis(path):
 
 def test_cardinalities_stay_below_the_drawn_bound(gamma_path):
     curves = labelled(plot_cardinality(gamma_path))
-    found, bound = curves["component 1"], curves["most possible, component 1"]
+    found, bound = curves["component 1"], curves["upper bound, component 1"]
     np.testing.assert_array_equal(found, np.column_stack([gamma_path.gamma[:, 0], gamma_path.cardinality[:, 0]]))
     at = np.searchsorted(bound[:, 0], found[:, 0], side="right") - 1
     assert np.all(found[:, 1] <= bound[at, 1])
@@ -141,7 +141,7 @@ def test_the_gaussian_expectation_is_drawn_for_data_only(gamma_path, pitprops):
     assert axes.get_xlabel().endswith("(ℓ0)")
 
 
-def test_a_path_without_gamma_says_what_to_do(path):
+def test_a_path_without_gamma_is_refused_with_a_remedy(path):
     with pytest.raises(ValueError, match=r"has no γ.*gammas=\[…\]\), or with penalty=\"l1\""):
         plot_cardinality(path)
 
@@ -196,7 +196,7 @@ def test_no_names_at_all(path):
 
 
 def test_a_component_that_is_not_there(path):
-    with pytest.raises(ValueError, match="component=3: the path has 3, counted from 0"):
+    with pytest.raises(ValueError, match=r"component=3: the path has 3 component\(s\), counted from 0"):
         plot_path_loadings(path, 3)
     with pytest.raises(ValueError, match="feature_names has 2 entries, but the model has 13 variables"):
         plot_path_loadings(path, 0, ["a", "b"])
@@ -283,7 +283,7 @@ def test_a_joint_search_has_one_curve():
 # --- stability ---
 
 
-def test_frequencies_are_sorted_and_the_selected_told_apart():
+def test_frequencies_are_sorted_and_the_selected_marked():
     frequency = np.array([[0.0, 0.9, 0.3, 1.0], [0.8, 0.0, 0.0, 0.1]])
     stand_in = SimpleNamespace(
         frequency=frequency,

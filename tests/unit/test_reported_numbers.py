@@ -1,4 +1,4 @@
-"""Reported numbers against independent computations, at the places where they are easily wrong."""
+"""Reported numbers against independent computations, in cases prone to errors."""
 
 import warnings
 
@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
-from gpower import GPower, GPowerCV
+from gpower import GPower, GPowerCV, Solver
 from gpower.operators import as_operator
 from gpower.operators.explained_variance import Scores, adjusted_variance, cumulative_variance
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:Use
 
 
 def gram_schmidt_variances(Y):
-    """Squared norms of the scores less what earlier ones span, in the given order."""
+    """Compute squared norms of the scores outside the span of earlier ones, in the given order."""
     basis, out = [], []
     for y in Y.T:
         rest = y - sum((q @ y) * q for q in basis)
@@ -46,7 +46,7 @@ def test_adjusted_variance_with_dependent_scores(seed):
 def test_rank_deficient_blocks_report_what_their_scores_explain(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 12))
-    with pytest.warns(ConvergenceWarning, match="no variance left"):  # the fourth is none, rather than a repetition
+    with pytest.warns(ConvergenceWarning, match="no variance left"):  # the fourth is zero, not a repetition
         model = GPower(4, cardinality=8, method="block").fit(X)
     Y = (X - X.mean(axis=0)) @ model.components_.T
     order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
@@ -72,12 +72,12 @@ def test_single_precision_pca_keeps_components_far_above_rounding():
     np.testing.assert_allclose(ratio, GPower(3, gamma=0.0).fit(X.astype(float)).explained_variance_ratio_, atol=1e-5)
 
 
-@pytest.mark.parametrize("init", [None, "paper"])
+@pytest.mark.parametrize("init", [None, "largest_norm"])
 def test_l1_variance_starts_where_its_own_norm_is_largest(init):
     X = np.random.default_rng(0).standard_normal((40, 10))
     X[:, 0] = 0
     X[0, 0] = 10.0  # the largest ℓ2 norm, far from the largest ℓ1 norm
-    model = GPower(1, variance="l1", gamma=0.6, init=init).fit(X)
+    model = GPower(1, variance="l1", gamma=0.6, solver=Solver(init=init)).fit(X)
     assert model.cardinality_[0] >= 1
     assert model.objective_[0] > 0
 
@@ -127,7 +127,8 @@ def test_screened_weights_of_l1_variance_give_the_same_gamma():
 @pytest.mark.parametrize("refit", ["auto", None])
 def test_the_weight_of_a_block_of_one_scales_its_objective(refit):
     X = np.random.default_rng(0).standard_normal((20, 10))
-    one, half = (GPower(1, cardinality=3, method="block", mu=[mu], refit=refit).fit(X) for mu in (1.0, 0.5))
+    solver = Solver(refit=refit)
+    one, half = (GPower(1, cardinality=3, method="block", mu=[mu], solver=solver).fit(X) for mu in (1.0, 0.5))
     np.testing.assert_allclose(half.objective_, one.objective_ / 4, rtol=1e-6)
 
 
@@ -138,24 +139,25 @@ def test_transform_is_as_exact_as_its_formula_under_a_large_offset():
     np.testing.assert_allclose(model.transform(X), exact, atol=1e-4 * np.abs(exact).max())
 
 
-def test_uncorrelated_variables_that_add_nothing_are_said():
-    with pytest.warns(UserWarning, match="fewer variables than asked for explain as much"):
+def test_uncorrelated_variables_that_add_no_variance_are_left_out_with_a_warning():
+    with pytest.warns(UserWarning, match="fewer variables than requested explain as much"):
         model = GPower(1, cardinality=3, covariance="precomputed").fit(np.eye(5))
     assert model.cardinality_.tolist() == [1]
 
 
-def test_a_start_given_as_a_list_is_a_start():
+def test_a_start_may_be_a_list():
     X = np.random.default_rng(0).standard_normal((40, 6))
     start = np.random.default_rng(1).standard_normal((40, 2))
-    listed = GPower(2, gamma=0.1, init=start.tolist()).fit(X)
-    np.testing.assert_array_equal(listed.components_, GPower(2, gamma=0.1, init=start).fit(X).components_)
+    listed = GPower(2, gamma=0.1, solver=Solver(init=start.tolist())).fit(X)
+    array = GPower(2, gamma=0.1, solver=Solver(init=start)).fit(X)
+    np.testing.assert_array_equal(listed.components_, array.components_)
     with pytest.raises(ValueError, match="a precomputed covariance does not have"):
-        GPower(2, covariance="precomputed", init=[[1.0, 0.0]] * 6).fit(np.cov(X.T))
+        GPower(2, covariance="precomputed", solver=Solver(init=[[1.0, 0.0]] * 6)).fit(np.cov(X.T))
 
 
 @pytest.mark.parametrize("deflation", ["schur", "projection"])
-def test_exactly_so_many_variables_in_single_precision(deflation):
-    """A column that the first component leaves nothing of but rounding takes no other's place."""
+def test_the_exact_cardinality_is_reached_in_single_precision(deflation):
+    """A column reduced to rounding by the first component does not displace another one."""
     X = load_wine().data
     for dtype in (np.float64, np.float32):
         for step, k in ((1, 3), (1, 13), (8, 3), (8, 10), (8, 13)):  # tall data by their covariance
@@ -179,7 +181,7 @@ def test_entries_stored_in_parts_count_as_their_sum_wherever_samples_are_read():
 
 
 def test_the_running_total_is_what_the_first_components_explain():
-    """Whatever their order: the variance of X inside the span of the first scores."""
+    """The total is the variance of X inside the span of the first scores, in any order."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 6)) * [1, 5, 2, 1, 3, 1]
     X -= X.mean(axis=0)
@@ -198,7 +200,7 @@ def test_the_running_total_is_what_the_first_components_explain():
 def test_small_variances_are_small_not_zero(p, ratio, kind):
     X = np.random.default_rng(0).standard_normal((p, 40 if p == 30 else 2))
     X[:, 0] *= ratio
-    with warnings.catch_warnings():  # of the second component nothing but its own is left
+    with warnings.catch_warnings():  # only the own part of the second component is left
         warnings.simplefilter("error")
         model = GPower(2, cardinality=1).fit(kind(X))
     own = X[:, np.argmax(model.components_, axis=1)]

@@ -1,4 +1,4 @@
-"""Sparse components of an AnnData object: the manners of scanpy.pp.pca, wherever the matrix is."""
+"""Sparse components of an AnnData object with the interface of scanpy.pp.pca, for every kind of matrix."""
 
 import inspect
 
@@ -199,7 +199,7 @@ def test_as_many_components_as_there_are_genes_or_ten():
     assert few.obsm["X_spca"].shape == (P, 4)
 
 
-def test_the_model_can_be_had_and_proofs_are_stored():
+def test_the_model_can_be_returned_and_certificates_are_stored():
     adata = cells()
     model = sparse_pca(adata, 2, cardinality=5, mask_var=CHOSEN, certify=True, return_model=True)
     np.testing.assert_allclose(model.transform(COUNTS[:, CHOSEN]), adata.obsm["X_spca"], atol=1e-5)
@@ -208,7 +208,7 @@ def test_the_model_can_be_had_and_proofs_are_stored():
 
 
 @pytest.mark.parametrize("use", [True, False])
-def test_the_old_word_for_highly_variable_genes(use):
+def test_the_old_name_of_the_highly_variable_option(use):
     adata, other = cells(), cells()
     adata.var["highly_variable"] = other.var["highly_variable"] = CHOSEN
     sparse_pca(adata, 2, cardinality=5, use_highly_variable=use)
@@ -246,7 +246,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("mask", "words"),
         [
-            ("nothing", "is no column of adata.var"),
+            ("nothing", "is not a column of adata.var"),
             (np.ones(3, bool), "a true or false for each of the 40 genes"),
             (np.ones(N), "a true or false for each of the 40 genes"),
             (np.zeros(N, bool), "leaves no gene"),
@@ -264,7 +264,7 @@ class TestErrors:
         with pytest.raises(TypeError, match=rf"{next(iter(option))}=.* of scanpy.pp.pca that has no meaning here: "):
             sparse_pca(cells(), 2, **option)
 
-    def test_words_that_exclude_each_other(self):
+    def test_options_that_exclude_each_other(self):
         with pytest.raises(ValueError, match="use_highly_variable and mask_var both choose genes"):
             sparse_pca(cells(), 2, use_highly_variable=True, mask_var=CHOSEN)
         with pytest.raises(ValueError, match="ask for one of them"):
@@ -279,7 +279,7 @@ class TestErrors:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_scanpy_goes_on_from_the_components(tmp_path):
+def test_scanpy_continues_from_the_components(tmp_path):
     sc = pytest.importorskip("scanpy")
     adata = cells("csr")
     sparse_pca(adata, 2, cardinality=5)
@@ -302,3 +302,9 @@ def test_scanpy_stores_the_same_kinds_of_things():
     assert adata.obsm["X_spca"].shape == adata.obsm["X_pca"].shape
     assert adata.varm["sPCs"].shape == adata.varm["PCs"].shape
     assert set(adata.uns["pca"]) <= set(adata.uns["spca"])
+
+
+def test_a_mask_without_genes_is_refused():
+    cells = anndata.AnnData(np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32))
+    with pytest.raises(ValueError, match="mask_var leaves no gene"):
+        sparse_pca(cells, n_comps=1, cardinality=2, mask_var=np.zeros(6, bool))

@@ -1,10 +1,10 @@
-"""Selection under subsampling: frequencies, signs and the bound, whatever the order and sign of the components."""
+"""Stability selection: frequencies, signs and the error bound, for any order and sign of the components."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower import GPower, stability_selection
+from gpower import GPower, Solver, stability_selection
 from gpower.datasets import load_planted_expression
 from gpower.model_selection.stability_runs import _compute_matched_signs
 
@@ -12,7 +12,7 @@ DATA = load_planted_expression()
 
 
 def groups(seed=0, p=80, n=20):
-    """Two groups with loadings of both signs, the first of larger variance."""
+    """Return two groups with loadings of both signs, the first of larger variance."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((p, n))
     X[:, :4] += 4 * rng.standard_normal((p, 1)) * [1, -1, 1, -1]
@@ -57,7 +57,7 @@ def test_components_are_matched_whatever_their_order_and_sign(order, flips):
 
 
 def test_equally_strong_components_that_change_places_keep_their_frequencies():
-    """Two factors of the same variance: either comes first in half of the parts."""
+    """Of two factors of equal variance, each comes first in half of the subsamples."""
     rng = np.random.default_rng(1)
     X = 0.3 * rng.standard_normal((60, 12))
     X[:, :3] += 2 * rng.standard_normal((60, 1))
@@ -76,12 +76,18 @@ def test_the_bound_of_meinshausen_and_buehlmann():
 
 
 def test_the_bound_holds_in_noise():
-    """Exchangeable variables, none of which belongs: no more are selected on average than the bound says."""
+    """Of exchangeable variables without signal, no more are selected on average than the bound."""
     counts, bounds = [], []
     for seed in range(8):
         X = np.random.default_rng(seed).standard_normal((30, 40))
         found = stability_selection(
-            X, n_components=1, cardinality=5, n_init=1, polish=False, n_subsamples=20, threshold=0.6
+            X,
+            n_components=1,
+            cardinality=5,
+            n_init=1,
+            solver=Solver(local_search=False),
+            n_subsamples=20,
+            threshold=0.6,
         )
         counts.append(found.selected.sum())
         bounds.append(found.expected_false_selections[0])
@@ -106,7 +112,7 @@ def test_sparse_data_give_the_same_answer():
     np.testing.assert_array_equal(dense.frequency, sparse.frequency)
 
 
-def test_the_frame_lists_what_was_ever_chosen():
+def test_the_frame_lists_every_variable_ever_selected():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(DATA.X, columns=DATA.feature_names)
     found = stability_selection(frame, n_components=2, cardinality=[8, 6], n_subsamples=5, n_init=4)
@@ -125,10 +131,10 @@ def test_the_frame_lists_what_was_ever_chosen():
     assert unnamed["variable"].dtype.kind == "i"
 
 
-def test_a_part_with_a_constant_column_is_no_reason_to_warn():
+def test_a_part_with_a_constant_column_raises_no_warning():
     X = groups()
     X[:, 19] = 0.0
-    X[0, 19] = 50.0  # constant wherever sample 0 is left out
+    X[0, 19] = 50.0  # constant in subsamples without sample 0
     found = stability_selection(X, n_components=1, cardinality=4, n_subsamples=8)
     assert found.frequency[0, 19] <= 1
 
@@ -147,13 +153,20 @@ def test_plot_draws_the_frequencies():
         ({"threshold": 1.1}, "threshold=1.1"),
         ({"fraction": 1.0}, "fraction=1.0: a share of the samples between 0 and 1"),
         ({"fraction": 0}, "fraction=0"),
-        ({"fraction": 0.01}, r"fraction=0.01 of 80 samples are 0; a part needs at least 2: raise it"),
+        ({"fraction": 0.01}, r"fraction=0.01 of 80 samples is 0; a subsample needs at least 2: raise it"),
         ({"n_subsamples": 0}, "n_subsamples=0"),
-        ({"covariance": "precomputed"}, 'covariance="precomputed" has none. Give the data'),
+        ({"covariance": "precomputed"}, "covariance='precomputed' has none. Give the data"),
         ({"model": GPower(1), "gamma": 0.1}, r"Give a model or its parameters \(gamma\), not both"),
         ({"cardinality": 50}, "between 1 and n_features=20"),
     ],
 )
-def test_what_cannot_be(options, message):
+def test_impossible_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         stability_selection(groups(), **options)
+
+
+def test_exchanged_arguments_are_pointed_out():
+    X = np.random.default_rng(0).standard_normal((20, 6))
+    message = r"^model is of type ndarray; the data come first: stability_selection\(X, model\)\.$"
+    with pytest.raises(TypeError, match=message):
+        stability_selection(GPower(2, cardinality=2).fit(X), X)

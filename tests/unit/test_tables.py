@@ -1,4 +1,4 @@
-"""The reader of users' tables: what it understands, and what it says about what it does not."""
+"""The reader of tables: formats, names, missing cells, errors and hints."""
 
 import gzip
 import sys
@@ -11,8 +11,7 @@ from scipy import sparse
 from gpower import GPower
 from gpower.cli.hints import find_table_hints
 from gpower.datasets import Table, TableError, read_table
-from gpower.io.tables.errors import MissingCellError
-from gpower.io.tables.table import TableFile
+from gpower.io.tables.table import MissingCellError, TableFile
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
 FEATURES = ("a", "b", "c")
@@ -107,7 +106,7 @@ class TestText:
     def test_a_heading_that_is_empty_gets_its_position(self, write):
         assert read_table(write("t.csv", "a,,c\n1,2,3\n")).feature_names == ("a", "column 1", "c")
 
-    def test_repeated_headings_are_told_apart(self, write):
+    def test_repeated_headings_are_made_unique(self, write):
         table = read_table(write("t.csv", "a,b,a,a.1,a,b\n1,2,3,4,5,6\n"))
         assert table.feature_names == ("a", "b", "a.2", "a.1", "a.3", "b.1")
 
@@ -124,7 +123,7 @@ class TestText:
             read_table(path, index_col="id", drop=["what", "a", "2001", "b", "c"])
 
     @pytest.mark.parametrize("cell", ['"1,234.5"', "1 234.5", "1'234.5"])
-    def test_thousands_separators_are_no_names_of_rows(self, write, cell):
+    def test_thousands_separators_are_not_taken_for_row_names(self, write, cell):
         path = write("t.csv", f"a,b,c\n{cell},1,2\n{cell},3,1\n{cell},2,5\n")
         with pytest.raises(TableError, match=r"line 2, column 'a' holds .* write plain numbers, such as 1234.5"):
             read_table(path)
@@ -141,7 +140,7 @@ class TestText:
         assert table.feature_names == ("age", "height", "score")
         np.testing.assert_array_equal(table.X, [[1, 2, 4], [2, 1, 9]])
 
-    def test_names_are_looked_for_in_what_is_not_dropped(self, write):
+    def test_names_are_sought_in_the_columns_that_are_not_dropped(self, write):
         path = write("t.csv", "no,id,a,b,c\n1,s1,1,2.5,-3\n2,s2,4,5,6e-3\n")
         check(read_table(path, drop=["no"]), FEATURES, SAMPLES)
 
@@ -189,7 +188,7 @@ class TestTextErrors:
             ("# one\n\na,b\n1,2\n3,x\n", r"line 5, column 'b' holds 'x'"),
         ],
     )
-    def test_says_where_and_what(self, write, text, message):
+    def test_errors_name_the_cell_and_its_content(self, write, text, message):
         path = write("t.csv", text)
         with pytest.raises(TableError, match=message) as raised:
             read_table(path)
@@ -228,7 +227,7 @@ class TestTextErrors:
         ("cell", "message"),
         [("", "is empty"), ("NA", "holds 'NA'"), ("nan", "holds 'nan'"), ("-inf", "holds '-inf'")],
     )
-    def test_complete_refuses_what_is_missing(self, write, cell, message):
+    def test_complete_refuses_missing_cells(self, write, cell, message):
         path = write("t.csv", f"id,a,b\n\ns1,1,2\ns2,3,{cell}\n")
         with pytest.raises(TableError, match=rf"line 4, column 'b' {message} where a number belongs.*'b'"):
             read_table(path, complete=True)
@@ -237,7 +236,7 @@ class TestTextErrors:
         check(read_table(write("t.csv", "1e308,1e308\n"), complete=True), numbers=[[1e308, 1e308]])
 
     def test_a_quote_that_never_closes(self, write):
-        with pytest.raises(TableError, match="not a table in text"):
+        with pytest.raises(TableError, match="not a text table"):
             read_table(write("t.csv", 'a,b\n1,"' + "2,3\n" * 50_000))
 
     @pytest.mark.parametrize(
@@ -332,12 +331,12 @@ class TestNumPy:
     @pytest.mark.parametrize(
         ("array", "message"),
         [
-            (np.ones(3), "two dimensions and this array has 1"),
-            (np.ones((2, 2, 2)), "two dimensions and this array has 3"),
+            (np.ones(3), "two dimensions, but this array has 1"),
+            (np.ones((2, 2, 2)), "two dimensions, but this array has 3"),
             (np.ones((0, 3)), r"no samples \(rows\): its shape is 0 × 3"),
             (np.ones((3, 0)), r"no variables \(columns\): its shape is 3 × 0"),
-            (np.ones((2, 2), complex), "real numbers and this array holds complex"),
-            (np.array([["a", "b"]]), "real numbers and this array holds str"),
+            (np.ones((2, 2), complex), "real numbers, but this array holds complex"),
+            (np.array([["a", "b"]]), "real numbers, but this array holds str"),
         ],
     )
     def test_arrays_that_are_no_table(self, tmp_path, array, message):
@@ -371,7 +370,7 @@ class TestNumPy:
         np.savez(tmp_path / "t.npz", X=NUMBERS, genes=FEATURES, samples=SAMPLES, y=np.ones((2, 1)))
         check(read_table(tmp_path / "t.npz"), FEATURES, SAMPLES)
 
-    def test_npz_names_keep_their_meaning_when_turned(self, tmp_path):
+    def test_npz_names_keep_their_meaning_when_transposed(self, tmp_path):
         np.savez(tmp_path / "t.npz", X=NUMBERS.T, genes=FEATURES, samples=SAMPLES)
         check(read_table(tmp_path / "t.npz", transpose=True), FEATURES, SAMPLES)
 
@@ -486,7 +485,7 @@ class TestParquet:
         check(read_table(tmp_path / "t.parquet", drop=["what"]), FEATURES)
         check(read_table(tmp_path / "t.parquet", drop=[1]), FEATURES)
 
-    def test_complete_refuses_what_is_missing(self, pandas, tmp_path):
+    def test_complete_refuses_missing_cells(self, pandas, tmp_path):
         pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, None]}).to_parquet(tmp_path / "t.parquet")
         with pytest.raises(TableError, match="row 2, column 'b' holds nan where a number belongs"):
             read_table(tmp_path / "t.parquet", complete=True)
@@ -526,7 +525,7 @@ class TestParquet:
 
     def test_unknown_index_col(self, pandas, tmp_path):
         pandas.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "t.parquet")
-        with pytest.raises(TableError, match="index_col='b' is not one of the columns a"):
+        with pytest.raises(TableError, match="index_col='b' is not a heading; the file has the columns a"):
             read_table(tmp_path / "t.parquet", index_col="b")
 
     def test_truncated(self, pandas, tmp_path):
@@ -536,7 +535,7 @@ class TestParquet:
         with pytest.raises(TableError, match="not a whole Parquet file"):
             read_table(path)
 
-    def test_says_which_extra_is_missing(self, monkeypatch, write):
+    def test_the_missing_extra_is_named(self, monkeypatch, write):
         monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
         with pytest.raises(ImportError, match=r'pip install "gpower\[io\]"'):
             read_table(write("t.parquet", "anything"))
@@ -557,20 +556,20 @@ class TestLabelled:
 
 
 class TestHints:
-    """What a table seems to be; nothing is said about an ordinary one."""
+    """Hints about tables that may have been misread; ordinary tables give none."""
 
     X = np.random.RandomState(0).standard_normal((8, 4))
 
-    def said(self, path, covariance=False, **reading):
+    def find_hints(self, path, covariance=False, **reading):
         return list(find_table_hints(TableFile(path, **reading), read_table(path, **reading), covariance=covariance))
 
     def test_names_of_several_variables_are_pointed_out(self, write):
         path = write("t.csv", "gene,BRCA1,TP53,BRCA1,TP53,BRCA1\na,1.5,2,3,4,5\nb,6,7,8,9,0.5\n")
-        (hint,) = self.said(path)
-        assert hint == "several variables are called BRCA1, TP53: all but the first of a name have .1, .2, … behind it"
+        (hint,) = self.find_hints(path)
+        assert hint == "several variables are called BRCA1, TP53: .1, .2, … is appended to all but the first of a name"
 
     @pytest.mark.parametrize(
-        ("rows", "said"),
+        ("rows", "expected"),
         [
             (("1.045,0.4,1,000", "-0.246,0.3,2,500"), "these are numbers (1.045, -0.246)"),
             (("1,2,3,4", "2,3,1,5", "1,9,2,2"), "these are numbers (1, 2, 1)"),
@@ -578,9 +577,9 @@ class TestHints:
             (("x,2,3,4", "y,3,1,5"), None),
         ],
     )
-    def test_a_cell_more_than_the_header_by_thousands_separators(self, write, rows, said):
-        hints = self.said(write("t.csv", "\n".join(["a,b,income", *rows])))
-        assert [said in hint for hint in hints] == ([True] if said else [])
+    def test_a_cell_more_than_the_header_by_thousands_separators(self, write, rows, expected):
+        hints = self.find_hints(write("t.csv", "\n".join(["a,b,income", *rows])))
+        assert [expected in hint for hint in hints] == ([True] if expected else [])
 
     def write_table(self, write, X, columns=None, name="t.csv"):
         lines = [] if columns is None else [",".join(columns)]
@@ -590,59 +589,61 @@ class TestHints:
     def test_numbers_that_name_the_rows(self, write, heading):
         X = np.column_stack([[672, 7157, 1956, 2064, 4609, 5728, 3845, 673], self.X])
         path = self.write_table(write, X, [heading, *"abcd"])
-        (hint,) = self.said(path)
+        (hint,) = self.find_hints(path)
         flag = "--index-col 'Gene ID'" if " " in heading else f"--index-col {heading}"
         assert hint == f"column {heading!r} looks like row names; if it is, add {flag}"
-        assert self.said(path, transpose=True) == [hint]
-        assert self.said(path, index_col=heading) == []
+        assert self.find_hints(path, transpose=True) == [hint]
+        assert self.find_hints(path, index_col=heading) == []
 
     @pytest.mark.parametrize(
         ("heading", "first", "rest"),
         [
-            ("size", [3, 1, 4, 1, 5, 9, 2, 6], X),  # a number twice
+            ("size", [3, 1, 4, 1, 5, 9, 2, 6], X),  # a repeated number
             ("size", [3, 1, 4, 7, 5, 9, 2, 6], np.round(9 * X)),  # integers like all others
             ("sample", [3, 1, 4, 7, 5, 9, 2, 6.5], X),
             ("cell_size", [3, 1, 4, 7], np.round(9 * X[:4])),
-            ("size", [3, 1, 4, 7], X[:4]),  # too few to tell
+            ("size", [3, 1, 4, 7], X[:4]),  # too few rows for a hint
         ],
     )
     def test_numbers_that_need_not_name_the_rows(self, write, heading, first, rest):
-        assert self.said(self.write_table(write, np.column_stack([first, rest]), [heading, *"abcd"])) == []
+        assert self.find_hints(self.write_table(write, np.column_stack([first, rest]), [heading, *"abcd"])) == []
 
-    def test_a_telling_heading_speaks_for_integers(self, write):
+    def test_a_heading_that_names_samples_marks_integers_as_names(self, write):
         X = np.column_stack([[5, 6, 7], np.round(9 * self.X[:3])])
-        assert "--index-col sample_id" in self.said(self.write_table(write, X, ["sample_id", *"abcd"]))[0]
+        assert "--index-col sample_id" in self.find_hints(self.write_table(write, X, ["sample_id", *"abcd"]))[0]
 
     @pytest.mark.parametrize("rest", [X, np.round(9 * X)])
     def test_numbers_that_name_the_columns(self, write, rest):
         path = self.write_table(write, np.vstack([[2001, 2003, 2005, 2010], rest]))
-        assert self.said(path) == ["the first row (2001, 2003, 2005, …) looks like a header; if it is, add --header"]
-        assert self.said(path, header=False) == self.said(path, header=True) == []
+        assert self.find_hints(path) == [
+            "the first row (2001, 2003, 2005, …) looks like a header; if it is, add --header"
+        ]
+        assert self.find_hints(path, header=False) == self.find_hints(path, header=True) == []
 
     @pytest.mark.parametrize("first", [[3, 1, 2, 7], [1, 1, 2, 3], [1, 2, 3, 4.5]])
     def test_numbers_that_need_not_name_the_columns(self, write, first):
-        assert self.said(self.write_table(write, np.vstack([first, self.X]))) == []
+        assert self.find_hints(self.write_table(write, np.vstack([first, self.X]))) == []
 
     def test_only_a_text_file_may_have_a_header(self, tmp_path):
         np.save(tmp_path / "t.npy", np.vstack([[2001, 2003, 2005, 2010], self.X]))
-        assert self.said(tmp_path / "t.npy") == []
+        assert self.find_hints(tmp_path / "t.npy") == []
 
     def test_correlations_and_covariances(self, write):
         C = np.cov(self.X.T)
         R = np.corrcoef(self.X.T)
         path = self.write_table(write, R, "abcd")
-        assert self.said(path) == ["the table looks like a correlation matrix; if it is, add --covariance"]
-        assert self.said(path, covariance=True) == []
-        assert self.said(self.write_table(write, C, "abcd")) == []
+        assert self.find_hints(path) == ["the table looks like a correlation matrix; if it is, add --covariance"]
+        assert self.find_hints(path, covariance=True) == []
+        assert self.find_hints(self.write_table(write, C, "abcd")) == []
         named = "x,a,b,c,d\n" + "\n".join(
             ",".join([name, *map(repr, row)]) for name, row in zip("abcd", C.tolist(), strict=True)
         )
-        assert "covariance matrix" in self.said(write("t.csv", named))[0]
-        assert self.said(self.write_table(write, self.X[:4], "abcd")) == []
+        assert "covariance matrix" in self.find_hints(write("t.csv", named))[0]
+        assert self.find_hints(self.write_table(write, self.X[:4], "abcd")) == []
 
     def test_sparse(self, tmp_path):
         sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(np.eye(4)))
-        assert self.said(tmp_path / "t.npz") == []
+        assert self.find_hints(tmp_path / "t.npz") == []
 
 
 def test_a_second_column_of_identifiers_is_pointed_out(tmp_path):
@@ -652,4 +653,19 @@ def test_a_second_column_of_identifiers_is_pointed_out(tmp_path):
     for transpose in (False, True):
         table = read_table(path, transpose=transpose)
         (hint,) = find_table_hints(TableFile(path, transpose=transpose), table)
-        assert hint == "column 'Entrez' looks like numbers of the rows, no measurement; if so, add --drop Entrez"
+        assert hint == "column 'Entrez' looks like row numbers, not a measurement; if it is, add --drop Entrez"
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia", "bsr"])
+def test_sparse_archives_of_every_format(kind, tmp_path):
+    X = np.random.default_rng(0).standard_normal((30, 6))
+    counts = np.where(X > 0.5, X, 0.0)
+    sparse.save_npz(tmp_path / "x.npz", sparse.csr_array(counts).asformat(kind))
+    np.testing.assert_array_equal(read_table(tmp_path / "x.npz").X.toarray(), counts)
+
+
+@pytest.mark.parametrize(("kind", "data"), [(b"lil", [1.0]), (b"csr", ["a"])])
+def test_sparse_archives_of_unknown_formats_are_refused(kind, data, tmp_path):
+    np.savez(tmp_path / "x.npz", format=kind, shape=(2, 2), data=data, indices=[0], indptr=[0, 1, 1])
+    with pytest.raises(TableError, match=r"x\.npz.*(its format is 'lil'|2 × 2 of <U1)"):
+        read_table(tmp_path / "x.npz")

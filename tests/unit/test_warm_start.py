@@ -1,15 +1,15 @@
-"""A further fit begins at the components that the last one has found."""
+"""A warm-started fit begins at the components of the last fit."""
 
 import numpy as np
 import pytest
-from tests.known import table
+from tests.enumeration import make_table
 
-from gpower import GPower
+from gpower import GPower, Solver
 
 
 @pytest.mark.parametrize("options", [{"cardinality": 4}, {"gamma": 0.02}, {"cardinality": 4, "method": "block"}])
 def test_a_slightly_changed_table_keeps_the_components(options):
-    X = table(1)
+    X = make_table(1)
     model = GPower(2, warm_start=True, **options).fit(X)
     before = model.components_.copy()
     changed = X + 1e-3 * np.random.default_rng(0).standard_normal(X.shape)
@@ -20,14 +20,15 @@ def test_a_slightly_changed_table_keeps_the_components(options):
     np.testing.assert_allclose(model.components_, cold.components_, atol=1e-3)
 
 
-def test_it_begins_at_what_it_has():
-    """Begun at a component of its own, an ascent stays there; a cold one goes elsewhere."""
-    X, seen = table(2), []
+def test_a_fit_starts_at_its_own_components():
+    """An ascent that starts at its own component stays there; a cold start ends elsewhere."""
+    X, seen = make_table(2), []
     model = GPower(1, gamma=0.05, warm_start=True).fit(X)
-    model.set_params(callback=lambda state: seen.append(state.start_value)).fit(X)
+    model.set_params(solver__callback=lambda state: seen.append(state.start_value)).fit(X)
     assert seen[0] == pytest.approx(model.objective_[0], rel=1e-5)
     cold = []
-    GPower(1, gamma=0.05, init="paper", callback=lambda state: cold.append(state.start_value)).fit(X)
+    solver = Solver(init="largest_norm", callback=lambda state: cold.append(state.start_value))
+    GPower(1, gamma=0.05, solver=solver).fit(X)
     assert cold[0] < 0.99 * model.objective_[0]
 
 
@@ -43,7 +44,7 @@ def test_a_large_table_is_read_less_often():
 
 
 def test_one_component_more():
-    X = table(3)
+    X = make_table(3)
     model = GPower(2, cardinality=3, warm_start=True).fit(X)
     first = model.components_.copy()
     model.set_params(n_components=3).fit(X)
@@ -55,15 +56,15 @@ def test_one_component_more():
     assert model.set_params(n_components=1).fit(X).components_.shape == (1, 12)
 
 
-def test_other_variables_begin_anew():
-    model = GPower(1, cardinality=3, warm_start=True).fit(table(4))
+def test_a_table_of_other_variables_is_fitted_from_a_cold_start():
+    model = GPower(1, cardinality=3, warm_start=True).fit(make_table(4))
     np.testing.assert_array_equal(
-        model.fit(table(4, n=9)).components_, GPower(1, cardinality=3).fit(table(4, n=9)).components_
+        model.fit(make_table(4, n=9)).components_, GPower(1, cardinality=3).fit(make_table(4, n=9)).components_
     )
 
 
-def test_batches_go_on_from_each_other():
-    X, model = table(5), GPower(1, cardinality=3, warm_start=True)
+def test_batches_start_from_the_last_components():
+    X, model = make_table(5), GPower(1, cardinality=3, warm_start=True)
     for batch in np.array_split(X, 3):
         model.partial_fit(batch)
     assert model.cardinality_.tolist() == [3]

@@ -1,9 +1,9 @@
-"""Distances of samples from a model: by hand, on normal data, and as sums of what the variables add."""
+"""Distances of samples from a model: by hand, on normal data, and as sums of contributions."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
 from gpower import GPower
 
@@ -12,7 +12,7 @@ HAND = np.array([[2.0, 1.0, 0.5], [-2.0, -1.0, 0.5], [1.0, 2.0, -0.5], [-1.0, -2
 
 @pytest.fixture
 def by_hand():
-    """Loadings e₁ and (0, 1, 0): scores are the first two variables, the residual is the third."""
+    """Return a model with loadings e₁ and e₂: scores are the first two variables, the residual is the third."""
     return GPower(2, cardinality=1).fit(HAND)
 
 
@@ -31,14 +31,14 @@ def test_contributions_by_hand(by_hand):
 
 
 def test_contributions_add_up_to_the_distance():
-    X = planted_components(40, 30, (5, 4), (4.0, 3.0), random_state=0).X
+    X = make_planted_components(40, 30, (5, 4), (4.0, 3.0), random_state=0).X
     model = GPower(3, cardinality=[5, 4, 6], scale=True).fit(X)
     np.testing.assert_allclose(model.contributions(X).sum(axis=1), model.hotelling_t2(X))
     np.testing.assert_allclose(model.contributions(X, "residual").sum(axis=1), model.squared_residual(X))
 
 
 def test_residuals_are_what_the_inverse_transform_leaves():
-    X = planted_components(600, 20, (5, 4), (4.0, 3.0), random_state=0).X  # more samples than are looked at at once
+    X = make_planted_components(600, 20, (5, 4), (4.0, 3.0), random_state=0).X  # more samples than one block
     model = GPower(2, cardinality=6).fit(X)
     np.testing.assert_allclose(
         model.squared_residual(X), np.sum((X - model.inverse_transform(model.transform(X))) ** 2, axis=1)
@@ -47,11 +47,11 @@ def test_residuals_are_what_the_inverse_transform_leaves():
 
 
 @pytest.mark.parametrize(("n_samples", "level", "scale"), [(60, 0.95, False), (400, 0.8, False), (60, 0.95, True)])
-def test_limits_hold_their_share_of_new_normal_samples(n_samples, level, scale):
+def test_limits_cover_their_share_of_new_normal_samples(n_samples, level, scale):
     inside = []
     for seed in range(20):
         rng = np.random.RandomState(seed)
-        data = planted_components(n_samples, 80, (12, 8), (6.0, 5.0), random_state=rng)
+        data = make_planted_components(n_samples, 80, (12, 8), (6.0, 5.0), random_state=rng)
         new = rng.standard_normal((1000, 2)) * [6.0, 5.0] @ data.components + rng.standard_normal((1000, 80))
         model = GPower(2, cardinality=[12, 8], scale=scale).fit(data.X)
         inside.append(
@@ -64,7 +64,7 @@ def test_limits_hold_their_share_of_new_normal_samples(n_samples, level, scale):
 
 
 def test_a_sample_far_away_stands_out_and_its_variables_are_named():
-    X = planted_components(100, 40, (8, 6), (5.0, 4.0), random_state=1).X
+    X = make_planted_components(100, 40, (8, 6), (5.0, 4.0), random_state=1).X
     model = GPower(2, cardinality=[8, 6]).fit(X)
     used = int(np.argmax(np.abs(model.components_[0])))
     unused = int(np.flatnonzero(~model.components_.any(axis=0))[0])
@@ -77,7 +77,7 @@ def test_a_sample_far_away_stands_out_and_its_variables_are_named():
     assert np.argmax(model.contributions(odd, "residual")[1]) == unused
 
 
-def test_a_component_that_is_empty_adds_nothing():
+def test_an_empty_component_adds_nothing():
     X = np.outer([1.0, -1.0, 2.0, -2.0], [1.0, 1.0])
     with pytest.warns(UserWarning, match="all zero"):
         model = GPower(2, cardinality=2).fit(X)
@@ -85,13 +85,13 @@ def test_a_component_that_is_empty_adds_nothing():
     assert model.squared_residual_limit(X) == pytest.approx(0, abs=1e-12)
 
 
-def test_a_covariance_knows_no_number_of_samples():
+def test_a_covariance_without_a_number_of_samples_uses_chi_squared_limits():
     model = GPower(1, cardinality=1, covariance="precomputed").fit(np.diag([4.0, 1.0]))
     assert model.hotelling_t2_limit(0.95) == pytest.approx(3.841, abs=1e-3)  # χ² of one degree
 
 
 @pytest.mark.parametrize("level", [0, 1, 95])
-def test_levels_that_are_no_share(by_hand, level):
+def test_levels_out_of_range_are_refused(by_hand, level):
     with pytest.raises(ValueError, match="level="):
         by_hand.hotelling_t2_limit(level)
     with pytest.raises(ValueError, match="level="):

@@ -40,7 +40,7 @@ def test_cells_are_the_loadings_and_zeros_are_masked():
     cells = axes.collections[0].get_array()
     np.testing.assert_array_equal(cells.filled(0), [[-0.8, 0.6, 0.0], [0.28, 0.0, 0.96]])
     np.testing.assert_array_equal(cells.mask, [[False, False, True], [False, True, False]])
-    assert names_below(axes) == ["c", "a", "d"]  # under the component where they weigh most, by size; b is unused
+    assert names_below(axes) == ["c", "a", "d"]  # under the component of their largest loading, by size; b is unused
     assert axes.get_title(loc="left") == "3 of 4 variables used"
 
 
@@ -66,20 +66,20 @@ def test_the_first_component_is_on_top_with_its_share():
     assert axes.get_yticklabels()[0].get_text() == "Component 1, 40 %"
 
 
-def test_the_largest_of_many_variables_are_drawn_and_it_says_so():
+def test_the_largest_of_many_variables_are_drawn_with_a_note():
     loadings = np.linspace(1, 2, 60)[::-1]
     axes = plot_support(model_of([loadings]), max_variables=10)
     np.testing.assert_array_equal(axes.collections[0].get_array(), [loadings[:10]])
     assert axes.get_title(loc="left") == "60 of 60 variables used, the 10 with the largest loadings"
 
 
-def test_a_model_without_loadings_says_so():
+def test_a_model_without_loadings_has_a_note():
     axes = plot_support(model_of(np.zeros((2, 3))))
     assert [text.get_text() for text in axes.texts] == ["no active variable"]
     assert not axes.collections
 
 
-def test_the_modules_of_the_planted_table_stand_together(fitted, data):
+def test_the_modules_of_the_planted_table_are_adjacent(fitted, data):
     names = names_below(plot_support(fitted, data.feature_names))
     assert [name.rstrip("0123456789") for name in names] == ["GROWTH"] * 8 + ["IMMUNE"] * 6 + ["STRESS"] * 5
 
@@ -112,12 +112,12 @@ def test_draws_on_the_users_axes(fitted, data):
     _, mine = plt.subplots()
     assert plot_scores(fitted, data.X, axes=mine) is mine
     assert plot_support(fitted, axes=plt.subplots()[1]).figure is not mine.figure
-    with pytest.raises(ValueError, match="axes has 2 entries, but this picture has one panel"):
+    with pytest.raises(ValueError, match="axes has 2 entries, but this figure has one panel"):
         plot_scores(fitted, data.X, axes=plt.subplots(1, 2)[1])
 
 
 @pytest.mark.parametrize("pair", [(0, 0), (0, 3), (-1, 0), (0, 1, 2)])
-def test_components_that_are_no_pair(fitted, data, pair):
+def test_invalid_pairs_of_components_are_refused(fitted, data, pair):
     with pytest.raises(ValueError, match="give two different ones of the model's 3, counted from 0"):
         plot_scores(fitted, data.X, components=pair)
 
@@ -127,8 +127,8 @@ def test_a_single_component_has_no_scatter(data):
         plot_scores(GPower(1, cardinality=3).fit(data.X), data.X)
 
 
-def test_labels_that_do_not_fit(fitted, data):
+def test_labels_of_another_length_are_refused(fitted, data):
     with pytest.raises(ValueError, match=f"labels has 2 entries, but X has {len(data.X)} samples"):
         plot_scores(fitted, data.X, labels=["a", "b"])
-    with pytest.raises(ValueError, match="different values, too many to tell apart: give at most 24"):
+    with pytest.raises(ValueError, match="different values, too many to distinguish: give at most 24"):
         plot_scores(fitted, data.X, labels=[f"patient {i}" for i in range(len(data.X))])

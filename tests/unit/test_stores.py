@@ -1,4 +1,4 @@
-"""Every kind of store gives the matrix it holds, whatever its chunks; a broken one gets a sentence with the place."""
+"""Every kind of store gives its matrix for any chunks; a broken store raises an error that names the place."""
 
 import gc
 import os
@@ -54,7 +54,7 @@ def adata_file(path, A, form="h5ad"):
 
 
 def early_anndata(path, A):
-    """A sparse matrix as anndata wrote it before 0.7, under other names."""
+    """Write a sparse matrix as anndata did before 0.7, under other names."""
     h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w") as file:
         group = file.create_group("X")
@@ -103,7 +103,7 @@ SPARSE = [name for name in STORES if "CS" in name]
 
 @pytest.fixture(autouse=True)
 def quiet_libraries():
-    """anndata speaks of formats to come when it writes; that is not about us."""
+    """Silence the notices of anndata about future formats."""
     import warnings
 
     with warnings.catch_warnings():
@@ -112,8 +112,8 @@ def quiet_libraries():
         yield
 
 
-def whole(matrix):
-    """Every entry of a matrix in blocks, through both products and through its columns."""
+def read_all_ways(matrix):
+    """Read every entry of a matrix in blocks through both products and through its columns."""
     by_products = matrix.times(np.eye(matrix.shape[1], dtype=matrix.dtype))
     identity = np.eye(matrix.shape[0], dtype=matrix.dtype)
     np.testing.assert_allclose(matrix.transposed_times(identity), by_products.T)
@@ -125,13 +125,13 @@ def whole(matrix):
 
 @pytest.mark.parametrize("name", STORES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_store_gives_the_matrix_it_holds(tmp_path, name, dtype):
+def test_a_store_gives_its_matrix(tmp_path, name, dtype):
     A = (COUNTS if name in SPARSE else X).astype(dtype)
     matrix = StreamedMatrix(open_source(STORES[name](tmp_path, A)), LIMIT)
     assert matrix.n_blocks > 1 or "one chunk" in name
     assert matrix.dtype == dtype
     assert matrix.is_sparse == (name in SPARSE)
-    np.testing.assert_array_equal(whole(matrix), A)
+    np.testing.assert_array_equal(read_all_ways(matrix), A)
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -141,10 +141,10 @@ def test_a_store_gives_the_matrix_it_holds(tmp_path, name, dtype):
 def test_a_fit_to_a_path_is_the_fit_to_the_array(tmp_path, name, options):
     A = COUNTS if name in SPARSE else X
     found = GPower(2, memory_limit=LIMIT, **options).fit(str(STORES[name](tmp_path, A)))
-    wanted = GPower(2, **options).fit(A)
-    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
-    np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
-    np.testing.assert_allclose(found.mean_, wanted.mean_, atol=1e-12)
+    expected = GPower(2, **options).fit(A)
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
+    np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=1e-8)
+    np.testing.assert_allclose(found.mean_, expected.mean_, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["zarr 3, rows", "HDF5, chunks", "HDF5, contiguous"])
@@ -170,7 +170,7 @@ def test_the_matrix_of_a_backed_object_is_read_in_blocks(tmp_path, form):
     backed.file.close()
 
 
-def test_names_of_the_variables_come_along(tmp_path):
+def test_names_of_the_variables_are_read(tmp_path):
     for name in ("h5ad, CSR", "AnnData zarr, CSR", "Parquet"):
         folder = tmp_path / name.replace(" ", "")
         folder.mkdir()
@@ -202,7 +202,7 @@ class TestMemoryMaps:
 
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_one_that_exceeds_the_limit_is_read_in_blocks(self, tmp_path, order, monkeypatch):
-        """The limit is the user's, not the machine's: the whole map must never be an array."""
+        """Under the limit of the user, the whole map never becomes an array."""
         mapped = self.mapped(tmp_path, order)
         source = open_source(mapped, memory_limit=LIMIT)
         assert source.axis == int(order == "F")
@@ -223,7 +223,7 @@ class TestKeys:
     def test_one_of_several_arrays_is_named(self, tmp_path):
         path = hdf5(tmp_path / "x.h5", raw=(X, {}), other=(X[:, :5], {}))
         assert open_source(path, "other").shape == (P, 5)
-        with pytest.raises(StoreError, match=r"no array is called X; it holds other, raw\. Say which one with key"):
+        with pytest.raises(StoreError, match=r"no array is called X; it holds other, raw\. Select one with key"):
             open_source(path)
         with pytest.raises(StoreError, match="there is no 'missing'; it holds other, raw"):
             open_source(path, "missing")
@@ -238,7 +238,7 @@ class TestKeys:
 
 class TestSomeColumns:
     @pytest.mark.parametrize("name", ["npy", "npy by column", "zarr 3, columns", "h5ad, CSR", "h5ad, CSC"])
-    def test_they_are_those_of_the_matrix(self, tmp_path, name):
+    def test_some_columns_are_those_of_the_matrix(self, tmp_path, name):
         A = COUNTS if name in SPARSE else X
         idx = np.array([0, 3, 4, 12, 30, 59])
         part = select_source_columns(open_source(STORES[name](tmp_path, A)), idx)
@@ -259,8 +259,8 @@ class TestSomeColumns:
 # --- broken stores ----------------------------------------------------------------------------------------------------
 
 
-def refused(path, *words):
-    """The sentence of a fit that is refused; it names the file."""
+def get_error_message(path, *words):
+    """Return the message of a refused fit and assert that it names the file."""
     with pytest.raises(ValueError) as caught:
         GPower(1, memory_limit=LIMIT).fit(path)
     message = " ".join(str(caught.value).split())
@@ -271,20 +271,20 @@ def refused(path, *words):
 
 class TestBroken:
     def test_no_such_file(self, tmp_path):
-        refused(tmp_path / "x.npy", "x.npy: there is no such file")
+        get_error_message(tmp_path / "x.npy", "x.npy: there is no such file")
 
     def test_a_file_of_another_kind(self, tmp_path):
         path = tmp_path / "x.xlsx"
         path.write_bytes(b"...")
-        refused(path, "a matrix on disk ends in .npy, .parquet, .zarr, .h5, .hdf5 or .h5ad")
+        get_error_message(path, "a matrix on disk ends in .npy, .parquet, .zarr, .h5, .hdf5 or .h5ad")
 
     def test_a_truncated_npy(self, tmp_path):
         path = npy(tmp_path / "x.npy", X)
         path.write_bytes(path.read_bytes()[:5000])
-        refused(path, "x.npy: this is not a whole .npy file")
+        get_error_message(path, "x.npy: this is not a whole .npy file")
 
     def test_an_npy_cut_short_while_it_is_read(self, tmp_path):
-        """Pages beyond the end of a map kill the process; the reader asks for the bytes instead."""
+        """Reading a map beyond the end of its file kills the process, so the reader checks the size."""
         path = npy(tmp_path / "x.npy", X)
         source = open_source(path)
         os.truncate(path, 5000)
@@ -292,23 +292,23 @@ class TestBroken:
             read_source_block(source, 100, 120)
 
     def test_an_npy_of_text(self, tmp_path):
-        refused(npy(tmp_path / "x.npy", np.array([["a", "b"]])), "its values are of type <U1, not numbers")
+        get_error_message(npy(tmp_path / "x.npy", np.array([["a", "b"]])), "its values are of type <U1, not numbers")
 
     def test_an_npy_of_objects(self, tmp_path):
-        refused(npy(tmp_path / "x.npy", np.array([[None, 1]])), "x.npy", ".npy")
+        get_error_message(npy(tmp_path / "x.npy", np.array([[None, 1]])), "x.npy", ".npy")
 
     @pytest.mark.parametrize("shape", [(5,), (2, 3, 4)])
     def test_another_number_of_dimensions(self, tmp_path, shape):
         words = "a matrix has two dimensions, this array has the shape"
-        refused(npy(tmp_path / "x.npy", np.zeros(shape)), words, str(shape))
-        refused(hdf5(tmp_path / "x.h5", X=(np.zeros(shape), {})), words, "x.h5, X")
-        refused(zarr_array(tmp_path / "x.zarr", np.zeros(shape), shape, 3), words)
+        get_error_message(npy(tmp_path / "x.npy", np.zeros(shape)), words, str(shape))
+        get_error_message(hdf5(tmp_path / "x.h5", X=(np.zeros(shape), {})), words, "x.h5, X")
+        get_error_message(zarr_array(tmp_path / "x.zarr", np.zeros(shape), shape, 3), words)
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-    def test_a_chunk_that_is_not_what_it_was(self, tmp_path):
+    def test_a_changed_chunk(self, tmp_path):
         path = zarr_array(tmp_path / "x.zarr", X, (100, N), 3)
         (path / "c" / "4" / "0").write_bytes(b"broken")
-        refused(path, "x.zarr, rows ", "could not be read")
+        get_error_message(path, "x.zarr, rows ", "could not be read")
         gc.collect()  # zarr leaves the tasks of the other chunks behind
 
     @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -328,21 +328,25 @@ class TestBroken:
     def test_a_folder_that_is_no_zarr(self, tmp_path):
         pytest.importorskip("zarr")
         (tmp_path / "x.zarr").mkdir()
-        refused(tmp_path / "x.zarr", "x.zarr: this is not a zarr store")
+        get_error_message(tmp_path / "x.zarr", "x.zarr: this is not a zarr store")
 
     def test_an_empty_group(self, tmp_path):
-        refused(hdf5(tmp_path / "x.h5"), "no array is called X; it holds nothing")
+        get_error_message(hdf5(tmp_path / "x.h5"), "no array is called X; it holds nothing")
 
     def test_an_hdf5_without_x(self, tmp_path):
-        refused(hdf5(tmp_path / "x.h5ad", obs=(X, {}), var=(X, {})), "x.h5ad: no array is called X; it holds obs, var")
+        get_error_message(
+            hdf5(tmp_path / "x.h5ad", obs=(X, {}), var=(X, {})), "x.h5ad: no array is called X; it holds obs, var"
+        )
 
     def test_a_truncated_hdf5(self, tmp_path):
         path = STORES["HDF5, chunks"](tmp_path, X)
         path.write_bytes(path.read_bytes()[:2000])
-        refused(path, "x.h5: this is not a whole HDF5 file")
+        get_error_message(path, "x.h5: this is not a whole HDF5 file")
 
     def test_text_in_hdf5(self, tmp_path):
-        refused(hdf5(tmp_path / "x.h5", X=(np.array([[b"a"]]), {})), "x.h5, X: its values are of type |S1, not numbers")
+        get_error_message(
+            hdf5(tmp_path / "x.h5", X=(np.array([[b"a"]]), {})), "x.h5, X: its values are of type |S1, not numbers"
+        )
 
     def broken_csr(self, tmp_path, **changed):
         h5py = pytest.importorskip("h5py")
@@ -359,48 +363,52 @@ class TestBroken:
     )
     def test_pointers_that_do_not_fit(self, tmp_path, change):
         path = self.broken_csr(tmp_path, indptr=change)
-        refused(path, "x.h5ad, X: indptr has", "1001 are needed, the first 0, none less than the one before it")
+        get_error_message(path, "x.h5ad, X: indptr has", "1001 are needed, which begin with 0 and do not decrease")
 
     @pytest.mark.parametrize("change", [lambda v: v + 50, lambda v: v - 3], ids=["too large", "negative"])
     def test_indices_out_of_range(self, tmp_path, change):
-        refused(self.broken_csr(tmp_path, indices=change), "x.h5ad, X, rows 0 to", "could not be read", "indices")
+        get_error_message(
+            self.broken_csr(tmp_path, indices=change), "x.h5ad, X, rows 0 to", "could not be read", "indices"
+        )
 
     def test_numbers_that_end_too_soon(self, tmp_path):
-        refused(self.broken_csr(tmp_path, data=lambda v: v[: v.size // 2]), "x.h5ad, X, rows", "could not be read")
+        get_error_message(
+            self.broken_csr(tmp_path, data=lambda v: v[: v.size // 2]), "x.h5ad, X, rows", "could not be read"
+        )
 
     def test_a_sparse_matrix_without_a_shape(self, tmp_path):
         h5py = pytest.importorskip("h5py")
         path = STORES["h5ad, CSR"](tmp_path, COUNTS)
         with h5py.File(path, "r+") as file:
             del file["X"].attrs["shape"]
-        refused(path, "x.h5ad, X: a sparse matrix without the attribute 'shape'")
+        get_error_message(path, "x.h5ad, X: a sparse matrix without the attribute 'shape'")
 
     def test_a_parquet_with_text(self, tmp_path):
         pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
         pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}).to_parquet(tmp_path / "x.parquet")
-        refused(tmp_path / "x.parquet", "column 'b' holds", "not numbers. Drop it from the file")
+        get_error_message(tmp_path / "x.parquet", "column 'b' holds", "not numbers. Drop it from the file")
 
     def test_a_parquet_with_lists(self, tmp_path):
         pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
         pandas.DataFrame({"a": [[1.0], [2.0, 3.0]]}).to_parquet(tmp_path / "x.parquet")
-        refused(tmp_path / "x.parquet", "column 'a' holds list", "not numbers")
+        get_error_message(tmp_path / "x.parquet", "column 'a' holds list", "not numbers")
 
     def test_a_parquet_with_an_empty_cell(self, tmp_path):
         A = X.copy()
         A[77, 12] = np.nan
-        refused(parquet(tmp_path / "x.parquet", A), "first in row 77 (counted from 0), column 'gene 12'")
+        get_error_message(parquet(tmp_path / "x.parquet", A), "first in row 77 (counted from 0), column 'gene 12'")
 
     def test_a_truncated_parquet(self, tmp_path):
         path = parquet(tmp_path / "x.parquet", X)
         path.write_bytes(path.read_bytes()[:-500])
-        refused(path, "x.parquet: this is not a whole Parquet file")
+        get_error_message(path, "x.parquet: this is not a whole Parquet file")
 
     def test_names_of_samples_in_a_parquet_are_no_variable(self, tmp_path):
         path = parquet(tmp_path / "x.parquet", X, index=[f"patient {i}" for i in range(P)])
         assert open_source(path).shape == (P, N)
 
 
-def test_what_is_a_store(tmp_path, monkeypatch):
+def test_which_files_are_read_in_blocks(tmp_path, monkeypatch):
     small = npy(tmp_path / "x.npy", X)
     assert [should_read_in_blocks(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [
         True,
@@ -414,32 +422,32 @@ def test_what_is_a_store(tmp_path, monkeypatch):
     assert should_read_in_blocks(small)
 
 
-def test_what_is_on_no_disk_is_no_source():
+def test_objects_that_are_not_on_disk_are_refused():
     for other in (X, sp.csr_array(COUNTS), [[1.0]], None, 3):
         assert open_source(other) is None
 
 
-# --- decoded once -----------------------------------------------------------------------------------------------------
+# --- the cache -----------------------------------------------------------------------------------------------------
 
 
 class TestCache:
     @pytest.mark.parametrize("name", [name for name in STORES if not name.startswith("npy")])
     @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
-    def test_it_holds_the_matrix(self, tmp_path, name, dtype):
+    def test_the_cache_contains_the_matrix(self, tmp_path, name, dtype):
         A = np.round(COUNTS if name in SPARSE else X * 10).astype(dtype)
         store = open_source(STORES[name](tmp_path, A))
-        kept = cache_store(store, tmp_path / "cache")
-        assert kept.is_decoded or kept.is_sparse
-        assert (kept.axis, kept.shape, kept.is_sparse, kept.feature_names) == (
+        cached = cache_store(store, tmp_path / "cache")
+        assert cached.is_decoded or cached.is_sparse
+        assert (cached.axis, cached.shape, cached.is_sparse, cached.feature_names) == (
             store.axis,
             store.shape,
             store.is_sparse,
             store.feature_names,
         )
-        np.testing.assert_array_equal(whole(StreamedMatrix(kept, LIMIT)), A)
+        np.testing.assert_array_equal(read_all_ways(StreamedMatrix(cached, LIMIT)), A)
 
     def reading(self, A=X):
-        """A store that counts its reads."""
+        """Return a store that counts its reads."""
         calls = []
         return MatrixSource("x", A.shape, A.dtype, lambda lo, hi: calls.append((lo, hi)) or A[lo:hi]), calls
 
@@ -449,7 +457,7 @@ class TestCache:
         assert (0, P) in calls
         calls.clear()
         again = cache_store(store, tmp_path)
-        assert set(calls) == {(0, 16), (P - 16, P)}  # the numbers of the fingerprint
+        assert set(calls) == {(0, 16), (P - 16, P)}  # the reads of the fingerprint
         np.testing.assert_array_equal(again.read_slice(0, P), first.read_slice(0, P))
         calls.clear()
         GPower(1, cardinality=5, memory_limit=LIMIT).fit(again)
@@ -464,7 +472,7 @@ class TestCache:
         np.testing.assert_array_equal(before.read_slice(0, P), X)
         np.testing.assert_array_equal(after.read_slice(0, P), X + np.eye(P, N))
 
-    def test_two_arrays_of_a_file_are_kept_apart(self, tmp_path):
+    def test_two_arrays_of_a_file_have_separate_caches(self, tmp_path):
         path = hdf5(tmp_path / "x.h5", a=(X, {"chunks": (5, 5)}), b=(X[:, ::-1], {"chunks": (5, 5)}))
         for key, A in (("a", X), ("b", X[:, ::-1])):
             np.testing.assert_array_equal(cache_store(path, tmp_path / "cache", key).read_slice(0, P), A)
@@ -474,8 +482,8 @@ class TestCache:
         cache_store(path, tmp_path / "cache")
         assert not (tmp_path / "cache").exists()
 
-    def test_what_is_in_memory_is_refused(self, tmp_path):
-        with pytest.raises(StoreError, match="A ndarray is no store on disk"):
+    def test_an_array_in_memory_is_refused(self, tmp_path):
+        with pytest.raises(StoreError, match="A ndarray is not a store on disk"):
             cache_store(X, tmp_path)
 
     def test_a_reader_that_fails_leaves_nothing_behind(self, tmp_path):
@@ -488,7 +496,7 @@ class TestCache:
             cache_store(MatrixSource("x", X.shape, X.dtype, read), tmp_path)
         assert list(tmp_path.iterdir()) == []
 
-    def test_too_small_a_disk_is_said_before_the_work(self, tmp_path, monkeypatch):
+    def test_too_small_a_disk_is_reported_before_the_work(self, tmp_path, monkeypatch):
         usage = shutil.disk_usage(tmp_path)._replace(free=1000)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
         store, calls = self.reading()
@@ -497,7 +505,7 @@ class TestCache:
         assert (0, P) not in calls
 
     def test_a_disk_that_fills_up_leaves_nothing_behind(self, tmp_path):
-        """A real write that fails, in a process that may not write files of more than 20 kB."""
+        """A real write fails, in a process that may not write files of more than 20 kB."""
         code = f"""
 import resource, signal, sys
 import numpy as np

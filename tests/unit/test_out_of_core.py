@@ -1,4 +1,4 @@
-"""Data read in blocks: the same answer as in memory, within the memory granted, and no read that is not counted."""
+"""Data read in blocks give the result of the array within the memory limit, and every read is counted."""
 
 import threading
 import tracemalloc
@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower import GPower, sparsity_path
+from gpower import GPower, Solver, sparsity_path
 from gpower.io.stores.source import MatrixSource, StoreError
 from gpower.operators import as_operator
 from gpower.operators.storage.disk import StreamedMatrix
 
-P, N = 150, 1700  # more entries than the direct ascent is for
+P, N = 150, 1700  # too many entries for the direct ascent
 LIMIT = 2_000_000  # bytes: five blocks of rows, and a fifth of the columns may be gathered at once
 LITTLE = 330_000  # blocks of six rows
 
 
-def factors(seed=0, p=P, n=N):
-    """Samples of three factors on some tens of variables each, with noise and offsets."""
+def make_factor_data(seed=0, p=P, n=N):
+    """Return samples of three factors on some tens of variables each, with noise and offsets."""
     rng = np.random.default_rng(seed)
     V = np.zeros((n, 3))
     for j, size in enumerate((24, 16, 10)):
@@ -27,19 +27,19 @@ def factors(seed=0, p=P, n=N):
     return rng.standard_normal((p, 3)) @ V.T + rng.standard_normal((p, n)) + rng.uniform(-3, 3, n)
 
 
-X = factors(2)
+X = make_factor_data(2)
 WEIGHTS = np.random.default_rng(1).uniform(0.2, 3, P)
 
 
 def source(A, axis=0, **facts):
-    """A as a store that gives rows or columns."""
+    """Return A as a store of rows or columns."""
     read = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
     facts.setdefault("nnz", A.nnz if sp.issparse(A) else 0)
     return MatrixSource("table", A.shape, A.dtype, read, axis, is_sparse=sp.issparse(A), **facts)
 
 
-def counting(A, axis=0):
-    """The same, and a list that it writes the number of lines of every read into."""
+def counting_source(A, axis=0):
+    """Return A as a store, and the list of the numbers of lines of its reads."""
     lines, inner = [], source(A, axis)
 
     def read(lo, hi):
@@ -52,10 +52,10 @@ def counting(A, axis=0):
 ATTRIBUTES = ("components_", "explained_variance_", "explained_variance_ratio_", "objective_", "mean_", "scale_")
 
 
-def assert_same(found, wanted, rtol=1e-8):
-    """Every fitted number agrees, relative to the largest of its kind."""
+def assert_same(found, expected, rtol=1e-8):
+    """Assert that every fitted number agrees, relative to the largest of its kind."""
     for name in ATTRIBUTES:
-        there, here = getattr(found, name), getattr(wanted, name)
+        there, here = getattr(found, name), getattr(expected, name)
         np.testing.assert_allclose(there, here, rtol=0, atol=rtol * max(1.0, np.max(np.abs(here))), err_msg=name)
 
 
@@ -72,15 +72,15 @@ OPTIONS = {
     "scaled uncentred": {"scale": True, "center": False, "gamma": 0.05, "deflation": "schur"},
     "l1 variance": {"variance": "l1", "penalty": "l1", "gamma": 0.3},
     "Schur": {"deflation": "schur", "cardinality": 20},
-    "direct": {"solver": "direct", "gamma": 0.05},
+    "direct": {"solver": Solver("full"), "gamma": 0.05},
     "one start": {"cardinality": 20, "n_init": 1},
-    "no refit": {"gamma": 0.05, "refit": None, "tol": 1e-13},
+    "no refit": {"gamma": 0.05, "solver": Solver(refit=None), "tol": 1e-13},
 }
 
 
 @cache
 def reference(name):
-    """The fit to the array in memory."""
+    """Return the fit to the array in memory."""
     return GPower(3, **OPTIONS[name]).fit(X)
 
 
@@ -91,9 +91,9 @@ def test_blocks_give_the_answer_of_the_array(name, axis):
 
 
 def test_an_l1_ball_from_blocks():
-    """Its ascents end slowly, so only to the precision that they are stopped at."""
-    found, wanted = (GPower(1, l1_bound=10, tol=1e-12, memory_limit=LIMIT).fit(A) for A in (source(X), X))
-    assert_same(found, wanted, 1e-5)
+    """The ascents converge slowly, so the results agree only to their tolerance."""
+    found, expected = (GPower(1, l1_bound=10, tol=1e-12, memory_limit=LIMIT).fit(A) for A in (source(X), X))
+    assert_same(found, expected, 1e-5)
 
 
 @pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
@@ -106,7 +106,7 @@ def test_weights_count_the_same_in_blocks(axis, scale):
 
 @pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
 def test_non_negative_loadings_from_blocks(axis):
-    A = np.abs(X[:, :400])  # everything goes up together: a positive component explains it
+    A = np.abs(X[:, :400])  # all variables rise together, which a positive component explains
     options = {"cardinality": 10, "positive": True}
     assert_same(GPower(1, memory_limit=LIMIT, **options).fit(source(A, axis)), GPower(1, **options).fit(A), 1e-7)
 
@@ -132,8 +132,8 @@ def test_sums_over_many_blocks_of_float32_lose_nothing():
 @pytest.mark.parametrize("kind", ["dense rows", "dense columns", "CSR", "CSC"])
 @pytest.mark.parametrize("scale", [False, True])
 def test_columns_far_from_zero_lose_no_digits(kind, scale):
-    """Means of 1e6 beside deviations of 1: squares about zero would leave four digits."""
-    A = factors(3, n=300)
+    """With means of 1e6 and deviations of 1, squares about zero would leave four digits."""
+    A = make_factor_data(3, n=300)
     A[:, :50] += 1e6
     if kind.startswith("CS"):
         A[:, 200:] *= np.random.default_rng(3).random((P, 100)) < 0.2
@@ -141,9 +141,9 @@ def test_columns_far_from_zero_lose_no_digits(kind, scale):
     options = {"cardinality": 20, "scale": scale}
     found = GPower(2, memory_limit=LIMIT, **options).fit(source(stored, int(kind in ("dense columns", "CSC"))))
     centred = A - A.mean(axis=0)
-    wanted = GPower(2, **options).fit(centred)
-    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-8)
-    np.testing.assert_allclose(found.explained_variance_, wanted.explained_variance_, rtol=1e-8)
+    expected = GPower(2, **options).fit(centred)
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
+    np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -156,11 +156,13 @@ def test_offsets_beyond_the_digits_of_the_type_are_subtracted_in_blocks(form, dt
     operator, _ = as_operator(StreamedMatrix(source(stored, int(form == "csc")), 2000), reduce_tall=False)
     shifted = operator.X.load_block(slice(0, 5))
     assert shifted.is_sparse
-    wanted = A - A.mean(axis=0)
+    expected = A - A.mean(axis=0)
     Y = np.random.default_rng(5).standard_normal((40, 2)).astype(dtype)
     tolerance = 1e-9 if dtype == np.float64 else 1e-3
-    np.testing.assert_allclose(operator.correlate(Y), wanted.T @ Y, rtol=0, atol=tolerance * np.abs(wanted.T @ Y).max())
-    np.testing.assert_allclose(operator.columns(np.array([3, 7])), wanted[:, [3, 7]], atol=tolerance * 20)
+    np.testing.assert_allclose(
+        operator.correlate(Y), expected.T @ Y, rtol=0, atol=tolerance * np.abs(expected.T @ Y).max()
+    )
+    np.testing.assert_allclose(operator.columns(np.array([3, 7])), expected[:, [3, 7]], atol=tolerance * 20)
 
 
 def test_an_entry_stored_in_parts_counts_as_their_sum():
@@ -176,12 +178,12 @@ def test_an_entry_stored_in_parts_counts_as_their_sum():
 
 
 class TestMemory:
-    """What is in memory at once is what was granted, whatever the size of the matrix."""
+    """Memory use stays within the limit for matrices of any size."""
 
     LIMIT = 16_000_000
 
     def generated(self, p, n, dtype=np.float64):
-        """A matrix that is nowhere: its rows are made when they are read."""
+        """Return a matrix whose rows are computed when they are read."""
         base = (20 * np.random.default_rng(0).standard_normal(3 * n)).astype(dtype)
 
         def read(lo, hi):
@@ -202,23 +204,23 @@ class TestMemory:
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert peak <= 1.25 * self.LIMIT  # vectors as long as a sample come on top
+        assert peak <= 1.25 * self.LIMIT  # the limit does not include vectors as long as a sample
         assert 4000 * n * stored.working_dtype.itemsize > 5 * self.LIMIT
 
     def test_blocks_shrink_with_the_memory(self):
         sizes = [StreamedMatrix(source(X), limit).block_edges[1] for limit in (60_000, LITTLE, 10**9)]
         assert sizes == [1, 6, P]
 
-    def test_small_numbers_are_counted_as_what_they_are_worked_with(self):
+    def test_memory_is_counted_in_the_working_type(self):
         bytes_of = [MatrixSource("x", (9, 100), np.dtype(t), None).bytes_per_line for t in ("i1", "f2", "f4", "i8")]
         assert bytes_of == [800, 800, 400, 800]
 
-    def test_blocks_are_multiples_of_what_the_store_keeps_together(self):
+    def test_blocks_are_multiples_of_the_chunks(self):
         edges = StreamedMatrix(source(X, chunk_length=7), 16 * N * 4 * 9).block_edges
         assert set(np.diff(edges)[:-1] % 7) == {0}
         assert edges[-1] == P
 
-    def test_a_large_block_is_no_faster_so_there_is_none(self):
+    def test_blocks_have_a_largest_size(self):
         wide = MatrixSource("wide", (10_000, 100_000), np.dtype(np.float64), None)
         assert StreamedMatrix(wide, 10**12).block_edges[1] * 800_000 <= 24 << 20
 
@@ -239,23 +241,23 @@ def test_the_next_block_is_read_while_this_one_is_in_use():
 @pytest.mark.parametrize("options", [{"cardinality": 20}, {"gamma": 0.05}, {"cardinality": 20, "scale": True}])
 @pytest.mark.parametrize("count", [1, 3])
 def test_passes_are_the_reads_that_were_made(options, axis, count):
-    """`n_passes_` is no estimate: the lines that the store gave, but for the variance computed at the end."""
-    stored, lines = counting(X, axis)
+    """`n_passes_` counts the lines read from the store, except for the variance computed at the end."""
+    stored, lines = counting_source(X, axis)
     model = GPower(count, memory_limit=LIMIT, **options).fit(stored)
     real = sum(lines) / X.shape[axis]
     assert real - 1.3 <= model.n_passes_ <= real + 1e-9
     assert model.n_passes_ <= 20 * count
 
 
-def test_only_the_columns_asked_for_are_read_from_a_store_kept_by_column():
-    stored, lines = counting(X, 1)
+def test_only_the_requested_columns_are_read_from_a_store_of_columns():
+    stored, lines = counting_source(X, 1)
     matrix = StreamedMatrix(stored, LIMIT)
     idx = np.array([1699, 3, 4, 700])
     np.testing.assert_array_equal(matrix.columns(idx), X[:, idx])
     assert sum(lines) == 4
 
 
-def test_columns_kept_together_are_read_once():
+def test_columns_of_one_chunk_are_read_once():
     calls = []
     chunked = MatrixSource(
         "x", X.shape, X.dtype, lambda lo, hi: calls.append((lo, hi)) or X[:, lo:hi], 1, chunk_length=100
@@ -266,7 +268,7 @@ def test_columns_kept_together_are_read_once():
 
 
 def test_scores_take_one_read():
-    stored, lines = counting(X)
+    stored, lines = counting_source(X)
     model = GPower(2, gamma=0.1, memory_limit=LIMIT).fit(X)
     model.transform(stored)
     assert sum(lines) == P
@@ -283,8 +285,8 @@ def test_scores_and_share_from_blocks(axis):
 
 def test_a_path_from_blocks_is_the_path_of_the_array():
     sizes = [5, 15, 40]
-    found, wanted = sparsity_path(source(X), cardinalities=sizes), sparsity_path(X, cardinalities=sizes)
-    np.testing.assert_allclose(found.explained_variance_ratio, wanted.explained_variance_ratio, rtol=1e-6)
+    found, expected = sparsity_path(source(X), cardinalities=sizes), sparsity_path(X, cardinalities=sizes)
+    np.testing.assert_allclose(found.explained_variance_ratio, expected.explained_variance_ratio, rtol=1e-6)
 
 
 def test_a_fit_repeats_to_the_last_digit():
@@ -304,14 +306,14 @@ class TestErrors:
             GPower(1, gamma=0.5).fit(X).set_params(memory_limit=LITTLE).transform(source(A))
 
     @pytest.mark.parametrize("form", ["csr", "csc"])
-    def test_so_is_one_of_a_sparse_store(self, form):
+    def test_a_value_of_a_sparse_store_that_is_not_finite_is_named_by_its_place(self, form):
         A = np.where(np.random.default_rng(0).random((40, 30)) < 0.2, 1.0, 0.0)
         A[23, 11] = np.inf
         stored = source(sp.csr_array(A).asformat(form), int(form == "csc"))
         with pytest.raises(ValueError, match=r"first in row 23 \(counted from 0\), column 11"):
             GPower(1, memory_limit=2000).fit(stored)
 
-    def test_a_reader_that_fails_says_where(self):
+    def test_a_reader_that_fails_is_reported_with_the_place(self):
         def read(lo, hi):
             if lo >= 60:
                 raise OSError("bad sector")
@@ -332,7 +334,7 @@ class TestErrors:
         with pytest.raises(StoreError, match="rows 0 to 39: values of type object are not numbers"):
             GPower(1).fit(stored)
 
-    def test_running_out_of_memory_is_not_dressed_up(self):
+    def test_memory_errors_pass_unchanged(self):
         def read(lo, hi):
             raise MemoryError("no room")
 
@@ -340,15 +342,15 @@ class TestErrors:
             GPower(1).fit(MatrixSource("x", X.shape, X.dtype, read))
 
     @pytest.mark.parametrize("size", ["", "-1", "2XB", "nan", 0])
-    def test_a_limit_that_is_no_size(self, size):
+    def test_an_invalid_memory_limit(self, size):
         with pytest.raises(ValueError, match="a number of bytes is needed"):
             GPower(1, memory_limit=size).fit(source(X))
 
-    def test_holes_of_a_store_are_not_filled(self):
+    def test_missing_values_of_a_store_are_refused(self):
         with pytest.raises(ValueError, match="X is in blocks, on disk or on a cluster"):
             GPower(1, missing="impute").fit(source(X))
 
-    def test_a_covariance_is_wanted_in_memory(self):
+    def test_a_covariance_must_be_in_memory(self):
         S = np.eye(30)
         with pytest.raises(ValueError, match="takes a dense matrix in memory"):
             GPower(1, covariance="precomputed").fit(source(S))

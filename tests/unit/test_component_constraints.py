@@ -1,4 +1,4 @@
-"""Several components at the door: what is refused, told, compared, proven and printed."""
+"""Constraints between components: errors, reports, comparison, certificates and text."""
 
 import io
 import re
@@ -29,11 +29,11 @@ X = np.random.default_rng(0).standard_normal((12, 6))
         ),
         (
             {"constraint": "orthogonal"},
-            'constraint="orthogonal" works on components with a cardinality, .* not with cardinality=None',
+            "constraint='orthogonal' works on components with a cardinality, .* not with cardinality=None",
         ),
         ({"constraint": "orthogonal", "cardinality": 2, "penalty": "l1"}, "penalty='l1'"),
         ({"constraint": "orthogonal", "cardinality": 2, "variance": "l1"}, "variance='l1'"),
-        ({"constraint": "orthogonal", "cardinality": 2, "positive": True}, 'use constraint="disjoint"'),
+        ({"constraint": "orthogonal", "cardinality": 2, "positive": True}, "use constraint='disjoint'"),
         (
             {"constraint": "disjoint", "cardinality": 4},
             "2 components of cardinality=4 need 8 variables, and .* n_features=6",
@@ -41,13 +41,13 @@ X = np.random.default_rng(0).standard_normal((12, 6))
         ({"constraint": "disjoint", "cardinality": (1, 6)}, "need 7 variables"),
     ],
 )
-def test_what_cannot_be_is_said(params, message):
+def test_impossible_parameters_are_refused(params, message):
     with pytest.raises(ValueError, match=message):
         GPower(2, **params).fit(X)
 
 
 def test_more_uncorrelated_components_than_the_rank_are_refused():
-    with pytest.raises(ValueError, match="n_components=4 is more than the data have, whose rank is at most 3"):
+    with pytest.raises(ValueError, match="n_components=4 exceeds the rank of the data, which is at most 3"):
         GPower(4, cardinality=4, constraint="uncorrelated").fit(X[:4])
     flat = X[:, :2] @ np.ones((2, 6))
     with pytest.raises(ValueError, match="2 components of cardinality=4 were not found"):
@@ -56,7 +56,7 @@ def test_more_uncorrelated_components_than_the_rank_are_refused():
         GPower(3, cardinality=1, constraint="uncorrelated").fit(X)
 
 
-def test_every_model_says_how_its_components_overlap():
+def test_every_model_reports_the_overlap_of_its_components():
     data = np.random.default_rng(1).standard_normal((40, 8))
     for model in (GPower(3, cardinality=4), GPower(2, gamma=0.1), Thresholding(3, cardinality=4), GPowerCV(2, cv=3)):
         Z = model.fit(data).components_.T
@@ -66,7 +66,7 @@ def test_every_model_says_how_its_components_overlap():
         np.testing.assert_allclose(model.score_correlation_, np.corrcoef(model.transform(data).T), atol=1e-12)
 
 
-def test_they_are_saved_with_the_model(tmp_path):
+def test_constraints_are_saved_with_the_model(tmp_path):
     model = GPower(2, cardinality=3, constraint="disjoint").fit(X)
     model.save(tmp_path / "model.npz")
     again = GPower.load(tmp_path / "model.npz")
@@ -74,7 +74,7 @@ def test_they_are_saved_with_the_model(tmp_path):
     np.testing.assert_array_equal(again.overlap_, model.overlap_)
 
 
-def test_the_pit_props_reach_what_was_published():
+def test_pitprops_reach_the_published_variances():
     model = GPower(6, cardinality=4, constraint="orthogonal", covariance="precomputed").fit(PITPROPS)
     assert model.objective_.sum() / 13 >= 0.822
     assert np.abs(np.triu(model.loading_correlation_, 1)).sum() < 1e-10
@@ -94,7 +94,7 @@ def test_enumerated_disjoint_sets_are_reached_and_proven(m, k, best):
     assert best <= looser.upper_bound <= 1.1 * best
 
 
-def test_a_search_out_of_time_proves_what_it_has_seen():
+def test_a_search_out_of_time_returns_a_valid_bound():
     search = DisjointSearch((4, 4), 0.0)
     search.run(PITPROPS, Clock(0.0))
     assert search.upper_bound == np.inf
@@ -115,7 +115,7 @@ def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
     assert search.incumbent_value == pytest.approx(best)
     assert search.upper_bound == pytest.approx(best)
 
-    poor = np.eye(7)[:, :3]  # as if no component had been found but single variables
+    poor = np.eye(7)[:, :3]  # as if only single variables had been found
     monkeypatch.setattr("gpower.certificates.joint.solve_all_components", lambda *how: SimpleNamespace(Z=poor))
     components, proof = best_subset(S, cardinality=(2, 3, 2), constraint="disjoint", covariance="precomputed")
     assert np.count_nonzero(components, axis=1).tolist() == [2, 3, 2]
@@ -124,7 +124,7 @@ def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
     assert (proof.value, proof.upper_bound) == (pytest.approx(best), pytest.approx(best))
 
 
-def test_sizes_keep_their_places_in_a_search():
+def test_cardinalities_keep_their_order_in_a_search():
     components, proof = best_subset(PITPROPS, cardinality=(2, 4, 3), constraint="disjoint", covariance="precomputed")
     assert np.count_nonzero(components, axis=1).tolist() == [2, 4, 3]
     assert proof.cardinality == 9
@@ -133,27 +133,27 @@ def test_sizes_keep_their_places_in_a_search():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cardinality": (7, 7)}, "need 14, and there are n_features=13"),
+        ({"cardinality": (7, 7)}, "need 14 variables in total, and there are n_features=13"),
         ({"cardinality": (2, 0)}, "cardinality=0: a whole number of at least 1"),
-        ({"cardinality": (2, 2), "callback": print}, "no callback and no resume"),
+        ({"cardinality": (2, 2), "callback": print}, "neither callback nor resume"),
         ({"cardinality": (2, 2), "constraint": "orthogonal"}, "constraint='orthogonal' is not known; use one of None"),
     ],
 )
-def test_a_search_refuses_with_a_sentence(options, message):
+def test_a_search_with_impossible_options_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         best_subset(PITPROPS, covariance="precomputed", **{"constraint": "disjoint"} | options)
 
 
-def test_a_total_certificate_needs_components_that_keep_the_constraint():
+def test_a_total_certificate_needs_components_that_satisfy_the_constraint():
     model = GPower(3, cardinality=5, covariance="precomputed").fit(PITPROPS)
-    with pytest.raises(ValueError, match="The components are not disjoint: they violate it by"):
+    with pytest.raises(ValueError, match="The components are not disjoint: the violation, summed over pairs, is"):
         certify_total(model, PITPROPS, constraint="disjoint")
     free = certify_total(model, PITPROPS)
     assert free.method == "singles"
     assert free.upper_bound == pytest.approx(3 * 3.40615, rel=1e-3)
 
 
-def test_fit_proves_all_components_together():
+def test_fit_certifies_all_components_together():
     model = GPower(2, cardinality=3, constraint="disjoint", covariance="precomputed", certify=True).fit(PITPROPS)
     assert model.total_optimality_ratio_ == pytest.approx(1)
     assert model.total_upper_bound_ == pytest.approx(4.67884, abs=1e-5)
@@ -168,11 +168,11 @@ def test_the_alternating_penalty_stops_at_its_tolerance_and_ours_does_not():
     assert ours.objective_.sum() >= np.trace(theirs.components_ @ PITPROPS @ theirs.components_.T) - 1e-9
     scores = MSPCA(2, **asked, constraint="uncorrelated", random_state=0).fit(PITPROPS)
     assert np.abs(np.triu(scores.score_correlation_, 1)).sum() <= 1e-4
-    with pytest.raises(ValueError, match="this method knows orthogonal and uncorrelated components only"):
+    with pytest.raises(ValueError, match="this method has orthogonal and uncorrelated components only"):
         MSPCA(2, **asked, constraint="disjoint").fit(PITPROPS)
 
 
-def test_a_comparison_tells_who_violates_the_constraint():
+def test_a_comparison_shows_which_methods_violate_the_constraint():
     asked = {"n_components": 3, "cardinality": 4, "covariance": "precomputed"}
     table = compare(PITPROPS, **asked, methods=["gpower-l0", "greedy"], constraint="orthogonal")
     assert table["gpower-l0"].violation < 1e-10
@@ -185,7 +185,7 @@ def test_a_comparison_tells_who_violates_the_constraint():
         compare(PITPROPS, **asked, constraint="none")
 
 
-def test_the_report_speaks_of_all_components():
+def test_the_report_describes_all_components():
     rich = pytest.importorskip("rich.console")
     from gpower.report.terminal import print_components
 
@@ -202,4 +202,9 @@ def test_the_report_speaks_of_all_components():
         r"Components \d and \d share 0 variables; correlation of scores \+0.49, of loadings \+0.00", disjoint
     )
     assert "share 1 variable;" in printed()
-    assert re.search(r"All together: ≥ \d\d\.\d+ % of what the best of each size alone", printed(certify=True))
+    assert re.search(r"All together: ≥ \d\d\.\d+ % of the sum of the best of each size alone", printed(certify=True))
+
+
+def test_positive_loadings_cannot_be_orthogonal_unless_disjoint():
+    with pytest.raises(ValueError, match=r"positive=True with constraint='orthogonal': .* use constraint='disjoint'"):
+        GPower(2, cardinality=2, positive=True, constraint="orthogonal").fit(X)

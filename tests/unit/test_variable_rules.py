@@ -1,4 +1,4 @@
-"""What the user knows of the variables: groups, variables that must or must not be used, weights."""
+"""Rules on variables: groups, included and excluded variables, weights and budgets."""
 
 from itertools import combinations, product
 
@@ -6,69 +6,76 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.contracts.device_double import DeviceArray
-from tests.known import GROUPS, scatter, supports, table, used, variance
+from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
 
-from gpower import GPower, GPowerCV, GPowerWarning, SparsityPath, sparsity_path, stability_selection
+from gpower import GPower, GPowerCV, GPowerWarning, Solver, SparsityPath, sparsity_path, stability_selection
 
 NAMES = [f"gene{j}" for j in range(12)]
-TALES = {
+RULES = {
     "include": {"include": [3, 7]},
     "exclude": {"exclude": [0, 1, 5]},
     "both": {"include": [2], "exclude": [4, 6]},
     "groups": {"groups": GROUPS},
     "all of it": {"groups": GROUPS, "include": [5], "exclude": [1, 8]},
 }
-EACH_TALE = pytest.mark.parametrize("told", TALES.values(), ids=TALES)
+EACH_RULE = pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 
 
 class TestExactCardinality:
-    @EACH_TALE
+    @EACH_RULE
     @pytest.mark.parametrize("k", [2, 3, 4])
-    def test_the_best_of_all_admissible_supports_is_found(self, told, k):
-        labels, lists = np.asarray(told.get("groups", np.arange(12))), {n: v for n, v in told.items() if n != "groups"}
+    def test_the_best_of_all_admissible_supports_is_found(self, rules, k):
+        labels, lists = (
+            np.asarray(rules.get("groups", np.arange(12))),
+            {n: v for n, v in rules.items() if n != "groups"},
+        )
         for seed in range(6):
-            X = table(seed)
-            S, model = scatter(X), GPower(1, cardinality=k, **told).fit(X)
-            best = max(variance(S, support) for support in supports(labels, k, **lists))
-            assert variance(S, used(model.components_[0])) == pytest.approx(best, rel=1e-9)
-            assert used(model.components_[0]) in [set(support) for support in supports(labels, k, **lists)]
+            X = make_table(seed)
+            S, model = compute_scatter(X), GPower(1, cardinality=k, **rules).fit(X)
+            best = max(compute_variance(S, support) for support in enumerate_supports(labels, k, **lists))
+            assert compute_variance(S, support_of(model.components_[0])) == pytest.approx(best, rel=1e-9)
+            assert support_of(model.components_[0]) in [
+                set(support) for support in enumerate_supports(labels, k, **lists)
+            ]
 
-    @EACH_TALE
-    def test_rounds_and_the_direct_ascent_agree(self, told):
-        found = [GPower(2, cardinality=3, solver=solver, **told).fit(table(1)) for solver in ("rounds", "direct")]
+    @EACH_RULE
+    def test_the_working_set_and_the_direct_ascent_agree(self, rules):
+        found = [
+            GPower(2, cardinality=3, solver=Solver(how), **rules).fit(make_table(1)) for how in ("working_set", "full")
+        ]
         np.testing.assert_allclose(found[0].explained_variance_, found[1].explained_variance_, rtol=1e-6)
 
-    @EACH_TALE
-    def test_every_container_gives_the_same_answer(self, told, tmp_path):
-        X = np.asfortranarray(table(2))
+    @EACH_RULE
+    def test_every_container_gives_the_same_answer(self, rules, tmp_path):
+        X = np.asfortranarray(make_table(2))
         np.save(tmp_path / "X.npy", X)
-        S = scatter(X) / (len(X) - 1)
-        expected = np.abs(GPower(2, cardinality=3, **told).fit(X).components_)
+        S = compute_scatter(X) / (len(X) - 1)
+        expected = np.abs(GPower(2, cardinality=3, **rules).fit(X).components_)
         for model, data in [
-            (GPower(2, cardinality=3, **told), sp.csr_array(X)),
-            (GPower(2, cardinality=3, **told), tmp_path / "X.npy"),
-            (GPower(2, cardinality=3, covariance="precomputed", **told), S),
+            (GPower(2, cardinality=3, **rules), sp.csr_array(X)),
+            (GPower(2, cardinality=3, **rules), tmp_path / "X.npy"),
+            (GPower(2, cardinality=3, covariance="precomputed", **rules), S),
         ]:
             np.testing.assert_allclose(np.abs(model.fit(data).components_), expected, atol=1e-6)
 
     def test_a_list_for_each_component(self):
-        model = GPower(2, cardinality=3, include=[[4], [9]], exclude=[[0, 1], [4]]).fit(table(3))
-        first, second = map(used, model.components_)
+        model = GPower(2, cardinality=3, include=[[4], [9]], exclude=[[0, 1], [4]]).fit(make_table(3))
+        first, second = map(support_of, model.components_)
         assert 4 in first
         assert not first & {0, 1}
         assert 9 in second
         assert 4 not in second
 
     def test_lists_give_components_a_place_of_their_own(self):
-        X = table(3) * np.r_[np.full(6, 5.0), np.ones(6)]
+        X = make_table(3) * np.r_[np.full(6, 5.0), np.ones(6)]
         model = GPower(2, cardinality=2, include=[[8], [0]], exclude=[[0], []]).fit(X)
-        assert 8 in used(model.components_[0])
-        assert 0 in used(model.components_[1])
+        assert 8 in support_of(model.components_[0])
+        assert 0 in support_of(model.components_[1])
         assert model.explained_variance_[0] < model.explained_variance_[1]
 
     def test_variables_by_name(self):
         pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(table(4), columns=NAMES)
+        X = pandas.DataFrame(make_table(4), columns=NAMES)
         model = GPower(1, cardinality=3, include=["gene7"], exclude=["gene2", 3], groups=None).fit(X)
         same = GPower(1, cardinality=3, include=7, exclude=[2, 3]).fit(X.to_numpy())
         np.testing.assert_array_equal(model.components_, same.components_)
@@ -78,22 +85,22 @@ class TestExactCardinality:
         np.testing.assert_array_equal(grouped.components_, GPower(1, cardinality=2, groups=labels).fit(X).components_)
 
     def test_a_block_and_non_negative_loadings(self):
-        X = table(5)
+        X = make_table(5)
         block = GPower(2, cardinality=[2, 1], method="block", groups=GROUPS, include=[[5], []]).fit(X)
         assert [len(set(GROUPS[z != 0])) for z in block.components_] == [2, 1]
-        assert 5 in used(block.components_[0])
+        assert 5 in support_of(block.components_[0])
         positive = GPower(1, cardinality=3, positive=True, include=[2], exclude=[0]).fit(X)
         assert np.all(positive.components_ >= 0)
         assert not positive.components_[0, 0]
 
     def test_l1_variance_and_sample_weights(self):
-        X = table(6)
+        X = make_table(6)
         model = GPower(1, cardinality=2, groups=GROUPS, variance="l1", exclude=[11]).fit(X)
         assert len(set(GROUPS[model.components_[0] != 0])) == 2
         weighted = GPower(1, cardinality=4, include=[1]).fit(X, sample_weight=np.linspace(1, 2, len(X)))
-        assert 1 in used(weighted.components_[0])
+        assert 1 in support_of(weighted.components_[0])
 
-    def test_large_tables_go_through_shared_rounds(self):
+    def test_large_tables_are_solved_by_the_sequential_solver(self):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((120, 3000))
         labels = np.repeat(np.arange(600), 5)
@@ -118,34 +125,34 @@ class TestIncludedWithoutALoading:
             {"gamma": 0.8, "penalty": "l1"},
         ],
     )
-    def test_a_component_before_has_used_it_up(self, options):
-        X = table(1) * np.r_[9.0, np.ones(11)]
-        with pytest.warns(GPowerWarning, match=r"^include asks for 0 in components_\[1\], where the best"):
+    def test_an_earlier_component_has_removed_the_variable(self, options):
+        X = make_table(1) * np.r_[9.0, np.ones(11)]
+        with pytest.warns(GPowerWarning, match=r"^include asks for 0 in component 2, where the best"):
             model = GPower(2, include=[0], **options).fit(X)
-        assert used(model.components_[0]) == {0}
-        assert 0 not in used(model.components_[1])
-        assert len(model.warnings_) == 1  # not also that fewer variables than asked for explain as much
+        assert support_of(model.components_[0]) == {0}
+        assert 0 not in support_of(model.components_[1])
+        assert len(model.warnings_) == 1  # without the warning that fewer variables explain as much
 
-    def test_it_would_need_the_other_sign(self):
+    def test_a_variable_that_needs_the_other_sign(self):
         pandas = pytest.importorskip("pandas")
-        X = table(2)
+        X = make_table(2)
         X[:, 4] = -X[:, 3] + 0.1 * X[:, 5]
         frame = pandas.DataFrame(X[:, [3, 4]], columns=["up", "down"])
-        with pytest.warns(GPowerWarning, match="include asks for 'down' in components_"):
+        with pytest.warns(GPowerWarning, match="include asks for 'down' in component 1"):
             GPower(1, cardinality=2, positive=True, include=["up", "down"]).fit(frame[["up", "down"]] * [3, 1])
 
-    def test_one_that_has_a_loading_is_no_reason_to_warn(self):
-        assert not GPower(2, cardinality=3, include=[0]).fit(table(1)).warnings_.size
+    def test_a_variable_with_a_loading_raises_no_warning(self):
+        assert not GPower(2, cardinality=3, include=[0]).fit(make_table(1)).warnings_.size
 
 
 class TestPenalised:
     @pytest.mark.parametrize("seed", range(8))
     def test_weights_change_the_threshold_of_a_variable(self, seed):
-        X, rng = table(seed), np.random.default_rng(seed)
-        weights, S = rng.uniform(0.2, 3, 12), scatter(X)
+        X, rng = make_table(seed), np.random.default_rng(seed)
+        weights, S = rng.uniform(0.2, 3, 12), compute_scatter(X)
         model = GPower(1, gamma=0.05, penalty_weights=weights, n_init=12).fit(X)
         objective = [
-            variance(S, support) - model.gamma_[0] * weights[list(support)].sum()
+            compute_variance(S, support) - model.gamma_[0] * weights[list(support)].sum()
             for size in range(1, 13)
             for support in combinations(range(12), size)
         ]
@@ -154,26 +161,26 @@ class TestPenalised:
 
     @pytest.mark.parametrize("penalty", ["l0", "l1"])
     def test_groups_are_in_or_out_as_a_whole(self, penalty):
-        model = GPower(2, gamma=0.2, penalty=penalty, groups=GROUPS).fit(table(1))
+        model = GPower(2, gamma=0.2, penalty=penalty, groups=GROUPS).fit(make_table(1))
         for z in model.components_:
             assert all(np.all(z[g == GROUPS] != 0) or not np.any(z[g == GROUPS]) for g in range(6))
             assert 0 < np.count_nonzero(z) < 12
 
     def test_a_group_counts_by_the_root_of_its_size(self):
-        X = table(2)
+        X = make_table(2)
         size = np.bincount(GROUPS)
-        told = {g: np.sqrt(size[g]) for g in range(6)}
+        rules = {g: np.sqrt(size[g]) for g in range(6)}
         for penalty in ("l0", "l1"):
             options = {"gamma": 0.2, "penalty": penalty, "groups": GROUPS}
             default = GPower(1, **options).fit(X)
-            again = GPower(1, penalty_weights=told, **options).fit(X)
+            again = GPower(1, penalty_weights=rules, **options).fit(X)
             np.testing.assert_array_equal(default.components_, again.components_)
             ones = GPower(1, penalty_weights=np.ones(12), **options).fit(X)
             np.testing.assert_array_equal(default.components_, ones.components_)
 
     @pytest.mark.parametrize("level", [{"gamma": 0.1}, {"gamma": 0.2, "penalty": "l1"}, {"budget": 6.0}])
     def test_weights_by_variable_go_together_with_groups(self, level):
-        X, weights = table(2), np.ones(12)
+        X, weights = make_table(2), np.ones(12)
         weights[[3, 10]] = 0.5, 3.0
         in_order = GPower(1, groups=GROUPS, penalty_weights=weights, **level).fit(X)
         by_column = GPower(1, groups=GROUPS, penalty_weights={10: 3.0, 3: 0.5} | {7: 1.0}, **level)
@@ -185,38 +192,38 @@ class TestPenalised:
         np.testing.assert_allclose(mixed.components_, in_order.components_, atol=1e-9)
 
     def test_labels_of_groups_of_one_name_their_weights(self):
-        X, labels = table(2), list("abcdefghijkl")
+        X, labels = make_table(2), list("abcdefghijkl")
         by_label = GPower(1, gamma=0.1, groups=labels, penalty_weights={"d": 0.2}).fit(X)
         np.testing.assert_array_equal(
             by_label.components_, GPower(1, gamma=0.1, penalty_weights={3: 0.2}).fit(X).components_
         )
 
     def test_zero_weight_is_free_and_include_is_free(self):
-        X, weights = table(3), np.ones(12)
+        X, weights = make_table(3), np.ones(12)
         weights[[2, 9]] = 0
         free = GPower(1, gamma=0.6, penalty_weights=weights).fit(X)
         included = GPower(1, gamma=0.6, include=[2, 9]).fit(X)
-        assert {2, 9} <= used(free.components_[0])
+        assert {2, 9} <= support_of(free.components_[0])
         np.testing.assert_allclose(free.components_, included.components_, atol=1e-10)
 
     @pytest.mark.parametrize("penalty", ["l0", "l1"])
-    def test_what_is_excluded_stays_out(self, penalty):
-        X = table(4) * np.r_[20.0, 20.0, np.ones(10)]
+    def test_excluded_variables_have_no_loading(self, penalty):
+        X = make_table(4) * np.r_[20.0, 20.0, np.ones(10)]
         model = GPower(1, gamma=0.3, penalty=penalty, exclude=[0, 1]).fit(X)
         alone = GPower(1, gamma=0.3, penalty=penalty).fit(X[:, 2:])
         np.testing.assert_allclose(model.components_[0, 2:], alone.components_[0], atol=1e-9)
         assert not model.components_[0, :2].any()
         nothing = GPower(1, gamma=0.0, penalty=penalty, exclude=[0, 1]).fit(X)
-        assert used(nothing.components_[0]) == set(range(2, 12))
+        assert support_of(nothing.components_[0]) == set(range(2, 12))
 
     def test_a_calibrated_penalty_counts_groups(self):
         for seed in range(4):
-            model = GPower(1, penalty="l1", cardinality=3, groups=GROUPS, include=[5]).fit(table(seed))
+            model = GPower(1, penalty="l1", cardinality=3, groups=GROUPS, include=[5]).fit(make_table(seed))
             assert len(set(GROUPS[model.components_[0] != 0])) == 3
-            assert 5 in used(model.components_[0])
+            assert 5 in support_of(model.components_[0])
 
     def test_a_block(self):
-        model = GPower(2, gamma=0.1, method="block", groups=GROUPS, exclude=[[0], [3]], n_init=3).fit(table(5))
+        model = GPower(2, gamma=0.1, method="block", groups=GROUPS, exclude=[[0], [3]], n_init=3).fit(make_table(5))
         assert not model.components_[0, 0]
         assert not model.components_[1, 3]
         assert np.all(model.cardinality_ > 0)
@@ -225,29 +232,29 @@ class TestPenalised:
 class TestBudget:
     @pytest.mark.parametrize("seed", range(8))
     def test_the_best_support_that_can_be_paid_for(self, seed):
-        X, rng = table(seed, n=9), np.random.default_rng(seed)
-        costs, S = rng.uniform(0.5, 4, 9), scatter(X)
+        X, rng = make_table(seed, n=9), np.random.default_rng(seed)
+        costs, S = rng.uniform(0.5, 4, 9), compute_scatter(X)
         model = GPower(1, budget=6, penalty_weights=costs, include=[1]).fit(X)
         spent = costs[model.components_[0] != 0].sum()
         best = max(
-            variance(S, support)
+            compute_variance(S, support)
             for chosen in product([0, 1], repeat=9)
             if chosen[1] and costs[np.flatnonzero(chosen)].sum() <= 6
             for support in [np.flatnonzero(chosen)]
         )
         assert spent <= 6 * (1 + 1e-9)
-        assert 1 in used(model.components_[0])
+        assert 1 in support_of(model.components_[0])
         assert model.objective_[0] >= best * (1 - 0.02)
 
     def test_the_costs_of_a_group_add_up(self):
-        model = GPower(1, budget=4, penalty_weights=np.ones(12), groups=GROUPS).fit(table(1))
+        model = GPower(1, budget=4, penalty_weights=np.ones(12), groups=GROUPS).fit(make_table(1))
         assert model.cardinality_[0] <= 4
-        by_label = GPower(1, budget=2, penalty_weights=dict.fromkeys(range(6), 1.0), groups=GROUPS).fit(table(1))
-        counted = GPower(1, cardinality=2, groups=GROUPS).fit(table(1))
+        by_label = GPower(1, budget=2, penalty_weights=dict.fromkeys(range(6), 1.0), groups=GROUPS).fit(make_table(1))
+        counted = GPower(1, cardinality=2, groups=GROUPS).fit(make_table(1))
         np.testing.assert_allclose(by_label.components_, counted.components_, atol=1e-12)
 
 
-NOTHING = {
+EMPTY_RULES = {
     "groups of one": {"groups": np.arange(12)},
     "some groups of one": {"groups": {j: f"g{j}" for j in range(4)}},
     "empty lists": {"include": [], "exclude": []},
@@ -255,13 +262,13 @@ NOTHING = {
     "weights of one": {"penalty_weights": np.ones(12)},
     "some weights of one": {"penalty_weights": {3: 1.0}},
 }
-EACH_NOTHING = pytest.mark.parametrize("told", NOTHING.values(), ids=NOTHING)
+EACH_EMPTY_RULE = pytest.mark.parametrize("rules", EMPTY_RULES.values(), ids=EMPTY_RULES)
 PLAIN = [
     {"cardinality": 3},
     {"cardinality": [4, 2], "method": "block"},
     {"cardinality": 3, "positive": True},
     {"cardinality": 3, "variance": "l1"},
-    {"cardinality": 3, "solver": "rounds", "deflation": "projection"},
+    {"cardinality": 3, "solver": Solver("working_set"), "deflation": "projection"},
     {"cardinality": 0.7},
     {"cardinality": 4, "penalty": "l1"},
     {"cardinality": 4, "penalty": "l1", "method": "block"},
@@ -274,51 +281,51 @@ PLAIN = [
 
 
 @pytest.mark.filterwarnings("ignore")
-class TestNothingKnown:
+class TestEmptyRules:
     @pytest.mark.parametrize("options", PLAIN, ids=str)
-    @EACH_NOTHING
-    def test_what_says_nothing_changes_no_digit(self, options, told):
-        X = table(7)
-        plain, same = (GPower(2, **options, **more).fit(X) for more in ({}, told))
+    @EACH_EMPTY_RULE
+    def test_empty_rules_change_no_digit(self, options, rules):
+        X = make_table(7)
+        plain, same = (GPower(2, **options, **more).fit(X) for more in ({}, rules))
         np.testing.assert_array_equal(same.components_, plain.components_)
         np.testing.assert_array_equal(same.objective_, plain.objective_)
 
-    @EACH_NOTHING
-    def test_whatever_holds_the_data(self, told, tmp_path):
-        X = np.asfortranarray(table(7))
+    @EACH_EMPTY_RULE
+    def test_empty_rules_change_no_digit_in_any_container(self, rules, tmp_path):
+        X = np.asfortranarray(make_table(7))
         np.save(tmp_path / "X.npy", X)
         for data, options in [
             (sp.csr_array(X), {}),
             (tmp_path / "X.npy", {}),
-            (scatter(X), {"covariance": "precomputed"}),
+            (compute_scatter(X), {"covariance": "precomputed"}),
             (X.astype(np.float32), {"scale": True}),
         ]:
-            plain, same = (GPower(2, cardinality=3, **options, **more).fit(data) for more in ({}, told))
+            plain, same = (GPower(2, cardinality=3, **options, **more).fit(data) for more in ({}, rules))
             np.testing.assert_array_equal(same.components_, plain.components_)
 
-    @EACH_NOTHING
-    def test_paths_searches_and_subsamples(self, told):
-        X = table(7)
+    @EACH_EMPTY_RULE
+    def test_empty_rules_change_no_path_search_or_subsample(self, rules):
+        X = make_table(7)
         for grid in ({"cardinalities": [2, 4, 6]}, {"gammas": [0.3, 0.1]}):
-            plain, same = (sparsity_path(X, n_components=2, **grid, **more) for more in ({}, told))
+            plain, same = (sparsity_path(X, n_components=2, **grid, **more) for more in ({}, rules))
             np.testing.assert_array_equal(same.loadings.toarray(), plain.loadings.toarray())
         options = {"cardinality": 3, "n_components": 2, "n_subsamples": 4}
-        plain, same = (stability_selection(X, **options, **more) for more in ({}, told))
+        plain, same = (stability_selection(X, **options, **more) for more in ({}, rules))
         np.testing.assert_array_equal(same.frequency, plain.frequency)
-        if told.get("include"):
+        if rules.get("include"):
             return  # cross-validation takes one list for all components
-        plain, same = (GPowerCV(2, cv=3, **more).fit(X) for more in ({}, told))
+        plain, same = (GPowerCV(2, cv=3, **more).fit(X) for more in ({}, rules))
         np.testing.assert_array_equal(same.components_, plain.components_)
 
     def test_a_budget_of_ones_is_a_cardinality(self):
-        X = table(7)
+        X = make_table(7)
         one = GPower(2, budget=3.5, penalty_weights=np.ones(12)).fit(X)
         np.testing.assert_array_equal(one.components_, GPower(2, cardinality=3).fit(X).components_)
 
 
 class TestRefused:
     @pytest.mark.parametrize(
-        ("told", "sentence"),
+        ("rules", "sentence"),
         [
             ({"groups": np.arange(13)}, "groups has 13 labels, but there are 12 variables"),
             ({"groups": {12: "a"}}, "groups names column 12, and there are 12 variables, counted from 0"),
@@ -344,7 +351,7 @@ class TestRefused:
             ({"include": 1.5}, "include=1.5: names or column numbers"),
             ({"exclude": range(12)}, "exclude names all 12 variables"),
             ({"exclude": range(10)}, "cardinality=3, and exclude leaves 2 variables"),
-            ({"penalty_weights": np.full(12, 2.0)}, "penalty_weights says nothing about a cardinality"),
+            ({"penalty_weights": np.full(12, 2.0)}, "penalty_weights has no effect on a cardinality"),
             (
                 {"groups": GROUPS, "constraint": "orthogonal"},
                 "groups does not go together with constraint=",
@@ -352,12 +359,12 @@ class TestRefused:
             ({"groups": GROUPS, "cardinality": 7}, "a component uses between 1 and 6 groups"),
         ],
     )
-    def test_with_a_cardinality(self, told, sentence):
+    def test_rules_refused_with_a_cardinality(self, rules, sentence):
         with pytest.raises(ValueError, match=sentence):
-            GPower(2, **({"cardinality": 3} | told)).fit(table())
+            GPower(2, **({"cardinality": 3} | rules)).fit(make_table())
 
     @pytest.mark.parametrize(
-        ("told", "sentence"),
+        ("rules", "sentence"),
         [
             (
                 {"penalty_weights": -np.ones(12)},
@@ -368,7 +375,7 @@ class TestRefused:
             ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2 for 1"),
             (
                 {"penalty_weights": {99: 2.0}, "groups": GROUPS},
-                "penalty_weights names column 99, and there are 12 variables, counted from 0; no group is called so",
+                "penalty_weights names column 99, and there are 12 variables, counted from 0; no group has this label",
             ),
             (
                 {"penalty_weights": {"a": 2.0, 1: 3.0}, "groups": {0: "a", 1: "a"}},
@@ -378,12 +385,12 @@ class TestRefused:
             ({"penalty_weights": 2.0}, "penalty_weights=2.0: one non-negative number per variable"),
             ({"penalty_weights": np.zeros(12)}, "penalty_weights are all zero"),
             ({"include": [1], "l1_bound": 2}, "include does not go together with l1_bound"),
-            ({"budget": 3, "penalty": "l1", "penalty_weights": np.ones(12)}, 'budget works with penalty="l0"'),
-            ({"budget": 3}, "budget is what the variables of a component may cost; give penalty_weights"),
+            ({"budget": 3, "penalty": "l1", "penalty_weights": np.ones(12)}, "budget works with penalty='l0'"),
+            ({"budget": 3}, "budget is the largest total cost of a component's variables; give penalty_weights"),
             ({"budget": 3, "gamma": 0.1}, "gamma and budget are set together"),
             (
                 {"budget": 1, "penalty_weights": np.arange(12) + 2.0},
-                "budget=1 pays for nothing: .* costs 2",
+                "budget=1.0 pays for nothing: .* costs 2",
             ),
             (
                 {"budget": 5, "penalty_weights": np.arange(12) + 2.0, "include": [1, 2]},
@@ -391,66 +398,67 @@ class TestRefused:
             ),
         ],
     )
-    def test_without(self, told, sentence):
+    def test_rules_refused_without_a_cardinality(self, rules, sentence):
         with pytest.raises(ValueError, match=sentence):
-            GPower(1, **told).fit(table())
+            GPower(1, **rules).fit(make_table())
 
     def test_a_constant_column_that_must_be_used(self):
-        X = table()
+        X = make_table()
         X[:, 4] = 1.0
         with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
             GPower(1, cardinality=3, include=[4]).fit(X)
 
     def test_a_name_that_is_nearly_right(self):
         pandas = pytest.importorskip("pandas")
-        with pytest.raises(ValueError, match="exclude names 'gene77', and no variable is called so; near are 'gene7'"):
-            GPower(1, cardinality=3, exclude=["gene77"]).fit(pandas.DataFrame(table(), columns=NAMES))
+        message = "exclude names 'gene77', but no variable has this name; similar names are 'gene7'"
+        with pytest.raises(ValueError, match=message):
+            GPower(1, cardinality=3, exclude=["gene77"]).fit(pandas.DataFrame(make_table(), columns=NAMES))
 
-    def test_a_penalty_of_ones_own(self):
+    def test_a_custom_penalty(self):
         from gpower.penalties.elementary import Cardinality
 
         with pytest.raises(ValueError, match="exclude does not go together with a penalty of your own"):
-            GPower(1, penalty=Cardinality(np.array([2])), exclude=[1]).fit(table())
+            GPower(1, penalty=Cardinality(np.array([2])), exclude=[1]).fit(make_table())
 
 
-class TestAround:
-    def test_a_saved_model_remembers(self, tmp_path):
-        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], exclude=np.array([1])).fit(table())
+class TestOtherFunctions:
+    def test_a_saved_model_keeps_its_rules(self, tmp_path):
+        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], exclude=np.array([1])).fit(make_table())
         model.save(tmp_path / "model.npz")
         again = GPower.load(tmp_path / "model.npz")
         assert (again.groups, again.include, again.exclude) == (GROUPS.tolist(), [5], [1])
-        np.testing.assert_array_equal(again.fit(table()).components_, model.components_)
+        np.testing.assert_array_equal(again.fit(make_table()).components_, model.components_)
 
     @pytest.mark.parametrize(
-        "told",
+        "rules",
         [
             {"groups": {0: "a", 1: "a", np.int64(2): "b", 3: "b"}, "include": {1}, "exclude": range(5, 7)},
             {"gamma": 0.1, "cardinality": None, "penalty_weights": {3: 2.0, 4: 0.5}},
             {"gamma": 0.1, "cardinality": None, "groups": GROUPS, "penalty_weights": {0: 2.0, 3: 0.1}},
         ],
     )
-    def test_a_loaded_model_fits_as_the_saved_one(self, told, tmp_path):
-        model = GPower(1, **({"cardinality": 2} | told)).fit(table())
+    def test_a_loaded_model_fits_as_the_saved_one(self, rules, tmp_path):
+        model = GPower(1, **({"cardinality": 2} | rules)).fit(make_table())
         model.save(tmp_path / "model.npz")
-        again = GPower.load(tmp_path / "model.npz").fit(table())
+        again = GPower.load(tmp_path / "model.npz").fit(make_table())
         np.testing.assert_array_equal(again.components_, model.components_)
 
     @pytest.mark.parametrize(
-        "told",
+        "rules",
         [
             {"groups": {3: "a", 4: "a", "3": "b"}, "include": [3, "4"], "cardinality": 3},
             {"penalty_weights": {3: 2.0, "3": 0.5}, "gamma": 0.1},
             {"groups": GROUPS, "penalty_weights": {np.int64(0): 2.0, 3: 0.1}, "gamma": 0.1},
         ],
     )
-    def test_column_numbers_stay_numbers_where_names_are_numbers_too(self, told, tmp_path):
+    def test_column_numbers_stay_numbers_where_names_are_numbers_too(self, rules, tmp_path):
         pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(table(3), columns=[str(j) for j in range(11, -1, -1)])
-        model = GPower(1, **told).fit(X)
+        X = pandas.DataFrame(make_table(3), columns=[str(j) for j in range(11, -1, -1)])
+        model = GPower(1, **rules).fit(X)
         model.save(tmp_path / "model.npz")
         again = GPower.load(tmp_path / "model.npz")
-        grid = {"gammas": [0.2, 0.1]} if "gamma" in told else {"cardinalities": [3, 4]}
-        words = {word: given for word, given in told.items() if word not in ("gamma", "cardinality")}
+        grid = {"gammas": [0.2, 0.1]} if "gamma" in rules else {"cardinalities": [3, 4]}
+        words = {word: given for word, given in rules.items() if word not in ("gamma", "cardinality")}
         sparsity_path(X, **grid, **words).save(tmp_path / "path.npz")
         path = SparsityPath.load(tmp_path / "path.npz")
         for word, given in words.items():
@@ -463,13 +471,13 @@ class TestAround:
     def test_a_series_by_position_is_kept_by_position(self, tmp_path):
         pandas = pytest.importorskip("pandas")
         groups = pandas.Series(GROUPS, index=np.arange(12)[::-1])
-        model = GPower(1, cardinality=2, groups=groups).fit(table(2))
+        model = GPower(1, cardinality=2, groups=groups).fit(make_table(2))
         model.save(tmp_path / "model.npz")
         assert GPower.load(tmp_path / "model.npz").groups == GROUPS.tolist()
 
     def test_a_series_by_name_is_put_in_order(self, tmp_path):
         pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(table(2), columns=NAMES)
+        X = pandas.DataFrame(make_table(2), columns=NAMES)
         groups = pandas.Series(GROUPS, index=NAMES)
         weights = pandas.Series(np.linspace(1, 2, 12), index=NAMES)
         for word, series, level in (
@@ -485,8 +493,17 @@ class TestAround:
         with pytest.raises(ValueError, match="groups has no label for variable 'gene3'"):
             GPower(1, cardinality=2, groups=pandas.Series([*"abc", pandas.NA], index=NAMES[:4])).fit(X)
 
-    def test_a_checkpoint_goes_on_with_the_same_and_refuses_others(self, tmp_path):
-        X, place = table(1), tmp_path / "kept.npz"
+    def test_a_series_with_repeated_names_and_a_frame_are_refused(self):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(make_table(2), columns=NAMES)
+        repeated = pandas.Series([*"abc"], index=[NAMES[0], NAMES[1], NAMES[0]])
+        with pytest.raises(ValueError, match=f"groups has more than one entry for '{NAMES[0]}'"):
+            GPower(1, cardinality=2, groups=repeated).fit(X)
+        with pytest.raises(ValueError, match=r"penalty_weights is a table of shape \(3, 1\)"):
+            GPower(1, gamma=0.1, penalty_weights=pandas.DataFrame({"w": [1, 2, 3]}, index=NAMES[:3])).fit(X)
+
+    def test_a_checkpoint_resumes_with_the_same_rules_and_refuses_others(self, tmp_path):
+        X, place = make_table(1), tmp_path / "kept.npz"
         options = {"cardinality": 2, "groups": GROUPS, "include": [3], "checkpoint": place}
         first = GPower(2, **options).fit(X)
         again = GPower(2, resume=True, **options).fit(X)
@@ -495,14 +512,14 @@ class TestAround:
             GPower(2, resume=True, **(options | {"include": [4]})).fit(X)
 
     def test_batches_of_samples(self):
-        X, options = table(2), {"cardinality": 2, "groups": GROUPS, "exclude": [3]}
+        X, options = make_table(2), {"cardinality": 2, "groups": GROUPS, "exclude": [3]}
         model = GPower(1, **options)
         for batch in np.array_split(X, 3):
             model.partial_fit(batch)
         np.testing.assert_allclose(model.components_, GPower(1, **options).fit(X).components_, atol=1e-8)
 
     def test_a_path_runs_over_groups(self):
-        path = sparsity_path(table(3), groups=GROUPS, include=[5])
+        path = sparsity_path(make_table(3), groups=GROUPS, include=[5])
         assert path.grid.tolist() == [1, 2, 3, 4, 5, 6]
         for k, z in zip(path.grid, path.loadings.toarray(), strict=True):
             assert len(set(GROUPS[z != 0])) == k
@@ -515,17 +532,17 @@ class TestAround:
         X[:, :6] += 2 * rng.standard_normal((80, 1))
         model = GPowerCV(1, groups=labels, exclude=[20], cv=3).fit(X)
         assert model.best_params_["cardinality"] == [2]
-        assert used(model.components_[0]) == set(range(6))
+        assert support_of(model.components_[0]) == set(range(6))
         assert set(model.cv_results_["param_cardinality"]) == set(range(1, 9))
 
-    def test_stability_speaks_of_groups(self):
-        chosen = stability_selection(table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
+    def test_stability_counts_groups(self):
+        chosen = stability_selection(make_table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
         for g in range(6):
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
 
     def test_stability_of_variables_by_name(self):
         pandas = pytest.importorskip("pandas")
-        X, options = table(4), {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
+        X, options = make_table(4), {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
         named = stability_selection(pandas.DataFrame(X, columns=NAMES), include=["gene7"], exclude=["gene2"], **options)
         by_column = stability_selection(X, include=[7], exclude=[2], **options)
         np.testing.assert_array_equal(named.frequency, by_column.frequency)
@@ -533,7 +550,7 @@ class TestAround:
         assert named.frequency[0, 2] == 0
 
     def test_the_groups_of_a_component_by_their_labels(self):
-        X = table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
+        X = make_table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
         model = GPower(1, cardinality=2, groups=GROUPS).fit(X)
         assert model.groups_used()[0][0] == 2
         assert set(model.groups_used()[0]) == set(GROUPS[model.components_[0] != 0])
@@ -544,8 +561,8 @@ class TestAround:
         assert numbers.groups_used() == [["x5", 5]]
         assert GPower(1, cardinality=1, groups=list("abcdefghijkl")).fit(X).groups_used() == [["f"]]
 
-    def test_a_cluster_knows_and_a_device_refuses(self):
-        X, options = table(8, p=40), {"cardinality": 2, "groups": GROUPS, "exclude": [0]}
+    def test_dask_takes_rules_and_a_device_refuses_them(self):
+        X, options = make_table(8, p=40), {"cardinality": 2, "groups": GROUPS, "exclude": [0]}
         expected = np.abs(GPower(2, **options).fit(X).components_)
         dask = pytest.importorskip("dask.array")
         lazy = dask.from_array(X, chunks=(10, 12))
@@ -553,10 +570,10 @@ class TestAround:
         with pytest.raises(ValueError, match="groups, include, exclude, penalty_weights work on the host only"):
             GPower(2, **options).fit(DeviceArray(X))
 
-    def test_a_certificate_bounds_what_is_found(self):
-        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], certify=True).fit(table(5))
+    def test_a_certificate_bounds_the_solution(self):
+        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], certify=True).fit(make_table(5))
         assert 0 < model.optimality_ratio_[0] <= 1
-        weighed = GPower(1, gamma=0.1, penalty_weights=np.linspace(1, 2, 12), certify=True).fit(table(5))
+        weighed = GPower(1, gamma=0.1, penalty_weights=np.linspace(1, 2, 12), certify=True).fit(make_table(5))
         assert 0 < weighed.optimality_ratio_[0] <= 1
 
 

@@ -1,4 +1,4 @@
-"""Cross-validation of data too large for memory: what covariances tell of samples is what the samples tell."""
+"""Cross-validation of data too large for memory: fold covariances give the results of the samples."""
 
 import pickle
 
@@ -24,12 +24,12 @@ from gpower.validation.prepare import read_estimator_input
 
 P, N = 200, 24
 GRID = [2, 6, 8, 24]
-#: Bytes that hold 16 covariances of the variables, but not the table four times.
+#: Memory limit in bytes: enough for 16 covariances of the variables, but not for four copies of the table.
 LIMIT = 16 * 8 * N * N
 
 
 def planted(seed=0):
-    """Two components of six variables each in noise, of different means; one is larger, one does not vary."""
+    """Return noise with two components of six variables each and unequal means; one variable is large, one constant."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((P, N))
     X[:, :6] += 2.5 * rng.standard_normal((P, 1))
@@ -46,7 +46,7 @@ def counts(seed=0):
 
 
 def on_disk(A, axis=0):
-    """A as a store that is read in blocks of rows or columns."""
+    """Return A as a store that is read in blocks of rows or columns."""
     lines = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
     kept = {"is_sparse": True, "nnz": A.nnz} if sp.issparse(A) else {}
     return MatrixSource("table", A.shape, A.dtype, lines, axis, **kept)
@@ -58,13 +58,13 @@ def in_memory_and_on_disk(X, **options):
     return GPowerCV(**options).fit(X), GPowerCV(**options, memory_limit=LIMIT).fit(on_disk(X))
 
 
-def assert_the_same(found, wanted, atol=1e-8):
-    np.testing.assert_array_equal(found.cardinality_, wanted.cardinality_)
-    np.testing.assert_array_equal(found.chosen_by_, wanted.chosen_by_)
-    np.testing.assert_allclose(found.components_, wanted.components_, atol=atol)
-    for name, values in wanted.criteria_.items():
+def assert_the_same(found, expected, atol=1e-8):
+    np.testing.assert_array_equal(found.cardinality_, expected.cardinality_)
+    np.testing.assert_array_equal(found.chosen_by_, expected.chosen_by_)
+    np.testing.assert_allclose(found.components_, expected.components_, atol=atol)
+    for name, values in expected.criteria_.items():
         np.testing.assert_array_equal(found.criteria_[name], values, err_msg=name)
-    for name, values in wanted.cv_results_.items():
+    for name, values in expected.cv_results_.items():
         if name != "rank_test_score":  # ties are broken by rounding
             np.testing.assert_allclose(found.cv_results_[name], values, atol=atol, err_msg=name)
 
@@ -86,15 +86,15 @@ def assert_the_same(found, wanted, atol=1e-8):
     ids=str,
 )
 def test_the_answer_is_that_of_the_table_in_memory(options):
-    wanted, found = in_memory_and_on_disk(planted(), **options)
-    assert_the_same(found, wanted)
+    expected, found = in_memory_and_on_disk(planted(), **options)
+    assert_the_same(found, expected)
 
 
 def test_sparse_blocks_and_single_precision():
-    wanted, found = in_memory_and_on_disk(counts())
-    assert_the_same(found, wanted)
-    wanted, found = in_memory_and_on_disk(planted().astype(np.float32))
-    assert_the_same(found, wanted, atol=1e-5)
+    expected, found = in_memory_and_on_disk(counts())
+    assert_the_same(found, expected)
+    expected, found = in_memory_and_on_disk(planted().astype(np.float32))
+    assert_the_same(found, expected, atol=1e-5)
 
 
 def test_blocks_of_dask():
@@ -102,8 +102,8 @@ def test_blocks_of_dask():
     X, options = planted(), {"n_components": 2, "cardinalities": GRID, "cv": 3}
     two, three = (array.from_array(X, chunks=(chunk, N)) for chunk in (120, 70))
     assert_the_same(GPowerCV(**options, memory_limit=2 * LIMIT).fit(two), GPowerCV(**options).fit(X))
-    with pytest.raises(ValueError, match="needs room for 12 covariances"):
-        GPowerCV(**options, memory_limit=2 * LIMIT).fit(three)  # each chunk has its own until they are added
+    with pytest.raises(ValueError, match="needs memory for 12 covariances"):
+        GPowerCV(**options, memory_limit=2 * LIMIT).fit(three)  # every chunk has its own covariance before the sum
 
 
 def test_the_table_is_read_twice_for_all_folds():
@@ -113,8 +113,8 @@ def test_the_table_is_read_twice_for_all_folds():
     splits = build_fold_source(table, table.build_fit_specs()[0], [part for pair in KFold(5).split(X) for part in pair])
     assert isinstance(splits, CovarianceFolds)
     assert len(splits.part_moments) == 5
-    assert len(pickle.dumps(splits)) > 5 * 8 * N * N  # nothing of the source, which other processes could not have
-    assert 2 * P <= sum(rows) <= 2 * P + 32  # the first few rows once more
+    assert len(pickle.dumps(splits)) > 5 * 8 * N * N  # no reference to the source, which other processes cannot open
+    assert 2 * P <= sum(rows) <= 2 * P + 32  # the first few rows are read a second time
 
 
 def test_a_tall_table_in_memory_is_summed_too(monkeypatch):
@@ -124,27 +124,27 @@ def test_a_tall_table_in_memory_is_summed_too(monkeypatch):
     assert isinstance(build_fold_source(table, table.build_fit_specs()[0], [np.arange(P)]), CovarianceFolds)
     monkeypatch.setattr(
         "gpower.model_selection.folds.N_EXTRA_COVARIANCES", 2 * P
-    )  # covariances that take more room than it
+    )  # the covariances take more memory than the table
     assert isinstance(build_fold_source(table, table.build_fit_specs()[0], [np.arange(P)]), SampleFolds)
     assert_the_same(found, GPowerCV(**options).fit(X))
 
 
-def test_what_is_small_is_read_into_memory():
+def test_a_small_store_is_read_into_memory():
     X = planted()
-    wanted = GPowerCV(2, cardinalities=GRID, cv=3).fit(X)
+    expected = GPowerCV(2, cardinalities=GRID, cv=3).fit(X)
     table = read_estimator_input(GPower(), on_disk(X))
     assert isinstance(
         build_fold_source(table, table.build_fit_specs()[0], [np.arange(i) for i in range(9)]), SampleFolds
     )
     for axis in (0, 1):
-        assert_the_same(GPowerCV(2, cardinalities=GRID, cv=3).fit(on_disk(X, axis)), wanted)
+        assert_the_same(GPowerCV(2, cardinalities=GRID, cv=3).fit(on_disk(X, axis)), expected)
 
 
 @pytest.mark.parametrize("make", [planted, counts])
 def test_moments_of_parts_are_those_of_their_samples(make):
     X = make()
     A = X.toarray() if sp.issparse(X) else X
-    A[:, 5] = np.where(np.arange(P) % 3 == 1, 7.7, 0.3)  # does not vary within a part
+    A[:, 5] = np.where(np.arange(P) % 3 == 1, 7.7, 0.3)  # constant within a part
     X = sp.csr_matrix(A) if sp.issparse(X) else A
     blocks, part = StreamedMatrix(on_disk(X), LIMIT), np.arange(P) % 3
     table = read_estimator_input(GPowerCV(memory_limit=LIMIT), on_disk(X))
@@ -157,7 +157,7 @@ def test_moments_of_parts_are_those_of_their_samples(make):
         assert found.squared_deviations[5] == 0
 
 
-def test_what_samples_tell_their_moments_tell():
+def test_criteria_from_moments_are_those_from_samples():
     X = planted()
     table = read_estimator_input(GPowerCV(memory_limit=LIMIT, scale=True), on_disk(X))
     part = np.repeat([0, 1], P // 2)
@@ -177,7 +177,7 @@ def test_what_samples_tell_their_moments_tell():
 
 
 def test_agreement_is_of_scaled_scores():
-    """One variable in other units does not decide for all."""
+    """A variable in other units does not dominate the agreement."""
     X = planted() * np.r_[1000.0, np.ones(N - 1)]
     Z = [sp.csc_array(np.eye(N)[:, :1] + sum(np.eye(N)[:, [j]] for j in some)) for some in ([1, 2], [8, 9])]
     table = read_estimator_input(GPowerCV(scale=True), X)
@@ -187,20 +187,22 @@ def test_agreement_is_of_scaled_scores():
 
 
 class TestRefused:
-    def test_what_fits_neither_way(self):
-        with pytest.raises(ValueError, match=r"room for 16 covariances of 24 variables, .* takes 3.8e-05 GB"):
+    def test_a_store_too_large_for_both_ways(self):
+        with pytest.raises(ValueError, match=r"memory for 16 covariances of 24 variables, .* takes 3.8e-05 GB"):
             GPowerCV(2, memory_limit=10_000).fit(on_disk(planted()))
 
     def test_many_parts(self):
-        with pytest.raises(ValueError, match="needs room for 406 covariances"):
+        with pytest.raises(ValueError, match="needs memory for 406 covariances"):
             GPowerCV(2, memory_limit=LIMIT, cv=P).fit(on_disk(planted()))
 
     def test_blocks_of_columns(self):
-        with pytest.raises(ValueError, match=r"of one stored by sample \(this one is stored by variable\), needs room"):
+        with pytest.raises(
+            ValueError, match=r"a table stored by sample \(this one is stored by variable\), needs memory"
+        ):
             GPowerCV(2, memory_limit=LIMIT).fit(on_disk(planted(), axis=1))
 
     def test_samples_that_are_needed(self):
-        with pytest.raises(ValueError, match="takes samples out of a table in memory; X is in blocks"):
+        with pytest.raises(ValueError, match="needs the table in memory; X is in blocks"):
             GPowerCV(2, memory_limit=LIMIT, variance="l1").fit(on_disk(planted()))
 
     def test_missing_values(self):
@@ -208,19 +210,21 @@ class TestRefused:
         X[37, 5] = np.nan
         with pytest.raises(ValueError, match=r"row 37 .* column 5"):
             GPowerCV(2, memory_limit=LIMIT).fit(on_disk(X))
-        with pytest.raises(ValueError, match='missing="impute" fills the holes of a dense table'):
+        with pytest.raises(ValueError, match="missing='impute' fills the holes of a dense table"):
             GPowerCV(2, memory_limit=LIMIT, missing="impute").fit(on_disk(X))
 
     def test_permuting(self):
-        with pytest.raises(ValueError, match=r"Permuting needs .* give a random part of the samples or the variables"):
+        with pytest.raises(
+            ValueError, match=r"Permuting needs .* pass a random subset of the samples or the variables"
+        ):
             component_test(on_disk(planted()), 2, cardinality=6, memory_limit=LIMIT)
 
 
 def test_folds_of_groups_are_parts():
     X, who = planted(), np.arange(P) // 20
     cv = list(GroupKFold(5).split(X, groups=who))
-    wanted, found = in_memory_and_on_disk(X, cv=cv)
-    assert_the_same(found, wanted)
+    expected, found = in_memory_and_on_disk(X, cv=cv)
+    assert_the_same(found, expected)
 
 
 def test_folds_may_be_masks():

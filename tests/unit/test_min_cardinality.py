@@ -1,32 +1,32 @@
-"""A share of the variance instead of a number of variables: the fewest that explain it."""
+"""A share of the variance as the cardinality selects the fewest variables that explain it."""
 
 from itertools import combinations
 
 import numpy as np
 import pytest
-from tests.known import GROUPS, scatter, supports, table, variance
+from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table
 
-from gpower import GPower, sparsity_path
+from gpower import GPower, Solver, sparsity_path
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
-def test_the_fewest_variables_that_explain_it(share):
+def test_the_fewest_variables_that_explain_a_share(share):
     for seed in range(6):
-        X = table(seed, n=9)
-        S = scatter(X)
-        enough = share * variance(S, range(9))
+        X = make_table(seed, n=9)
+        S = compute_scatter(X)
+        enough = share * compute_variance(S, range(9))
         fewest = next(
             k
             for k in range(1, 10)
-            if max(variance(S, support) for support in combinations(range(9), k)) >= enough * (1 - 1e-9)
+            if max(compute_variance(S, support) for support in combinations(range(9), k)) >= enough * (1 - 1e-9)
         )
         model = GPower(1, cardinality=share).fit(X)
         assert model.cardinality_[0] == fewest
         assert model.objective_[0] >= enough * (1 - 1e-9)
 
 
-def left_by(X, Z):
-    """What the components before leave of a table."""
+def deflate(X, Z):
+    """Return a table deflated by components."""
     A = X - X.mean(axis=0)
     for z in Z:
         x = A @ z / np.linalg.norm(A @ z)
@@ -35,48 +35,50 @@ def left_by(X, Z):
 
 
 @pytest.mark.parametrize("begin", [0, 40, 80])
-def test_a_fit_with_one_variable_less_does_not_reach_it(begin):
+def test_a_fit_with_one_variable_less_misses_the_share(begin):
     for seed in range(begin, begin + 40):
         X, share = np.random.default_rng(seed).standard_normal((25, 7)), (0.5, 0.7, 0.9, 0.8, 0.95)[seed % 5]
-        shares = [share] if seed % 4 else [share, 0.9 * share]  # unlike ones keep their places
+        shares = [share] if seed % 4 else [share, 0.9 * share]  # unequal shares keep their order
         model = GPower(len(shares), cardinality=shares).fit(X)
         for j, k in enumerate(model.cardinality_.tolist()):
             numbers = [*model.cardinality_[:j].tolist(), max(k - 1, 1)]
             less = GPower(j + 1, cardinality=numbers).fit(X)
-            A = left_by(X, model.components_[:j])
+            A = deflate(X, model.components_[:j])
             enough = shares[j] * np.linalg.norm(A, 2) ** 2
             np.testing.assert_array_equal(less.components_[:j] != 0, model.components_[:j] != 0)
             assert np.linalg.norm(A @ model.components_[j]) ** 2 >= enough * (1 - 1e-9)
             assert k == 1 or np.linalg.norm(A @ less.components_[j]) ** 2 < enough * (1 - 1e-9)
 
 
-def test_every_component_at_its_turn():
-    X = table(3)
+def test_every_component_reaches_its_share_at_its_step():
+    X = make_table(3)
     model = GPower(2, cardinality=[0.9, 0.5]).fit(X)
     first = GPower(2, cardinality=[int(model.cardinality_[0]), 12]).fit(X)
     assert model.objective_[1] >= 0.5 * first.objective_[1] * (1 - 1e-9)
     assert np.all(model.cardinality_ < 12)
 
 
-@pytest.mark.parametrize("options", [{"penalty": "l1"}, {"positive": True}, {"variance": "l1"}, {"solver": "rounds"}])
-def test_of_other_formulations(options):
-    X = table(4)
+@pytest.mark.parametrize(
+    "options", [{"penalty": "l1"}, {"positive": True}, {"variance": "l1"}, {"solver": Solver("working_set")}]
+)
+def test_shares_of_other_formulations(options):
+    X = make_table(4)
     half, most = (GPower(1, cardinality=share, **options).fit(X) for share in (0.5, 0.99))
     assert 1 <= half.cardinality_[0] < most.cardinality_[0] <= 12
 
 
-def test_of_groups():
-    X = table(5)
+def test_shares_by_groups():
+    X = make_table(5)
     model = GPower(1, cardinality=0.8, groups=GROUPS, include=[5], exclude=[0]).fit(X)
-    S = scatter(X)
-    enough = 0.8 * variance(S, range(1, 12))
+    S = compute_scatter(X)
+    enough = 0.8 * compute_variance(S, range(1, 12))
     counted = len(set(GROUPS[model.components_[0] != 0]))
-    best = [max(variance(S, each) for each in supports(GROUPS, k, [5], [0])) for k in range(1, 7)]
+    best = [max(compute_variance(S, each) for each in enumerate_supports(GROUPS, k, [5], [0])) for k in range(1, 7)]
     assert counted == next(k for k, value in enumerate(best, 1) if value >= enough)
 
 
 def test_a_path_at_a_share():
-    path = sparsity_path(table(6))
+    path = sparsity_path(make_table(6))
     model = path.at(share=0.8)
     at = path.grid.tolist().index(model.cardinality)
     assert path.share_of_pca[at] >= 0.8 > path.share_of_pca[at - 1]
@@ -91,18 +93,18 @@ def test_a_path_at_a_share():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"cardinality": 0.9, "method": "block"}, "is a share, of what a component could explain at its turn"),
+        ({"cardinality": 0.9, "method": "block"}, "is a share of the variance that an unrestricted component"),
         ({"cardinality": [0.9, 3]}, "as a whole number"),
         ({"cardinality": 1.5}, "as a whole number"),
         ({"cardinality": 5.0}, "write cardinality=5"),
-        ({"cardinality": float("nan")}, "cardinality=nan: .* as a whole number; .* or as 0.9 a share of the variance"),
+        ({"cardinality": float("nan")}, "cardinality=nan: .* as a whole number; .* or a share of variance such as 0.9"),
         ({"cardinality": float("inf")}, "cardinality=inf: .* as a whole number"),
         (
             {"cardinality": 0.9, "constraint": "disjoint"},
-            "cardinality=0.9 is a share, .* fit without the constraint first",
+            "cardinality=0.9 is a share of .* fit without the constraint first",
         ),
     ],
 )
-def test_refused(options, sentence):
+def test_invalid_shares_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        GPower(2, **options).fit(table())
+        GPower(2, **options).fit(make_table())

@@ -1,4 +1,4 @@
-"""What is equally good is told apart by a rule, never by rounding: the order of numbers in memory, or of columns."""
+"""Ties are broken by a rule, never by rounding: the order in memory and of the columns has no effect."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ BY_GAMMA = {"gamma": 0.2}, {"gamma": 0.3, "penalty": "l1"}
 
 
 def correlated(seed, shape):
-    """Columns of which some share a part: standardised, all are as long."""
+    """Return columns of which some are correlated; standardised, all have equal norms."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal(shape) @ (np.eye(shape[1]) + (rng.random((shape[1],) * 2) < 0.1))
 

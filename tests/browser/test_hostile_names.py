@@ -1,4 +1,4 @@
-"""Names that mean harm stay text, whatever they are the names of; what must not be seen is not in the file."""
+"""Hostile names are shown as text everywhere in a report, and hidden samples are not in the file."""
 
 import csv
 import html
@@ -7,13 +7,13 @@ import re
 
 import numpy as np
 import pytest
-from tests.browser.chromium import place_of, require
+from tests.browser.chromium import locate_point, require_browser
 
 from gpower import GPower, html_report
 from gpower.analysis.enrichment import enrich
 from gpower.report.text import format_name
 
-require()
+require_browser()
 HOSTILE = [
     "<script>window.hacked = 1</script>",
     '"><img src="http://example.invalid/x.png" onerror="window.hacked = 1">',
@@ -35,8 +35,8 @@ HOSTILE = [
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A report in which everything that has a name has a bad one."""
+def report_file(tmp_path_factory):
+    """Return a report in which every name is hostile."""
     rng, n = np.random.default_rng(0), len(HOSTILE)
     X = rng.standard_normal((3 * n, n))
     X += 2 * rng.standard_normal((3 * n, 1))
@@ -52,8 +52,8 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def page(opened, made):
-    page = opened(made["file"])
+def page(open_page, report_file):
+    page = open_page(report_file["file"])
     yield page
     assert page.evaluate("window.hacked") is None
     assert page.locator("img:not([src^='data:image/svg+xml'])").count() == 0
@@ -64,41 +64,41 @@ def texts(page, selector):
     return page.eval_on_selector_all(selector, "(all) => all.map((each) => each.textContent)")
 
 
-def as_read(names):
-    """Names as the page shows them; the parser of HTML makes a line feed of every line's end."""
+def normalize_line_ends(names):
+    """Return names as the page shows them: HTML turns every line end into a line feed."""
     return [format_name(name) for name in names]
 
 
-def test_they_are_shown_as_they_are(page, made):
+def test_names_are_shown_as_text(page, report_file):
     assert texts(page, "h1") == [HOSTILE[0]]
     assert page.title() == HOSTILE[0]
-    assert texts(page, "#t-samples tbody th") == as_read(made["samples"])
-    assert set(as_read(HOSTILE)) == set(texts(page, "#t-loadings .variable"))
+    assert texts(page, "#t-samples tbody th") == normalize_line_ends(report_file["samples"])
+    assert set(normalize_line_ends(HOSTILE)) == set(texts(page, "#t-loadings .variable"))
     heads = texts(page, "#t-samples thead bdi")
-    assert heads[-len(made["metadata"]) - 1 : -1] == as_read(made["metadata"])
+    assert heads[-len(report_file["metadata"]) - 1 : -1] == normalize_line_ends(report_file["metadata"])
     assert set(texts(page, "#warnings li bdi")) >= {format_name(name, 2000) for name in HOSTILE}
 
 
-def test_each_is_kept_apart_from_its_surroundings(page):
+def test_names_are_isolated_from_the_surrounding_text(page):
     lost = "(all) => all.filter((each) => each.textContent.includes('\\u202e') && !each.closest('bdi')).length"
     assert page.eval_on_selector_all("main *:not(option, :has(*))", lost) == 0
 
 
-def test_in_a_hover(page, made):
+def test_names_in_a_hover(page, report_file):
     page.locator("#chart-scores").scroll_into_view_if_needed()
     for i in range(len(HOSTILE)):
-        page.mouse.move(*place_of(page, i))
+        page.mouse.move(*locate_point(page, i))
         page.wait_for_function(
             "(name) => document.querySelector('.bk-Tooltip')?.shadowRoot.textContent.includes(name)",
-            arg=made["samples"][i][:20].split("\x00")[0],
+            arg=report_file["samples"][i][:20].split("\x00")[0],
         )
         tip = page.locator(".bk-tooltip-content")
         assert tip.locator("script, img, b").count() == 0
     assert "＠name ＄index" in page.locator(".bk-Tooltip").first.evaluate("(tip) => tip.shadowRoot.textContent")
 
 
-def test_in_choices_and_legends(page, made):
-    for name in as_read(list(made["metadata"])):
+def test_names_in_choices_and_legends(page, report_file):
+    for name in normalize_line_ends(list(report_file["metadata"])):
         page.get_by_label("Colour").select_option(label=name)
         legend = page.locator(".legend:visible")
         assert legend.count() == 1
@@ -107,23 +107,23 @@ def test_in_choices_and_legends(page, made):
     assert page.locator("#value-name").text_content() == page.locator("#t-loadings .variable").first.text_content()
 
 
-def test_pictures_are_still_pictures(opened, made):
-    page = opened(made["file"], ready=False, java_script_enabled=False)
+def test_pictures_are_valid_images(open_page, report_file):
+    page = open_page(report_file["file"], ready=False, java_script_enabled=False)
     pictures = page.locator("figure img")
     assert pictures.count() == 3
     for i in range(3):
         page.wait_for_timeout(50)
-        assert pictures.nth(i).bounding_box()["height"] > 100  # one that is no XML is an icon
+        assert pictures.nth(i).bounding_box()["height"] > 100  # an invalid image is shown as an icon
 
 
-def test_in_files(page):
+def test_names_in_files(page):
     with page.expect_download() as download:
         page.locator(".tools[data-for=t-loadings] .csv").click()
     rows = list(csv.reader(io.StringIO(download.value.path().read_text(encoding="utf-8-sig"), newline="")))
     names = [row[1] for row in rows[1:]]
     assert "'=cmd|' /C calc'!A0" in names
     assert "'@name $index @{t1}{safe}" in names
-    assert "'＝full; '=width" not in names  # the apostrophe stands right after what cuts cells
+    assert "'＝full; '=width" not in names  # the apostrophe follows the separator of the cells
     assert "'＝full;' =width" in names
     assert not any(name.startswith(("=", "+", "-", "@", "＝")) for name in names)
     openpyxl = pytest.importorskip("openpyxl")
@@ -135,14 +135,14 @@ def test_in_files(page):
     assert "f" not in cells.values()
 
 
-def test_the_policy_stops_what_the_page_does_not_know(browser, made):
-    """Were a name to become an element, nothing of it would run, and nothing would be fetched."""
+def test_the_security_policy_blocks_injected_elements(browser, report_file):
+    """An element injected by a name neither runs nor fetches anything."""
     page = browser.new_page()
-    said, done, failed = [], [], []
-    page.on("console", lambda line: said.append(line.text))
+    console_lines, done, failed = [], [], []
+    page.on("console", lambda line: console_lines.append(line.text))
     page.on("requestfinished", lambda request: done.append(request.url))
     page.on("requestfailed", lambda request: failed.append(request.failure))
-    page.goto(made["file"].as_uri())
+    page.goto(report_file["file"].as_uri())
     page.wait_for_selector("html[data-ready]")
     done.clear()
     page.evaluate(
@@ -158,12 +158,12 @@ def test_the_policy_stops_what_the_page_does_not_know(browser, made):
     page.wait_for_function("window.refused")
     assert page.evaluate("window.hacked") is None
     assert done == []
-    assert failed == ["csp"]  # the picture; the other request was not even begun
-    assert any("Content Security Policy" in line for line in said)
+    assert failed == ["csp"]  # the picture; the other request was never sent
+    assert any("Content Security Policy" in line for line in console_lines)
     page.close()
 
 
-class TestUnseen:
+class TestHiddenSamples:
     @pytest.fixture
     def patients(self):
         rng = np.random.default_rng(1)
@@ -172,28 +172,28 @@ class TestUnseen:
         metadata = {"initials": [f"{name}-id" for name in names], "sex": ["f", "m"] * 15}
         return GPower(2, cardinality=3).fit(X), X, {"sample_names": names, "metadata": metadata}
 
-    def written(self, tmp_path, patients, **options):
-        model, X, known = patients
-        return html_report(model, X, tmp_path / "report.html", **known, **options)
+    def write_report(self, tmp_path, patients, **options):
+        model, X, samples = patients
+        return html_report(model, X, tmp_path / "report.html", **samples, **options)
 
-    def test_without_scores_no_sample_is_in_the_file(self, opened, tmp_path, patients):
-        file = self.written(tmp_path, patients, scores=False)
+    def test_without_scores_no_sample_is_in_the_file(self, open_page, tmp_path, patients):
+        file = self.write_report(tmp_path, patients, scores=False)
         assert "Patient-" not in file.read_text(encoding="utf-8")
-        page = opened(file)
+        page = open_page(file)
         assert page.locator("#samples, #outliers, #t-samples").count() == 0
         assert page.evaluate("Bokeh.documents[0].get_model_by_name('samples')") is None
         assert page.locator("#metadata").is_visible()
 
-    def test_anonymous_samples_have_numbers_in_an_order_of_chance(self, opened, tmp_path, patients):
-        file = self.written(tmp_path, patients, anonymise=True)
+    def test_anonymous_samples_are_numbered_in_random_order(self, open_page, tmp_path, patients):
+        file = self.write_report(tmp_path, patients, anonymise=True)
         text = file.read_text(encoding="utf-8")
         assert "Patient-" not in text
         assert not re.search("Patient-", html.unescape(text))
-        page = opened(file)
+        page = open_page(file)
         assert texts(page, "#t-samples tbody th") == [f"sample {i}" for i in range(1, 31)]
         first = page.eval_on_selector_all("#t-samples tbody tr", "(rows) => rows.map((row) => +row.cells[2].dataset.v)")
         scores = patients[0].transform(patients[1])[:, 0]
         np.testing.assert_allclose(sorted(first), sorted(scores), rtol=1e-12)
         assert not np.allclose(first, scores)
-        assert "initials" in page.locator("#samples").inner_text()  # said to be left out
+        assert "initials" in page.locator("#samples").inner_text()  # named as left out
         assert page.locator("#colour option").all_inner_texts()[:2] == ["none", "sex"]

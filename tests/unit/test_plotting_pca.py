@@ -1,4 +1,4 @@
-"""Pictures by which people read a PCA: what is drawn is in its place, named, and inside the panel or the circle."""
+"""Figures of a PCA (circle, biplot, scree, scores, outliers, metadata): positions, names and legibility."""
 
 from itertools import combinations
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
-from tests.planted import planted_components
+from tests.planted_data import make_planted_components
 
 from gpower import GPower
 from gpower.datasets import load_pitprops, load_planted_expression
@@ -22,7 +22,7 @@ from gpower.plotting import (
     plot_scree,
     plot_support,
 )
-from gpower.plotting.canvas import set_left_title
+from gpower.plotting.style import set_left_title
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -47,8 +47,8 @@ def names_in(axes):
     return [text for text in axes.texts if text.get_text() and text.get_transform() != axes.transAxes]
 
 
-def words_of(axes):
-    """Every text of a panel that is drawn: names and remarks, titles, words at the axes, ticks in view, the legend."""
+def texts_of(axes):
+    """Return every visible text of a panel: names, notes, titles, axis labels, ticks and the legend."""
     legend = axes.get_legend()
     texts = [*axes.texts, axes.title, axes._left_title, axes._right_title]
     texts += [] if legend is None else legend.get_texts()
@@ -59,22 +59,22 @@ def words_of(axes):
     return [text for text in texts if text.get_visible() and text.get_text()]
 
 
-def inside(box, page):
+def is_inside(box, page):
     return page.contains(*box.min) and page.contains(*box.max)
 
 
-def illegible(panels):
-    """Words off the page, names off their panel or on the tip of an arrow, and pairs of words one over the other."""
+def find_illegible_texts(panels):
+    """Return texts off the page, names off their panel or on the tip of an arrow, and overlapping texts."""
     figure = np.ravel(np.asarray(panels, dtype=object))[0].figure
     figure.set_dpi(150)  # as in a file
     figure.draw_without_rendering()
-    boxes = [(text.get_text(), Text.get_window_extent(text)) for axes in figure.axes for text in words_of(axes)]
-    found = [word for word, box in boxes if not inside(box, figure.bbox.padded(1))]
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for axes in figure.axes for text in texts_of(axes)]
+    found = [word for word, box in boxes if not is_inside(box, figure.bbox.padded(1))]
     for axes in figure.axes:
         tips = axes.transData.transform(tips_of(axes).reshape(-1, 2))
         for text in names_in(axes):
             box = Text.get_window_extent(text)  # without threads
-            if not inside(box, axes.get_window_extent()) or any(box.contains(*tip) for tip in tips):
+            if not is_inside(box, axes.get_window_extent()) or any(box.contains(*tip) for tip in tips):
                 found.append(text.get_text())
     return found + [(one, two) for (one, a), (two, b) in combinations(boxes, 2) if a.padded(-0.5).overlaps(b)]
 
@@ -110,17 +110,17 @@ def test_the_circle_has_the_correlations_with_orthonormal_scores(model, wine):
 
 
 def many():
-    data = planted_components(60, 120, (40, 30, 20, 8, 8, 8, 8, 8), np.linspace(9.0, 4.0, 8), random_state=0)
+    data = make_planted_components(60, 120, (40, 30, 20, 8, 8, 8, 8, 8), np.linspace(9.0, 4.0, 8), random_state=0)
     return data.X, [f"{LONG[:40]} {i}" for i in range(120)]
 
 
 def drawings(model, X, names, groups):
-    """Every picture of a model and its samples, by name."""
+    """Return every figure of a model and its samples, by name."""
     samples = [f"{groups[i]} {i}" for i in range(len(X))]
-    known = {"group": groups, LONG: np.arange(len(X)) + 0.5, "$x_1$": ["a", "b"] * (len(X) // 2)}
+    metadata = {"group": groups, LONG: np.arange(len(X)) + 0.5, "$x_1$": ["a", "b"] * (len(X) // 2)}
     yield "scree", plot_scree(model, X)
     yield "overlap", plot_overlap(model)
-    yield "metadata", plot_metadata(model, X, known)
+    yield "metadata", plot_metadata(model, X, metadata)
     yield "outliers", plot_outliers(model, X, samples)
     yield "loadings", plot_loadings(model, names)
     yield "support", plot_support(model, names)
@@ -144,18 +144,20 @@ def test_all_words_of_all_pictures_can_be_read(wine, table, n_components):
     if table == "many variables":
         (X, names), groups, k = many(), ["control", "treated", "unclear"] * 20, 30
     model = GPower(n_components, cardinality=k, scale=True).fit(X)
-    assert {name: found for name, panels in drawings(model, X, names, groups) if (found := illegible(panels))} == {}
+    assert {
+        name: found for name, panels in drawings(model, X, names, groups) if (found := find_illegible_texts(panels))
+    } == {}
 
 
 def test_many_names_of_few_places_are_left_out_and_counted():
-    X = planted_components(30, 60, (25, 20), (9.0, 8.0), random_state=0).X
+    X = make_planted_components(30, 60, (25, 20), (9.0, 8.0), random_state=0).X
     fitted = GPower(2, cardinality=25).fit(X)
     axes = plot_biplot(fitted, X, feature_names=[f"{LONG[:52]} {i}" for i in range(60)], max_variables=50)
     left = [text.get_text() for text in axes.texts if "not named" in text.get_text()]
     assert len(left) == 1
     named = [text for text in names_in(axes) if text.get_text().startswith("a name")]
     assert int(left[0].split()[0]) + len(named) == len(tips_of(axes)) > 40
-    assert illegible(axes) == []
+    assert find_illegible_texts(axes) == []
 
 
 def test_pitprops_in_the_circle():
@@ -164,10 +166,10 @@ def test_pitprops_in_the_circle():
     axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
     assert {text.get_text() for text in names_in(axes)} >= {"topdiam", "length", "moist", "testsg"}
     assert np.all(np.linalg.norm(tips_of(axes), axis=1) <= 1)
-    assert illegible(axes) == []
+    assert find_illegible_texts(axes) == []
 
 
-def test_arrows_are_the_loadings_lengthened_alike(model, wine):
+def test_arrows_are_the_loadings_at_a_common_scale(model, wine):
     tips = tips_of(plot_biplot(model, wine.X))
     loadings = model.components_[:2].T[model.components_[:2].any(axis=0)]
     ratio = np.linalg.norm(tips, axis=1).max() / np.linalg.norm(loadings, axis=1).max()
@@ -188,10 +190,10 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
     assert plot_scores(model, wine.X, labels=wine.X["alcohol"]).figure.axes[1].get_ylabel() == "alcohol"
 
 
-def test_a_title_stands_above_a_remark(model, wine):
+def test_a_title_is_above_a_note(model, wine):
     axes = plot_scores(model, wine.X, labels=wine.classes, ellipse=0.95)
     set_left_title(axes, LONG)
-    assert illegible(axes) == []
+    assert find_illegible_texts(axes) == []
 
 
 def test_colours_and_shapes_are_two_groupings(model, wine):
@@ -204,14 +206,16 @@ def test_colours_and_shapes_are_two_groupings(model, wine):
     assert words == ["class_0", "class_1", "class_2", "_first", r"\$second\$"]
 
 
-def test_an_ellipse_holds_its_share():
+def test_an_ellipse_covers_its_share():
     X = np.random.default_rng(1).multivariate_normal([0, 0], [[4, 1.5], [1.5, 1]], 4000)
     model = GPower(2, cardinality=1).fit(X)
     axes = plot_scores(model, X, ellipse=0.9)
     assert axes.texts[0].get_text().startswith("ellipses: 90 % of new normal samples")
     (ellipse,) = axes.patches
-    inside = ellipse.get_path().contains_points(ellipse.get_patch_transform().inverted().transform(model.transform(X)))
-    assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
+    is_inside = ellipse.get_path().contains_points(
+        ellipse.get_patch_transform().inverted().transform(model.transform(X))
+    )
+    assert np.mean(is_inside) == pytest.approx(0.9, abs=0.015)
 
 
 def test_groups_of_three_have_no_ellipse(model, wine):
@@ -237,14 +241,14 @@ def test_shared_variables_are_counted():
     assert [int(text.get_text()) for text in axes.texts] == [2, 1, 0, 1, 2, 0, 0, 0, 0]
 
 
-def test_the_scree_is_the_adjusted_variance_beside_pca(model, wine):
+def test_the_scree_shows_the_adjusted_variance_next_to_pca(model, wine):
     axes = plot_scree(model, wine.X)
     np.testing.assert_allclose([bar.get_height() for bar in axes.patches], 100 * model.explained_variance_ratio_)
     A = ((wine.X - wine.X.mean()) / wine.X.std()).to_numpy()
     singular = np.linalg.svd(A, compute_uv=False) ** 2
     np.testing.assert_allclose(axes.lines[0].get_ydata(), 100 * (singular / singular.sum())[:4])
     np.testing.assert_allclose(axes.lines[1].get_ydata()[-1], 100 * model.explained_variance_ratio_.sum())
-    bars = plot_scree(model)  # without the data no ordinary components
+    bars = plot_scree(model)  # without the data there are no ordinary components
     assert len(bars.lines) == 1
     single = plot_scree(GPower(1, cardinality=5, scale=True).fit(wine.X), wine.X)  # its total is itself
     assert [text.get_text() for text in single.get_legend().get_texts()] == ["ordinary components", "sparse components"]
@@ -281,10 +285,10 @@ def test_metadata_in_a_map():
     assert rows == ["up · Spearman", r"down_\$ · Spearman", "same · Kruskal–Wallis", "batch · Kruskal–Wallis"]
 
 
-def test_names_of_another_length_are_told(model, wine):
+def test_names_of_another_length_are_refused(model, wine):
     with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
         plot_outliers(model, wine.X, ["one"])
     with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
         plot_scores(model, wine.X, names=["one"])
-    with pytest.raises(ValueError, match="shapes has 178 different values, too many to tell apart: give at most 8"):
+    with pytest.raises(ValueError, match="shapes has 178 different values, too many to distinguish: give at most 8"):
         plot_scores(model, wine.X, shapes=np.arange(178))

@@ -1,33 +1,34 @@
-"""Exact search among admissible supports, and the defaults of GPower beside it."""
+"""Exact search among admissible supports, compared with the defaults of GPower."""
 
 import numpy as np
 import pytest
-from tests.fuzz import known
-from tests.known import GROUPS, scatter, supports, table, variance
+from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table
+from tests.fuzz import variable_rules
 
 from gpower import GPowerWarning, best_subset
+from gpower.certificates.group_search import GroupSearch
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_best_of_all_admissible_supports_is_proven_and_found():
-    shares = np.array([known.check(i) for i in range(40)])
-    assert np.mean(shares > 1 - 1e-6) >= known.OFTEN
-    assert shares.min() >= known.LEAST
+    shares = np.array([variable_rules.check(i) for i in range(40)])
+    assert np.mean(shares > 1 - 1e-6) >= variable_rules.MIN_HIT_RATE
+    assert shares.min() >= variable_rules.MIN_VARIANCE_SHARE
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_budget_is_spent_well():
-    shares = np.array([known.check_budget(i) for i in range(12)])
+def test_a_budget_gives_nearly_the_best_variance():
+    shares = np.array([variable_rules.check_budget(i) for i in range(12)])
     assert np.mean(shares > 1 - 1e-6) >= 0.9
-    assert shares.min() >= known.LEAST
+    assert shares.min() >= variable_rules.MIN_VARIANCE_SHARE
 
 
 def test_a_search_that_has_to_branch():
     rng = np.random.default_rng(0)
     X, labels = rng.standard_normal((40, 60)), np.repeat(np.arange(20), 3)
-    S = scatter(X)
+    S = compute_scatter(X)
     component, proof = best_subset(X, cardinality=3, groups=labels, include=[0], exclude=[7])
-    best = max(variance(S, support) for support in supports(labels, 3, [0], [7]))
+    best = max(compute_variance(S, support) for support in enumerate_supports(labels, 3, [0], [7]))
     assert proof.nodes > 3
     assert proof.optimal
     assert component @ S @ component == pytest.approx(best)
@@ -47,10 +48,27 @@ def test_out_of_time_the_bound_holds_and_the_callback_stops():
     assert np.unique(labels[seen[0].support]).size == 6
 
 
-def test_names_and_a_covariance():
+def test_an_interrupt_keeps_the_bound_of_the_node_that_is_expanded(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((40, 60)), np.repeat(np.arange(20), 3)
+    compute_bound, nodes = GroupSearch._compute_bound, []
+
+    def interrupt_after_the_root(search, *node):
+        nodes.append(node)
+        if len(nodes) > 1:
+            raise KeyboardInterrupt
+        return compute_bound(search, *node)
+
+    monkeypatch.setattr(GroupSearch, "_compute_bound", interrupt_after_the_root)
+    proof = best_subset(X, cardinality=3, groups=labels)[1]
+    assert len(nodes) == 2
+    assert not proof.optimal
+
+
+def test_rules_by_name_and_a_covariance():
     pandas = pytest.importorskip("pandas")
-    X, names = table(1), [f"gene{j}" for j in range(12)]
-    S = pandas.DataFrame(scatter(X), columns=names, index=names)
+    X, names = make_table(1), [f"gene{j}" for j in range(12)]
+    S = pandas.DataFrame(compute_scatter(X), columns=names, index=names)
     component, proof = best_subset(S, cardinality=3, covariance="precomputed", exclude=["gene3"], include=["gene5"])
     assert component[5]
     assert not component[3]
@@ -71,21 +89,21 @@ def test_names_and_a_covariance():
         ({"groups": GROUPS[:5]}, "groups has 5 labels"),
     ],
 )
-def test_refused(options, sentence):
+def test_invalid_rules_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        best_subset(table(), cardinality=2, **options)
+        best_subset(make_table(), cardinality=2, **options)
 
 
 def test_a_constant_column_that_must_be_used_is_refused():
-    X = table()
+    X = make_table()
     X[:, 4] = 1.0
     with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
         best_subset(X, cardinality=2, include=[4])
 
 
-def test_an_included_variable_that_goes_with_no_other_has_no_loading():
+def test_an_included_variable_uncorrelated_with_the_others_has_no_loading():
     S = np.array([[1.0, 0, 0], [0, 2, 0.5], [0, 0.5, 2]])
-    with pytest.warns(GPowerWarning, match=r"include asks for 0 in components_\[0\], where the best loading is zero"):
+    with pytest.warns(GPowerWarning, match=r"include asks for 0 in component 1, where the best loading is zero"):
         component, proof = best_subset(S, cardinality=3, covariance="precomputed", include=[0])
     assert np.flatnonzero(component).tolist() == [1, 2]
     assert proof.optimal
@@ -94,5 +112,5 @@ def test_an_included_variable_that_goes_with_no_other_has_no_loading():
 
 def test_too_many_variables_are_refused():
     X = np.random.default_rng(0).standard_normal((10, 3001))
-    with pytest.raises(ValueError, match="up to 3000; there are 3001"):
+    with pytest.raises(ValueError, match="at most 3000 variables; there are 3001"):
         best_subset(X, cardinality=2, include=[1])

@@ -1,4 +1,4 @@
-"""A penalty that is not the library's goes through everything: starts, rounds, deflation, blocks, paths."""
+"""A custom penalty works with starts, working sets, deflation, blocks and paths."""
 
 import importlib.util
 from itertools import combinations
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower.penalties.elementary import L1, Penalty
 
 SPEC = importlib.util.spec_from_file_location("own_penalty", Path(__file__).parents[2] / "examples" / "own_penalty.py")
@@ -23,7 +23,7 @@ def table(seed, n_groups=6, size=3, p=20):
 
 
 def best(A, labels, k):
-    """The largest variance of a component of k whole groups, by looking at all of them."""
+    """Compute the largest variance of a component of k whole groups by enumeration."""
     chosen = combinations(np.unique(labels), k)
     return max(np.linalg.norm(A[:, np.isin(labels, groups)], 2) ** 2 for groups in chosen)
 
@@ -51,10 +51,10 @@ def test_the_best_groups_are_found(k):
     assert reached >= 9
 
 
-@pytest.mark.parametrize("solver", ["rounds", "direct"])
-def test_rounds_and_the_direct_ascent_keep_groups_whole(solver):
+@pytest.mark.parametrize("algorithm", ["working_set", "full"])
+def test_the_working_set_and_the_full_matrix_keep_groups_whole(algorithm):
     X, labels = table(0, n_groups=120, size=5, p=60)
-    model = GPower(3, penalty=WholeGroups(labels, 2), solver=solver, deflation="schur").fit(X)
+    model = GPower(3, penalty=WholeGroups(labels, 2), solver=Solver(algorithm), deflation="schur").fit(X)
     for z in model.components_:
         used = np.unique(labels[z != 0])
         assert used.size == 2
@@ -82,14 +82,14 @@ def test_a_penalty_of_the_library_as_an_object_is_the_one_by_name():
     np.testing.assert_array_equal(at_level.components_, by_name.components_)
 
 
-def test_it_is_a_parameter_like_any_other():
+def test_a_penalty_is_cloned_like_other_parameters():
     X, labels = table(3)
     model = clone(GPower(1, penalty=WholeGroups(labels), cardinality=2))
     first, again = model.fit(X).components_, clone(model).fit(X).components_
     np.testing.assert_array_equal(first, again)
 
 
-def test_a_saved_model_knows_what_kind_it_was(tmp_path):
+def test_a_saved_model_names_the_class_of_its_penalty(tmp_path):
     X, labels = table(4)
     model = GPower(1, penalty=WholeGroups(labels, 2)).fit(X)
     model.save(tmp_path / "model.npz")
@@ -101,14 +101,14 @@ def test_a_saved_model_knows_what_kind_it_was(tmp_path):
 
 
 class TestRefused:
-    def test_a_level_that_the_penalty_does_not_know(self):
+    def test_a_level_that_the_penalty_does_not_take(self):
         X, labels = table(0)
-        with pytest.raises(ValueError, match="WholeGroups knows no gamma: leave gamma None"):
+        with pytest.raises(ValueError, match="WholeGroups has no gamma: leave gamma None"):
             GPower(1, penalty=WholeGroups(labels), gamma=0.1).fit(X)
-        with pytest.raises(ValueError, match="L1 knows no number of variables: leave cardinality None"):
+        with pytest.raises(ValueError, match="L1 cannot fix the number of variables: leave cardinality None"):
             GPower(1, penalty=L1(np.ones(1)), cardinality=3).fit(X)
 
-    def test_what_is_no_penalty(self):
+    def test_an_object_that_is_not_a_penalty(self):
         with pytest.raises(ValueError, match=r"penalty=<object .* is not known; use one of 'l0', 'l1'"):
             GPower(1, penalty=object()).fit(np.eye(4))
 
@@ -116,7 +116,7 @@ class TestRefused:
         with pytest.raises(TypeError, match="abstract"):
             Penalty()
 
-    def test_what_does_not_keep_the_contract(self):
+    def test_a_penalty_that_violates_the_contract(self):
         class Three(Penalty):
             def evaluate(self, C):
                 return np.zeros(3), C

@@ -1,4 +1,4 @@
-"""All components in shared rounds: each is first-order optimal for its own deflated problem, by explicit matrices."""
+"""The sequential solver: each component is first-order optimal for its own explicitly deflated matrix."""
 
 import numpy as np
 import pytest
@@ -6,21 +6,21 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower.operators import as_operator
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers import sequential, sketch
 from gpower.solvers.specification import FitSpec
 
 RULE_NAMES = tuple(DEFLATION_RULES)
-WISHES = {
+PENALTIES = {
     "l0": {"gamma": 0.05},
     "l1": {"gamma": 0.3, "penalty": "l1"},
 }
 
 
 def factors(seed, shape=(60, 240), count=6, size=8):
-    """Noise and a few sparse factors, of decreasing strength."""
+    """Return noise with a few sparse factors of decreasing strength."""
     rng = np.random.default_rng(seed)
     L = np.zeros((count, shape[1]))
     for j in range(count):
@@ -28,8 +28,8 @@ def factors(seed, shape=(60, 240), count=6, size=8):
     return rng.standard_normal((shape[0], count)) @ L + rng.standard_normal(shape)
 
 
-def deflated(A, Z, rule):
-    """The matrices that the components see, by explicit arithmetic."""
+def deflate_explicitly(A, Z, rule):
+    """Return the deflated matrix of each component by explicit arithmetic."""
     left, removed = [A], []
     for z in Z.T[:-1]:
         M = left[-1]
@@ -48,15 +48,15 @@ def deflated(A, Z, rule):
 
 
 @pytest.fixture
-def rounds_made(monkeypatch):
-    """How many rounds were made."""
+def round_calls(monkeypatch):
+    """Return a list that gets an entry for every round of the solver."""
     made, original = [], sequential._run_round
 
-    def counted(*arguments):
+    def count_round(*arguments):
         made.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(sequential, "_run_round", counted)
+    monkeypatch.setattr(sequential, "_run_round", count_round)
     return made
 
 
@@ -64,7 +64,7 @@ def rounds_made(monkeypatch):
 @pytest.mark.parametrize("kind", ["dense", "sparse", "covariance"])
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=10)
-def test_one_product_sees_what_removal_leaves(rule, kind, seed):
+def test_deflated_correlations_are_those_of_the_deflated_matrices(rule, kind, seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((20, 9))
     A -= A.mean(axis=0)
@@ -78,7 +78,7 @@ def test_one_product_sees_what_removal_leaves(rule, kind, seed):
     )
     Z /= np.linalg.norm(Z, axis=0)
     C, norms = DEFLATION_RULES[rule].deflated_correlations(operator, Z, ends)
-    for j, M in enumerate(deflated(A, Z, rule)):
+    for j, M in enumerate(deflate_explicitly(A, Z, rule)):
         x = M @ ends[:, j]
         np.testing.assert_allclose(C[:, j], M.T @ (x / np.linalg.norm(x)), atol=1e-7 * np.abs(C).max())
         outside = ~Z[:, : j + 1].any(axis=1)
@@ -91,18 +91,18 @@ def test_one_product_sees_what_removal_leaves(rule, kind, seed):
 @settings(max_examples=6)
 def test_exact_components_are_fixed_points_of_the_whole(rule, positive, seed):
     X = factors(seed)
-    model = GPower(4, cardinality=6, deflation=rule, positive=positive, solver="rounds", tol=1e-12)
+    model = GPower(4, cardinality=6, deflation=rule, positive=positive, solver=Solver("working_set"), tol=1e-12)
     A = X - X.mean(axis=0)
-    found = shared_rounds_of(model, X)
-    for z, M in zip(found.T, deflated(A, found, rule), strict=True):
+    found = solve_in_order_of_extraction(model, X)
+    for z, M in zip(found.T, deflate_explicitly(A, found, rule), strict=True):
         c = M.T @ (M @ z)
         c = c if positive else np.abs(c)
         smallest, rest = c[z != 0].min(), c[z == 0].max()
         assert smallest >= rest * (1 - 1e-6)
 
 
-def shared_rounds_of(model, X):
-    """Loadings in the order in which they were found, (n, m)."""
+def solve_in_order_of_extraction(model, X):
+    """Return the loadings in the order of extraction, (n, m)."""
     from gpower.solvers.multi_component import solve_all_components
     from gpower.validation.params import make_random_state
     from gpower.validation.prepare import read_estimator_input
@@ -114,35 +114,38 @@ def shared_rounds_of(model, X):
 
 
 @pytest.mark.parametrize("rule", ["schur", "projection"])
-@pytest.mark.parametrize("wish", ["l0", "l1"])
+@pytest.mark.parametrize("penalty", ["l0", "l1"])
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=6)
-def test_penalised_components_are_fixed_points_of_the_whole(rule, wish, seed):
+def test_penalised_components_are_fixed_points_of_the_whole(rule, penalty, seed):
     X = factors(seed)
-    model = GPower(3, deflation=rule, solver="rounds", tol=1e-13, max_iter=20000, refit=None, **WISHES[wish])
+    solver = Solver("working_set", refit=None)
+    model = GPower(3, deflation=rule, solver=solver, tol=1e-13, max_iter=20000, **PENALTIES[penalty])
     A = X - X.mean(axis=0)
-    found = shared_rounds_of(model, X)
+    found = solve_in_order_of_extraction(model, X)
     gammas = model.fit(X).gamma_
-    for z, M, gamma in zip(found.T, deflated(A, found, rule), sorted_as_found(model, found, gammas), strict=True):
+    for z, M, gamma in zip(
+        found.T, deflate_explicitly(A, found, rule), order_as_extracted(model, found, gammas), strict=True
+    ):
         x = M @ z
         c = M.T @ (x / np.linalg.norm(x))
-        active = c**2 > gamma if wish == "l0" else np.abs(c) > gamma
-        step = np.where(active, c if wish == "l0" else np.sign(c) * (np.abs(c) - gamma), 0)
+        active = c**2 > gamma if penalty == "l0" else np.abs(c) > gamma
+        step = np.where(active, c if penalty == "l0" else np.sign(c) * (np.abs(c) - gamma), 0)
         np.testing.assert_allclose(np.abs(z), np.abs(step) / np.linalg.norm(step), atol=2e-3)
 
 
-def sorted_as_found(model, found, gammas):
-    """γ of the model's components, which are sorted, in the order of loadings as they were found."""
+def order_as_extracted(model, found, gammas):
+    """Return γ of the components of a model, which are sorted, in the order of extraction."""
     at = [int(np.argmax(np.abs(model.components_ @ z))) for z in found.T]
     return gammas[at]
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_rounds_are_few_and_the_answer_is_that_of_one_after_the_other(kind, rounds_made, monkeypatch):
+def test_rounds_are_few_and_the_components_are_those_found_one_by_one(kind, round_calls, monkeypatch):
     X = factors(3, (120, 2500), 12, 10)
     table = X if kind == "dense" else sp.csr_array(np.where(np.abs(X) > 1, X, 0))
     model = GPower(12, cardinality=10).fit(table)
-    assert 1 <= len(rounds_made) <= 6
+    assert 1 <= len(round_calls) <= 6
     assert model.n_passes_ < 25
     monkeypatch.setattr(FitSpec, "should_share_rounds", lambda *_: False)  # one after the other
     alone = GPower(12, cardinality=10).fit(table)
@@ -183,24 +186,24 @@ def test_components_of_their_own_cardinality_keep_their_places():
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "covariance"])
-def test_a_sketch_that_is_sharpened_holds_more(kind):
+def test_a_sharpened_sketch_explains_more(kind):
     X = factors(3, (400, 300), count=3)
     X -= X.mean(axis=0)
     table = {"dense": X, "sparse": sp.csr_array(X), "covariance": X.T @ X}[kind]
     operator = as_operator(table, center=False, covariance=kind == "covariance", reduce_tall=False)[0]
-    z = np.linalg.eigh(X.T @ X)[1][:, -60:]  # components that a sketch of some forty rows cannot all hold
+    z = np.linalg.eigh(X.T @ X)[1][:, -60:]  # more components than a sketch of some forty rows can represent
     drawn = sketch.make_sketch(operator, 1, np.random.RandomState(0))
-    held = [np.array([each.compute_variance_share(v[:, None]) for v in z.T]) for each in (drawn, drawn.sharpen())]
-    assert held[0].max() <= 1 + 1e-5
-    assert held[0].sum() < held[1].sum()
-    assert held[1][-3:].min() > 0.99
+    shares = [np.array([each.compute_variance_share(v[:, None]) for v in z.T]) for each in (drawn, drawn.sharpen())]
+    assert shares[0].max() <= 1 + 1e-5
+    assert shares[0].sum() < shares[1].sum()
+    assert shares[1][-3:].min() > 0.99
 
 
-def test_noise_of_few_samples_is_told_from_structure():
+def test_noise_of_few_samples_is_distinguished_from_structure():
     X = np.random.default_rng(2).standard_normal((150, 2500))
     X -= X.mean(axis=0)
     total, left = 0.0, X
-    for _ in range(5):  # one after the other, each of what those before it leave
+    for _ in range(5):  # one by one, each on the matrix deflated by the earlier ones
         one = GPower(1, cardinality=10, center=False).fit(left)
         y = left @ one.components_.T
         total += one.explained_variance_[0]
@@ -221,18 +224,20 @@ def test_a_covariance_gives_the_components_of_its_data(seed):
     )
 
 
-def test_components_that_want_most_columns_begin_where_the_sketch_has_them(monkeypatch):
+def test_components_with_most_columns_start_from_the_sketch(monkeypatch):
     X = factors(1, (80, 4000), count=3, size=1200)
-    begun, original = [], FitSpec.with_start_loadings
-    monkeypatch.setattr(FitSpec, "with_start_loadings", lambda recipe, Z: begun.append(Z.shape) or original(recipe, Z))
+    start_shapes, original = [], FitSpec.with_start_loadings
+    monkeypatch.setattr(
+        FitSpec, "with_start_loadings", lambda fit_spec, Z: start_shapes.append(Z.shape) or original(fit_spec, Z)
+    )
     model = GPower(3, cardinality=1200).fit(X)
-    assert begun
+    assert start_shapes
     assert model.cardinality_.tolist() == [1200] * 3
 
 
 @pytest.mark.parametrize("scale", [1e20, 3e7, 1e-12, 1e-25])
 @pytest.mark.parametrize("options", [{"cardinality": 10}, {"gamma": 0.1}, {"cardinality": 10, "penalty": "l1"}])
 def test_units_change_nothing(scale, options):
-    X = factors(4, (250, 2000))  # so large that the components begin at a sketch
+    X = factors(4, (250, 2000))  # large enough for starts from a sketch
     shares = [GPower(3, **options).fit(each).explained_variance_ratio_.sum() for each in (X, X * scale)]
     np.testing.assert_allclose(shares[1], shares[0], rtol=1e-3)

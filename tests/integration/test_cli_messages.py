@@ -1,4 +1,4 @@
-"""What the commands say unasked: how many values were estimated, which groups, how a number was chosen, what else."""
+"""Notes and errors of the commands: estimated values, selected groups, chosen numbers, missing columns."""
 
 import csv
 import os
@@ -36,7 +36,7 @@ def model(gpower, table, tmp_path):
     return tmp_path / "out" / "model.npz"
 
 
-def with_holes(path, *cells):
+def write_with_missing_cells(path, *cells):
     holes = X.astype(object)
     for i, j, text in cells:
         holes[i, j] = text
@@ -45,13 +45,13 @@ def with_holes(path, *cells):
 
 class TestFit:
     def test_pairs_that_are_not_shown_are_counted(self, gpower, table):
-        told = gpower("fit", table, "-m", 5, "-k", 6).stdout
-        assert told.count(" share ") == 6
-        assert "and 5 more pairs share variables" in told
+        output = gpower("fit", table, "-m", 5, "-k", 6).stdout
+        assert output.count(" share ") == 6
+        assert "and 5 more pairs share variables" in output
 
     @pytest.mark.parametrize("command", [("fit", "-k", 3), ("path", "-k", "2,3"), ("compare", "-k", 3)])
     def test_how_many_values_were_estimated(self, gpower, tmp_path, command):
-        file = with_holes(tmp_path / "holes.csv", (3, 4, ""), (7, 4, "NA"), (8, 1, "n.d."))
+        file = write_with_missing_cells(tmp_path / "holes.csv", (3, 4, ""), (7, 4, "NA"), (8, 1, "n.d."))
         found = gpower(command[0], file, *command[1:], "--missing", "impute")
         assert "note: 3 missing value(s), 0.62 % of the table, in 2 variable(s) were estimated." in found.stderr
 
@@ -66,28 +66,31 @@ class TestFit:
         assert lines[0] in gpower("inspect", tmp_path / "out" / "model.npz").stdout.splitlines()
 
     def test_how_the_number_of_components_was_chosen(self, gpower, table):
-        told = gpower("fit", table, "-m", "auto", "-k", 3).stderr
+        output = gpower("fit", table, "-m", "auto", "-k", 3).stderr
         assert (
-            told.count("note: 2 of up to 12 components explain more than chance at the level 0.05 (p = 0.005, 0.01")
+            output.count("note: 2 of up to 12 components explain more than chance at the level 0.05 (p = 0.005, 0.01")
             == 1
         )
 
     @pytest.mark.parametrize(
         ("constraint", "against"),
-        [((), "what the best of each size alone"), (("--constraint", "disjoint"), "the best possible of disjoint")],
+        [
+            ((), "the sum of the best of each size alone"),
+            (("--constraint", "disjoint"), "the best possible of disjoint"),
+        ],
     )
-    def test_what_all_components_together_are_held_against(self, gpower, table, constraint, against):
-        told = gpower("fit", table, "-m", 2, "-k", 3, "--certify", *constraint).stdout
-        assert f"% of {against}" in told[told.index("All together: ≥") :]
+    def test_the_bound_on_all_components_is_named(self, gpower, table, constraint, against):
+        output = gpower("fit", table, "-m", 2, "-k", 3, "--certify", *constraint).stdout
+        assert f"% of {against}" in output[output.index("All together: ≥") :]
 
     @pytest.mark.parametrize("share", ["150%", "0%", "-5%", "nan%"])
-    def test_a_share_that_is_none(self, gpower, table, share):
+    def test_a_share_out_of_range(self, gpower, table, share):
         found = gpower("fit", table, "-k", share)
         assert found.exit_code == 2
         assert "a share up to 100%" in found.stderr
 
     def test_a_word_for_a_missing_value(self, gpower, tmp_path):
-        file = with_holes(tmp_path / "t.csv", (3, 4, "below"))
+        file = write_with_missing_cells(tmp_path / "t.csv", (3, 4, "below"))
         assert "column 'g4' holds 'below' where a number belongs; if it stands for a missing value, write NA." in (
             gpower("fit", file, "-k", 3).stderr
         )
@@ -99,16 +102,16 @@ class TestTransform:
         assert found.exit_code == 0, found.stderr
         return found
 
-    def test_columns_go_by_their_names(self, gpower, model, table, tmp_path):
+    def test_columns_are_matched_by_name(self, gpower, model, table, tmp_path):
         expected = self.scores(gpower, model, table)
         turned = write(tmp_path / "turned.csv", NAMES[::-1], X[:, ::-1])
         assert self.scores(gpower, model, turned).stdout == expected.stdout
         more = write(tmp_path / "more.csv", [*NAMES[:3], "age", *NAMES[3:]], np.insert(X, 3, 40, axis=1))
         found = self.scores(gpower, model, more)
         assert found.stdout == expected.stdout
-        assert "note: 1 column(s) are no variable of the model and are left out: age." in found.stderr
+        assert "note: 1 column(s) are not variables of the model and are left out: age." in found.stderr
 
-    def test_those_that_are_not_there_are_named(self, gpower, model, tmp_path):
+    def test_missing_columns_are_named(self, gpower, model, tmp_path):
         found = gpower("transform", model, write(tmp_path / "few.csv", NAMES[2:], X[:, 2:]))
         assert found.exit_code == 1
         assert (
@@ -121,25 +124,25 @@ class TestTransform:
         rows = [["", *(f"s{i}" for i in range(40))], *([name, *x] for name, x in zip(NAMES, X.T, strict=True))]
         with file.open("w", newline="") as handle:
             csv.writer(handle).writerows(rows)
-        assert "its rows are called so: add --transpose." in gpower("transform", model, file).stderr
+        assert "its rows have these names: add --transpose." in gpower("transform", model, file).stderr
 
     def test_missing_cells_may_be_estimated(self, gpower, model, tmp_path):
-        file = with_holes(tmp_path / "holes.csv", (3, 4, ""))
-        assert "estimated with --missing impute" in gpower("transform", model, file).stderr
+        file = write_with_missing_cells(tmp_path / "holes.csv", (3, 4, ""))
+        assert "estimate such cells with --missing impute" in gpower("transform", model, file).stderr
         found = self.scores(gpower, model, file, "--missing", "impute")
         assert "note: 1 missing value(s) are estimated by the components." in found.stderr
         assert "--missing fill is not known" in gpower("transform", model, file, "--missing", "fill").stderr
 
 
-def test_a_table_is_no_model(gpower, table):
+def test_a_table_is_refused_as_a_model(gpower, table):
     for command in (("inspect", table), ("transform", table, table)):
-        told = gpower(*command).stderr
-        assert "is not a gpower model but some other file; give the model.npz that gpower fit -o" in told
+        output = gpower(*command).stderr
+        assert "is not a gpower model but some other file; give the model.npz that gpower fit -o" in output
 
 
 def test_a_best_subset_prints_its_variables():
-    told = repr(best_subset(X, cardinality=2))
-    assert told.startswith("<BestSubset: x7 +0.708, x11 +0.706; 2 variables: ")
+    output = repr(best_subset(X, cardinality=2))
+    assert output.startswith("<BestSubset: x7 +0.708, x11 +0.706; 2 variables: ")
     component, certificate = best_subset(X, cardinality=2)
     assert component.shape == (12,)
     assert certificate.optimal
@@ -149,6 +152,6 @@ def test_a_best_subset_prints_its_variables():
 def test_a_narrow_terminal_breaks_no_word(command, words, table):
     options = (str(table), "-k", "3", "--methods", "spca") if command == ("compare",) else ()
     run = [sys.executable, "-m", "gpower", *command, *options]
-    told = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"COLUMNS": "44"}, check=True).stdout
-    assert words in told
-    assert not {"vari", "adju", "--index-c…"} & set(told.split())
+    output = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"COLUMNS": "44"}, check=True).stdout
+    assert words in output
+    assert not {"vari", "adju", "--index-c…"} & set(output.split())

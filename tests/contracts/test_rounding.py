@@ -1,4 +1,4 @@
-"""What is only rounding is neither a start, nor a step, nor a direction to remove."""
+"""Rounding errors are never taken for a start, a step or a direction to remove."""
 
 from itertools import combinations
 
@@ -10,7 +10,7 @@ from gpower.operators import as_operator
 from gpower.problem.deflation import DEFLATION_RULES
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::UserWarning"),  # components without variance are announced, as they should be
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # components without variance raise this warning
 ]
 
 TABLES = {
@@ -23,27 +23,27 @@ TABLES = {
     "Gaussian": lambda rng: rng.standard_normal((12, 8)),
     "few samples": lambda rng: rng.standard_normal((5, 8)),
 }
-WISHES = [{"cardinality": 2}, {"gamma": 0.1}, {"gamma": 0.1, "penalty": "l1"}, {"cardinality": 2, "positive": True}]
+SPARSITIES = [{"cardinality": 2}, {"gamma": 0.1}, {"gamma": 0.1, "penalty": "l1"}, {"cardinality": 2, "positive": True}]
 METHODS = [{"deflation": "schur"}, {"deflation": "projection"}, {"deflation": "orthogonalized"}, {"method": "block"}]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("wish", WISHES, ids=str)
+@pytest.mark.parametrize("sparsity", SPARSITIES, ids=str)
 @pytest.mark.parametrize("name", TABLES)
-def test_every_method_bears_every_kind_of_data(name, wish, method):
+def test_every_method_gives_finite_results_on_every_kind_of_data(name, sparsity, method):
     for seed in range(3):
         X = TABLES[name](np.random.default_rng(seed))
         A = X - X.mean(axis=0)
         for m in (2, 5):
-            of_data = GPower(m, **wish, **method).fit(X)
-            of_covariance = GPower(m, covariance="precomputed", **wish, **method).fit(A.T @ A)
+            of_data = GPower(m, **sparsity, **method).fit(X)
+            of_covariance = GPower(m, covariance="precomputed", **sparsity, **method).fit(A.T @ A)
             for model in (of_data, of_covariance):
                 assert np.all(np.isfinite(model.components_))
                 assert np.all(model.explained_variance_ratio_.sum() <= 1 + 1e-9)
 
 
-def left_of(A, earlier):
-    """The matrix less everything correlated with the scores of earlier components, by an explicit basis."""
+def residual(A, earlier):
+    """Return the matrix less everything correlated with the scores of earlier components, by an explicit basis."""
     scores = A @ np.transpose(earlier)
     U, s, _ = np.linalg.svd(scores, full_matrices=False)
     U = U[:, s > 1e-9 * s[0]]
@@ -61,14 +61,14 @@ def test_a_certificate_after_a_repeated_component_is_not_below_the_truth(seed):
     Z = np.array([first, first, [0, 0, 1.0, 0]])
     proofs = certify(Z, X, deflation="schur")
     for proof, earlier in ((proofs[1], [first]), (proofs[2], [first, first])):
-        left = left_of(A, earlier)
+        left = residual(A, earlier)
         k = proof.cardinality
         truth = max(np.linalg.norm(left[:, list(P)], 2) ** 2 for P in combinations(range(4), k))
         assert proof.upper_bound >= truth * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("as_covariance", [False, True])
-def test_a_component_that_is_gone_is_not_removed_again(as_covariance):
+def test_a_removed_component_is_not_removed_again(as_covariance):
     X = np.random.default_rng(43).standard_normal((20, 4))
     A = X - X.mean(axis=0)
     z = np.array([0.6, 0.8, 0, 0])
@@ -79,14 +79,14 @@ def test_a_component_that_is_gone_is_not_removed_again(as_covariance):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_path_of_many_components_does_not_begin_at_rounding(seed):
+def test_a_path_of_many_components_does_not_start_from_rounding_errors(seed):
     shape = (12, 6) if seed % 2 else (30, 10)
     path = sparsity_path(np.random.default_rng(seed).standard_normal(shape), n_components=4, deflation="schur")
     assert np.all(np.isfinite(path.explained_variance_ratio))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nor_does_cross_validation(seed):
+def test_cross_validation_does_not_start_from_rounding_errors(seed):
     X = np.random.default_rng(seed).standard_normal((12, 5))
     model = GPowerCV(4, search="joint", deflation="schur", cardinalities=[1, 2, 3, 5], cv=3).fit(X)
     assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
@@ -105,8 +105,8 @@ def test_a_block_with_more_units_than_the_rank(seed):
 @pytest.mark.parametrize("deflation", ["schur", "projection", "orthogonalized"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("offset", [0, 1e5, 1e6])
-def test_a_penalty_driven_to_where_nothing_is_left_ends_quietly(offset, seed, deflation):
-    """Of duplicated columns none can be left out: γ is raised until the objective is rounding."""
+def test_a_calibrated_penalty_on_duplicated_columns_reaches_its_cardinality(offset, seed, deflation):
+    """γ is raised until the objective is only rounding, because no duplicated column can be left out alone."""
     X = np.random.default_rng(seed).standard_normal((11, 2))[:, [0, 1] * 4] + offset
     model = GPower(1, cardinality=2, penalty="l1", deflation=deflation).fit(X)
     assert model.cardinality_.tolist() == [2]

@@ -1,4 +1,4 @@
-"""Tables as people have them: through pipes, compressed, from other programs, with other separators and remarks."""
+"""Tables from pipes, compressed files and other programs, with other separators and comments."""
 
 import bz2
 import io
@@ -48,7 +48,7 @@ class TestStreams:
         check(read_table("-"))
 
     @pytest.mark.parametrize("kind", ["npy", "npz"])
-    def test_it_is_what_it_begins_with(self, monkeypatch, kind):
+    def test_the_format_of_a_stream_is_detected_from_its_first_bytes(self, monkeypatch, kind):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(self.binary(kind))))
         check(read_table("-"), None, None)
 
@@ -70,7 +70,7 @@ class TestStreams:
 
     def test_a_stream_without_an_end(self, monkeypatch):
         monkeypatch.setattr("gpower.io.tables.streams.get_free_memory", lambda: 1 << 21)
-        with pytest.raises(TableError, match=r"/dev/zero: more comes through it than the memory that is free"):
+        with pytest.raises(TableError, match=r"/dev/zero: the stream is larger than the free memory"):
             read_table("/dev/zero")
 
 
@@ -101,29 +101,29 @@ class TestSeparators:
             read_table(path)
         np.testing.assert_array_equal(read_table(path, decimal=",").X, [[1.234, 5], [2.345, 6]])
 
-    def test_a_comma_that_is_asked_for(self, write):
+    def test_a_decimal_comma_on_request(self, write):
         np.testing.assert_array_equal(read_table(write("t.csv", 'a,b\n"1,5",2\n'), decimal=",").X, [[1.5, 2]])
         with pytest.raises(TableError, match=r"has a decimal comma and '2\.5' a point"):
             read_table(write("t.tsv", "a\tb\n1,5\t2.5\n"), decimal=",")
 
-    def test_lines_to_pass_over(self, write):
+    def test_skipped_lines(self, write):
         text = "Made in May, by hand\n2,4\n\n" + CSV
         check(read_table(write("t.csv", text), skip=2))
         with pytest.raises(TableError, match=r"line 6, column 'a' holds 'x'"):
             read_table(write("t.csv", text.replace("s2,4", "s2,x")), skip=2)
 
     @pytest.mark.parametrize("option", [{"sep": "::"}, {"decimal": ";"}, {"skip": -1}])
-    def test_what_is_no_option(self, write, option):
+    def test_invalid_options(self, write, option):
         with pytest.raises(TableError, match=next(iter(option))):
             read_table(write("t.csv", CSV), **option)
 
-    def test_they_mean_nothing_for_numbers(self, tmp_path):
+    def test_text_options_are_refused_for_arrays(self, tmp_path):
         np.save(tmp_path / "t.npy", NUMBERS)
         with pytest.raises(TableError, match=r"sep='\|' has no meaning for a \.npy file"):
             read_table(tmp_path / "t.npy", sep="|")
 
 
-class TestLeftOut:
+class TestDrop:
     TEXT = "id,qc_1,a,qc_2,b,c\ns1,x,1,y,2.5,-3\nunits,kg,m,s,A,K\ns2,x,4,y,5,6e-3\ntotal_1,0,0,0,0,0\n"
 
     def test_patterns_and_rows(self, write):
@@ -135,8 +135,8 @@ class TestLeftOut:
         table = read_table(write("t.csv", "a*,ab,c\n1,2,3\n4,5,6\n"), drop=["a*"])
         assert table.feature_names == ("ab", "c")
 
-    def test_what_is_not_there(self, write):
-        with pytest.raises(TableError, match=r"drop_rows=\['nobody'\] is none of the rows"):
+    def test_unknown_columns_and_rows(self, write):
+        with pytest.raises(TableError, match=r"drop_rows=\['nobody'\] matches no name or position of a row"):
             read_table(write("t.csv", CSV), drop_rows=["nobody"])
         with pytest.raises(TableError, match=r"drop='q\*' is not a heading"):
             read_table(write("t.csv", CSV), drop=["q*"])
@@ -161,11 +161,11 @@ class TestGct:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            (TEXT.replace("3\t2", "4\t2"), "tells 4 genes × 2 samples, and there are 3 × 2"),
-            (TEXT.replace("#1.2", "#9"), "this is no GCT file"),
-            (TEXT.replace("3\t2", "many"), "this is no GCT file"),
-            (TEXT.replace("3\t2", "3"), "line 2 tells 1 sizes"),
-            ("#1.2", "line 2 tells 0 sizes"),
+            (TEXT.replace("3\t2", "4\t2"), "announces 4 genes × 2 samples, but the table is 3 × 2"),
+            (TEXT.replace("#1.2", "#9"), "this is not a GCT file"),
+            (TEXT.replace("3\t2", "many"), "this is not a GCT file"),
+            (TEXT.replace("3\t2", "3"), "line 2 has 1 sizes"),
+            ("#1.2", "line 2 has 0 sizes"),
         ],
     )
     def test_damage(self, write, text, message):
@@ -192,10 +192,10 @@ class TestWorkbooks:
         check(table)
         assert table.notes == ("the sheet 'first' was read, the first of 2",)
 
-    def test_another(self, book):
+    def test_another_sheet(self, book):
         check(read_table(book, key="other", skip=1), ("x", "y"), None, [[1, 1], [3, np.nan]])
 
-    def test_none(self, book):
+    def test_no_such_sheet(self, book):
         with pytest.raises(TableError, match="there is no sheet 'third'; there are first, other"):
             read_table(book, key="third")
 
@@ -210,17 +210,17 @@ class TestWorkbooks:
 class TestHints:
     X = np.random.default_rng(0).standard_normal((8, 6))
 
-    def told(self, table, **options):
+    def find_hints(self, table, **options):
         return list(find_table_hints(TableFile(Path("t.csv")), table, **options))
 
     def test_one_variable_with_all_of_the_variance(self, write):
         A = self.X * [1, 1, 1000, 1, 1, 1]
         lines = [",".join("abcdef"), *(",".join(map(repr, row)) for row in A.tolist())]
         table = read_table(write("t.csv", "\n".join(lines)))
-        assert self.told(table) == [
+        assert self.find_hints(table) == [
             "variable 'c' has 100% of the variance; if units differ between variables, add --scale"
         ]
-        assert self.told(table, scale=True) == []
+        assert self.find_hints(table, scale=True) == []
 
     @pytest.mark.parametrize(
         ("columns", "rows"),
@@ -236,17 +236,17 @@ class TestHints:
     def test_samples_and_variables_that_look_exchanged(self, write, columns, rows):
         names = ["id", *(columns.format(j) for j in range(6))]
         lines = [",".join([rows.format(i), *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
-        told = self.told(read_table(write("t.csv", "\n".join([",".join(names), *lines]))))
-        assert told == ["the rows look like variables and the columns like samples; if so, add --transpose"]
+        hints = self.find_hints(read_table(write("t.csv", "\n".join([",".join(names), *lines]))))
+        assert hints == ["the rows look like variables and the columns like samples; if so, add --transpose"]
 
-    def test_ordinary_names_are_none(self, write):
+    def test_ordinary_names_give_no_hint(self, write):
         lines = [",".join([f"GSM{i}", *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
         head = ",".join(["id", *(f"{j}_at" for j in range(6))])
-        assert self.told(read_table(write("t.csv", "\n".join([head, *lines])))) == []
+        assert self.find_hints(read_table(write("t.csv", "\n".join([head, *lines])))) == []
 
 
 class TestLarge:
-    """What Arrow reads of a large table is what is read of it otherwise."""
+    """Arrow reads a large table like the plain reader."""
 
     @pytest.fixture(autouse=True)
     def _all_are_large(self, monkeypatch):
@@ -254,8 +254,8 @@ class TestLarge:
         monkeypatch.setattr("gpower.io.tables.arrow_csv.MIN_ARROW_BYTES", 1)
 
     def both(self, path, monkeypatch, **options):
-        """The table read by Arrow, and by the reader that is used where there is no Arrow."""
-        monkeypatch.setattr("gpower.io.tables.delimited._parse_all_rows", None)  # nothing is left to it
+        """Return the table read by Arrow and by the plain reader."""
+        monkeypatch.setattr("gpower.io.tables.delimited._parse_all_rows", None)  # only Arrow can read the table
         quick = read_table(path, **options)
         monkeypatch.undo()
         slow = read_table(path, **options)

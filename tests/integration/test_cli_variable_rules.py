@@ -1,4 +1,4 @@
-"""Groups, named variables and weights on the command line; what is done with a model later: transform, inspect."""
+"""Groups, named variables and weights on the command line; ``gpower transform`` and ``gpower inspect``."""
 
 import csv
 import io
@@ -29,24 +29,24 @@ def table(tmp_path):
     return write(tmp_path / "expression.csv", [NAMES, *X.tolist()])
 
 
-def fitted(result):
+def read_json(result):
     assert result.exit_code == 0, result.stderr
     return np.array(json.loads(result.stdout)["components_"])
 
 
-def refused(result, message):
+def assert_refused(result, message):
     assert result.exit_code == 1, result.stdout
     assert message in " ".join(result.stderr.split())
 
 
-class TestKnown:
+class TestRules:
     def test_groups_of_a_file(self, gpower, table, tmp_path):
         labels = list(GROUPS.values())
         expected = GPower(2, cardinality=2, groups=labels).fit(X).components_
         alone = [[label] for label in labels]
         for rows in (GROUPS.items(), [("gene", "set"), *GROUPS.items()], alone, [["set"], *alone]):
             file = write(tmp_path / "groups.csv", rows)
-            found = fitted(gpower("fit", table, "-m", 2, "-k", 2, "--groups", file, "--json"))
+            found = read_json(gpower("fit", table, "-m", 2, "-k", 2, "--groups", file, "--json"))
             np.testing.assert_allclose(found, expected, atol=1e-10)
 
     def test_groups_of_gene_sets(self, gpower, table, tmp_path):
@@ -58,16 +58,18 @@ class TestKnown:
             (tmp_path / "sets.gmt").write_text("\n".join(lines))
             return gpower("fit", table, "-m", 2, "-k", 2, "--groups", tmp_path / "sets.gmt", "--json")
 
-        np.testing.assert_allclose(fitted(gmt(sets)), expected, atol=1e-10)
+        np.testing.assert_allclose(read_json(gmt(sets)), expected, atol=1e-10)
         first = next(iter(sets))
-        refused(gmt(sets | {"twice": NAMES[:1]}), f"{NAMES[0]!r} is in {GROUPS[NAMES[0]]!r} and in 'twice', and groups")
-        refused(gmt({first: ["nothing"]}), "none of its genes is a variable of the table, whose first is")
+        assert_refused(
+            gmt(sets | {"twice": NAMES[:1]}), f"{NAMES[0]!r} is in {GROUPS[NAMES[0]]!r} and in 'twice', and groups"
+        )
+        assert_refused(gmt({first: ["nothing"]}), "none of its genes is a variable of the table, whose first is")
 
     def test_groups_of_a_column(self, gpower, tmp_path):
         rows = [["gene", "set", *(f"s{i}" for i in range(len(X)))]]
         rows += [[name, GROUPS[name], *column] for name, column in zip(NAMES, X.T.tolist(), strict=True)]
         file = write(tmp_path / "genes.csv", rows)
-        found = fitted(gpower("fit", file, "--transpose", "-m", 2, "-k", 2, "--groups", "set", "--json"))
+        found = read_json(gpower("fit", file, "--transpose", "-m", 2, "-k", 2, "--groups", "set", "--json"))
         expected = GPower(2, cardinality=2, groups=list(GROUPS.values())).fit(X).components_
         np.testing.assert_allclose(found, expected, atol=1e-10)
 
@@ -75,20 +77,22 @@ class TestKnown:
         anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
         kinds = pandas.DataFrame({"set": pandas.Categorical(list(GROUPS.values()))}, index=NAMES)
         anndata.AnnData(X, var=kinds).write_h5ad(tmp_path / "cells.h5ad")
-        found = fitted(gpower("fit", tmp_path / "cells.h5ad", "-m", 1, "-k", 2, "--groups", "set", "--json"))
+        found = read_json(gpower("fit", tmp_path / "cells.h5ad", "-m", 1, "-k", 2, "--groups", "set", "--json"))
         expected = GPower(1, cardinality=2, groups=list(GROUPS.values())).fit(X).components_
         np.testing.assert_allclose(found, expected, atol=1e-8)
-        refused(
+        assert_refused(
             gpower("fit", tmp_path / "cells.h5ad", "-k", 2, "--groups", "sets"),
             "there is no column 'sets' in .var, which holds",
         )
 
     def test_variables_by_name_and_number(self, gpower, table):
         first, second = NAMES[3], NAMES[7]
-        found = fitted(gpower("fit", table, "-m", 1, "-k", 6, "--include", f"{first},9", "--exclude", second, "--json"))
+        found = read_json(
+            gpower("fit", table, "-m", 1, "-k", 6, "--include", f"{first},9", "--exclude", second, "--json")
+        )
         expected = GPower(1, cardinality=6, include=[3, 9], exclude=[7]).fit(X).components_
         np.testing.assert_allclose(found, expected, atol=1e-10)
-        each = fitted(gpower("fit", table, "-k", 6, "--include", f"{first};{second}", "--json"))
+        each = read_json(gpower("fit", table, "-k", 6, "--include", f"{first};{second}", "--json"))
         assert each.shape[0] == 2
         assert each[0, 3]
         assert each[1, 7]
@@ -96,14 +100,14 @@ class TestKnown:
     def test_costs(self, gpower, table, tmp_path):
         costs = {name: 1 + j % 3 for j, name in enumerate(NAMES)}
         file = write(tmp_path / "costs.csv", [("gene", "cost"), *costs.items()])
-        found = fitted(gpower("fit", table, "-m", 1, "--budget", 9, "--weights", file, "--json"))
+        found = read_json(gpower("fit", table, "-m", 1, "--budget", 9, "--weights", file, "--json"))
         expected = GPower(1, budget=9, penalty_weights=list(costs.values())).fit(X).components_
         np.testing.assert_allclose(found, expected, atol=1e-10)
 
     def test_a_share(self, gpower, table):
-        found = fitted(gpower("fit", table, "-m", 1, "-k", "60%", "--json"))
+        found = read_json(gpower("fit", table, "-m", 1, "-k", "60%", "--json"))
         np.testing.assert_allclose(found, GPower(1, cardinality=0.6).fit(X).components_, atol=1e-10)
-        several = fitted(gpower("fit", table, "-k", "60%,0.5", "--json"))
+        several = read_json(gpower("fit", table, "-k", "60%,0.5", "--json"))
         assert several.shape[0] == 2
 
     def test_a_path_of_groups(self, gpower, table, tmp_path):
@@ -117,29 +121,29 @@ class TestKnown:
         ("flags", "message"),
         [
             (["--groups", "nowhere.csv"], "--groups nowhere.csv: there is no such file. A column of DATA can hold"),
-            (["--include", "nobody"], "include names 'nobody', and no variable is called so"),
+            (["--include", "nobody"], "include names 'nobody', but no variable has this name"),
             (["--include", "999"], "include names column 999"),
         ],
     )
     def test_refused(self, gpower, table, flags, message):
-        refused(gpower("fit", table, "-k", 3, *flags), message)
+        assert_refused(gpower("fit", table, "-k", 3, *flags), message)
 
     def test_damaged_files(self, gpower, table, tmp_path):
-        refused(
+        assert_refused(
             gpower("fit", table, "-k", 3, "--groups", write(tmp_path / "a.csv", [("a", "b", "c")])),
             "a line for each variable is needed: its name and the value, or the value alone",
         )
-        refused(
+        assert_refused(
             gpower("fit", table, "--gamma", 0.1, "--weights", write(tmp_path / "b.csv", [(NAMES[0], "dear")])),
             "line 1: 'dear' is not a number",
         )
-        refused(
+        assert_refused(
             gpower("fit", table, "-k", 3, "--groups", write(tmp_path / "c.csv", [*GROUPS.items(), ("strange", "x")])),
-            "groups names 'strange', and no variable is called so",
+            "groups names 'strange', but no variable has this name",
         )
 
 
-class TestLater:
+class TestTransformAndInspect:
     @pytest.fixture
     def model(self, gpower, table, tmp_path):
         assert gpower("fit", table, "-m", 2, "-k", 6, "--exclude", NAMES[0], "-o", tmp_path / "out").exit_code == 0
@@ -152,8 +156,8 @@ class TestLater:
         rows = list(csv.reader(io.StringIO((tmp_path / "scores.csv").read_text())))
         assert rows[0] == ["sample", "component_1", "component_2"]
         found = np.array([row[1:] for row in rows[1:]], float)
-        kept = GPower.load(model)
-        np.testing.assert_allclose(found, (X - kept.mean_) @ kept.components_.T, atol=1e-10)
+        saved = GPower.load(model)
+        np.testing.assert_allclose(found, (X - saved.mean_) @ saved.components_.T, atol=1e-10)
         assert (tmp_path / "scores.csv").read_text() == (tmp_path / "out" / "scores.csv").read_text()
 
     def test_variables_that_no_component_uses_may_be_absent(self, gpower, table, model, tmp_path):
@@ -176,39 +180,41 @@ class TestLater:
     def test_scores_are_refused(self, gpower, table, model, tmp_path):
         used = next(iter(GPower.load(model).loadings()[0]))
         other = write(tmp_path / "other.csv", [["other" if name == used else name for name in NAMES], *X.tolist()])
-        refused(
+        assert_refused(
             gpower("transform", model, other),
             f"1 of the model's 150 variables are not in it, 1 of them used by its components: {used}",
         )
         idle = next(name for name in NAMES if not any(name in each for each in GPower.load(model).loadings()))
         few = [name for name in NAMES if name not in (used, idle)]
-        refused(
+        assert_refused(
             gpower("plot", model, write(tmp_path / "few.csv", [few, *X[:, 2:].tolist()])),
             f"2 of the model's 150 variables are not in it, 1 of them used by its components: {used}, {idle};",
         )
-        refused(gpower("transform", model, table, "-o", table), "this is what the command reads")
-        refused(gpower("transform", table, table), "not a gpower model")
+        assert_refused(gpower("transform", model, table, "-o", table), "this is what the command reads")
+        assert_refused(gpower("transform", table, table), "not a gpower model")
         GPower(1, cardinality=3, covariance="precomputed").fit(np.cov(X.T)).save(tmp_path / "cov.npz")
         covariance = write(tmp_path / "cov.csv", [NAMES, *np.cov(X.T).tolist()])
-        refused(gpower("transform", tmp_path / "cov.npz", covariance), "it has no scores of samples")
+        assert_refused(
+            gpower("transform", tmp_path / "cov.npz", covariance), "without means, and cannot compute scores"
+        )
 
-    def test_what_a_model_is(self, gpower, model):
+    def test_inspect_describes_a_model(self, gpower, model):
         result = gpower("inspect", model)
         assert result.exit_code == 0, result.stderr
         written = f"a GPower, format 1, written by gpower {__version__}"
         for part in (written, "150 variables, named", "cardinality=6", NAMES[0]):
             assert part in result.stdout
-        told = json.loads(gpower("inspect", model, "--json").stdout)
-        assert told["class"] == "GPower"
-        assert told["params"]["exclude"] == [NAMES[0]]
-        assert [each["variables"] for each in told["components"]] == [6, 6]
+        summary = json.loads(gpower("inspect", model, "--json").stdout)
+        assert summary["class"] == "GPower"
+        assert summary["params"]["exclude"] == [NAMES[0]]
+        assert [each["variables"] for each in summary["components"]] == [6, 6]
 
-    def test_what_other_files_are(self, gpower, table, tmp_path):
+    def test_inspect_describes_other_files(self, gpower, table, tmp_path):
         sparsity_path(X, cardinalities=[2, 5]).save(tmp_path / "path.npz")
         assert "2 points of cardinality, 2 to 5" in gpower("inspect", tmp_path / "path.npz").stdout
         GPower(2, cardinality=3, checkpoint=tmp_path / "kept.npz").fit(X)
         assert "a Checkpoint, format 1" in gpower("inspect", tmp_path / "kept.npz").stdout
-        refused(gpower("inspect", table), "not a gpower model")
+        assert_refused(gpower("inspect", table), "not a gpower model")
 
 
 class TestCountingGroups:
@@ -216,7 +222,7 @@ class TestCountingGroups:
         file = write(tmp_path / "groups.csv", [["variable", "group"], *GROUPS.items()])
         result = gpower("fit", table, "-m", 2, "-k", "auto", "--grid", "1,2", "--groups", file, "--json")
         labels = np.array(list(GROUPS.values()))
-        for z in fitted(result):
+        for z in read_json(result):
             assert 1 <= len(set(labels[z != 0])) <= 2
         assert "groups, in" in result.stderr
 

@@ -1,4 +1,4 @@
-"""Problems whose answer is known: sparse components planted in noise."""
+"""Synthetic data with known sparse components and unit noise."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PlantedComponents:
-    """Data X = F Vᵀ + unit noise with orthonormal sparse loadings V; components = Vᵀ, and the support of each row."""
+    """Data X = F Vᵀ + unit noise with orthonormal sparse loadings V, components = Vᵀ and the support of each row."""
 
     X: np.ndarray
     components: np.ndarray
     supports: tuple[np.ndarray, ...]
 
 
-def planted_components(n_samples, n_features, cardinality, sds, *, random_state):
-    """Sparse orthogonal components whose factors have these standard deviations beside the noise's 1.
+def make_planted_components(n_samples, n_features, cardinality, sds, *, random_state):
+    """Return data with sparse orthogonal components whose factors have standard deviations `sds`; the noise has 1.
 
-    The loadings of a component are of similar size and random sign, on variables chosen at random; no variable is in
-    two components. A `random_state` that is a RandomState goes on where it is.
+    The loadings of a component are of similar size and random sign, on variables chosen at random. No variable is in
+    two components. A `random_state` that is a RandomState is drawn from in its present state.
     """
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
     chosen = rng.permutation(n_features)[: sum(cardinality)]

@@ -1,4 +1,4 @@
-"""What a report is made of, without a browser: what is collected, what is said, what is refused."""
+"""The content, the text, the file and the errors of an HTML report, without a browser."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpower import GPower, GPowerCV, certify, component_test, html_report, sparsity_path, stability_selection
+from gpower import GPower, GPowerCV, Solver, certify, component_test, html_report, sparsity_path, stability_selection
 from gpower.analysis.enrichment import enrich
 from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
@@ -35,11 +35,11 @@ def collect(model=MODEL, X=DATA.X, *results, **given):
     return collect_content(model, X, results=ReportResults.from_iterable(results), **given)
 
 
-def written(tmp_path, model=MODEL, X=DATA.X, **given):
+def write_report(tmp_path, model=MODEL, X=DATA.X, **given):
     return html_report(model, X, tmp_path / "report.html", **given).read_text(encoding="utf-8")
 
 
-class TestCollected:
+class TestContent:
     def test_components_are_the_models(self):
         found = collect(feature_names=DATA.feature_names)
         for component, loadings in zip(found.components, MODEL.loadings(DATA.feature_names), strict=True):
@@ -64,7 +64,7 @@ class TestCollected:
         assert {c.optimality_ratio for c in collect().components} == {None}
 
     @pytest.mark.parametrize("kind", ["sparse", "frame", "pipeline", "search", "single"])
-    def test_whatever_holds_the_data_or_the_model(self, kind):
+    def test_any_container_and_pipelines_give_the_same_content(self, kind):
         X, model = DATA.X, GPower(2, cardinality=4)
         if kind == "sparse":
             X = sp.csr_array(X)
@@ -99,17 +99,17 @@ class TestCollected:
         found = collect(model, pitprops.correlation, feature_names=pitprops.feature_names)
         assert found.samples is None
         assert {v.standard_deviation for c in found.components for v in c.variables} == {1.0}
-        with pytest.raises(ValueError, match="metadata tell of samples; the model is of a covariance"):
+        with pytest.raises(ValueError, match="metadata describe samples; the model was fitted to a covariance"):
             collect(model, pitprops.correlation, metadata={"a": [1] * 13})
 
-    def test_of_very_many_samples_some_are_shown(self, monkeypatch):
+    def test_some_of_very_many_samples_are_shown(self, monkeypatch):
         monkeypatch.setattr(samples_module, "MAX_REPORT_SAMPLES", 20)
         shown = collect().samples
         assert len(shown.sample_names) == 20 < shown.n_samples == 60
         np.testing.assert_array_equal(shown.scores, MODEL.transform(DATA.X)[shown.row_indices])
         assert shown.limits[1] == MODEL.squared_residual_limit(DATA.X, 0.95)  # that of all samples
 
-    def test_of_very_many_loadings_the_largest_are_listed(self, monkeypatch):
+    def test_the_largest_of_very_many_loadings_are_listed(self, monkeypatch):
         monkeypatch.setattr(contents_module, "MAX_LISTED_LOADINGS", 5)
         found = collect()
         sizes = sorted((abs(x) for named in MODEL.loadings() for x in named.values()), reverse=True)
@@ -121,8 +121,9 @@ class TestCollected:
         assert collect().samples.variable_values.shape == (60, 2)
 
     def test_warnings_of_the_fit_are_kept_even_in_a_file(self, tmp_path):
+        solver = Solver("full", "largest_norm", local_search=False)
         with pytest.warns(UserWarning, match="did not|before it converged"):
-            model = GPower(2, cardinality=4, max_iter=1, solver="direct", polish=False, init="paper").fit(DATA.X)
+            model = GPower(2, cardinality=4, max_iter=1, solver=solver).fit(DATA.X)
         assert len(model.warnings_) > 0
         model.save(tmp_path / "model.npz")
         found = collect(GPower.load(tmp_path / "model.npz"), warnings=["Another.", "Another."])
@@ -138,17 +139,19 @@ class TestCollected:
         assert "looks like a correlation matrix" in collect(model, X).warnings[0]
 
     @pytest.mark.parametrize("kind", ["mapping", "frame"])
-    def test_metadata_are_held_against_the_scores(self, kind):
+    def test_metadata_are_tested_against_the_scores(self, kind):
         status = {"status": np.where(MODEL.transform(DATA.X)[:, 0] > 0, "a", "b")}
-        known = status if kind == "mapping" else pytest.importorskip("pandas").DataFrame(status)
-        found = collect(metadata=known).association
+        columns = status if kind == "mapping" else pytest.importorskip("pandas").DataFrame(status)
+        found = collect(metadata=columns).association
         assert found.names == ("status",)
         assert found.strength[0, 0] > 0.8
 
 
 class TestRefused:
     def test_results_of_another_kind(self):
-        with pytest.raises(TypeError, match="results: a page shows no ndarray; give what sparsity_path, stability"):
+        with pytest.raises(
+            TypeError, match="results: a report cannot show a ndarray; give results of sparsity_path, stability"
+        ):
             ReportResults.from_iterable([np.eye(2)])
 
     def test_results_of_another_model(self):
@@ -179,7 +182,7 @@ class TestRefused:
         assert list(tmp_path.iterdir()) == []
 
 
-class TestWords:
+class TestText:
     def test_three_sentences(self):
         first, second, third = summarize_content(collect())
         assert first == (
@@ -187,11 +190,11 @@ class TestWords:
             "variables were centred."
         )
         assert second.startswith("They use 19 variables and explain 43.7 % of the variance")
-        assert third == "How far that is from the best possible with so few variables was not computed (certify)."
+        assert third == "The distance from the best possible with as many variables was not computed (certify)."
         _, second, _ = summarize_content(collect(GPower(1, cardinality=3).fit(DATA.X)))
         assert second.startswith("It uses 3 variables and explains ")
 
-    def test_what_is_proven(self):
+    def test_certificates_are_described(self):
         model = GPower(2, cardinality=4, certify=True).fit(DATA.X)
         model.optimality_ratio_, model.total_optimality_ratio_ = np.array([1.0, 0.98769]), 0.5
         *_, third = summarize_content(collect(model))
@@ -207,7 +210,7 @@ class TestWords:
         )
         assert "of each size" not in " ".join(describe_methods(collect(model)))
 
-    def test_methods_tell_what_was_done_and_cite_it(self):
+    def test_methods_describe_the_analysis_and_cite_it(self):
         plain = collect()
         test = component_test(DATA.X, 3, cardinality=6, n_permutations=40)
         again = stability_selection(DATA.X, n_components=3, cardinality=(8, 6, 5), n_subsamples=3)
@@ -216,64 +219,73 @@ class TestWords:
         assert len(list_citations(plain)) == 4
         assert len(list_citations(full)) == 7
         words = " ".join(describe_methods(full))
-        for said in ("generalized power method (Journée", "3 random parts", "up to 40 tables", "hypergeometric", "T²"):
-            assert said in words
+        for sentence in (
+            "generalized power method (Journée",
+            "3 random parts",
+            "up to 40 tables",
+            "hypergeometric",
+            "T²",
+        ):
+            assert sentence in words
         assert "random parts" not in " ".join(describe_methods(plain))
 
     @pytest.mark.parametrize(
-        ("params", "said"),
+        ("params", "sentence"),
         [
             ({"cardinality": 4, "constraint": "disjoint"}, "as one problem, with no variable in common"),
             ({"cardinality": 4, "method": "block"}, "together, as a block"),
             ({"gamma": 0.2, "penalty": "l1"}, "one after the other, under the penalty l1"),
             (
                 {"l1_bound": 3.0, "deflation": "projection"},
-                "under a bound on the ℓ1 norm; what lies along the loadings",
+                "under a bound on the ℓ1 norm; the part along the loadings",
             ),
         ],
     )
     @pytest.mark.filterwarnings("ignore:.*nearly all of the variance is that of other components")
-    def test_the_search_is_told(self, params, said):
+    def test_the_search_is_described(self, params, sentence):
         found = collect(GPower(2, **params).fit(DATA.X))
-        assert said in " ".join(describe_methods(found))
+        assert sentence in " ".join(describe_methods(found))
         assert all(f"{name}={value!r}" in format_changed_params(found) for name, value in params.items())
 
     @pytest.mark.parametrize(
-        ("params", "said"),
+        ("params", "sentence"),
         [
             ({"cardinality": 4, "scale": True}, "variables were centred and scaled to a standard deviation of 1"),
             ({"cardinality": 4, "center": False}, "variables were not centred (variance is counted about zero)"),
-            ({"cardinality": 4, "include": [3, 140], "exclude": 0}, "2 variables had to be used, as said beforehand"),
+            ({"cardinality": 4, "include": [3, 140], "exclude": 0}, "2 variables had to be used, as set beforehand"),
             ({"cardinality": 4, "include": [[3], [3]]}, "1 variable had to be used"),
-            ({"cardinality": 4, "exclude": 0}, "1 variable could not be used, as said beforehand (exclude)"),
-            ({"cardinality": 2, "groups": [j // 3 for j in range(150)]}, "variables were in or out by whole groups"),
+            ({"cardinality": 4, "exclude": 0}, "1 variable could not be used, as set beforehand (exclude)"),
+            (
+                {"cardinality": 2, "groups": [j // 3 for j in range(150)]},
+                "each group of variables was used as a whole or not at all",
+            ),
             ({"budget": 3.0, "penalty_weights": np.ones(150)}, "weights of a component’s variables sum to at most 3"),
             ({"cardinality": 4, "positive": True}, "no loading is negative"),
             ({"cardinality": 4, "variance": "l1"}, "the sum of absolute scores was maximised"),
             ({"cardinality": 4, "constraint": "orthogonal"}, "4 variables each, with orthogonal loadings; variables"),
             (
                 {"cardinality": (0.9, 0.8)},
-                "the fewest variables that explain 90 % or 80 % of what one of all",
+                "the fewest variables that explain 90 % or 80 % of the variance that a component of all",
             ),
         ],
     )
     @pytest.mark.filterwarnings("ignore:.*nearly all of the variance is that of other components")
-    def test_what_was_asked_for_is_told_twice(self, params, said):
+    def test_requested_parameters_are_in_summary_and_methods(self, params, sentence):
         found = collect(GPower(2, **params).fit(DATA.X))
         first, *_ = summarize_content(found)
-        assert said in first
+        assert sentence in first
         if "constraint" not in params:
-            assert said.lower() in " ".join(describe_methods(found)).lower()
+            assert sentence.lower() in " ".join(describe_methods(found)).lower()
         assert len(format_changed_params(found)) < 600
 
-    def test_what_was_filled_in_is_counted(self):
+    def test_imputed_values_are_counted(self):
         X = DATA.X.copy()
         X[::7, ::11] = np.nan
         found = collect(GPower(2, cardinality=4, missing="impute").fit(X), X)
         holes = int(np.isnan(X).sum())
-        said = f"{holes:,} of 9,000 values (1.4 %) were missing and were filled by a model of means and 2 ordinary"
-        assert said in summarize_content(found)[0]
-        assert said in " ".join(describe_methods(found))
+        sentence = f"{holes:,} of 9,000 values (1.4 %) were missing and were filled by a model of means and 2 ordinary"
+        assert sentence in summarize_content(found)[0]
+        assert sentence in " ".join(describe_methods(found))
         assert collect().n_missing == 0
 
     def test_how_numbers_were_chosen(self):
@@ -287,30 +299,30 @@ class TestWords:
         piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))
         assert "the table went through StandardScaler first" in summarize_content(piped)[0]
 
-    def test_another_method_is_not_called_ours(self):
+    def test_another_method_is_named(self):
         found = collect(Greedy(1, cardinality=4).fit(DATA.X))
         assert next(describe_methods(found)).startswith(
             "Sparse principal components were computed with Greedy of gpower"
         )
         assert not any("Journée" in line for line in [*describe_methods(found), *list_citations(found)])
 
-    def test_paths_of_this_machine_are_not_told(self, tmp_path):
+    def test_paths_of_this_machine_are_not_shown(self, tmp_path):
         model = GPower(2, cardinality=3, checkpoint=str(tmp_path / "secret"), verbose=1).fit(DATA.X)
         assert "secret" not in format_changed_params(collect(model))
 
-    def test_a_model_of_other_samples_says_so(self):
+    def test_a_model_of_other_samples_is_pointed_out(self):
         half = GPower(2, cardinality=4).fit(DATA.X[:30])
         weighed = GPower(2, cardinality=4).fit(DATA.X, sample_weight=np.arange(60) % 3 + 1.0)
         shifted = GPower(2, cardinality=4).fit(DATA.X + 1.0)
         for model in (half, weighed, shifted):
-            assert "was fitted to other samples than the 60 shown here, or weighed them" in collect(model).warnings[0]
+            assert "was fitted to other samples than the 60 shown here, or with weights" in collect(model).warnings[0]
         assert collect().warnings == ()
         single = DATA.X.astype(np.float32)
         assert collect(GPower(2, cardinality=4).fit(single), single).warnings == ()
 
 
 def _models(found):
-    """All dictionaries inside some JSON."""
+    """Yield all dictionaries inside some JSON."""
     if isinstance(found, dict):
         yield found
     for each in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
@@ -319,7 +331,7 @@ def _models(found):
 
 class TestFile:
     def test_the_policy_names_exactly_the_scripts_of_the_page(self, tmp_path):
-        page = written(tmp_path)
+        page = write_report(tmp_path)
         policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1].replace("&#39;", "'")
         scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
         assert len(scripts) == 2
@@ -328,8 +340,8 @@ class TestFile:
         assert policy.startswith("default-src 'none'; ")
         assert "unsafe-eval" not in policy
 
-    def test_the_data_are_what_the_page_shows(self, tmp_path):
-        page = written(tmp_path)
+    def test_the_data_of_the_file_are_those_of_the_page(self, tmp_path):
+        page = write_report(tmp_path)
         data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
         models = json.dumps(data)
         assert set(data) == {"document", "roots", "path"}
@@ -339,33 +351,33 @@ class TestFile:
         assert not any(f'"v{j}"' in models for j in unused)
 
     def test_without_scores_no_number_of_a_sample_is_in_it(self, tmp_path):
-        page = written(tmp_path, metadata={"age": np.linspace(20, 80, 60)}, scores=False)
+        page = write_report(tmp_path, metadata={"age": np.linspace(20, 80, 60)}, scores=False)
         data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
         names = {model.get("attributes", {}).get("name") for model in _models(data["document"])}
         assert "loadings" in names
         assert "samples" not in names
         numbers = {repr(float(number)) for number in (*MODEL.transform(DATA.X).ravel(), *MODEL.hotelling_t2(DATA.X))}
         assert not any(number in page for number in numbers)
-        whole = written(tmp_path)
+        whole = write_report(tmp_path)
         assert all(number in whole for number in numbers)
 
     def test_five_megabytes_hold_500_samples_of_20000_variables(self, tmp_path):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((500, 20_000), dtype=np.float32)
-        model = replace(GPower(5, cardinality=20), tol=1e-2, n_init=1, polish=False).fit(X)
+        model = replace(GPower(5, cardinality=20), tol=1e-2, n_init=1, solver=Solver(local_search=False)).fit(X)
         metadata = {f"column {i}": rng.integers(0, 5, 500) for i in range(6)}
-        assert len(written(tmp_path, model, X, metadata=metadata).encode()) < 5e6
+        assert len(write_report(tmp_path, model, X, metadata=metadata).encode()) < 5e6
 
-    def test_a_model_writes_its_own(self, tmp_path):
+    def test_a_model_writes_its_own_report(self, tmp_path):
         file = MODEL.report(DATA.X, tmp_path / "new" / "page.html", title="Its own")
         assert file == tmp_path / "new" / "page.html"
         assert "<title>Its own</title>" in file.read_text(encoding="utf-8")
 
     def test_one_component_and_no_variable_at_all(self, tmp_path):
-        assert "Component 1" in written(tmp_path, GPower(1, cardinality=3).fit(DATA.X))
+        assert "Component 1" in write_report(tmp_path, GPower(1, cardinality=3).fit(DATA.X))
         with pytest.warns(UserWarning, match="No column varies"):
             empty = GPower(2, cardinality=2).fit(np.ones((5, 4)))
-        assert "No variable has a loading." in written(tmp_path, empty, np.ones((5, 4)))
+        assert "No variable has a loading." in write_report(tmp_path, empty, np.ones((5, 4)))
 
 
 class TestNotebook:
@@ -375,7 +387,7 @@ class TestNotebook:
         assert MODEL._repr_mimebundle_()["text/html"].endswith(shown[-200:])
         assert f"<td>1</td><td>{100 * MODEL.explained_variance_ratio_[0]:.3g}</td><td>8</td>" in shown
 
-    def test_one_that_is_not_fitted_has_none(self):
+    def test_an_unfitted_model_shows_no_components(self):
         assert "<th>component</th>" not in GPower(2)._repr_html_()
 
     def test_names_are_text(self):
@@ -384,6 +396,6 @@ class TestNotebook:
         shown = GPower(1, cardinality=3).fit(X)._repr_html_()
         assert "&lt;script&gt;x" in shown.rpartition("<table>")[2]
 
-    def test_of_many_components_the_first(self):
+    def test_the_first_of_many_components_are_shown(self):
         shown = GPower(25, cardinality=1).fit(np.random.default_rng(0).standard_normal((40, 30)))._repr_html_()
         assert "and 5 more components" in shown

@@ -1,0 +1,40 @@
+"""Small random tables, and the enumeration of the supports that rules on their variables allow."""
+
+from itertools import combinations
+
+import numpy as np
+
+
+def make_table(seed=0, p=25, n=12):
+    """Return p correlated random samples of n variables."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((p, n)) @ (np.eye(n) + 0.4 * rng.standard_normal((n, n)))
+
+
+def compute_scatter(X):
+    """Compute AᵀA of the centred table A."""
+    A = X - X.mean(axis=0)
+    return A.T @ A
+
+
+def compute_variance(S, support):
+    """Compute the largest eigenvalue of S on a support, 0 if the support is empty."""
+    support = list(support)
+    return np.linalg.eigvalsh(S[np.ix_(support, support)])[-1] if support else 0.0
+
+
+def enumerate_supports(labels, k, include=(), exclude=()):
+    """Yield every support of k whole groups with all included and no excluded variables."""
+    required = set(labels[list(include)])
+    left = [j for j in range(labels.size) if j not in exclude]
+    free = sorted(set(labels[left]) - required)
+    for chosen in combinations(free, k - len(required)):
+        yield [j for j in left if labels[j] in required or labels[j] in chosen]
+
+
+def support_of(z):
+    """Return the set of variables with a non-zero loading."""
+    return set(np.flatnonzero(z))
+
+
+GROUPS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 4, 4, 4, 5])
