@@ -135,10 +135,10 @@ MODULES = {
     "gpower.baselines.comparison": "Comparison",
     "gpower.baselines": "Other methods",
     "gpower.operators.explained_variance": "Measures of variance",
-    "gpower.plotting": "Pictures",
+    "gpower.plotting": "Figures",
     "gpower.datasets": "Data sets and files",
     "gpower.estimators.single_cell": "Single cells",
-    "gpower.analysis.association": "What is known of samples",
+    "gpower.analysis.association": "Association with metadata",
     "gpower.analysis.enrichment": "Gene sets",
     "gpower.solvers.ascent": "Watching an ascent",
     "gpower.penalties.elementary": "Penalties",
@@ -154,7 +154,7 @@ SOME = {
     "gpower.analysis.association": ["Association", "associate"],
     "gpower.io.stores.open": ["open_source"],
 }
-#: Names that the rooms need of each other; nobody calls them from outside.
+#: Names that folders need from each other and that are not for users.
 INNER = {
     "gpower.certificates": {"certificate_args", "certify_joint_variance"},
     "gpower.baselines.comparison": {"METHODS"},

@@ -2,8 +2,8 @@
 Choosing the number of variables
 ================================
 
-How many variables should a component have? The path shows what each further one buys; cross-validation says from which
-number on it is noise. The data are the chemistry of 178 wines.
+The path shows how much variance each additional variable explains. Cross-validation shows from which number on the
+model fits noise. The data are the chemistry of 178 wines.
 """
 
 from sklearn.datasets import load_wine
@@ -14,19 +14,20 @@ from gpower.plotting import plot_cv
 X = load_wine(as_frame=True).data
 
 # %%
-# Every number of variables, from one to thirteen, each solution begun at its neighbours.
+# Compute a solution for every number of variables, from one to thirteen. Each starts from its neighbours.
 path = sparsity_path(X, scale=True)
 path.plot()
 
 # %%
-# How much of held-out wines is explained. ``rule="one-se"`` takes the fewest variables within one standard error of the
-# top, which is the choice for reading; ``rule="best"`` is the choice for prediction. The path above has one component;
-# here each curve is of two together, since an ordinary second component stands in while the first is chosen: hence 55 %
-# and not 36 % (:doc:`How many variables? </how-many-variables>`).
+# The score is the share of the variance of held-out wines that is explained. ``rule="one-se"`` takes the fewest
+# variables within one standard error of the maximum, which is appropriate for interpretation; ``rule="best"`` is
+# appropriate for prediction. The path above has one component. Here each curve is for two components together,
+# because an ordinary second component is used while the first is chosen: 55 % instead of 36 % (:doc:`How many
+# variables? </how-many-variables>`).
 model = GPowerCV(2, scale=True, cv=10, criterion="prediction", rule="one-se").fit(X)
 plot_cv(model)
 
 # %%
-# The chosen components, by name.
+# The variables of the chosen components.
 for j, variables in enumerate(model.best_estimator_.loadings(), 1):
     print(f"component {j}:", ", ".join(variables))

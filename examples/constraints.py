@@ -1,7 +1,7 @@
-"""Which constraint? Three of them on a planted table of two groups of variables, and on the pit props.
+"""Compare three constraints on a planted table with two groups of variables, and on the pit props.
 
-``python constraints.py FOLDER`` also draws the pictures into that folder. The page docs/constraints.md explains what is
-printed. The pictures need matplotlib.
+``python constraints.py FOLDER`` also draws the figures into that folder. The page docs/constraints.md explains the
+output. The figures need matplotlib.
 """
 
 import sys
@@ -12,11 +12,11 @@ import numpy as np
 from gpower import GPower, certify_total
 from gpower.datasets import load_pitprops
 
-WORDS = (None, "orthogonal", "uncorrelated", "disjoint")
+CONSTRAINTS = (None, "orthogonal", "uncorrelated", "disjoint")
 
 
 def planted(n_samples: int = 200) -> np.ndarray:
-    """Twelve variables: five follow one factor, five another that is correlated with it, two are noise."""
+    """Return twelve variables: five follow one factor, five a second, correlated factor, and two are noise."""
     rng = np.random.default_rng(0)
     first = rng.standard_normal(n_samples)
     second = 0.6 * first + 0.8 * rng.standard_normal(n_samples)
@@ -25,22 +25,22 @@ def planted(n_samples: int = 200) -> np.ndarray:
 
 
 def solve() -> dict[str, dict[str | None, GPower]]:
-    """Two components of six variables of the planted table, three of five (disjoint: four) of the pit props."""
+    """Fit two components of six planted variables, and three of five (disjoint: four) pit props variables."""
     X, S = planted(), load_pitprops().correlation
     pit = {"n_components": 3, "cardinality": 5, "covariance": "precomputed"}
     return {
-        "planted": {word: GPower(2, cardinality=6, constraint=word).fit(X) for word in WORDS},
-        "pitprops": {word: GPower(**pit, constraint=word).fit(S) for word in WORDS[:3]}
+        "planted": {constraint: GPower(2, cardinality=6, constraint=constraint).fit(X) for constraint in CONSTRAINTS},
+        "pitprops": {constraint: GPower(**pit, constraint=constraint).fit(S) for constraint in CONSTRAINTS[:3]}
         | {"disjoint": GPower(**pit | {"cardinality": 4}, constraint="disjoint").fit(S)},
     }
 
 
-def tell(models: dict[str, dict[str | None, GPower]]) -> None:
+def print_table(models: dict[str, dict[str | None, GPower]]) -> None:
     """Print the table of the page."""
     data = {"planted": planted(), "pitprops": load_pitprops().correlation}
     for name, fitted in models.items():
         print(f"{name:12s}  sum %  adjusted %  shared  |cos| of loadings  |cor| of scores  proven %")
-        for word, model in fitted.items():
+        for constraint, model in fitted.items():
             Z, X = model.components_.T, data[name]
             S = X if name == "pitprops" else np.cov(X.T)
             own = 100 * np.trace(Z.T @ S @ Z) / np.trace(S)
@@ -48,13 +48,13 @@ def tell(models: dict[str, dict[str | None, GPower]]) -> None:
             loadings, scores = (np.abs(m[pairs]).max() for m in (model.loading_correlation_, model.score_correlation_))
             proven = 100 * certify_total(model, X).ratio
             print(
-                f"{word or 'none':12s}  {own:5.1f}  {100 * model.explained_variance_ratio_.sum():10.1f}  "
+                f"{constraint or 'none':12s}  {own:5.1f}  {100 * model.explained_variance_ratio_.sum():10.1f}  "
                 f"{model.overlap_[pairs].sum():6d}  {loadings:17.2f}  {scores:15.2f}  {proven:8.1f}"
             )
 
 
 def draw(models: dict[str, dict[str | None, GPower]], folder: Path) -> None:
-    """The loadings under each constraint, a picture each."""
+    """Draw the loadings under each constraint."""
     from gpower.plotting import plot_loadings, save_figure
 
     names = {
@@ -62,12 +62,12 @@ def draw(models: dict[str, dict[str | None, GPower]], folder: Path) -> None:
     }
     names["pitprops"] = load_pitprops().feature_names
     for name, fitted in models.items():
-        for word, model in fitted.items():
-            save_figure(plot_loadings(model, names[name]), folder / f"{name}-{word or 'none'}.png")
+        for constraint, model in fitted.items():
+            save_figure(plot_loadings(model, names[name]), folder / f"{name}-{constraint or 'none'}.png")
 
 
 if __name__ == "__main__":
-    found = solve()
-    tell(found)
+    models = solve()
+    print_table(models)
     if len(sys.argv) > 1:
-        draw(found, Path(sys.argv[1]))
+        draw(models, Path(sys.argv[1]))

@@ -3,8 +3,8 @@ The paper's Figure 1
 ====================
 
 Journée, Nesterov, Richtárik and Sepulchre (2010) compare methods on random matrices: the variance of one component,
-as a share of that of the first principal component, against its number of variables. Four matrices here in place of a
-hundred; ``make paper`` runs it all.
+relative to the first principal component, against its number of variables. This example uses four matrices instead of
+a hundred; ``make paper`` runs the whole experiment.
 """
 
 import warnings
@@ -25,9 +25,9 @@ methods = {
 }
 
 # %%
-# All loadings have length one, so that ‖Xz‖² compares them; the first singular value is what PCA reaches.
+# All loadings have unit length, so ‖Xz‖² is comparable; PCA reaches the square of the largest singular value.
 shares = {name: np.zeros(len(numbers)) for name in methods}
-# For some numbers there is no ℓ1 penalty that gives them, and it would say so.
+# For some numbers of variables no ℓ1 penalty exists, which raises a warning.
 warnings.simplefilter("ignore")
 matrices = [gaussian(50, 200, random_state=seed) for seed in range(4)]
 for X in matrices:

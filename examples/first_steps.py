@@ -2,7 +2,7 @@
 First steps
 ===========
 
-An ordinary principal component mixes all the variables. A sparse one names a few, and says how much they explain.
+An ordinary principal component is a combination of all variables. A sparse component uses a few of them.
 """
 
 from gpower import GPower
@@ -10,21 +10,21 @@ from gpower.datasets import load_planted_expression
 from gpower.plotting import plot_loadings, plot_scores
 
 # %%
-# Sixty samples of 150 genes, made up so that the answer is known: three modules of 8, 6 and 5 genes vary together.
+# The data are 60 simulated samples of 150 genes with known components: three modules of 8, 6 and 5 genes.
 table = load_planted_expression()
 table.X.shape
 
 # %%
-# Three components of eight, six and five genes. ``components_`` has one row of unit length for each.
+# Fit three components of eight, six and five genes. ``components_`` has one row of unit length per component.
 model = GPower(n_components=3, cardinality=(8, 6, 5)).fit(table.X)
 loadings = model.loadings(table.feature_names)
 for share, genes in zip(model.explained_variance_ratio_, loadings, strict=True):
     print(f"{share:.1%}", *genes)
 
 # %%
-# Each component found its module.
+# Each component consists of the genes of one module.
 plot_loadings(model, table.feature_names)
 
 # %%
-# ``transform`` gives the scores of samples, old and new, as any transformer of scikit-learn does.
+# ``transform`` computes the scores of samples, as in every scikit-learn transformer.
 plot_scores(model, table.X)

@@ -1,9 +1,9 @@
 """
-Which gene sets do the components hold?
-=======================================
+Gene sets in components
+=======================
 
-A component is a list of genes; ``enrich`` asks which known sets are over-represented in it. The sets here are the three
-planted modules among twenty-seven drawn at random.
+A component is a list of genes; ``enrich`` tests which known gene sets are over-represented in it. The sets are the
+three planted modules and twenty-seven random sets.
 """
 
 import numpy as np
@@ -24,5 +24,5 @@ model = GPower(3, cardinality=(8, 6, 5)).fit(table.X)
 found = enrich(model, sets, genes=table.feature_names)
 
 # %%
-# The picture has the twenty most enriched of the thirty sets; ``top=30`` would draw all of them.
+# The figure shows the twenty most enriched of the thirty sets; ``top=30`` draws all of them.
 plot_enrichment(found)

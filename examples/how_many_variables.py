@@ -1,7 +1,7 @@
-"""How many variables? Chemistry of 178 wines, 13 measurements each: path, cross-validation, stability.
+"""Choose the number of variables for the chemistry of 178 wines: path, cross-validation, stability selection.
 
-``python how_many_variables.py FOLDER`` also draws the pictures into that folder. The page docs/how-many-variables.md
-explains what is printed. The table needs pandas, the pictures matplotlib.
+``python how_many_variables.py FOLDER`` also draws the figures into that folder. The page docs/how-many-variables.md
+explains the output. The table needs pandas, the figures matplotlib.
 """
 
 import sys
@@ -16,7 +16,7 @@ from gpower import GPowerCV, SparsityPath, Stability, sparsity_path, stability_s
 
 @dataclass(frozen=True)
 class Answer:
-    """What each step found."""
+    """The result of each step."""
 
     path: SparsityPath
     best: GPowerCV
@@ -25,7 +25,7 @@ class Answer:
 
 
 def solve() -> Answer:
-    """A path of one component; two components by cross-validation, with either rule; stability of the sparser two."""
+    """Compute a path of one component, two components by cross-validation with both rules, and their stability."""
     X = load_wine(as_frame=True).data.rename(columns=lambda name: name.removesuffix("_of_diluted_wines"))
     path = sparsity_path(X, scale=True)
     best = GPowerCV(2, scale=True, cv=10, criterion="prediction").fit(X)
@@ -34,7 +34,7 @@ def solve() -> Answer:
     return Answer(path, best, fewest, stable)
 
 
-def tell(answer: Answer) -> None:
+def print_results(answer: Answer) -> None:
     """Print the numbers of the page."""
     path, stable = answer.path, answer.stable
     print("variables  % of variance  % of PCA's")
@@ -52,7 +52,7 @@ def tell(answer: Answer) -> None:
 
 
 def draw(answer: Answer, folder: Path) -> None:
-    """The three pictures of the page."""
+    """Draw the three figures of the page."""
     from gpower.plotting import plot_cv, plot_stability, plot_tradeoff, save_figure
 
     save_figure(plot_tradeoff(answer.path), folder / "tradeoff.png")
@@ -61,10 +61,10 @@ def draw(answer: Answer, folder: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> Answer:
-    """Compute, print and, if a folder is given, draw."""
+    """Compute and print the results, and draw the figures if a folder is given."""
     arguments = sys.argv[1:] if arguments is None else arguments
     answer = solve()
-    tell(answer)
+    print_results(answer)
     if arguments:
         draw(answer, Path(arguments[0]))
     return answer

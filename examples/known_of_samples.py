@@ -1,9 +1,9 @@
 """
-Metadata: what do the components go with?
-=========================================
+Association with metadata
+=========================
 
-What is known of the samples and is not in the table says what a component means. Here the components are made of twelve
-measurements of 178 wines; alcohol and the cultivar are kept back.
+Metadata of the samples that are not in the table help to interpret a component. Here the components use twelve
+measurements of 178 wines; alcohol and the cultivar are the metadata.
 """
 
 import numpy as np
@@ -25,18 +25,18 @@ for j, variables in enumerate(model.loadings(), 1):
     print(f"component {j}:", ", ".join(variables))
 
 # %%
-# How strongly every component goes with every column. Stars are what stays significant once all cells are corrected
-# for; what the last row shows was drawn at random, and has none.
+# The strength of the association of every component with every column. Stars mark associations that are significant
+# after correction for all cells. The last row is random and has none.
 plot_metadata(model, X, known)
 
 # %%
-# The groups, with ellipses that would hold 95 % of new normal samples of each.
+# The groups, with ellipses that would contain 95 % of new normal samples of each.
 plot_scores(model, X, labels=known["cultivar"], ellipse=0.95)
 
 # %%
-# A measured quantity is a shade of colour.
+# A numeric quantity is shown as a shade of colour.
 plot_scores(model, X, labels=known["alcohol"])
 
 # %%
-# All pairs of components; the upper half says how correlated their scores are.
+# All pairs of components; the upper half shows the correlations of their scores.
 plot_pairs(model, X, labels=known["cultivar"])

@@ -1,9 +1,9 @@
 """
-Pathways, factors and costs
-===========================
+Groups, required variables and costs
+====================================
 
-Genes come in pathways, the columns of one factor belong together, one measurement costs ten times another:
-:doc:`what you know of the variables </known-variables>` decides which of them may be used together.
+Genes belong to pathways, dummy columns belong to one factor, and some measurements cost more than others.
+:doc:`Groups, required and excluded variables </known-variables>` restrict which variables are selected together.
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ for share, sets, size in zip(shares, model.groups_used(), sizes, strict=True):
     print(f"{share:.1%} of the variance by {', '.join(sets)}, {size} genes")
 
 # %%
-# Growth is known and in the way: leave it out, and have one gene of the stress response in every component.
+# Exclude the known growth module, and include one stress gene in every component.
 growth = [j for j, gene in enumerate(names) if pathway[gene] == "GROWTH"]
 stress = names.index(table.gene_sets["STRESS"][0])
 other = GPower(2, cardinality=6, include=[stress], exclude=growth).fit(table.X)
@@ -32,7 +32,7 @@ for z in other.components_:
     print(", ".join(names[j] for j in np.argsort(-np.abs(z))[:6]))
 
 # %%
-# Factors: three questions with several answers each are nine columns of zeros and ones, beside four numbers.
+# Factors: three questions with three answers each give nine columns of zeros and ones, next to four numeric columns.
 rng = np.random.default_rng(0)
 size = 400
 taste = rng.standard_normal(size)
@@ -60,7 +60,7 @@ path = sparsity_path(survey, scale=True, groups=factor)
 print("share of PCA by 1, 2, 3, … factors:", path.share_of_pca.round(2).tolist())
 
 # %%
-# Costs: the moisture and the density of a prop are measured in a laboratory, the rest with a tape and the eye.
+# Costs: moisture and density of a pit prop are measured in a laboratory, everything else with a tape or by eye.
 props = load_pitprops()
 laboratory = ("moist", "testsg", "ovensg")
 costs = np.array([5.0 if name in laboratory else 1.0 for name in props.feature_names])
@@ -72,12 +72,12 @@ for budget in range(1, 21):
     spent.append(costs[used].sum())
     bought.append(panel.explained_variance_ratio_[0])
     if budget in (5, 10, 20):
-        dear = [props.feature_names[j] for j in used if costs[j] > 1]
-        found = f"a budget of {budget}: {used.size} measurements, {bought[-1]:.1%}"
-        print(f"{found}, dear: {', '.join(dear) or 'none'}")
+        expensive = [props.feature_names[j] for j in used if costs[j] > 1]
+        result = f"a budget of {budget}: {used.size} measurements, {bought[-1]:.1%}"
+        print(f"{result}, laboratory: {', '.join(expensive) or 'none'}")
 
 # %%
-# The fewest variables for nine tenths of what all of them explain; and the best pair with the length, with its proof.
+# The fewest variables that explain 90 % of what all explain, and the best pair that contains the length, with proof.
 few = GPower(1, cardinality=0.9, covariance="precomputed").fit(props.correlation)
 share = few.objective_[0] / np.linalg.eigvalsh(props.correlation)[-1]
 print(f"{few.cardinality_[0]} of 13 measurements explain {share:.1%} of what all do")

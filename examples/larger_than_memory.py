@@ -1,9 +1,9 @@
 """
-Larger than memory
-==================
+Data larger than memory
+=======================
 
-Give the path of a store instead of an array. The matrix is read in blocks, a few times, and the answer is the one of
-the array. Here 48 MB stand for the terabyte.
+Pass the path of a store instead of an array. The matrix is read in blocks, a few times, and the result is the same as
+for the array. This example uses a small file of 48 MB.
 """
 
 import tempfile
@@ -24,14 +24,14 @@ np.save(store, X)
 print(f"{store.stat().st_size / 1e6:.0f} MB on disk")
 
 # %%
-# ``memory_limit`` bounds what is held at a time; ``n_passes_`` counts how often the store was read.
+# ``memory_limit`` bounds the memory of the blocks; ``n_passes_`` is the number of passes over the store.
 for limit in ("4MB", "8MB", "16MB"):
     model = GPower(2, cardinality=10, memory_limit=limit).fit(store)
     used = [np.flatnonzero(z).tolist() for z in model.components_]
     print(f"{limit}: {used}, {model.n_passes_:.0f} passes")
 
 # %%
-# In memory the answer is the same.
+# The result in memory is the same.
 whole = GPower(2, cardinality=10).fit(X)
 largest = abs(whole.components_ - model.components_).max()
 print(f"largest difference of a loading: {largest:.0e}")

@@ -1,9 +1,10 @@
 """
-Could other variables explain more?
-===================================
+Certificates of optimality
+==========================
 
-Nobody can try all sets of variables, but one can prove that none is better by more than so much. Random data are the
-hardest case: nothing stands out. :doc:`Certificates </certificates>` has the proofs.
+It is not feasible to try all sets of variables, but it is possible to prove an upper bound on the variance that any of
+them explains. Random data, which have no structure, are the hardest case. :doc:`Certificates </certificates>` contains
+the proofs.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +16,8 @@ X = gaussian(40, 60, random_state=0)
 numbers = [2, 4, 6, 8, 12, 16, 24, 32]
 
 # %%
-# ``upper_bound`` holds for every set of that many variables; ``value`` is what ours explain. Two seconds for each.
+# ``upper_bound`` is valid for every set of that many variables; ``value`` is the variance of the component found. Each
+# certificate may take two seconds.
 bounds = [certify(GPower(1, cardinality=k).fit(X), X, max_time=2)[0] for k in numbers]
 print(*bounds[:3], sep="\n")
 
@@ -30,7 +32,7 @@ plt.legend(frameon=False)
 plt.show()
 
 # %%
-# Exact search gives the best set, and the proof.
+# Exact search finds the best set and proves it.
 _, proved = best_subset(X, cardinality=4)
 print(proved)
 print(f"ours: {values[1]:.4f}")

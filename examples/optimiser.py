@@ -1,10 +1,10 @@
 """
-The optimiser on its own
-========================
+The optimiser
+=============
 
-``maximize`` is the loop behind everything here: the gradient scheme for a convex function over a compact set. A
-function that tells its value and gradient, and a set that knows where a linear function is largest, are all it needs.
-With a quadratic function on the sphere it is the power method.
+``maximize`` is the ascent of this package: the gradient scheme for a convex function over a compact set. It needs an
+object that computes the value and the gradient, and a set that maximises linear functions. For a quadratic function on
+the sphere it is the power method.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class Quadratic:
     C: np.ndarray
 
     def value_and_gradient(self, x):
-        """Value and gradient at a point."""
+        """Return the value and the gradient at x."""
         return 0.5 * x @ self.C @ x, self.C @ x
 
 
 # %%
-# The covariance of a random walk of ten steps. Every step of the scheme raises the value, and ``gap`` tells how far a
-# point is from meeting the first-order condition.
+# C is the covariance of a random walk of ten steps. Every step of the scheme increases the value, and ``gap``
+# measures the violation of the first-order condition.
 steps = np.arange(1.0, 11)
 C = np.minimum.outer(steps, steps)
 trace = Trace()
@@ -44,6 +44,6 @@ print(f"twice the value {2 * result.value:.9f}, largest eigenvalue {largest:.9f}
 plot_convergence(trace)
 
 # %%
-# The paper's three examples are scripts of their own: :download:`power_method.py <../../examples/power_method.py>`,
+# The paper's three examples are separate scripts: :download:`power_method.py <../../examples/power_method.py>`,
 # :download:`shifted_power_method.py <../../examples/shifted_power_method.py>` for indefinite matrices,
 # :download:`procrustes.py <../../examples/procrustes.py>` over matrices with orthonormal columns.

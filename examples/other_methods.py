@@ -1,9 +1,9 @@
 """
-Beside other methods
-====================
+Comparison with other methods
+=============================
 
-``compare`` fits the methods of the literature to the same data at the same number of variables, and measures all with
-one ruler. Pit props again, with the numbers of variables that the literature uses.
+``compare`` fits published methods to the same data at the same number of variables and evaluates them with the same
+measures. The data are the pit props, with the numbers of variables that the literature uses.
 """
 
 from gpower import compare

@@ -2,8 +2,8 @@
 Outlying samples
 ================
 
-A few samples far away pull a component towards themselves, since variance squares. ``variance="l1"`` maximises the
-sum of absolute scores instead, which they sway less.
+A few outlying samples can dominate a component, because the variance is a sum of squares. ``variance="l1"`` maximises
+the sum of absolute scores instead, which is less sensitive to outliers.
 """
 
 import matplotlib.pyplot as plt
@@ -13,11 +13,11 @@ from gpower import GPower
 
 rng = np.random.default_rng(1)
 clean = rng.standard_normal((200, 60))
-clean[:, :6] += 2 * rng.standard_normal((200, 1))  # the six variables to be found
+clean[:, :6] += 2 * rng.standard_normal((200, 1))  # the six relevant variables
 directions = rng.standard_normal((2, 60))
 
 # %%
-# Two of the 200 samples are moved further and further out, each in a direction of its own.
+# Two of the 200 samples are moved away from the others, each in its own direction.
 distances = np.arange(0, 13, 2)
 found = {"l2": [], "l1": []}
 for distance in distances:

@@ -1,11 +1,11 @@
 """
-A sparsity of your own: whole groups
-====================================
+Your own penalty: whole groups
+==============================
 
-Variables come in groups, and a component uses a few whole groups.
+Variables belong to groups, and a component uses a few whole groups.
 
-A penalty is a convex function of the correlations between a component and the variables. It has to say its value and
-its gradient; everything else (starts, rounds on a few columns, deflation, paths, cross-validation) works with that.
+A penalty is a convex function of the correlations between a component and the variables. It computes its value and its
+gradient; starts, working sets, deflation, paths and cross-validation need nothing else.
 """
 
 from dataclasses import dataclass
@@ -32,19 +32,19 @@ class WholeGroups(Penalty):
             values[j] = squares[largest].sum()
         return values, T
 
-    def restrict(self, idx):  # the wish for some of the variables
+    def restrict(self, idx):  # the penalty for a subset of the variables
         return WholeGroups(self.labels[idx], self.k)
 
-    def at_cardinality(self, k):  # lets `cardinality` and paths count groups
+    def at_cardinality(self, k):  # `cardinality` and paths count groups
         return WholeGroups(self.labels, k)
 
 
 # %%
-# Two hidden factors, each behind two groups of five variables among forty: the wish is for two groups a component.
+# The data have two hidden factors, each in two of forty groups of five variables. Each component uses two groups.
 
 
 def main():
-    """Two hidden factors, each behind two groups of five variables among forty."""
+    """Fit data with two hidden factors, each in two of forty groups of five variables."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(40), 5)
     factors = rng.standard_normal((80, 2)) * [3, 2]
@@ -60,7 +60,7 @@ def main():
 
 
 def draw(labels, model):
-    """Loadings of both components, a bar per variable, shaded by group."""
+    """Draw the loadings of both components, one bar per variable, coloured by group."""
     import matplotlib.pyplot as plt
 
     colours = np.where(labels % 2, "tab:blue", "tab:orange")
@@ -74,7 +74,7 @@ def draw(labels, model):
 
 
 # %%
-# Both components name their groups, and no variable outside of them.
+# Both components select their groups and no other variable.
 if __name__ == "__main__":
     labels, _, model, _ = main()
     draw(labels, model)

@@ -1,9 +1,9 @@
 """
-Positive loadings: parts of digits
-==================================
+Non-negative loadings: parts of digits
+======================================
 
-With non-negative loadings a component can only add, never take away, and few of them make it a part. Sixteen parts of
-handwritten digits, 12 pixels of 64 each.
+With non-negative loadings a component is a sum of variables, and with few loadings it is a part of an image. The model
+has sixteen parts of handwritten digits, each with 12 of 64 pixels.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from gpower import GPower
 
 X = load_digits().data
-# Three pixels are never inked: notes_ says so.
+# Three pixels are constant, which is recorded in notes_.
 model = GPower(16, cardinality=12, positive=True).fit(X)
 print(f"{model.explained_variance_ratio_.sum():.0%} of the variance")
 print("pixels used:", model.cardinality_.tolist())

@@ -18,19 +18,19 @@ class Quadratic:
     C: np.ndarray
 
     def value_and_gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """f(x) and f′(x) = Cx."""
+        """Return f(x) and f′(x) = Cx."""
         gradient = self.C @ x
         return 0.5 * float(x @ gradient), gradient
 
 
 def matrix() -> np.ndarray:
-    """A positive definite matrix: ten variables with the covariance of a random walk."""
+    """Return a positive definite matrix: the covariance of a random walk of ten steps."""
     steps = np.arange(1, 11)
     return np.minimum.outer(steps, steps).astype(float)
 
 
 def main() -> tuple[float, np.ndarray]:
-    """The largest eigenvalue of the matrix and its eigenvector."""
+    """Return the largest eigenvalue of the matrix and its eigenvector."""
     C = matrix()
     result = maximize(Quadratic(C), Sphere(), np.full(10, 10**-0.5), tol=1e-15)
     print(f"largest eigenvalue {2 * result.value:.6f} after {result.n_iter} steps")

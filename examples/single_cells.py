@@ -2,9 +2,9 @@
 Single cells
 ============
 
-``sparse_pca`` takes the arguments of ``scanpy.pp.pca`` and stores its answer beside that of PCA, so
-that neighbours, embeddings and plots go on from it. The cells are made up: three kinds, each with a programme of twelve
-genes that it reads about four times as often as the others.
+``sparse_pca`` has the arguments of ``scanpy.pp.pca`` and stores its results next to those of PCA, so that neighbours,
+embeddings and plots can use them. The cells are simulated: three types, each with a programme of twelve genes whose
+expression is about four times that in the other types.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ for kind in range(3):
 counts = rng.poisson(rates[kinds] + 0.1).astype(np.float32)
 
 # %%
-# Counts are brought to the same depth and their logarithms taken, as usual.
+# Counts are normalised to the same depth and log-transformed.
 depth = counts.sum(axis=1, keepdims=True)
 kind = pd.Categorical([f"kind {k}" for k in kinds])
 cells = AnnData(
@@ -33,7 +33,7 @@ cells = AnnData(
 )
 
 # %%
-# Two components of twelve genes: loadings in ``varm``, scores in ``obsm``, the rest in ``uns``.
+# Fit two components of twelve genes. Loadings are in ``varm``, scores in ``obsm``, everything else in ``uns``.
 sparse_pca(cells, n_comps=2, cardinality=12)
 for column in cells.varm["sPCs"].T:
     used = np.flatnonzero(column)

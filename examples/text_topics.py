@@ -2,8 +2,8 @@
 Text: topics of a few words
 ===========================
 
-Components of a table of word counts are topics, and sparse ones are topics that one can read. The texts are the
-documentation of some 460 functions of SciPy; the table is sparse and is never made dense.
+Components of a table of word counts are topics, and sparse components are topics of a few words. The texts are the
+documentation of about 460 functions of SciPy. The table is sparse and is never densified.
 """
 
 import inspect
@@ -24,7 +24,7 @@ documentation = [inspect.getdoc(thing) or "" for thing in public if inspect.isro
 texts = sorted(text.partition("Notes\n-----")[0] for text in documentation)
 
 # %%
-# Words that occur in at least five texts and in fewer than a third of them.
+# Use the words that occur in at least five texts and in fewer than a third of them.
 words = TfidfVectorizer(
     stop_words="english",
     token_pattern=r"[a-z]{4,}",
@@ -37,7 +37,7 @@ share = X.nnz / X.shape[0] / X.shape[1]
 print(f"{X.shape[0]} texts, {X.shape[1]} words, {share:.1%} of the table is not zero")
 
 # %%
-# Five topics of eight words. ``positive=True`` asks for words that occur together, none against another.
+# Fit five topics of eight words. With ``positive=True`` a topic contains words that occur together.
 model = GPower(5, cardinality=8, positive=True).fit(X)
 names = words.get_feature_names_out()
 topics = model.loadings(names)
