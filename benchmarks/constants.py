@@ -31,7 +31,7 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
         "INNER_TOL_FACTOR",
         "MIN_INNER_STEPS",
     ),
-    "solvers.initialization": (
+    "solvers.initialization.start_points": (
         "MAX_START_MULTIPLICATIONS",
         "MIN_STARTS",
         "N_FINALISTS",
@@ -48,7 +48,7 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
         "MAX_SINGLE_SWAP_SUPPORT",
         "MAX_SEARCH_ROUNDS",
     ),
-    "solvers.specification": ("MAX_SUPPORT_TO_POLISH_ALL",),
+    "solvers.component": ("MAX_SUPPORT_TO_SEARCH_ALL",),
     "solvers.sequential": ("N_SKETCH_STARTS", "N_SKETCH_STARTS_TOTAL", "MIN_SKETCHED_SHARE"),
     "solvers.sketch": ("OVERSAMPLING", "N_POWER_ITERATIONS", "MAX_UNSKETCHED_SAMPLES"),
 }

@@ -21,7 +21,7 @@ from gpower.penalties.elementary import Cardinality
 from gpower.problem.formulation import PenaltyObjective, Problem
 from gpower.solvers.ascent import maximize
 from gpower.solvers.initialization import make_block_start, make_unit_starts
-from gpower.solvers.working_set import INNER_TOL_FACTOR, AscentSettings, WorkingSetSolver, select_working_set
+from gpower.solvers.working_set import INNER_TOL_FACTOR, AscentSettings, WorkingSetStep, select_working_set
 
 
 def arguments() -> argparse.Namespace:
@@ -85,7 +85,7 @@ def round_times(cp: Any, operator: Operator, m: int) -> dict[str, float]:
     problem = Problem(operator, Cardinality(np.full(m, 50)), np.ones(m, operator.dtype))
     rng = np.random.RandomState(0)
     start = make_block_start(problem) if m > 1 else make_unit_starts(problem, operator.column_norms, 1, rng)
-    objective, rounds = problem.objective, WorkingSetSolver(problem, AscentSettings())
+    objective, rounds = problem.objective, WorkingSetStep(problem, AscentSettings())
     first = objective.value_and_gradient(start)[1]
     point = rounds.step(first, start)
     point = Point(point.X, point.C)  # not marked as settled, so that a round can be repeated from here
@@ -115,7 +115,7 @@ class DeviceCovariance(Covariance):
         return to_host(X.T @ C)
 
 
-def inner_times(cp: Any, rounds: WorkingSetSolver, start: Point, W: np.ndarray) -> dict[str, float]:
+def inner_times(cp: Any, rounds: WorkingSetStep, start: Point, W: np.ndarray) -> dict[str, float]:
     """Seconds of the first inner ascent, on the host with its Gram matrix brought there, and on the device."""
     problem, A = rounds.problem, rounds.problem.operator.columns(W)
     C, G = take_rows(start.C, W), A.T @ A

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tests.browser.chromium import executable
+from tests.browser.chromium import find_executable
 
 from gpower import GPower, html_report
 
@@ -38,10 +38,10 @@ def clocked(work):
 def browser_times(file):
     """Seconds to open a page, and milliseconds from the pointer's move to the answer, of every hover."""
     from playwright.sync_api import sync_playwright
-    from tests.browser.chromium import ARGUMENTS, place_of
+    from tests.browser.chromium import ARGUMENTS, locate_point
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable(), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=find_executable(), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         _, opened, _ = clocked(lambda: (page.goto(file.as_uri()), page.wait_for_selector("html[data-ready]")))
         page.locator("#chart-scores").scroll_into_view_if_needed()
@@ -49,7 +49,7 @@ def browser_times(file):
         for i in range(HOVERS):
             page.mouse.move(1, 1)
             page.wait_for_timeout(50)
-            place = place_of(page, i)
+            place = locate_point(page, i)
             _, seconds, _ = clocked(lambda place=place: _hovered(page, place))
             answers.append(1000 * seconds)
         browser.close()
@@ -72,7 +72,7 @@ def main():
             )
             print(f"{what}: {wall:.2f} s ({processor:.2f} s processor)")
         print(f"size: {file.stat().st_size / 1e6:.2f} MB")
-        if executable():
+        if find_executable():
             opened, answers = browser_times(file)
             print(f"opened and ready: {opened:.2f} s")
             print(f"hover: median {np.median(answers):.0f} ms, largest {max(answers):.0f} ms of {HOVERS}")

@@ -1,4 +1,4 @@
-"""The price of PCA: sparse components beside as many ordinary ones, on the same machine, one after the other.
+"""Cost relative to PCA: sparse components and as many ordinary ones, fitted in turn on the same machine.
 
 `price` is a section of ``python -m benchmarks``; ``python -m benchmarks.price --gpu`` measures on a GPU, ``--disk GB``
 on a file that is read in blocks, ``--dask`` on a local cluster.

@@ -13,6 +13,5 @@ LABEL = "gpower (paper)"
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
     """`GPower.fit` with the paper's settings; ℓ0 loadings are read off, ℓ1 patterns are filled."""
-    refit = "norms" if problem.penalty == "l1" else None
-    model = estimator(problem, solver="direct", init="paper", n_init=1, acceleration=False, refit=refit)
+    model = estimator(problem, solver="paper")
     return lambda: answer(model.fit(X))

@@ -7,7 +7,7 @@ from typing import Any
 from experiments.journee2010 import published, report
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import CARDINALITIES, SHAPE, SINGLE, curve, single_sweeps
-from gpower.plotting.canvas import create_panels, style_panel
+from gpower.plotting.style import create_panels, style_panel
 
 NAME = "figure1"
 UPPER = (published.GPOWER_L1, published.GPOWER_L0, published.GREEDY, published.RSVD_L0)

@@ -10,7 +10,7 @@ from experiments.journee2010 import published, report
 from experiments.journee2010.study import Study
 from experiments.journee2010.sweeps import LEVELS, SHAPE, single_sweeps
 from gpower.datasets import gaussian
-from gpower.plotting.canvas import get_single_panel, style_panel
+from gpower.plotting.style import get_single_panel, style_panel
 
 NAME = "figure2"
 METHODS = (published.GPOWER_L1, published.GPOWER_L0)

@@ -7,7 +7,7 @@ import numpy as np
 from experiments.journee2010 import published, report
 from experiments.journee2010.study import Study
 from experiments.journee2010.sweeps import CARDINALITIES, SHAPE, SINGLE, curve, single_sweeps
-from gpower.plotting.canvas import create_panels, style_panel
+from gpower.plotting.style import create_panels, style_panel
 
 NAME = "figure3"
 SHOWN = (5, 20, 45, 90, 160, 250)

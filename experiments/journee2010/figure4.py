@@ -14,7 +14,7 @@ from gpower.datasets import gaussian
 from gpower.operators import Operator, as_operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import L1
-from gpower.plotting.canvas import create_panels, style_panel
+from gpower.plotting.style import create_panels, style_panel
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentState, Trace
 from gpower.solvers.initialization import make_largest_norm_start

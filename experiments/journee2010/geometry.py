@@ -11,9 +11,8 @@ from scipy.spatial import ConvexHull
 
 from experiments.journee2010 import report
 from experiments.journee2010.study import Study
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower._utils.arrays import Array
-from gpower.plotting.canvas import create_panels, draw_legend_above, get_single_panel, style_panel
 from gpower.plotting.style import (
     BLUE,
     SMALL_FONT_SIZE,
@@ -22,7 +21,11 @@ from gpower.plotting.style import (
     AxesLike,
     Panel,
     StyleKwargs,
+    create_panels,
+    draw_legend_above,
+    get_single_panel,
     resolve_variable_names,
+    style_panel,
 )
 
 NAME = "geometry"
@@ -72,8 +75,8 @@ def plot_geometry(
     if not 0 < gamma < largest:
         norm = "‖aᵢ‖" if penalty == "l1" else "‖aᵢ‖²"
         raise ValueError(f"gamma={gamma}: it is absolute here, above 0 and below the largest {norm}, {largest:.4g}.")
-    settings: StyleKwargs = {"center": False, "refit": None, "n_init": A.shape[1], "tol": 1e-14, "max_iter": 10000}
-    model = GPower(1, penalty=penalty, gamma=gamma / largest, **settings).fit(X)
+    settings: StyleKwargs = {"center": False, "n_init": A.shape[1], "tol": 1e-14, "max_iter": 10000}
+    model = GPower(1, penalty=penalty, gamma=gamma / largest, solver=Solver(refit=None), **settings).fit(X)
     names = resolve_variable_names(model, feature_names, A.shape[1])
     image = A @ model.components_[0]  # a multiple of x*, where the ascent has come to rest
     end = image / np.linalg.norm(image) / (gamma if penalty == "l1" else np.sqrt(gamma))

@@ -11,7 +11,7 @@ from experiments.journee2010.sweeps import measured
 from gpower.datasets import gaussian
 from gpower.operators import as_operator
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.plotting.canvas import create_panels, style_panel
+from gpower.plotting.style import create_panels, style_panel
 
 NAME, M = "several_spectrum", 5
 SHAPE = (100, 1000)

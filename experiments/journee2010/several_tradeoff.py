@@ -7,7 +7,7 @@ from experiments.journee2010.methods import SEVERAL
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import CARDINALITIES, LEVELS, SHAPE, curve, sweep
 from gpower.datasets import gaussian
-from gpower.plotting.canvas import create_panels, style_panel
+from gpower.plotting.style import create_panels, style_panel
 
 NAME, M = "several_tradeoff", 5
 SHOWN = (8, 20, 45, 90, 160)

@@ -7,7 +7,7 @@ from experiments.journee2010.genes import CARDINALITIES, METHODS, M, names, runs
 from experiments.journee2010.published import Columns
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import curve
-from gpower.plotting.canvas import create_panels, set_cardinality_axis, style_panel
+from gpower.plotting.style import create_panels, set_cardinality_axis, style_panel
 
 NAME = "tables_enrichment"
 SHOWN = (20, 50, 100, 200, 500)

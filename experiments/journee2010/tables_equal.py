@@ -16,7 +16,7 @@ from experiments.journee2010 import published, report
 from experiments.journee2010.genes import M, cohort, names
 from experiments.journee2010.methods import fill, timed
 from experiments.journee2010.study import Row, Study
-from gpower import GPower
+from gpower import GPower, Solver
 from gpower.baselines import SPCA, RankOneSVD
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators import as_operator
@@ -24,8 +24,12 @@ from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 
 CARDINALITIES = (50, 200)
-#: One start, the paper's, and no polish: what GPower does by default is more, and better.
-START: dict[str, Any] = {"init": "paper", "n_init": 1, "polish": False, "deflation": "projection"}
+#: One start, the paper's, and no local search: the defaults of GPower do more, and better.
+START: dict[str, Any] = {
+    "solver": Solver(init="largest_norm", local_search=False),
+    "n_init": 1,
+    "deflation": "projection",
+}
 ESTIMATORS: dict[str, SparsePCAEstimator] = {
     published.GPOWER_L1: GPower(M, penalty="l1", **START),
     published.GPOWER_L0: GPower(M, **START),
@@ -57,7 +61,7 @@ def _compared(study: Study, name: str, k: int) -> list[Row]:
     first, variances = compute_leading_components(operator, M)
     rows = [{"method": published.PCA, "variance": 1.0, "postprocessed": 1.0} | found.indices(first, k)]
     for method, estimator in ESTIMATORS.items():
-        model = type(estimator)(**estimator.get_params() | {"cardinality": k, "center": False})
+        model = type(estimator)(**estimator.get_params(deep=False) | {"cardinality": k, "center": False})
         with quiet():
             seconds = timed(lambda model=model: model.fit(found.A))[1]
         Z = model.components_.T
