@@ -2,6 +2,7 @@
 
 # The public functions of each module are listed in its `__all__` and nowhere else.
 
+from gpower.plotting.biplot import *
 from gpower.plotting.convergence import *
 from gpower.plotting.loadings import *
 from gpower.plotting.metadata import *
@@ -11,4 +12,3 @@ from gpower.plotting.save import *
 from gpower.plotting.scores import *
 from gpower.plotting.scree import *
 from gpower.plotting.selection import *
-from gpower.plotting.variables import *
