@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, to_host
+from gpower._utils.arrays import Array, asarray_like, is_device_array, max_or_zero, safe_reciprocal, to_host
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 
@@ -31,6 +31,8 @@ MIN_SCREENING_SAMPLES = 64
 MAX_FLOAT32_NORM = 1e5
 #: Shape of a tile of the correlation matrix, which is computed tile by tile.
 TILE_SHAPE = (256, 2048)
+#: Rows and columns of a tile on a device (134 MB in single precision), where every tile costs a transfer to the host.
+DEVICE_TILE_SHAPE = (2048, 16384)
 #: Number of columns of a covariance that are scored at once.
 COVARIANCE_TILE_COLUMNS = 2048
 #: Number of best-scored columns that are checked for copies, as a multiple of the number of columns returned. A module
@@ -172,16 +174,18 @@ def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scor
     sums = np.zeros(n)
     min_square = asarray_like(B, (threshold * norms_sq).astype(B.dtype))  # of aᵢᵀaⱼ, where c² = t for column j
     inverse = safe_reciprocal(norms_sq)
-    for i in range(0, n_scored, TILE_SHAPE[0]):
-        left = B[:, i : min(i + TILE_SHAPE[0], n_scored)].T
-        for j in range(i, n, TILE_SHAPE[1]):
-            G = left @ B[:, j : j + TILE_SHAPE[1]]
-            np.square(G, out=G)
-            flat = np.flatnonzero(np.greater(G, min_square[j : j + TILE_SHAPE[1]]))
-            squares, position = to_host(G.reshape(-1)[flat]).astype(np.float64), to_host(flat)
-            first, second = i + position // G.shape[1], j + position % G.shape[1]
-            above = second > first
-            squares, first, second = squares[above], first[above], second[above]
-            sums += np.bincount(second, np.maximum(squares * inverse[second] - threshold, 0), n)
-            sums += np.bincount(first, np.maximum(squares * inverse[first] - threshold, 0), n)
+    height, width = DEVICE_TILE_SHAPE if is_device_array(B) else TILE_SHAPE
+    for i in range(0, n_scored, height):
+        left = B[:, i : min(i + height, n_scored)].T
+        for j in range(i, n, width):
+            squares = left @ B[:, j : j + width]
+            np.square(squares, out=squares)
+            flat = np.flatnonzero(np.greater(squares, min_square[j : j + width]))
+            large = to_host(squares.reshape(-1)[flat]).astype(np.float64)
+            rows, columns = np.divmod(to_host(flat), squares.shape[1])
+            is_above = j + columns > i + rows
+            large, rows, columns = large[is_above], rows[is_above], columns[is_above]
+            for offset, positions, size in ((i, rows, left.shape[0]), (j, columns, squares.shape[1])):
+                excess = np.maximum(large * inverse[offset + positions] - threshold, 0)
+                sums[offset : offset + size] += np.bincount(positions, excess, size)
     return (sums + np.maximum(norms_sq - threshold, 0))[:n_scored]
