@@ -200,3 +200,14 @@ def test_resuming_the_path_of_another_table(gpower, expression, tmp_path):
 @pytest.mark.parametrize("flags", [["-k", "many"], ["--gammas", "a,b"], ["--n-init", "x"]])
 def test_wrong_usage_is_code_two(gpower, expression, flags):
     assert gpower("path", expression, *flags).exit_code == 2
+
+
+def test_a_finished_path_is_only_reported(gpower, expression, tmp_path):
+    command = ["path", expression, "-k", "2,4,6,9", "-o", tmp_path / "out"]
+    first = gpower(*command)
+    before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in (tmp_path / "out").iterdir()}
+    again = gpower(*command, "--resume")
+    assert again.exit_code == 0, again.stderr
+    assert "path.npz: this path is finished, and stays as it is." in again.stderr
+    np.testing.assert_array_equal(rows(again), rows(first))
+    assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in (tmp_path / "out").iterdir()} == before

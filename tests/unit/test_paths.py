@@ -557,3 +557,9 @@ def test_a_path_of_cardinalities_has_no_gamma():
     path = sparsity_path(np.random.default_rng(0).standard_normal((20, 6)), cardinalities=[1, 2])
     with pytest.raises(ValueError, match=r"This path runs over cardinalities; use at\(cardinality=...\)"):
         path.at(gamma=0.1)
+
+
+def test_a_complete_path_is_returned_when_it_is_resumed():
+    X = np.random.default_rng(0).standard_normal((40, 30))
+    path = sparsity_path(X, n_components=1, cardinalities=[2, 4, 8])
+    assert sparsity_path(X, n_components=1, cardinalities=[2, 4, 8], resume=path) is path

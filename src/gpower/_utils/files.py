@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from gpower._utils.text import make_printable
 
 #: Prefix of the temporary folders in which files are written.
 _TEMP_FOLDER_PREFIX = ".gpower-"
+#: Prefix of the folders that keep new files if they could not replace the earlier ones.
+_KEPT_FOLDER_PREFIX = "new-results-"
 #: Time without a change after which a temporary folder counts as abandoned.
 _ABANDONED_AFTER_SECONDS = 3600.0
 
@@ -75,8 +78,8 @@ def check_writable(folder: Path) -> None:
 def write_files_atomically(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder, whose files replace those of `folder` with the same names if no error occurs.
 
-    A file keeps the permissions of the file that it replaces; a new file has those that the umask gives. An error names
-    the file that caused it.
+    The files are replaced all together or not at all. A file keeps the permissions of the file that it replaces; a new
+    file has those that the umask gives. An error names the file that caused it.
 
     Examples
     --------
@@ -95,16 +98,82 @@ def write_files_atomically(folder: Path) -> Iterator[Path]:
         files = sorted(temp_folder.iterdir())
         for file in files:
             _sync_file_to_disk(file, folder / file.name)
-        for file in files:
-            os.replace(file, (folder / file.name).resolve())
+        _replace_together(files, folder)
     except OSError as error:
         if error.errno is None:  # not an error of the operating system, so not about these files
             raise
-        written = sorted(temp_folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        written = (
+            sorted(temp_folder.iterdir(), key=lambda file: file.stat().st_mtime_ns) if temp_folder.exists() else []
+        )
         name = Path(error.filename).name if error.filename else written[-1].name if written else ""
         raise OSError(error.errno, error.strerror, str(folder / name)) from error
     finally:
         shutil.rmtree(temp_folder, ignore_errors=True)
+
+
+def _replace_together(files: Sequence[Path], folder: Path) -> None:
+    """Replace the files of the same names in `folder`, all or none: after an error, put the earlier files back.
+
+    After an OSError the new files stay in a folder that the message names.
+    """
+    targets = [Path(os.path.realpath(folder / file.name)) for file in files]
+    try:
+        check_replaceable(folder / file.name for file in files)
+        with _restore_on_error(files, targets) if len(files) > 1 else nullcontext():
+            for file, target in zip(files, targets, strict=True):
+                os.replace(file, target)
+    except OSError as error:
+        temp_folder = files[0].parent
+        kept = folder / temp_folder.name.replace(_TEMP_FOLDER_PREFIX, _KEPT_FOLDER_PREFIX)
+        temp_folder.rename(kept)
+        reason = f"{error.strerror}; nothing was replaced, and the new results are in {kept}"
+        raise OSError(error.errno, reason, error.filename) from error
+
+
+@contextmanager
+def _restore_on_error(files: Sequence[Path], targets: Sequence[Path]) -> Iterator[None]:
+    """Undo the replacement of `targets` by `files` if an error occurs inside."""
+    backup_folder = files[0].parent / ".earlier"
+    backup_folder.mkdir()
+    backups = [backup_folder / file.name for file in files]
+    for target, backup in zip(targets, backups, strict=True):
+        if target.exists():
+            _link_or_copy(target, backup)
+    try:
+        yield
+    except BaseException:
+        for file, target, backup in zip(files, targets, backups, strict=True):
+            if not file.exists():  # it has replaced its target
+                os.replace(target, file)
+                if backup.exists():
+                    os.replace(backup, target)
+        shutil.rmtree(backup_folder, ignore_errors=True)
+        raise
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Create a hard link to a file, or a copy on file systems without hard links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def check_replaceable(paths: Iterable[Path]) -> None:
+    """Raise OSError if a path is a folder, or a link that a file written in the same folder cannot replace."""
+    for path in paths:
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            code, obstacle = errno.EISDIR, "this is a folder"
+        elif target.is_symlink():
+            code, obstacle = errno.ELOOP, "this is a loop of links"
+        elif path.is_symlink() and not target.parent.is_dir():
+            code, obstacle = errno.ENOENT, f"this is a link to {target}, whose folder does not exist"
+        elif path.is_symlink() and target.parent.stat().st_dev != path.parent.stat().st_dev:
+            code, obstacle = errno.EXDEV, f"this is a link to {target}, on another file system"
+        else:
+            continue
+        raise OSError(code, obstacle, str(path))
 
 
 def _remove_abandoned_folders(temp_folder: Path) -> None:
@@ -125,9 +194,21 @@ def _sync_file_to_disk(file: Path, target: Path) -> None:
         shutil.copymode(target, file)
 
 
+def follow_link(path: Path) -> Path:
+    """Return the file that a link leads to, or a path that is no link; raise OSError if the link leads nowhere."""
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if target.is_symlink() or not target.parent.is_dir():
+        check_replaceable([path])
+    return target
+
+
 @contextmanager
 def write_file_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path, whose file replaces `path` if no error occurs; for a pipe or device, yield `path` itself.
+
+    If `path` is a link, the file that it leads to is replaced.
 
     Examples
     --------
@@ -143,5 +224,7 @@ def write_file_atomically(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    with write_files_atomically(path.parent) as temp_folder:
-        yield temp_folder / path.name
+    target = follow_link(path)
+    with write_files_atomically(target.parent) as temp_folder:
+        yield temp_folder / path.name  # a writer may choose the format by the suffix
+        os.replace(temp_folder / path.name, temp_folder / target.name)

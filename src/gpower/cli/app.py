@@ -5,13 +5,15 @@ import platform
 from collections.abc import Callable
 from functools import wraps
 from shutil import get_terminal_size
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gpower import __version__
 from gpower._utils.optional import read_requirements
-from gpower.cli.flags import HELP_PANELS, Flags, read_command_flags
+from gpower.cli.command_files import CommandFiles
+from gpower.cli.console import report_errors
+from gpower.cli.flags import HELP_PANELS, Flag, Flags, read_command_flags
 
 CommandFunction = Callable[..., None]
 
@@ -23,6 +25,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich" if get_terminal_size().columns >= _MIN_COLUMNS_FOR_PANELS else None,
 )
+
+
+_DEBUG_FLAG = Flag("debug", "path", help="Write the traceback of an error into this file.")
 
 
 def _print_version(requested: bool) -> None:
@@ -59,13 +64,17 @@ def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction
             for group in (*flag_groups.values(), read_command_flags(function, flag_groups))
             for flag in group.values()
         ]
+        flags.append(_DEBUG_FLAG)
         flags.sort(key=lambda flag: [*HELP_PANELS].index(flag.panel))
         parameters = [flag.to_parameter() for flag in flags]
 
         @wraps(function)
-        def run(**values: object) -> None:
-            grouped = {group: {name: values.pop(name) for name in flags} for group, flags in flag_groups.items()}
-            function(**values, **grouped)
+        def run(**values: Any) -> None:
+            files = CommandFiles.from_values(function.__name__, values)
+            with report_errors(files, values.pop("debug")):
+                files.check()
+                grouped = {group: {name: values.pop(name) for name in flags} for group, flags in flag_groups.items()}
+                function(**values, **grouped)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -1,28 +1,31 @@
 """Shared behaviour of all commands: errors on one line, notes, progress, and the destination of results.
 
 Results go to stdout; notes, errors and progress to stderr. Exit codes: 0 done, 1 bad data or parameters,
-2 wrong usage, 130 interrupted. Slow imports are inside the functions.
+2 wrong usage, 130 interrupted, 143 terminated. Slow imports are inside the functions.
 """
 
 import json
 import logging
 import math
+import os
+import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import typer
 from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
 
-from gpower._utils.files import check_writable, write_files_atomically
+from gpower._utils.files import FileError, check_writable, format_error_line, write_files_atomically
 from gpower._utils.messages import use_param_formatter
 from gpower._utils.text import make_printable
 from gpower.cli.options import format_flag
@@ -31,45 +34,43 @@ from gpower.report.terminal import print_line, to_json_types
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gpower.cli.command_files import CommandFiles
     from gpower.plotting.style import Panels
     from gpower.solvers.ascent import AscentState
 
 _PROGRESS_DELAY_SECONDS = 1.0  # progress is shown only for work that takes longer
 _MIN_CONSOLE_WIDTH = 20  # characters per line of a terminal
 _SINGLE_FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".json", ".parquet", ".h5ad", ".png", ".pdf", ".svg")
-_RESULT_FILE_NAMES = (
-    "loadings.csv",
-    "loadings_list.csv",
-    "scores.csv",
-    "model.npz",
-    "path.csv",
-    "path.npz",
-    "comparison.csv",
-)
 _TASK_DESCRIPTION = "{task.description}"
 
 
 @dataclass(frozen=True)
 class OutputSink:
-    """Destinations of a command's output: stdout and stderr, a folder for files, and a file for the plot."""
+    """Destinations of a command's output: stdout and stderr, a folder for files, and a file for the plot.
+
+    Stdout is printed when the command ends, after all files are written, so that a reader that closes the pipe loses
+    none of them.
+    """
 
     console: Console
     err_console: Console
     output_folder: Path | None = None
     figure_path: Path | None = None
     as_json: bool = False  # stdout carries one line of JSON and nothing else
-    input_paths: tuple[Path, ...] = ()  # files that the command reads and must not overwrite
+    pending_prints: list[Callable[[], None]] = field(default_factory=list)
 
     def print_result(self, get_content: Callable[[], object], print_to: Callable[[Console], None]) -> None:
         """Print the result to stdout, as JSON with `as_json`, else by calling `print_to` with the console."""
         if self.as_json:
-            typer.echo(json.dumps(to_json_types(get_content()), allow_nan=False))
+            text = json.dumps(to_json_types(get_content()), allow_nan=False)
+            self.pending_prints.append(lambda: typer.echo(text))
         else:
-            print_to(self.console)
+            self.pending_prints.append(lambda: print_to(self.console))
 
     def print_message(self, text: str) -> None:
         """Print one line of information, to stderr if stdout carries JSON."""
-        print_line(self.err_console if self.as_json else self.console, text)
+        console = self.err_console if self.as_json else self.console
+        self.pending_prints.append(lambda: print_line(console, text))
 
     def write_files(self, write_into: Callable[[Path], Iterable[str]], folder: Path | None = None) -> None:
         """Write files into `folder`, or the output folder if there is one, and print their names.
@@ -83,7 +84,6 @@ class OutputSink:
         with write_files_atomically(folder) as temporary_folder:
             names = list(write_into(temporary_folder))
             replaced = [name for name in names if (folder / name).exists()]
-            refuse_overwriting_inputs(self.input_paths, *(folder / name for name in names))
         self.print_message(f"Wrote {', '.join(names)} into {folder}{_describe_replaced_files(replaced, names)}.")
 
     def save_plot(self, draw: "Callable[[], Axes | Panels]") -> None:
@@ -102,42 +102,89 @@ def _describe_replaced_files(replaced: list[str], names: list[str]) -> str:
     return f", replacing {'those' if replaced == names else ', '.join(replaced)} of an earlier run"
 
 
-def refuse_overwriting_inputs(input_paths: Iterable[Path], *output_paths: Path) -> None:
-    """Raise if an output file is one of the files that the command reads."""
-    for path in output_paths:
-        if path.exists() and any(source.exists() and path.samefile(source) for source in input_paths):
-            raise ValueError(f"{path}: this is what the command reads; write the results elsewhere.")
+class _PipeConsole(Console):
+    """A console that prints nothing more once the reader of its pipe has ended."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on with the work without printing."""
+        _discard_stream(self.file)
+        self.quiet = True
 
 
 def _make_console(*, stderr: bool = False) -> Console:
     """Create a console of at least `_MIN_CONSOLE_WIDTH` columns: some terminals report a width of zero."""
-    console = Console(stderr=stderr)
+    console = _PipeConsole(stderr=stderr)
     if console.width < _MIN_CONSOLE_WIDTH:
         console.width = _MIN_CONSOLE_WIDTH
     return console
 
 
-@contextmanager
-def command_context(
-    output: Path | None = None, plot: Path | None = None, as_json: bool = False, input_paths: tuple[Path, ...] = ()
-) -> Iterator[OutputSink]:
-    """Yield the destinations of a command's output; turn an error inside into one line on stderr and an exit code.
+def _discard_stream(stream: IO[str]) -> None:
+    """Send what is in the buffer of a stream nowhere, so that the interpreter does not fail on it when it exits."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
-    Output folders are created before the work. Messages of the library name parameters as flags.
+
+@contextmanager
+def report_errors(files: "CommandFiles", debug: Path | None = None) -> Iterator[None]:
+    """Turn an error inside a command into one line on stderr, which names a file, and an exit code.
+
+    Write its traceback into the file `debug`. Messages of the library name parameters as flags.
     """
-    sink = OutputSink(_make_console(), _make_console(stderr=True), output, plot, as_json, input_paths)
     try:
         with use_param_formatter(format_flag):
-            _prepare_outputs(sink)
-            yield sink
+            yield
     except KeyboardInterrupt:
-        print_line(sink.err_console, "Interrupted.")
+        print_line(_make_console(stderr=True), "Interrupted.")
         raise typer.Exit(130) from None
-    except BrokenPipeError:  # the program that reads stdout has ended; typer exits without a message
+    except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
-    except (ValueError, ImportError, OSError, MemoryError) as error:
-        print_line(sink.err_console, f"error: {_format_error(error)}")
+    except Exception as error:
+        print_line(_make_console(stderr=True), f"error: {_format_error(error, files)}")
+        if debug is not None:
+            _write_traceback(debug)
         raise typer.Exit(1) from None
+
+
+def _write_traceback(path: Path) -> None:
+    """Write the traceback of the error being handled into a file, or print a note if that fails."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        print_notes(_make_console(stderr=True), [f"{path}: no details were written ({error.strerror})."])
+
+
+@contextmanager
+def command_context(
+    output: Path | None = None, plot: Path | None = None, as_json: bool = False
+) -> Iterator[OutputSink]:
+    """Yield the destinations of a command's output, and print the results when the block ends, also by an error.
+
+    Output folders are created before the work.
+    """
+    sink = OutputSink(_make_console(), _make_console(stderr=True), output, plot, as_json)
+    _prepare_outputs(sink)
+    try:
+        yield sink
+    except Exception:
+        with suppress(OSError):
+            _print_pending(sink)
+        raise
+    _print_pending(sink)
+
+
+def _print_pending(sink: OutputSink) -> None:
+    """Print the results to stdout; do nothing if its reader has ended, and raise OSError if it cannot be written."""
+    try:
+        for print_output in sink.pending_prints:
+            print_output()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stream(sys.stdout)
+    except OSError as error:
+        _discard_stream(sys.stdout)
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def _prepare_outputs(sink: OutputSink) -> None:
@@ -150,18 +197,31 @@ def _prepare_outputs(sink: OutputSink) -> None:
             raise ValueError(f"{folder}: the results are several files; give a folder, such as {folder.stem}.")
         folder.mkdir(parents=True, exist_ok=True)
         check_writable(folder)
-        refuse_overwriting_inputs(sink.input_paths, *(folder / name for name in _RESULT_FILE_NAMES))
     if sink.figure_path is not None:
         from gpower.plotting import prepare_figure_path
 
         prepare_figure_path(sink.figure_path)
 
 
-def _format_error(error: Exception) -> str:
-    """Return the message of an error on one printable line."""
+def _format_error(error: Exception, files: "CommandFiles") -> str:
+    """Return the message of an error on one printable line; unless it is about parameters, it names a file."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return make_printable(_join_lines(str(error)) or f"{type(error).__name__}.")
+    message = make_printable(_join_lines(str(error)) or f"{type(error).__name__}.")
+    if not isinstance(error, ValueError | ImportError | OSError | MemoryError):
+        message = (
+            f"the command failed ({make_printable(format_error_line(error))}); add --debug FILE to keep the details."
+        )
+    is_complete = isinstance(error, FileError | ImportError) or _is_raised_by_command(error)
+    if is_complete or not files.is_missing_in(message):
+        return message
+    return f"{files.describe_inputs()}: {message}".removeprefix(": ")
+
+
+def _is_raised_by_command(error: Exception) -> bool:
+    """Return whether a ValueError was raised by the command line itself, whose messages are about flags."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, ValueError) and str(frames[-1].f_globals.get("__name__")).startswith("gpower.cli")
 
 
 def print_notes(err_console: Console, notes: Iterable[str]) -> None:

@@ -25,7 +25,8 @@ HELP_PANELS = {
     "The components": "n_components cardinality cardinalities cv criterion rule constraint groups include exclude "
     "penalty_weights budget gamma gammas l1_bound penalty positive variance",
     "The method": "",
-    "The answer": "output title plot path stability test scores anonymise safe_csv as_json certify top show verbose",
+    "The answer": "output title plot path stability test scores anonymise safe_csv as_json certify top show verbose "
+    "debug",
 }
 #: Fields of a `Flag`, by name.
 FlagFields = dict[str, Any]

@@ -110,4 +110,8 @@ def _read_text_column(path: Path, name: str) -> list[str]:
     header, *rows = _read_text_cells(path)
     if name not in header:
         raise TableError(path, f"there is no column {name!r}, nor a file of that name, for --groups")
-    return [row[header.index(name)] for row in rows]
+    column = header.index(name)
+    for number, row in enumerate(rows, 1):
+        if len(row) <= column:
+            raise TableError(path, f"row {number} below the header has {len(row)} cell(s), and none in {name!r}")
+    return [row[column] for row in rows]

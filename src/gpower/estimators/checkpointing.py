@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.files import convert_read_errors
+from gpower._utils.files import check_writable, convert_read_errors, follow_link
 from gpower._utils.messages import format_param
 from gpower.io.model_file import (
     ModelFileError,
@@ -92,12 +92,18 @@ class Checkpoint:
         return cls(Path(params["checkpoint"]), digest.hexdigest(), prepared.moments, R.T @ R, operator.precision)
 
     def begin(self) -> SolverState:
-        """Return the empty state; raise if the file is no checkpoint, or if its folder does not exist."""
+        """Return the empty state; raise if the file is no checkpoint, or if it cannot be written."""
+        self._check_writable()
         if self.path.exists():
             self._read_checkpoint()
-        elif not self.path.parent.is_dir():
-            raise ValueError(f"The checkpoint {str(self.path)!r} cannot be written: there is no such folder.")
         return SolverState()
+
+    def _check_writable(self) -> None:
+        """Raise if the folder of the file does not exist or is read-only."""
+        folder = follow_link(self.path).parent
+        if not folder.is_dir():
+            raise ValueError(f"The checkpoint {str(self.path)!r} cannot be written: there is no such folder.")
+        check_writable(folder)
 
     def _read_checkpoint(self) -> tuple[ModelHeader, dict[str, Array]]:
         """Return header and arrays of the file; raise if it is not a checkpoint."""
@@ -144,6 +150,7 @@ class Checkpoint:
 
     def load(self, rng: np.random.RandomState) -> SolverState | None:
         """Return the state of an earlier fit of the same problem and restore `rng`; None without a file."""
+        self._check_writable()
         if not self.path.exists():
             return None
         header, arrays = self._read_checkpoint()

@@ -113,6 +113,8 @@ def sparsity_path(
     fit_specs = table.build_fit_specs(*({kind: value.item()} for value in grid))
     request = _PathRequest(template, kind, grid, table, table.prepare(sample_weight, fit_specs))
     earlier = {} if resume is None else request.reuse_solutions(resume)
+    if resume is not None and resume.complete and np.array_equal(resume.grid, grid):
+        return resume
     steps = warm_path(request.prepared.operator, fit_specs, make_random_state(template.random_state), earlier)
     solutions, complete = _collect_solutions(steps, 2 * len(grid) - 1, progress)
     path = replace(request.build_path(solutions), complete=complete)

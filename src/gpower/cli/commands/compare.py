@@ -56,7 +56,7 @@ def compare(
     as_json : bool
         Print the figures as JSON.
     """
-    with command_context(output, plot, as_json, input_paths=(data,)) as sink:
+    with command_context(output, plot, as_json) as sink:
         from gpower import compare as compare_methods
 
         if options["cardinality"] is None:

@@ -78,7 +78,7 @@ def _print_component_test(console: Console, test: "ComponentTest", title: str) -
     """Print a row for each component tested, and the numbers of components below."""
     print_line(console, title)
     headings = ("component", "% of variance", "by chance", "p", "PCA", "Horn")
-    percent = 100 / test.total_variance
+    percent = 100 / (test.total_variance or 1.0)  # a constant table has no variance
     rows = [
         [f"{component}", *(f"{percent * value:.3g}" for value in (variance, chance)), f"{p:.2g}"]
         + [f"{percent * value:.3g}" for value in (pca, horn)]

@@ -11,7 +11,7 @@ from rich.table import Column
 
 from gpower._utils.files import check_writable, write_file_atomically
 from gpower.cli.app import command
-from gpower.cli.console import OutputSink, command_context, print_notes, refuse_overwriting_inputs, show_progress
+from gpower.cli.console import command_context, print_notes, show_progress
 from gpower.cli.flags import read_library_flags
 from gpower.cli.options import OptionValues
 from gpower.report.terminal import print_line, print_rows, truncate_text, write_csv_file
@@ -63,12 +63,12 @@ def enrich(
     show : int
         Largest number of sets to print per component.
     """
-    with command_context(plot=plot, as_json=as_json, input_paths=(loadings, gmt)) as sink:
+    with command_context(plot=plot, as_json=as_json) as sink:
         from gpower.analysis.enrichment import enrich as over_representation
         from gpower.analysis.enrichment import random_index
         from gpower.datasets import read_gmt
 
-        _prepare_output_file(output, sink)
+        _prepare_output_file(output)
         components, genes = _read_loadings(loadings)
         _check_loadings(loadings, components, options["top"])
         result = over_representation(components, read_gmt(gmt), genes=genes, **options)
@@ -88,13 +88,12 @@ def enrich(
         sink.save_plot(result.plot)
 
 
-def _prepare_output_file(output: Path | None, sink: OutputSink) -> None:
+def _prepare_output_file(output: Path | None) -> None:
     """Raise, before the work, if the table cannot be written."""
     if output is None or (output.exists() and not (output.is_file() or output.is_dir())):  # such as /dev/stdout
         return
     if output.is_dir():
         raise ValueError(f"{output}: this is a folder; the table is written to a file.")
-    refuse_overwriting_inputs(sink.input_paths, output)
     output.parent.mkdir(parents=True, exist_ok=True)
     check_writable(output.parent)
 

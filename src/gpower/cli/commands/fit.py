@@ -88,7 +88,7 @@ def fit(
     top : int
         Largest number of variables to print per component.
     """
-    with command_context(output, plot, as_json, input_paths=(data,)) as sink, log_to_stderr():
+    with command_context(output, plot, as_json) as sink, log_to_stderr():
         from gpower.plotting import plot_loadings
 
         infer_n_components(options)

@@ -50,7 +50,9 @@ def path(
     resume : bool
         Continue from the path.npz of an interrupted run, in the -o folder or the current one.
     """
-    with command_context(output, plot, input_paths=(data,)) as sink:
+    with command_context(output, plot) as sink:
+        import numpy as np
+
         from gpower import sparsity_path
         from gpower.plotting import plot_tradeoff
 
@@ -61,9 +63,13 @@ def path(
         resolve_variable_options(options, loaded.feature_names)
         with warnings_to_stderr(sink.err_console), show_progress_bar(sink.err_console, "walking the path") as update:
             result = sparsity_path(loaded.table.to_frame_or_array(), **options, resume=earlier, progress=update)
+        is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
+        if earlier is not None and is_finished:
+            result = earlier  # a second walk may end in other variables of the same variance
+            print_notes(sink.err_console, [f"{folder / _PATH_FILE_NAME}: this path is finished, and stays as it is."])
         print_notes(sink.err_console, result.common["notes_"])
-        print_path(sink.console, result, loaded.title)
-        if output is not None or not result.complete:
+        sink.print_result(result.columns, lambda console: print_path(console, result, loaded.title))
+        if (output is not None or not result.complete) and not is_finished:
             sink.write_files(lambda folder: _write_path_files(result, folder), folder.resolve())
         sink.save_plot(lambda: plot_tradeoff(result))
         if not result.complete:

@@ -14,7 +14,6 @@ from gpower.cli.console import (
     command_context,
     log_to_stderr,
     print_notes,
-    refuse_overwriting_inputs,
     show_progress,
     show_progress_bar,
     warnings_to_stderr,
@@ -76,11 +75,10 @@ def report(
     test : bool
         Also compare the components with those of permuted tables.
     """
-    with command_context(input_paths=(source, *filter(None, (table, metadata, gmt)))) as sink, log_to_stderr():
+    with command_context() as sink, log_to_stderr():
         from gpower import html_report
         from gpower.report.html import prepare_report_file
 
-        refuse_overwriting_inputs(sink.input_paths, output)
         prepare_report_file(output)
         fitted, loaded = (
             _read_and_fit(source, reading, options, sink)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from gpower.cli.app import command
-from gpower.cli.console import command_context, refuse_overwriting_inputs, show_progress, warnings_to_stderr
+from gpower.cli.console import command_context, show_progress, warnings_to_stderr
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
 from gpower.report.terminal import compute_score_columns, write_csv, write_csv_file
@@ -41,7 +41,6 @@ def transform(
 
         fitted = load_model(model)
         if output is not None:
-            refuse_overwriting_inputs((model, data), output)
             check_writable(output.parent)
         loaded = load_matching_table(fitted, data, reading, sink.err_console, missing, allow_absent_unused=True)
         if loaded.is_covariance:
@@ -52,7 +51,7 @@ def transform(
         ):
             columns = compute_score_columns(fitted, loaded.table)
         if output is None:
-            write_csv(sys.stdout, columns, safe_csv)
+            sink.pending_prints.append(lambda: write_csv(sys.stdout, columns, safe_csv))
             return
         with write_file_atomically(output) as temporary_path:
             write_csv_file(temporary_path, columns, safe_csv)

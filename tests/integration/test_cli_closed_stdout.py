@@ -1,0 +1,93 @@
+"""Results are in their files before anything is printed, so that no reader of stdout can lose them."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpower.datasets import load_planted_expression
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+EXPRESSION = load_planted_expression()
+FILES = {
+    "fit": ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"],
+    "path": ["path.csv", "path.npz"],
+    "compare": ["comparison.csv"],
+}
+
+
+@pytest.fixture
+def data(tmp_path):
+    with (tmp_path / "x.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([EXPRESSION.feature_names, *EXPRESSION.X.tolist()])
+    return tmp_path / "x.csv"
+
+
+def run(*args, stdout):
+    command = [sys.executable, "-m", "gpower", *map(str, args)]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+
+
+@pytest.fixture
+def closed_pipe():
+    """Return the writing end of a pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.parametrize("command", FILES)
+def test_a_closed_pipe_ends_quietly_with_the_files_in_place(data, tmp_path, closed_pipe, command):
+    flags = ["--methods", "gpower-l0"] if command == "compare" else []
+    result = run(command, data, "-k", 3, "-o", tmp_path / "r", *flags, stdout=closed_pipe)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == FILES[command]
+
+
+def test_a_picture_is_drawn_although_the_pipe_is_closed(data, tmp_path, closed_pipe):
+    pytest.importorskip("matplotlib")
+    assert run("fit", data, "-k", 3, "--plot", tmp_path / "x.png", stdout=closed_pipe).returncode == 0
+    assert (tmp_path / "x.png").exists()
+
+
+def test_scores_for_a_closed_pipe(data, tmp_path, closed_pipe):
+    assert run("fit", data, "-k", 3, "-o", tmp_path, stdout=subprocess.DEVNULL).returncode == 0
+    result = run("transform", tmp_path / "model.npz", data, stdout=closed_pipe)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_demo_writes_its_files_for_a_closed_pipe(tmp_path, closed_pipe):
+    pytest.importorskip("matplotlib")
+    assert run("demo", "-o", tmp_path / "demo", stdout=closed_pipe).returncode == 0
+    assert {"pitprops.png", "expression.png"} <= {path.name for path in (tmp_path / "demo").iterdir()}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_stdout_is_an_error_with_the_files_in_place(data, tmp_path):
+    with open("/dev/full", "w") as full:
+        result = run("fit", data, "-k", 3, "-o", tmp_path / "r", stdout=full)
+    assert (result.returncode, result.stderr) == (1, "error: standard output: No space left on device.\n")
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == FILES["fit"]
+
+
+def test_the_results_are_printed_although_a_file_cannot_be_written(gpower, data, tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise OSError(28, "No space left on device", str(tmp_path / "r" / "model.npz"))
+
+    monkeypatch.setattr("gpower.cli.commands.fit.write_results", fail)
+    result = gpower("fit", data, "-k", 3, "-o", tmp_path / "r")
+    assert result.exit_code == 1
+    assert "% of variance" in result.stdout
+    assert "model.npz: No space left on device." in result.stderr
+
+
+def test_a_closed_stderr_does_not_stop_the_fit(data, tmp_path, closed_pipe):
+    command = [sys.executable, "-m", "gpower", "fit", data, "-k", "3", "--index-col", "0", "-v", "-o", tmp_path / "r"]
+    assert subprocess.run(command, stdout=closed_pipe, stderr=closed_pipe, check=False).returncode == 0
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == FILES["fit"]
