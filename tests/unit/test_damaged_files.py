@@ -411,3 +411,99 @@ def test_an_array_whose_length_differs_from_its_header_is_refused(change, tmp_pa
         archive.writestr("X.npy", content[:change] if change < 0 else content + bytes(change))
     with pytest.raises(StoreError, match=r"x.npz: this is not a whole .npz archive of numbers"):
         read_npz(tmp_path / "x.npz")
+
+
+class TestTinyFilesOfHugeMatrices:
+    """A few bytes can announce a sparse matrix of any size; reading them takes less than 1 GB."""
+
+    N = 2_000_000_000
+    MAX_BYTES = 1e9
+
+    def write_mtx(self, path):
+        path.write_text(f"%%MatrixMarket matrix coordinate real general\n2 {self.N} 1\n1 1 1\n")
+
+    def write_npz(self, path):
+        data, indices, indptr = np.ones(2), np.arange(2, dtype=np.int32), np.arange(3, dtype=np.int32)
+        shape = np.array([2, self.N])
+        np.savez(path, format="csr", shape=shape, data=data, indices=indices, indptr=indptr)
+
+    def write_h5(self, path):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("X", (2, self.N), "f8", chunks=(1, 1000))
+
+    def write_zarr(self, path):
+        zarr = pytest.importorskip("zarr")
+        zarr.create_array(str(path), shape=(2, self.N), chunks=(1, 1000), dtype="f8")
+
+    def write_h5ad(self, path, shape=(2, N), n_entries=2):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            group = file.create_group("X")
+            group.attrs.update({"encoding-type": "csr_matrix", "shape": shape})
+            for name in ("data", "indices"):
+                group.create_dataset(name, (n_entries,), "f8" if name == "data" else "i8", chunks=(2,), fillvalue=1)
+                group[name][:2] = np.arange(2)
+            group["indptr"] = np.array([0, 1, n_entries])
+
+    @pytest.mark.parametrize("suffix", ["mtx", "npz", "h5ad", "h5", "zarr"])
+    def test_memory_and_refusal(self, suffix, tmp_path):
+        path = tmp_path / f"x.{suffix}"
+        getattr(self, f"write_{suffix}")(path)
+        assert path.stat().st_size < 20_000
+        code = """
+import resource, sys
+import numpy, scipy.sparse, scipy.io
+from gpower import GPower
+from gpower.datasets import read_table
+path = sys.argv[1]
+try:
+    GPower(1, cardinality=1, memory_limit="100MB").fit(read_table(path).X if path.endswith(("mtx", "npz")) else path)
+except ValueError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+        command = ["bash", "-c", 'ulimit -v 12000000; exec "$@"', "limited", sys.executable, "-W", "ignore", "-c", code]
+        result = subprocess.run([*command, str(path)], capture_output=True, text=True, check=True)
+        message, peak = result.stdout.splitlines()
+        assert f"x.{suffix}" in message
+        assert "it announces 2 × 2,000,000,000 numbers, which need at least 400 GB of memory, and stores" in message
+        assert 1024 * int(peak) < self.MAX_BYTES
+
+    def test_entries_that_are_not_stored(self, tmp_path):
+        self.write_h5ad(tmp_path / "x.h5ad", (2, 30), 10**9)
+        message = r"x\.h5ad, X, data: it announces 8 GB of numbers, and not all are stored"
+        with pytest.raises(StoreError, match=message), pytest.warns(UserWarning, match="are not stored"):
+            open_source(tmp_path / "x.h5ad")
+
+    def test_pointers_are_counted_before_they_are_read(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        self.write_h5ad(tmp_path / "x.h5ad", (2, 30))
+        with h5py.File(tmp_path / "x.h5ad", "r+") as file:
+            del file["X/indptr"]
+            file.create_dataset("X/indptr", (10**7,), "i8", fillvalue=0)
+        message = "indptr has 10000000 entries; 3 are needed"
+        with pytest.raises(StoreError, match=message), pytest.warns(UserWarning, match="are not stored"):
+            open_source(tmp_path / "x.h5ad")
+
+    @pytest.mark.parametrize("transpose", [False, True])
+    def test_the_free_memory_is_compared_too(self, tmp_path, monkeypatch, transpose):
+        self.write_npz(tmp_path / "x.npz")
+        content = members(tmp_path / "x.npz")
+        pack(tmp_path / "x.npz", content | {"shape.npy": npy_bytes(np.array([2, 10_000_000]))})
+        monkeypatch.setattr("gpower.io.stores.source._MAX_EXPANSION", 1e12)
+        assert read_table(tmp_path / "x.npz", transpose=transpose).X.nnz == 2
+        monkeypatch.setattr("gpower.io.stores.source.get_free_memory", lambda: 10**9)
+        if transpose:  # many samples take less memory than many variables
+            assert read_table(tmp_path / "x.npz", transpose=True).X.nnz == 2
+        else:
+            with pytest.raises(TableError, match=r"need at least 2 GB of memory, and 1 GB are free"):
+                read_table(tmp_path / "x.npz")
+
+    def test_a_large_sparse_matrix_is_not_refused(self, tmp_path):
+        rng = np.random.default_rng(0)
+        A = sp.csr_array(
+            (np.ones(100_000), (np.zeros(100_000, int), rng.integers(0, 4_000_000, 100_000))), (3, 4_000_000)
+        )
+        sp.save_npz(tmp_path / "x.npz", A)
+        assert read_table(tmp_path / "x.npz").X.shape == A.shape

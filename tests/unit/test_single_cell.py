@@ -9,6 +9,8 @@ import scipy.sparse as sp
 
 from gpower import GPower
 from gpower.estimators.single_cell import sparse_pca
+from gpower.io.stores.open import read_annotation_column
+from gpower.io.stores.source import StoreError
 
 anndata = pytest.importorskip("anndata")
 
@@ -308,3 +310,59 @@ def test_a_mask_without_genes_is_refused():
     cells = anndata.AnnData(np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32))
     with pytest.raises(ValueError, match="mask_var leaves no gene"):
         sparse_pca(cells, n_comps=1, cardinality=2, mask_var=np.zeros(6, bool))
+
+
+class TestLabelsInAFile:
+    LABELS = ("a", "a", "b", "b", None, "c", "c", "c")
+
+    def write(self, path, **columns):
+        cells = anndata.AnnData(np.random.default_rng(0).standard_normal((20, 8)).astype(np.float32))
+        for name, values in columns.items():
+            cells.var[name] = values
+        cells.write_h5ad(path)
+        return path
+
+    def test_a_gene_without_a_label_is_in_no_group(self, tmp_path):
+        path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
+        assert read_annotation_column(path, "var", "grp") == list(self.LABELS)
+
+    @pytest.mark.parametrize("dtype", ["Int64", "boolean", "float64"])
+    def test_missing_numbers_are_no_label(self, tmp_path, dtype):
+        values = pd.array([1, 0, 1, 0, None, 1, 1, 1], dtype=dtype if dtype != "float64" else "Float64")
+        path = self.write(tmp_path / "x.h5ad", grp=values.to_numpy("float64", np.nan) if dtype == "float64" else values)
+        labels = read_annotation_column(path, "var", "grp")
+        assert [j for j, label in enumerate(labels) if label is None] == [4]
+        assert len(set(labels)) == 3
+
+    @pytest.mark.parametrize("as_reference", [False, True], ids=["group", "early anndata"])
+    @pytest.mark.parametrize(("code", "expected"), [(-1, None), (1, "b"), (-2, ...), (99, ...)])
+    def test_a_code_outside_the_categories_is_an_error(self, tmp_path, as_reference, code, expected):
+        h5py = pytest.importorskip("h5py")
+        path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
+        with h5py.File(path, "r+") as file:
+            codes = file["var/grp/codes"][:]
+            codes[0] = code
+            file["var/grp/codes"][:] = codes
+            if as_reference:  # as anndata wrote it before 0.8
+                file["var/__categories/grp"] = file["var/grp/categories"]
+                del file["var/grp"]
+                file["var/grp"] = codes
+                file["var/grp"].attrs["categories"] = file["var/__categories/grp"].ref
+        if expected is ...:
+            with pytest.raises(StoreError, match=rf"x.h5ad, var/grp: code {code} is not one of the 3 categories"):
+                read_annotation_column(path, "var", "grp")
+        else:
+            assert read_annotation_column(path, "var", "grp") == [expected, *self.LABELS[1:]]
+
+    @pytest.mark.parametrize("content", ["an array", "an empty group", "a group"])
+    def test_what_is_no_column_is_refused(self, tmp_path, content):
+        h5py = pytest.importorskip("h5py")
+        path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
+        with h5py.File(path, "r+") as file:
+            del file["var"]
+            if content == "an array":
+                file["var"] = np.zeros(8)
+            else:
+                file.create_group("var/grp" if content == "a group" else "var")
+        with pytest.raises(StoreError, match=r"x\.h5ad"):
+            read_annotation_column(path, "var", "grp")

@@ -408,6 +408,97 @@ class TestBroken:
         assert open_source(path).shape == (P, N)
 
 
+class TestOtherFiles:
+    """A store must not bring the content of another file into the results."""
+
+    def secret(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere" / "secret.bin").write_bytes(X.tobytes())
+        hdf5(tmp_path / "elsewhere" / "secret.h5", X=(X, {}), names=(np.array(NAMES, "S"), {}))
+        return h5py, tmp_path / "elsewhere"
+
+    def refused(self, path, *words):
+        with pytest.raises(StoreError) as caught:
+            open_source(path)
+        for word in (str(path), *words):
+            assert word in str(caught.value)
+
+    def test_external_storage(self, tmp_path):
+        h5py, elsewhere = self.secret(tmp_path)
+        path = tmp_path / "x.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("X", X.shape, X.dtype, external=[(elsewhere / "secret.bin", 0, X.nbytes)])
+        self.refused(path, "X: it has external storage in", "secret.bin")
+
+    def test_a_virtual_dataset(self, tmp_path):
+        h5py, elsewhere = self.secret(tmp_path)
+        path = tmp_path / "x.h5"
+        layout = h5py.VirtualLayout(X.shape, X.dtype)
+        layout[:] = h5py.VirtualSource(elsewhere / "secret.h5", "X", X.shape)
+        with h5py.File(path, "w") as file:
+            file.create_virtual_dataset("X", layout)
+        self.refused(path, "X: it is a virtual dataset")
+        with h5py.File(path) as file:  # whoever opens it has decided to read it
+            np.testing.assert_array_equal(open_source(file["X"]).read_slice(0, P), X)
+
+    @pytest.mark.parametrize("form", ["link", "through a soft link", "through a group"])
+    def test_an_external_link(self, tmp_path, form):
+        h5py, elsewhere = self.secret(tmp_path)
+        path = tmp_path / "x.h5"
+        with h5py.File(path, "w") as file:
+            where = "X" if form == "link" else "other"
+            file[where] = h5py.ExternalLink(elsewhere / "secret.h5", "/" if form == "through a group" else "/X")
+            if form != "link":
+                file["X"] = h5py.SoftLink("/other/X" if form == "through a group" else "other")
+        self.refused(path, "is an external link to", "secret.h5")
+
+    @pytest.mark.parametrize("part", ["X", "X/data", "X/indptr", "var", "var/_index", "obs/_index"])
+    def test_an_external_link_in_an_anndata(self, tmp_path, part):
+        h5py, elsewhere = self.secret(tmp_path)
+        path = STORES["h5ad, CSR"](tmp_path, COUNTS)
+        with h5py.File(path, "r+") as file, h5py.File(elsewhere / "part.h5", "w") as other:
+            file.copy(file[part], other, "part")
+            del file[part]
+            file[part] = h5py.ExternalLink(elsewhere / "part.h5", "/part")
+        self.refused(path, f"{part.rpartition('/')[2]!r} is an external link to", "part.h5")
+
+    def test_links_within_the_file_are_followed(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        path = hdf5(tmp_path / "x.h5", raw=(X, {}))
+        with h5py.File(path, "r+") as file:
+            file["X"] = h5py.SoftLink("again")
+            file["again"] = h5py.SoftLink("/raw")
+            file["loop"] = h5py.SoftLink("loop")
+            file["dangling"] = h5py.SoftLink("/nowhere")
+        np.testing.assert_array_equal(open_source(path).read_slice(0, P), X)
+        with pytest.raises(StoreError, match=r"x\.h5: 'loop' is a loop of links"):
+            open_source(path, "loop")
+        with pytest.raises(StoreError, match="there is no 'dangling'"):
+            open_source(path, "dangling")
+
+    @pytest.mark.parametrize("what", ["chunk", "folder", "metadata"])
+    def test_a_link_out_of_a_zarr_folder(self, tmp_path, what):
+        path = zarr_array(tmp_path / "x.zarr", X, (100, N), 3)
+        place = path / {"chunk": "c/4/0", "folder": "c/4", "metadata": "zarr.json"}[what]
+        place.rename(tmp_path / "elsewhere")
+        place.symlink_to(tmp_path / "elsewhere")
+        self.refused(path, f"{str(place.relative_to(path))!r} is a link to", "elsewhere', outside the store")
+
+    def test_a_link_to_or_within_a_zarr_folder_is_followed(self, tmp_path):
+        path = zarr_array(tmp_path / "real.zarr", X, (100, N), 3)
+        (path / "c/4/0").rename(path / "c/4/moved")
+        (path / "c/4/0").symlink_to(path / "c/4/moved")
+        (tmp_path / "x.zarr").symlink_to(path)
+        np.testing.assert_array_equal(open_source(tmp_path / "x.zarr").read_slice(0, P), X)
+
+    def test_a_file_of_references(self, tmp_path):
+        pytest.importorskip("zarr")
+        path = tmp_path / "x.zarr"
+        path.write_text('{"version": 1, "refs": {".zgroup": "{}", "X/0.0": ["/etc/passwd", 0, 80]}}')
+        self.refused(path, "a zarr store is a folder; files of references to other files are not read")
+
+
 def test_which_files_are_read_in_blocks(tmp_path, monkeypatch):
     small = npy(tmp_path / "x.npy", X)
     assert [should_read_in_blocks(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [

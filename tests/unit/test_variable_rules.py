@@ -333,8 +333,7 @@ class TestRefused:
                 {"groups": {"gene99": "a"}},
                 "groups names 'gene99', but the variables have no names; give column numbers",
             ),
-            ({"groups": [None, *"abcdefghijk"]}, "groups has no label for variable 0"),
-            ({"groups": [1.0, float("nan"), *range(10)]}, "groups has no label for variable 1"),
+            ({"groups": [None] * 12}, "groups has no label for any variable"),
             ({"groups": np.zeros(12)}, "groups puts all 12 variables into one group, 0.0, which leaves nothing"),
             ({"groups": [["a", "b"], *range(11)]}, r"groups has \['a', 'b'\] for variable 0; a label is a name"),
             ({"groups": 3}, "groups=3: one label per variable is needed"),
@@ -490,8 +489,28 @@ class TestOtherFunctions:
             model.save(tmp_path / "model.npz")
             loaded = GPower.load(tmp_path / "model.npz").fit(X)
             np.testing.assert_array_equal(loaded.components_, model.components_)
-        with pytest.raises(ValueError, match="groups has no label for variable 'gene3'"):
-            GPower(1, cardinality=2, groups=pandas.Series([*"abc", pandas.NA], index=NAMES[:4])).fit(X)
+
+    @pytest.mark.parametrize("form", ["list", "NaN", "categorical", "series", "nullable series"])
+    def test_a_variable_without_a_label_is_in_no_group(self, form, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        X = pandas.DataFrame(make_table(2), columns=NAMES)
+        labels = [*"aabb", None, *"cccc", None, *"dd"]
+        groups = {
+            "list": labels,
+            "NaN": [float("nan") if label is None else label for label in labels],
+            "categorical": pandas.Categorical(labels),
+            "series": pandas.Series(pandas.Categorical(labels), index=NAMES),
+            "nullable series": pandas.Series(labels, index=NAMES, dtype="string"),
+        }[form]
+        by_name = {name: label for name, label in zip(NAMES, labels, strict=True) if label is not None}
+        expected = GPower(2, cardinality=2, groups=by_name).fit(X)
+        model = GPower(2, cardinality=2, groups=groups).fit(X)
+        np.testing.assert_array_equal(model.components_, expected.components_)
+        alone = GPower(1, cardinality=1, groups=groups, include=["gene4"]).fit(X)
+        assert support_of(alone.components_[0]) == {4}
+        model.save(tmp_path / "model.npz")
+        loaded = GPower.load(tmp_path / "model.npz").fit(X)
+        np.testing.assert_array_equal(loaded.components_, model.components_)
 
     def test_a_series_with_repeated_names_and_a_frame_are_refused(self):
         pandas = pytest.importorskip("pandas")

@@ -119,9 +119,9 @@ class VariableRules:
                     "number, and a variable is in one group."
                 )
             if label is None or (label == label) is not True:  # not a number, or pandas' missing value
-                raise ValueError(
-                    f"groups has no label for variable {self.format_variable(j)}; each variable needs one."
-                )
+                labels[j] = (_UNGROUPED_MARKER, j)
+        if self.n_features and all(map(_is_ungrouped, labels)) and len(self.groups):
+            raise ValueError("groups has no label for any variable; give some, or None.")
         distinct = list(dict.fromkeys(labels))
         index_by_label = {label: g for g, label in enumerate(distinct)}
         return self._check_several_groups(np.array([index_by_label[label] for label in labels], np.intp), distinct)

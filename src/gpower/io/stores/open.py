@@ -19,12 +19,19 @@ from gpower._utils.arrays import Array, get_package_name
 from gpower._utils.files import convert_read_errors
 from gpower._utils.memory import get_default_memory_limit
 from gpower._utils.optional import import_optional
-from gpower._utils.text import deduplicate
+from gpower._utils.text import deduplicate, quote
 from gpower._utils.warnings import warn
 from gpower.io.stores.hdf5_check import check_hdf5_heaps
 from gpower.io.stores.npy import NpyFile, open_npy_source
 from gpower.io.stores.parquet import open_parquet_source
-from gpower.io.stores.source import MatrixSource, StoreError, check_matrix_form
+from gpower.io.stores.references import check_hdf5_dataset, check_zarr_folder, find_member
+from gpower.io.stores.source import (
+    MIN_CHECKED_BYTES,
+    MatrixSource,
+    StoreError,
+    check_matrix_form,
+    describe_excessive_shape,
+)
 
 #: Suffixes of stores, which are always read in blocks, and of files that are read in blocks only if they are large.
 STORE_SUFFIXES, FILE_SUFFIXES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")
@@ -165,6 +172,7 @@ def _open_path_source(path: Path, key: str | None) -> MatrixSource:
 
 def _open_zarr_source(path: Path, key: str | None) -> MatrixSource:
     zarr = import_optional("zarr", "dask", _MISSING_PACKAGE_PREFIX)
+    check_zarr_folder(path)
     return _open_member_source(zarr.open(str(path), mode="r"), str(path), key)
 
 
@@ -187,15 +195,35 @@ def _open_memmap_source(X: Array, name: str) -> MatrixSource:
 def _open_array_source(X: StoredArray, name: str, key: str | None = None) -> MatrixSource:
     """Return a source of rows, or of columns if the chunks are whole columns."""
     shape, dtype = check_matrix_form(name, X.shape, X.dtype)
-    _warn_unwritten_chunks(X, name)
     rows, columns = getattr(X, "shards", None) or X.chunks or (1, shape[1])
     if rows >= shape[0] and columns < shape[1]:
-        return MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, chunk_length=columns)
-    return MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[lo:hi]), chunk_length=rows)
+        source = MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, chunk_length=columns)
+    else:
+        source = MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[lo:hi]), chunk_length=rows)
+    smallest_block = source.bytes_per_line * min(source.chunk_length, shape[source.axis])
+    _check_announced_shape(name, shape, [X], smallest_block)
+    _warn_unwritten_chunks(X, name)
+    return source
 
 
-def _warn_unwritten_chunks(X: Any, name: str) -> None:
-    """Warn if chunks are not stored and therefore read as the fill value.
+def _check_announced_shape(name: str, shape: tuple[int, int], arrays: Sequence[Any], block_bytes: float = 0) -> None:
+    """Raise if a shape is too large for the memory, or for what the arrays of a matrix store."""
+    reason = describe_excessive_shape(shape, lambda: sum(map(_count_stored_bytes, arrays)), block_bytes)
+    if reason is not None:
+        raise StoreError(f"{name}: {reason}.")
+
+
+def _count_stored_bytes(X: Any) -> float:
+    """Return the bytes that an array takes on disk, possibly compressed; infinity if they are in other files."""
+    if get_package_name(X) == "h5py":
+        return math.inf if X.is_virtual or X.external else float(X.id.get_storage_size())
+    if get_package_name(X) == "zarr":
+        return float(X.nbytes_stored() if callable(X.nbytes_stored) else X.nbytes_stored)
+    return float(math.prod(X.shape) * X.dtype.itemsize)
+
+
+def _warn_unwritten_chunks(X: Any, name: str) -> bool:
+    """Warn if chunks are not stored and therefore read as the fill value; return whether all are stored.
 
     zarr does not store chunks that contain only the fill value, so this is not always an error.
     """
@@ -205,6 +233,7 @@ def _warn_unwritten_chunks(X: Any, name: str) -> None:
             f"{name}: {total - stored} of {total} chunks are not stored and read as {fill}. "
             "That is right if they contain only this value; otherwise the store is incomplete.",
         )
+    return bool(stored >= total)
 
 
 def _count_zarr_chunks(X: Any) -> tuple[int, int, object]:
@@ -230,15 +259,19 @@ def create_sparse_source(
     arrays: Sequence[StoredArray | NpyFile | Array], shape: tuple[int, int], is_csc: bool, name: str, dtype: np.dtype
 ) -> MatrixSource:
     """Return a source of the arrays data, indices and indptr of a CSR or CSC matrix; indptr is read into memory."""
+    _check_announced_shape(name, shape, arrays)
     for array, part in zip(arrays, SPARSE_ARRAY_NAMES, strict=True):
-        _warn_unwritten_chunks(array, f"{name}, {part}")
+        is_complete = _warn_unwritten_chunks(array, f"{name}, {part}")
+        n_bytes = math.prod(array.shape) * array.dtype.itemsize
+        if not is_complete and n_bytes > MIN_CHECKED_BYTES:
+            raise StoreError(f"{name}, {part}: it announces {n_bytes / 1e9:.3g} GB of numbers, and not all are stored.")
     data, indices, indptr = arrays
-    pointers = np.asarray(indptr[:])
     n_lines = shape[1] if is_csc else shape[0]
-    if pointers.size != n_lines + 1 or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
+    pointers = np.asarray(indptr[:] if tuple(indptr.shape) == (n_lines + 1,) else ())
+    if not pointers.size or pointers[0] != 0 or np.any(np.diff(pointers) < 0):
         raise StoreError(
-            f"{name}: indptr has {pointers.size} entries; {n_lines + 1} are needed, which begin with 0 and do not "
-            "decrease."
+            f"{name}: indptr has {math.prod(indptr.shape)} entries; {n_lines + 1} are needed, which begin with 0 and "
+            "do not decrease."
         )
     build = sp.csc_matrix if is_csc else sp.csr_matrix
 
@@ -260,13 +293,14 @@ def _open_group_source(group: StoredGroup, name: str, key: str | None = None) ->
         return _open_sparse_group(group, name)
     if key is None:
         key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
-    if key is None or key not in group:
+    member = None if key is None else find_member(group, key, name)
+    if member is None:
         problem = "no array is called X" if key is None else f"there is no {key!r}"
         raise StoreError(f"{name}: {problem}; it holds {', '.join(keys[:8]) or 'nothing'}. Select one with key.")
-    source = _open_member_source(group[key], f"{name}, {key}")
+    source = _open_member_source(member, f"{name}, {key}")
     n_samples, n_features = source.shape
-    feature_names, notes = deduplicate(_read_annotation_names(group, "var", n_features))
-    sample_names = _read_annotation_names(group, "obs", n_samples)
+    feature_names, notes = deduplicate(_read_annotation_names(group, "var", n_features, name))
+    sample_names = _read_annotation_names(group, "obs", n_samples, name)
     return replace(source, feature_names=feature_names or None, sample_names=sample_names or None, notes=notes)
 
 
@@ -278,15 +312,14 @@ def _open_member_source(X: object, name: str, key: str | None = None) -> MatrixS
     return opener(X, name, key)
 
 
-def _read_annotation_names(group: StoredGroup, table: str, count: int) -> tuple[str, ...]:
+def _read_annotation_names(group: StoredGroup, table: str, count: int, name: str) -> tuple[str, ...]:
     """Return the names of the genes (var) or cells (obs) in the file of an AnnData; () if there are none."""
-    index = group[table].attrs.get("_index") if table in group else None
-    if index is None or index not in group[table]:
-        return ()
-    names = group[table][index]
+    columns = find_member(group, table, name)
+    index = None if columns is None else columns.attrs.get("_index")
+    names = None if index is None else find_member(columns, index, f"{name}, {table}")
     if _find_opener(names) is _open_group_source:
-        names = names["values"]  # nullable strings are a group of values and a mask
-    if tuple(names.shape) != (count,):
+        names = find_member(names, "values", f"{name}, {table}")  # nullable strings are a group of values and a mask
+    if names is None or tuple(names.shape) != (count,):
         return ()
     return tuple(_decode_text(name) for name in names[:])
 
@@ -295,18 +328,51 @@ def _decode_text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def read_annotation_column(path: Path, table: str, name: str) -> list[str]:
-    """Return one annotation of the genes (var) or cells (obs) in an .h5ad file, as text."""
+def read_annotation_column(path: Path, table: str, name: str) -> list[str | None]:
+    """Return one annotation of the genes (var) or cells (obs) in an .h5ad file, as text; None where it is missing."""
     check_hdf5_heaps(path)
-    with import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX).File(str(path), mode="r") as file:
-        columns = file.get(table, {})
-        if name not in columns:
-            content = ", ".join(sorted(columns)[:8]) or "nothing"
-            raise StoreError(f"{path}: there is no column {name!r} in .{table}, which holds {content}.")
-        column = columns[name]
-        is_categorical = _find_opener(column) is _open_group_source and "codes" in column
-        values = column["categories"][:][column["codes"][:]] if is_categorical else column[:]
-    return [_decode_text(value) for value in values]
+    h5py = import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX)
+    place = f"{path}, {table}/{name}"
+    with (
+        convert_read_errors(lambda what: StoreError(f"{place}: it cannot be read ({what}).")),
+        h5py.File(str(path), mode="r") as file,
+    ):
+        columns = find_member(file, table, str(path))
+        column = find_member(columns, name, f"{path}, {table}") if isinstance(columns, h5py.Group) else None
+        if column is None:
+            content = ", ".join(sorted(columns)[:8]) if isinstance(columns, h5py.Group) else ""
+            raise StoreError(f"{path}: there is no column {name!r} in .{table}, which holds {content or 'nothing'}.")
+        return _read_labels(file, column, place)
+
+
+def _read_labels(file: Any, column: Any, place: str) -> list[str | None]:
+    """Return the values of a column as text, None where they are missing: plain, categorical, or with a mask."""
+    if _find_opener(column) is _open_array_source:
+        reference = column.attrs.get("categories")  # as anndata stored categories before 0.8
+        if reference is None:
+            return [None if value != value else _decode_text(value) for value in column[:]]
+        categories, codes = file[reference], column
+        check_hdf5_dataset(categories, place)
+    else:
+        categories, codes = find_member(column, "categories", place), find_member(column, "codes", place)
+    if categories is not None and codes is not None:
+        return _decode_categories([_decode_text(value) for value in categories[:]], codes[:], place)
+    values, mask = find_member(column, "values", place), find_member(column, "mask", place)
+    if values is None or mask is None:
+        raise StoreError(f"{place}: this is not a column of labels; it holds {quote(', '.join(column))}.")
+    return [None if missing else _decode_text(value) for value, missing in zip(values[:], mask[:], strict=True)]
+
+
+def _decode_categories(categories: list[str], codes: Array, place: str) -> list[str | None]:
+    """Return the category of each code, None for −1; raise for any other code that is not the index of a category."""
+    n_categories = len(categories)
+    if codes.dtype.kind not in "iu":
+        raise StoreError(f"{place}: its codes are of type {codes.dtype}, not integers.")
+    for code in codes[(codes < -1) | (codes >= n_categories)][:1]:
+        raise StoreError(
+            f"{place}: code {code} is not one of the {n_categories} categories, nor −1 for a missing label."
+        )
+    return [None if code < 0 else categories[code] for code in codes.tolist()]
 
 
 def _open_sparse_group(group: StoredGroup, name: str) -> MatrixSource:
@@ -314,8 +380,8 @@ def _open_sparse_group(group: StoredGroup, name: str) -> MatrixSource:
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
     if shape is None:
         raise StoreError(f"{name}: a sparse matrix without the attribute 'shape'.")
-    checked_shape, dtype = check_matrix_form(name, tuple(int(length) for length in shape), group["data"].dtype)
-    arrays = [group[part] for part in SPARSE_ARRAY_NAMES]
+    arrays = [find_member(group, part, name) for part in SPARSE_ARRAY_NAMES]
+    checked_shape, dtype = check_matrix_form(name, tuple(int(length) for length in shape), arrays[0].dtype)
     return create_sparse_source(arrays, checked_shape, encoding.startswith("csc"), name, dtype)
 
 

@@ -11,10 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.files import FileError, convert_read_errors
+from gpower._utils.memory import get_free_memory
 
 #: Largest block, in bytes. The allocator reuses pieces of up to 32 MB, and requests larger ones from the system page by
 #: page: blocks of 128 MB were read at a fifth of the speed. The same blocks everywhere also give the same digits.
 MAX_BLOCK_BYTES = 24 << 20
+#: Memory of a fit with one component, in bytes, for each variable (measured) and for each sample, besides the matrix.
+_BYTES_PER_FEATURE, _BYTES_PER_SAMPLE = 200, 24
+#: Announced sizes, in bytes, up to this one are not compared with what is stored.
+MIN_CHECKED_BYTES = 1 << 29
+#: Largest ratio of the memory that a shape needs to the bytes that are stored. gzip compresses constants by 1000.
+_MAX_EXPANSION = 1000
 _NUMERIC_DTYPE_KINDS = "fiub"  # kinds of dtype that convert to float
 
 ScipySparse: TypeAlias = Any  # a CSR or CSC matrix or array of SciPy, whose classes have no types
@@ -129,6 +136,31 @@ def check_matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tup
     if np.dtype(dtype).kind not in _NUMERIC_DTYPE_KINDS:
         raise StoreError(f"{name}: its values are of type {np.dtype(dtype)}, not numbers.")
     return (int(shape[0]), int(shape[1])), np.dtype(dtype)
+
+
+def describe_excessive_shape(
+    shape: tuple[int, int], count_stored_bytes: Callable[[], float], block_bytes: float = 0
+) -> str | None:
+    """Return why a matrix of an announced shape, samples × variables, cannot be used; None if it can.
+
+    A few bytes can announce a sparse matrix, or an array of which no chunk is stored, of any size. `block_bytes` is the
+    smallest part of the matrix that is read at once.
+
+    Examples
+    --------
+    >>> from gpower.io.stores.source import describe_excessive_shape
+    >>> describe_excessive_shape((2, 2_000_000_000), lambda: 16)
+    'it announces 2 × 2,000,000,000 numbers, which need at least 400 GB of memory, and stores 16 bytes'
+    """
+    needed = max(block_bytes, _BYTES_PER_SAMPLE * shape[0] + _BYTES_PER_FEATURE * shape[1])
+    if needed <= MIN_CHECKED_BYTES:
+        return None
+    announced = f"it announces {shape[0]:,} × {shape[1]:,} numbers, which need at least {needed / 1e9:.3g} GB of memory"
+    n_stored = count_stored_bytes()
+    if needed > _MAX_EXPANSION * n_stored:
+        return f"{announced}, and stores {n_stored:,.0f} bytes"
+    n_free = get_free_memory()
+    return f"{announced}, and {n_free / 1e9:.3g} GB are free" if needed > n_free else None
 
 
 def get_working_dtype(dtype: np.dtype) -> np.dtype:

@@ -9,6 +9,7 @@ from scipy import io as scipy_io
 
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import quote
+from gpower.io.stores.source import describe_excessive_shape
 from gpower.io.tables.table import Table, TableError, TableFile
 from gpower.io.tables.text_file import open_decompressed
 
@@ -20,6 +21,7 @@ _HEADER_PATTERN = re.compile(
 _NUMBER_PATTERN = rb"-?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+|[-+]?+(?:nan|inf(?:inity)?)"
 _NUMBERS_PER_ENTRY = {b"pattern": 0, b"complex": 2}  # after the indices; 1 for other fields
 _BLANK_LINE_PATTERN = re.compile(rb"^[ \t\r]*+\n", re.MULTILINE)
+_BYTES_PER_ENTRY = 16  # in memory: the number and its indices
 _CHUNK_BYTES = 1 << 22  # bytes that are checked at once, and about the longest line allowed
 
 
@@ -39,13 +41,17 @@ def read_matrix_market(file: TableFile) -> Table:
     """
     path = file.path
     with convert_read_errors(lambda what: TableError(path, f"this is not a whole Matrix Market file: {what}")):
-        _check_matrix_market(path)
+        rows, columns, n_entries = _check_matrix_market(path)
+        shape = (columns, rows) if file.transpose else (rows, columns)
+        reason = describe_excessive_shape(shape, lambda: _BYTES_PER_ENTRY * n_entries)
+        if reason is not None:
+            raise TableError(path, reason)
         with open_decompressed(path) as stream:
             return Table(scipy_io.mmread(stream, spmatrix=False))
 
 
-def _check_matrix_market(path: Path) -> None:
-    """Raise if the header, the sizes, a line or the number of entries is wrong."""
+def _check_matrix_market(path: Path) -> tuple[int, int, int]:
+    """Return the numbers of rows, columns and entries; raise if the header, the sizes or a line is wrong."""
     with open_decompressed(path) as stream:
         header = _HEADER_PATTERN.fullmatch(stream.readline(_CHUNK_BYTES))
         if header is None:
@@ -64,6 +70,7 @@ def _check_matrix_market(path: Path) -> None:
     n_expected = _count_expected_entries(sizes, form, symmetry)
     if n_entries != n_expected:
         raise ValueError(f"it has {n_entries} entries, but its size line announces {n_expected}")
+    return sizes[0], sizes[1], n_entries
 
 
 def _count_expected_entries(sizes: list[int], form: bytes, symmetry: bytes) -> int:

@@ -10,6 +10,7 @@ from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import format_names, quote
 from gpower.io.stores.npy import read_npz
+from gpower.io.stores.source import describe_excessive_shape
 from gpower.io.tables.table import Matrix, Names, Table, TableError, TableFile
 
 # Keys under which an archive may store the names of its variables and of its samples, most specific first.
@@ -37,7 +38,11 @@ def read_npz_table(file: TableFile) -> Table:
     if file.key is None and {"format", "shape"} <= set(arrays):
         with convert_read_errors(lambda what: TableError(path, f"this is not a sparse matrix of SciPy: {what}")):
             X = _build_sparse_matrix(arrays)
-            return Table(X.T if file.transpose else X)
+            X = X.T if file.transpose else X
+        reason = describe_excessive_shape(X.shape, lambda: sum(array.nbytes for array in arrays.values()))
+        if reason is not None:
+            raise TableError(path, reason)
+        return Table(X)
     if file.key is None and {"header", "components_"} <= set(arrays):
         raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
     X = _choose_array(path, arrays, file.key)
