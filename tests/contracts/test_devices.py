@@ -74,6 +74,14 @@ def test_a_constraint_holds_on_the_device():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_penalised_block_is_refitted_on_the_device():
+    X = np.random.default_rng(0).standard_normal((10, 80))
+    model = GPower(2, gamma=0.05, method="block").fit(DeviceArray(X))
+    host = GPower(2, gamma=0.05, method="block").fit(X)
+    np.testing.assert_allclose(numbers(model.components_), host.components_, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_single_precision_stays_single():
     X = table(np.float32)
     model = GPower(2, cardinality=20).fit(DeviceArray(X))

@@ -234,3 +234,10 @@ def test_a_covariance_has_no_samples_to_fill():
 def test_unknown_options_are_refused():
     with pytest.raises(ValueError, match="missing='drop' is not known; use one of 'error', 'impute'"):
         GPower(1, missing="drop").fit(low_rank(0))
+
+
+def test_a_model_that_imputes_transforms_a_file_without_missing_values(tmp_path):
+    X = np.random.default_rng(0).standard_normal((30, 8))
+    model = GPower(1, cardinality=3, missing="impute").fit(X)
+    np.save(tmp_path / "x.npy", X)
+    np.testing.assert_allclose(model.transform(tmp_path / "x.npy"), model.transform(X), atol=1e-12)

@@ -7,7 +7,7 @@ import pytest
 
 from gpower import GPower, certify, sparsity_path
 from gpower.baselines import Greedy
-from gpower.validation.covariance import NEGLIGIBLE_EIGENVALUE_SHARE, check_covariance
+from gpower.validation.covariance import NEGLIGIBLE_EIGENVALUE_SHARE, check_covariance, detect_matrix_kind
 
 
 def singular(n=30, rank=10, seed=0):
@@ -71,3 +71,14 @@ def test_a_covariance_is_never_changed_in_place():
     before = S.copy()
     check_covariance(S)
     np.testing.assert_array_equal(S, before)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("entry", [(0, 1), (2, 3)])
+def test_symmetry_is_judged_by_the_size_of_the_entries(size, entry):
+    S = size * np.cov(np.random.default_rng(0).standard_normal((50, 4)), rowvar=False)
+    assert detect_matrix_kind(S, same_names=True) == "covariance"
+    rounding, difference = np.zeros_like(S), np.zeros_like(S)
+    rounding[entry], difference[entry] = 1e-9 * size, 1e-2 * size
+    assert detect_matrix_kind(S + rounding, same_names=True) == "covariance"
+    assert detect_matrix_kind(S + difference, same_names=True) == ""

@@ -68,3 +68,11 @@ def test_batches_start_from_the_last_components():
     for batch in np.array_split(X, 3):
         model.partial_fit(batch)
     assert model.cardinality_.tolist() == [3]
+
+
+def test_non_negative_disjoint_components_start_from_the_last_fit():
+    X = np.abs(np.random.default_rng(0).standard_normal((40, 12)))
+    model = GPower(2, cardinality=3, positive=True, constraint="disjoint", warm_start=True).fit(X)
+    first = model.explained_variance_.sum()
+    assert model.fit(X).explained_variance_.sum() >= first * (1 - 1e-9)
+    assert model.overlap_[0, 1] == 0

@@ -97,7 +97,11 @@ def params_or_none(model: object, *names: str) -> list[Any]:
 
 
 def certificate_args(model: object) -> dict[str, Any]:
-    """Return the arguments of `certify_components` that describe how a model was fitted."""
+    """Return the arguments of `certify_components` that describe how a model was fitted.
+
+    `model` may also be an array of loadings, which has no parameters. γ is None unless the components solve the plain
+    ℓ0-penalised problem, and the order is None if all were found at once. Raise ValueError for ``variance="l1"``.
+    """
     variance, deflation = params_or_none(model, "variance", "deflation")
     cardinality, l1_bound = params_or_none(model, "cardinality", "l1_bound")
     if variance == "l1":
@@ -116,7 +120,11 @@ def certificate_args(model: object) -> dict[str, Any]:
 
 
 def infer_preprocessing_args(model: Any, covariance: str | None) -> dict[str, Any]:
-    """Return how the data of a model were centred, scaled and imputed, from its parameters or its means and scales."""
+    """Return how the data of a model were centred, scaled and imputed, from its parameters or its means and scales.
+
+    The result has the parameters of `inputs._InputParams`. A model without any of these, or an array of loadings, is
+    taken for one of centred and unscaled data. A `covariance` that is not None takes precedence over that of the model.
+    """
     model_covariance, missing = params_or_none(model, "covariance", "missing")
     center, mean, scale, scales = params_or_none(model, "center", "mean_", "scale", "scale_")
     if covariance is None and model_covariance == "precomputed":
@@ -145,11 +153,12 @@ def certify_components(
     Parameters
     ----------
     operator : Operator
-        The matrix, as returned by `gpower.operators.as_operator`.
+        The matrix, as returned by `gpower.operators.as_operator`, in float64 in host memory; not deflated.
     Z : ndarray of shape (n_features, m)
-        Loadings, one component per column: `components_.T` of a model.
+        Loadings, one component per column, of unit length or zero: `components_.T` of a model.
     cardinality : int or sequence of int, optional
-        Number of variables of the components that each column is compared with; by default as many as it has.
+        Number of variables of the components that each column is compared with; by default, and if a column has more
+        non-zeros, as many as it has.
     gamma : float or sequence of float, optional
         Absolute γ of the ℓ0 penalty, whose objective is then certified too.
     deflation : {"projection", "orthogonalized", "schur"}, default="schur"
@@ -185,13 +194,16 @@ def certify_components(
         state = BoundState.from_loadings(operator, z, k, tol)
         certificates[j] = _certify_component(state, gammas[j], clock.make_child(max_time))
         if len(certificates) < m:
-            operator = DEFLATION_RULES[deflation].remove(operator, Z[:, j])
+            operator = DEFLATION_RULES[deflation].remove(operator, unit_loadings[j])  # zero loadings change nothing
     return [certificates[j] for j in range(m)]
 
 
 def _certify_component(state: BoundState, gamma: float | None, clock: Clock) -> Certificate:
-    """Compute the certificate of a component from a state without bounds."""
-    *_, state = add_cheap_bounds(state, clock)
+    """Compute the certificate of a component from a state without bounds.
+
+    `gamma` is the absolute γ of the ℓ0 penalty; None and NaN stand for a component without one.
+    """
+    *_, state = add_cheap_bounds(state, clock)  # yields at least once, also if the clock has expired
     state = add_row_bound(state, clock)
     if gamma is None or not np.isfinite(gamma):
         return state.to_certificate(clock.elapsed_seconds)
@@ -205,7 +217,9 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
 
     A variable of variance at most γ is in no solution: it would add at most its variance and cost γ. The bound over the
     other variables is the least of three: the largest U_j − γj over a profile U of `bounds`, λmax(Σ Yᵢ) of `candidates`
-    at ρ = γ, and λmax of `row_bound` with the price fixed at γ.
+    at ρ = γ, and λmax of `row_bound` with the price fixed at γ. If the candidates are not all variables above γ, only
+    the trace and λmax(Σ) − γ are available. The bound is at least zero; it holds if the clock has expired or Ctrl-C
+    ends the block, as the profiles are computed before. The shift of the candidates is subtracted.
     """
     view = state.candidates
     if view.floor > gamma:  # variables that can be in a solution are not among the candidates
@@ -228,7 +242,10 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
 
 
 def _penalized_row_bound(S: Array, gamma: float, known_bound: float, clock: Clock) -> float:
-    """Compute the row bound at the price γ, with S scaled by the known bound."""
+    """Compute the row bound at the price γ, with S, (n, n), scaled by the known bound.
+
+    The known bound plus γ must be positive. The result is in the units of S and contains its shift.
+    """
     n = S.shape[0]
     scale = known_bound + gamma
     problem = RowProblem(S / scale, n, np.zeros(n, bool), fixed_price=gamma / scale)

@@ -52,7 +52,8 @@ class Progress:
     seconds : float
         Time since the call began.
     support : ndarray of int
-        Variables of the best support so far.
+        Variables of the best support, increasing. While `best_subset` runs its last search, over single variables, it
+        is the best support before that search, and `incumbent` may already be the value of a better one.
 
     Examples
     --------
@@ -202,17 +203,28 @@ def _search_with_rules(
     tol: float,
     callback: Callable[[Progress], object] | None,
 ) -> tuple[Array, Certificate]:
-    """Find the best admissible support: by a search over variables if some are only excluded, else over groups."""
+    """Find the best admissible support: by a search over variables if some are only excluded, else over groups.
+
+    Return unit loadings, (n_features,), and the certificate. `variable_rules` are for one component and have at least
+    one active parameter; k, a number of groups if there are groups, is checked here.
+    """
     support_rules = variable_rules.build_support_rules()
     assert support_rules is not None
     variable_rules.check_levels(support_rules, [k], "cardinality")
     check_required_have_variance(support_rules, operator.column_norms, variable_rules.feature_names)
     if variable_rules.active_params == ["exclude"]:
         allowed = np.flatnonzero(~support_rules.excluded[:, 0])
-        state = search_subset(operator.take(allowed), k, tol, max_time=clock.max_seconds, callback=callback)
+
+        def call_with_columns(progress: Progress) -> object:
+            """Call the user with the support as columns of X instead of positions among the allowed ones."""
+            return callback(replace(progress, support=allowed[progress.support])) if callback else None
+
+        state = search_subset(
+            operator.take(allowed), k, tol, max_time=clock.max_seconds, callback=call_with_columns if callback else None
+        )
         return embed_rows(state.bound_state.z[:, None], allowed, operator.shape[1])[:, 0], state.to_certificate()
 
-    def call_user(search: GroupSearch, usable: Array) -> object:
+    def call_user(search: GroupSearch, usable: Array) -> object:  # `usable`: column numbers of the search's variables
         support = usable[search.find_variables(search.incumbent_groups)]
         n_open = len(search.open_nodes)
         seconds = clock.elapsed_seconds
@@ -239,7 +251,11 @@ class SubsetState:
         return self.n_cheap_nodes + (0 if self.tree is None else self.tree.n_nodes)
 
     def make_progress(self, seconds: float) -> Progress:
-        """Return the progress after some seconds; the tree may be in the middle of its search."""
+        """Return the progress after some seconds; the tree may be in the middle of its search.
+
+        The tree changes while it runs and `bound_state` does not, so that value and bound come from both, and the
+        support from `bound_state` alone.
+        """
         state, tree = self.bound_state, self.tree
         if tree is None:
             return Progress(state.upper_bound, state.value, self.n_nodes, 0, seconds, state.support)
@@ -253,7 +269,10 @@ class SubsetState:
 
 
 def _check_resumed_state(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetState:
-    """Return a copy of the state of an earlier call; raise ValueError if it is of another problem."""
+    """Return a copy of the state of an earlier call; raise ValueError if it is of another problem.
+
+    The copy has its own list of open nodes, so that the search changes nothing in the certificate.
+    """
     state = certificate.search
     if state is None:
         raise ValueError("resume must be the certificate of an earlier call of best_subset.")
@@ -269,7 +288,7 @@ def _check_resumed_state(certificate: Certificate, operator: Operator, k: int, t
 
 
 def _is_same_matrix(one: Operator, other: Operator) -> bool:
-    """Return whether the products AᵀA x of two operators agree for a random x."""
+    """Return whether the products AᵀA x of two operators agree for a random x, up to 1e-9 of the largest entry."""
     if one.shape[1] != other.shape[1]:
         return False
     probe = np.random.RandomState(0).standard_normal((one.shape[1], 1))
@@ -286,7 +305,13 @@ def search_subset(
     callback: Callable[[Progress], object] | None = None,
     initial_state: SubsetState | None = None,
 ) -> SubsetState:
-    """Run all stages, or those that an earlier call left, until the gap is within the tolerance or time is up."""
+    """Run all stages, or those that an earlier call left, until the gap is within the tolerance or time is up.
+
+    The operator is in float64 in host memory, has a column that varies, and k is at most its number of columns. Ctrl-C
+    and a callback that returns true stop the search and do not raise. `initial_state` comes from
+    `_check_resumed_state`; its tree is continued in place, and its time is added.
+    """
+    # The callback reads `state`, which is not set yet: `start_from_heuristic` never calls it.
     clock = Clock(max_time, None if callback is None else lambda: callback(state.make_progress(clock.elapsed_seconds)))
     state = SubsetState(start_from_heuristic(operator, k, tol, clock)) if initial_state is None else initial_state
     for new_state in _iterate_search_stages(state, clock):
@@ -297,7 +322,11 @@ def search_subset(
 
 
 def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
-    """Yield the state after each stage; skip a stage that is done or no longer needed."""
+    """Yield the state after each stage; skip a stage that is done or no longer needed.
+
+    A state without bounds has not begun; one without a tree has not reached the search with row bounds. That search
+    changes the tree in place and is continued if it has open nodes, whatever the gap.
+    """
     if not state.bound_state.bounds:
         yield (state := replace(state, bound_state=_enumerate_supports(state.bound_state, clock)))
         for bound_state in add_cheap_bounds(state.bound_state, clock):
@@ -313,7 +342,10 @@ def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetS
 
 
 def _enumerate_supports(bound_state: BoundState, clock: Clock) -> BoundState:
-    """Add the bound from enumerating all supports, if they are few."""
+    """Add the bound from enumerating all supports, if they are few, and take over the best of them.
+
+    Return the state unchanged if variables were left out, if there are too many supports, or if time is up.
+    """
     view, k = bound_state.candidates, bound_state.k
     n = view.variables.size
     if view.floor > 0 or comb(n, k) > MAX_ENUMERATED_SUPPORTS:
@@ -323,12 +355,17 @@ def _enumerate_supports(bound_state: BoundState, clock: Clock) -> BoundState:
         value, support = best_completion(view.S, np.arange(0), np.arange(n), k, clock)
         if np.isfinite(value):
             bound = Bound("enumeration", value * (1 + 8 * k * EPS) - view.shift)
+            # All variables are candidates (the floor is zero), so that positions in S are column numbers.
             return bound_state.with_support(support).with_bound(bound, start_time)
     return bound_state
 
 
 def _search_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
-    """Search with cheap bounds for a short time, and add the bound that it proves."""
+    """Search with cheap bounds for a short time, and add the bound that it proves.
+
+    Return the state unchanged if it is done, or if variables were left out of the candidates. The tree is not kept, and
+    the callback is not called meanwhile.
+    """
     bound_state = state.bound_state
     if bound_state.is_done(clock) or bound_state.candidates.floor > 0:
         return state
@@ -341,7 +378,11 @@ def _search_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
 
 
 def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
-    """Add the row bound at the root, and open the root for the search."""
+    """Add the row bound at the root, and open the root for the search.
+
+    If variables that were left out of the row bound could be in a better support, start again with all candidates. The
+    tree has no open node if nothing is left to search.
+    """
     start_time = time.perf_counter()
     bound_state = state.bound_state
     view = select_row_candidates(bound_state)

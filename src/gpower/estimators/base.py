@@ -29,6 +29,7 @@ from gpower.io.model_file import (
     simulate_json_round_trip,
     write_model,
 )
+from gpower.operators import Container
 from gpower.operators.explained_variance import (
     Scores,
     captured_variance,
@@ -76,9 +77,9 @@ class IterationCounts(np.ndarray):
 class FitSummary:
     """The fitted attributes of a model, in the units of the data."""
 
-    components: Array  # (n_components, n_features)
-    component_attributes: dict[str, Array]  # attributes with an entry per component or ascent
-    shared_attributes: NamedValues  # attributes of all components together, and of the data
+    components: Array  # (n_components, n_features), on the device of the data if they are on one
+    component_attributes: dict[str, Array]  # attributes with an entry, or a row, per component or ascent, on the host
+    shared_attributes: NamedValues  # of all components together, and of the data; mean_ and scale_ on its device
     unadjusted_variance: Array  # (n_components,), variance of each component's scores
 
     @property
@@ -94,6 +95,11 @@ def summarize_fit(
 
     Parameters
     ----------
+    prepared : PreparedData
+        The operator that the loadings were found on, before any deflation, and its moments.
+    result : ComponentResult
+        The loadings, (n_features, m), of unit length or zero, in the order in which they were found; on the device of
+        the data if they are on one.
     sort : bool
         Sort the components by decreasing adjusted variance, unless a parameter gives each its own place.
     adjust_in_order : bool
@@ -111,7 +117,7 @@ def summarize_fit(
     by_component = {
         "explained_variance_": variances / moments.degrees_of_freedom,
         "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
-        "cardinality_": to_host(np.count_nonzero(result.Z, axis=0)),
+        "cardinality_": to_host(np.count_nonzero(result.Z, axis=0)),  # Z is on a device if the data are
         "gamma_": result.gamma,
         "objective_": result.objective,
         "stationarity_gap_": result.gap,
@@ -199,7 +205,11 @@ class SparsePCAEstimator(
         return make_converter_to(X)(project_samples(native, *self._get_fitted_arrays_like(native)))
 
     def _get_fitted_arrays_like(self, X: Any) -> tuple[Array, Array, Array]:
-        """Return loadings (n_features, m), means and scales as arrays of the library and device of X."""
+        """Return loadings (n_features, m), means and scales as arrays of the library and device of X.
+
+        X is native, as `_read_samples` returns it, so that the arrays are NumPy arrays, or CuPy arrays if X is on a
+        device. The fitted attributes may be of any library, as they have that of the data of the fit.
+        """
         fitted = (self.components_, self.mean_, self.scale_)
         if all(isinstance(values, np.ndarray) for values in fitted) and not is_device_array(X):
             return self.components_.T, self.mean_, self.scale_
@@ -207,10 +217,16 @@ class SparsePCAEstimator(
         return asarrays_like(X, components.T, mean, scale)
 
     def _read_samples(self, X: Any) -> Any:
-        """Check samples against the fitted variables and return them, missing values imputed if requested."""
+        """Check samples against the fitted variables and return them, missing values imputed if requested.
+
+        The result is a NumPy or CuPy array, a CSR or CSC matrix, or a container, in float32 or float64, not centred and
+        not scaled; it may share memory with X, so it must not be changed. For a model of a covariance it may be a
+        covariance as well. Raise ValueError for missing values that are not imputed, and for infinite ones.
+        """
         check_is_fitted(self)
         table = read_estimator_input(self, X, reset=False)
-        should_impute = table.data_params.missing == "impute" and not sp.issparse(table.X)
+        is_array = not sp.issparse(table.X) and not isinstance(table.X, Container)
+        should_impute = table.data_params.missing == "impute" and is_array
         table.require_finite(allow_nan=should_impute)
         if should_impute and np.isnan(np.sum(table.X)):
             return impute_from_loadings(table.X, *self._get_fitted_arrays_like(table.X))
@@ -279,7 +295,10 @@ class SparsePCAEstimator(
         return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
 
     def _get_variable_names(self, feature_names: Sequence[str] | None) -> list[str]:
-        """Return unique names of the variables: the given ones, those of the fitted frame, or x0, x1, …."""
+        """Return unique names of the variables: the given ones, those of the fitted frame, or x0, x1, ….
+
+        Raise if the model is not fitted, or if the number of given names is not that of the variables.
+        """
         check_is_fitted(self)
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:

@@ -45,7 +45,7 @@ def solve_all_components(
     Parameters
     ----------
     operator : Operator
-        The matrix.
+        The matrix, or a covariance.
     spec : FitSpec
         The specification of all components.
     rng : RandomState
@@ -54,6 +54,16 @@ def solve_all_components(
         Where an earlier fit of the same problem stopped.
     on_progress : callable, optional
         Called with the state after each round or each component found in sequence.
+
+    Returns
+    -------
+    ComponentResult
+        Loadings, (n, m), in the memory of the matrix, each column of unit length or zero.
+
+    Raises
+    ------
+    ValueError
+        If no components were found that satisfy the constraint of `spec`.
     """
     if spec.constraint is None or len(spec.mu) == 1:
         return _solve_unconstrained(operator, spec, rng, state, on_progress)
@@ -69,7 +79,7 @@ def _solve_unconstrained(
     state: SolverState | None,
     on_progress: ProgressCallback | None,
 ) -> ComponentResult:
-    """Find the components of a block, or in sequence, without a constraint."""
+    """Find the components of a block, or in sequence, without a constraint; `state` and progress are for a sequence."""
     if not spec.is_block:
         return solve_sequential(operator, spec, rng, state, on_progress)
     result = solve_component(operator, spec, rng)
@@ -85,7 +95,11 @@ def _solve_constrained(
     unconstrained: ComponentResult,
     rng: np.random.RandomState,
 ) -> ComponentResult:
-    """Find components that satisfy a constraint, starting from unconstrained ones."""
+    """Find components that satisfy a constraint, starting from unconstrained ones.
+
+    The search works on the host in float64; the loadings returned are in the memory and dtype of the matrix. Their
+    objective is the variance ‖A z‖² of each component.
+    """
     start = to_host(unconstrained.Z).astype(np.float64)
     solve = _solve_nonnegative_disjoint if spec.sparsity.positive else _solve_constrained_signed
     Z = solve(operator, spec, constraint, start, rng)
@@ -110,6 +124,7 @@ def _solve_constrained_signed(
     """Find constrained components of either sign; None if there are none.
 
     The joint search starts from the given loadings, (n, m), and from components found in turn without common variables.
+    Loadings are on the host, in float64.
     """
     starts = [start_loadings]
     if constraint.is_met_by_disjoint_supports and operator.max_cached_columns >= operator.shape[1]:
@@ -131,6 +146,7 @@ def _solve_nonnegative_disjoint(
     """Find non-negative components without common variables, each in turn on the variables that the others do not use.
 
     The search starts from nothing and from the supports of signed components; the better result is returned, (n, m).
+    Loadings are on the host, in float64.
     """
     W = candidate_variables(operator, start_loadings, spec.cardinalities)
     if W.size == 0:
@@ -139,7 +155,8 @@ def _solve_nonnegative_disjoint(
     signed = solve_joint(restricted, start_loadings[W], spec.cardinalities, constraint, rng)
     no_loadings = np.zeros_like(start_loadings[W])
     starts = [no_loadings, no_loadings if signed is None else signed]
-    solutions = [_solve_disjoint_in_turn(restricted, spec, start != 0, rng) for start in starts]
+    free_spec = replace(spec, constraint=None, start=None)  # loadings of a warm start have other rows
+    solutions = [_solve_disjoint_in_turn(restricted, free_spec, start != 0, rng) for start in starts]
     best = max(solutions, key=lambda solution: solution.total_variance)
     return embed_rows(best.Z, W, start_loadings.shape[0])
 
@@ -160,7 +177,9 @@ def _solve_disjoint_in_turn(
 ) -> DisjointComponents:
     """Find each component in turn on the variables that the others do not use, while their variance rises.
 
-    `start_supports`, (n, m), bool, are the variables of each component to start from.
+    `start_supports`, (n, m), bool, on the host, are the variables of each component to start from; a component without
+    any starts at zero. `spec` must have no rules for single variables and no start loadings, because it is used for
+    changing sets of columns without being restricted to them.
     """
     variances = np.zeros(start_supports.shape[1])
     Z = np.zeros(start_supports.shape)
@@ -185,7 +204,11 @@ def _solve_disjoint_in_turn(
 def _maximize_block_variance(
     operator: Operator, spec: FitSpec, block_result: ComponentResult, rng: np.random.RandomState
 ) -> ComponentResult:
-    """Return the better of the block and of components found in sequence, both improved together, by total variance."""
+    """Return the better of the block and of components found in sequence, both improved together, by total variance.
+
+    The objective and the gap are those of the block problem at the point that the loadings define; the other figures
+    are those of the ascent that found `block_result`.
+    """
     sequential_spec = replace(spec, is_block=False, mu=(1.0,) * len(spec.mu), start=None, deflation=SchurDeflation())
     results = (solve_sequential(operator, sequential_spec, rng), block_result)
     candidates = [to_host(result.Z).astype(np.float64) for result in results]
@@ -198,6 +221,7 @@ def _maximize_block_variance(
     Z = max(candidates, key=compute_total_variance)
     Z = operator.to_backend(orient(Z).astype(operator.dtype))
     problem = spec.sparsity.make_problem(operator, operator.column_norms, np.asarray(spec.mu), spec.regularization)
+    # The point is the orthonormal factor of the scores A Z. Objective and set leave the regularization out.
     point = problem.feasible_set.make_point(operator.combine(Z))
     value, gradient = PenaltyObjective(problem.penalty).value_and_gradient(point)
     feasible_set = CorrelationSet(operator, problem.mu, problem.sample_set)
@@ -206,7 +230,10 @@ def _maximize_block_variance(
 
 
 def _zero_units_beyond_rank(operator: Operator, block_result: ComponentResult) -> ComponentResult:
-    """Set the units of a block beyond the rank of the data to zero: they would duplicate other components."""
+    """Set the units of a block beyond the rank of the data to zero: they would duplicate other components.
+
+    Units whose loadings are zero already count among those beyond the rank.
+    """
     m = block_result.Z.shape[1]
     used = to_host(np.count_nonzero(block_result.Z, axis=0)) > 0
     adjusted = Scores.from_loadings(operator, block_result.Z).compute_adjusted_variances()

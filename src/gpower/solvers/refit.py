@@ -24,7 +24,8 @@ REFIT_TOL = 1e-12
 def refit_unit(operator: Operator, support: Array, start: Array | None = None) -> tuple[Array, float]:
     """Return the loadings of largest variance on a support, (n,), and their variance [JNRS10, equation (28)].
 
-    Loadings near the result, `start` of shape (n,), save iterations.
+    Loadings near the result, `start` of shape (n,), save iterations. `support` are sorted indices on the host; the
+    result is in the memory of the matrix, and zero for an empty support.
     """
     if support.size == 0:
         return np.zeros_like(operator.column_norms), 0.0
@@ -39,14 +40,19 @@ def refit_pattern(
     """Return loadings on a pattern, (n, m), found by the alternating scheme [JNRS10, Algorithm 6] from a point.
 
     The objective is the sum of norms (`power=1`, as in the paper) or of squared norms (`power=2`, the variance). The
-    loadings satisfy the other requirements of the problem too: non-negative loadings, ℓ1 variance.
+    loadings satisfy the other requirements of the problem too: non-negative loadings, ℓ1 variance; a regularization is
+    left out. `pattern`, (n, m), bool, and the result are in the memory of the matrix. The result is zero in a unit with
+    an empty pattern. Of `start` only the correlations C, (n, m), are used.
+
+    `tol` is the tolerance of the ascent before: the refit ends when no loading changes by more than 1e-4·tol.
     """
     n, like = pattern.shape[0], problem.operator.column_norms
     W = to_host(np.flatnonzero(pattern.any(axis=1)))
     if W.size == 0:
         return np.zeros_like(like, shape=pattern.shape)
-    penalty = problem.penalty.with_sign(FixedSupport(to_host(take_rows(pattern, W)), power))
+    # The ascent needs no `lift`, because only loadings are returned. The cube needs the samples, which `take` keeps.
     operator = problem.operator.restrict(W).operator if problem.sample_set.needs_only_gram else problem.operator.take(W)
+    penalty = problem.penalty.with_sign(FixedSupport(operator.to_backend(to_host(take_rows(pattern, W))), power))
     inner = Problem(operator, penalty, problem.mu, problem.sample_set)
     objective, feasible_set = inner.objective, inner.feasible_set
     inner_start = CorrelationStart(operator.to_backend(take_rows(start.C, W)))
@@ -66,7 +72,7 @@ class StallCallback:
         self.last_loadings: Array | float = np.inf
 
     def __call__(self, state: AscentState) -> bool:
-        """Return whether the loadings are those of the last step."""
+        """Return whether the loadings are those of the last step; False at the first step."""
         Z = self.compute_loadings(state.point)
         change = np.max(np.abs(Z - self.last_loadings))
         self.last_loadings = Z
@@ -122,6 +128,7 @@ def refit_loadings(
         The end of the ascent.
     refit_spec : RefitSpec
     pattern : ndarray of bool of shape (n, m), optional
+        In the memory of the matrix, as are the loadings. A unit with an empty pattern gets zero loadings.
     tol : float
         Tolerance of the ascent; a refit by steps ends when no loading changes by more than a ten-thousandth of it.
     max_iter : int

@@ -11,13 +11,16 @@ from gpower._utils.messages import format_param
 MAX_EIGENVALUE_CHECK_VARIABLES = 3000
 #: Negative eigenvalues down to this share of the largest are set to zero; published matrices reach −1e-9.
 NEGLIGIBLE_EIGENVALUE_SHARE = 1e-6
+#: A table looks symmetric if small entries differ by at most this share of the largest entry.
+SYMMETRY_TOLERANCE = 1e-8
 
 
 def detect_matrix_kind(X: Array, same_names: bool = False) -> str:
     """Return "correlation" or "covariance" if a table looks like such a matrix, else "".
 
     A correlation matrix is symmetric with a diagonal of ones and is not the identity. A covariance matrix is symmetric
-    with a positive diagonal and has the `same_names` on both sides.
+    with a positive diagonal and has the `same_names` on both sides. X is a NumPy array of any size; a table with
+    missing values, or of fewer than three rows, is neither.
 
     Examples
     --------
@@ -30,8 +33,11 @@ def detect_matrix_kind(X: Array, same_names: bool = False) -> str:
         return ""
     diagonal = np.diag(X)
     ones = np.allclose(diagonal, 1) and np.count_nonzero(X) > n_rows
+    if not (ones or (same_names and np.all(diagonal > 0))):
+        return ""
+    tolerance = SYMMETRY_TOLERANCE * float(np.max(np.abs(X)))
     # The first row rules out most square tables before the whole table is compared.
-    if not (ones or (same_names and np.all(diagonal > 0))) or not np.allclose(X[0], X[:, 0]) or not np.allclose(X, X.T):
+    if not np.allclose(X[0], X[:, 0], atol=tolerance) or not np.allclose(X, X.T, atol=tolerance):
         return ""
     return "correlation" if ones else "covariance"
 
@@ -39,7 +45,10 @@ def detect_matrix_kind(X: Array, same_names: bool = False) -> str:
 def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
     """Return S if it is square, symmetric and positive semidefinite, and notes on what was changed.
 
-    Negative eigenvalues down to −1e-6 of the largest are set to zero in a copy; smaller ones raise a ValueError.
+    Negative eigenvalues down to −1e-6 of the largest are set to zero in a copy; smaller ones raise a ValueError. Above
+    MAX_EIGENVALUE_CHECK_VARIABLES variables only a negative diagonal entry is found, and raises. Differences and
+    negative eigenvalues within rounding stay in S. S is a NumPy array in float32 or float64, not empty, and all its
+    entries are finite.
     """
     if S.shape[0] != S.shape[1]:
         raise ValueError(
@@ -71,7 +80,10 @@ def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
 
 
 def _clip_negative_eigenvalues(S: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return S with its negative eigenvalues set to zero, and the note that says so."""
+    """Return a copy of S, exactly symmetric, with its negative eigenvalues set to zero, and the note that says so.
+
+    S has at least one negative eigenvalue.
+    """
     w, V = np.linalg.eigh(S)
     below = V[:, w < 0]
     note = (
