@@ -32,17 +32,20 @@ def get_package_name(x: object) -> str:
 
 
 def to_host(x: Any) -> Array:
-    """Return a small array as a NumPy array."""
+    """Return a small array, on the host or a device, as a NumPy array of the same dtype."""
     return np.asarray(x.get()) if is_device_array(x) else np.asarray(x)
 
 
 def asarray_like(x: Array, values: Array) -> Array:
-    """Return a small array on the host or device of x."""
+    """Return a small array where x is, in its own dtype; shape and dtype of x do not matter.
+
+    Only a transfer from the host to a device happens: a device array stays on its device even if x is on the host.
+    """
     return values if isinstance(x, np.ndarray) or not isinstance(values, np.ndarray) else np.asarray(values, like=x)
 
 
 def take_rows(x: Array, idx: Array) -> Array:
-    """Return x[idx], for indices on the host."""
+    """Return a copy of the rows x[idx], where x is (host or device); `idx` are indices, or a mask, on the host."""
     return x[asarray_like(x, idx)]
 
 
@@ -53,7 +56,9 @@ def max_or_zero(values: Array) -> float:
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Right multiplier M such that Y M maximises ⟨Y, X⟩, and the directions that it leaves free.
+    """Right multiplier M such that X = Y M maximises ⟨Y, X⟩, and the directions that it leaves free.
+
+    All arrays are on the host; `apply` transfers M to the device of its argument.
 
     Attributes
     ----------
@@ -71,13 +76,13 @@ class Normalizer:
     is_ill_conditioned: bool = False
 
     def apply(self, Y: Array) -> Array:
-        """Compute Y M, for Y of shape (any, m)."""
+        """Compute Y M where Y is (host or device), for the normalised Y or for another array of m units, (any, m)."""
         multiplier = asarray_like(Y, self.multiplier)
         return Y * multiplier if multiplier.ndim == 1 else Y @ multiplier
 
 
 def safe_reciprocal(values: Array) -> Array:
-    """Compute 1/values where values > 0, and 0 elsewhere."""
+    """Compute 1/values where values > 0, and 0 elsewhere, without warnings; for floats on the host or a device."""
     if not isinstance(values, np.ndarray):
         return np.where(values > 0, 1 / np.where(values > 0, values, 1), 0)
     out = np.zeros_like(values)
@@ -86,13 +91,18 @@ def safe_reciprocal(values: Array) -> Array:
 
 
 def make_column_normalizer(squared_norms: Array) -> Normalizer:
-    """Return the M that scales each column of Y to unit norm, given the squared norms, (m,)."""
+    """Return the diagonal M that scales each column of Y to unit norm, given the squared norms, (m,), on the host.
+
+    A zero column stays zero; its unit is a free direction.
+    """
     multiplier = safe_reciprocal(np.sqrt(np.maximum(squared_norms, 0)))
     return Normalizer(multiplier, np.eye(multiplier.size, dtype=multiplier.dtype)[:, multiplier == 0])
 
 
 def make_polar_normalizer(gram: Array) -> Normalizer:
-    """Return the M for which Y M is the polar factor of Y, given the m × m Gram matrix YᵀY.
+    """Return the M for which Y M is the polar factor of Y, given the m × m Gram matrix YᵀY on the host.
+
+    If Y has rank r < m, Y M has rank r, and m − r directions are free: all of them, with M = 0, for Y = 0.
 
     Write Y = Ŷ D with unit columns Ŷ, whose Gram matrix V w Vᵀ is well scaled even if one unit is nearly zero. With
     Q = Ŷ V w^{-1/2} orthonormal, Y = Q B for a small B, and polar(Y) = Q polar(B) [JNRS10, proposition on linear
@@ -118,7 +128,7 @@ def make_polar_normalizer(gram: Array) -> Normalizer:
 
 
 def _make_unit_normalizer(gram: Array) -> Normalizer:
-    """Return the M that divides one unit by its norm, without array arithmetic because inner loops call it."""
+    """Return the M that divides one unit by its norm, given its square, (1, 1); scalar code, for inner loops."""
     square = float(gram[0, 0])
     if square > 0:
         return Normalizer(np.array([square**-0.5], gram.dtype), gram[:, :0])
@@ -126,21 +136,22 @@ def _make_unit_normalizer(gram: Array) -> Normalizer:
 
 
 def column_dots(X: Array, Y: Array) -> Array:
-    """Compute the inner products of corresponding columns, (m,), on the host."""
+    """Compute the inner products of corresponding columns of two (n, m) arrays, (m,), on the host."""
     if X.shape[1] == 1:
         return np.array([float(X[:, 0] @ Y[:, 0])], X.dtype)
     return column_sums(X * Y)
 
 
 def column_sums(X: Array) -> Array:
-    """Compute the sums of the columns, (m,), on the host."""
+    """Compute the sums of the columns of X, (n, m), on the host or a device; the result, (m,), is on the host."""
     return np.add.reduce(X, axis=0) if isinstance(X, np.ndarray) else to_host(X.sum(axis=0))
 
 
 def polar_factor(Y: Array) -> Array:
     """Compute the orthonormal factor U of Y = U P, the maximiser of ⟨Y, X⟩ over matrices with orthonormal columns.
 
-    If Y is rank deficient, the missing directions come from the first coordinate vectors.
+    Y, (p, m) with p ≥ m, is on the host. If it is rank deficient, the missing directions come from the first coordinate
+    vectors, so that U always has orthonormal columns.
 
     Examples
     --------
@@ -161,6 +172,8 @@ def polar_factor(Y: Array) -> Array:
 def orient(Z: Array) -> Array:
     """Return Z with the sign of each column such that its largest absolute entry is positive; for ties, the first.
 
+    Z, (n, m) with n > 0, is on the host or a device; it is not changed. Zero columns stay zero; no zero is negative.
+
     Examples
     --------
     >>> import numpy as np
@@ -174,7 +187,18 @@ def orient(Z: Array) -> Array:
 
 
 def embed_rows(Z: Array, idx: Array, n_rows: int, like: Array | None = None) -> Array:
-    """Return an array of `n_rows` rows with Z at rows `idx` and zero elsewhere, on the device of `like` if given."""
+    """Return an array of `n_rows` rows with Z at rows `idx` and zero elsewhere, on the device of `like` if given.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (|idx|, m)
+        On the host or where `like` is; the result has its dtype.
+    idx : ndarray of int
+        Row indices, on the host.
+    n_rows : int
+    like : ndarray, optional
+        Array whose place, host or device, the result has; its shape and dtype do not matter. By default Z.
+    """
     like = Z if like is None else like
     embedded = np.zeros_like(like, dtype=Z.dtype, shape=(n_rows, Z.shape[1]))
     embedded[asarray_like(like, idx)] = asarray_like(like, Z)
@@ -182,22 +206,25 @@ def embed_rows(Z: Array, idx: Array, n_rows: int, like: Array | None = None) -> 
 
 
 def pad_columns(Z: Array, n_columns: int) -> Array:
-    """Return the first `n_columns` columns of Z, padded with zeros if it has fewer."""
+    """Return the first `n_columns` columns of Z, (n, m), padded with zero columns if it has fewer."""
     return np.pad(Z[:, :n_columns], ((0, 0), (0, max(n_columns - Z.shape[1], 0))))
 
 
 def stable_argmax(values: Array) -> int:
-    """Return the index of the largest value, or of the first among values that are equal up to rounding."""
+    """Return the index of the largest value, or of the first among values that are equal up to rounding.
+
+    The values, floats of shape (n,) with n > 0, are on the host or a device.
+    """
     tolerance = min(1e4 * float(np.finfo(values.dtype).eps), 1e-5)
     largest = np.max(values)
     return int(np.argmax(values >= largest - tolerance * np.abs(largest)))
 
 
 def normalize_columns(Z: Array) -> Array:
-    """Return Z with non-zero columns scaled to unit norm; zero columns stay zero, and no zero is negative."""
+    """Return Z, (n, m), with non-zero columns of unit norm; zero columns stay zero, and no zero is negative."""
     return Z * asarray_like(Z, safe_reciprocal(np.sqrt(column_sums(Z * Z)))) + 0.0
 
 
 def apply_soft_threshold(c: Array, level: float) -> Array:
-    """Compute sign(c)(|c| − level)₊."""
+    """Compute sign(c)(|c| − level)₊ entry by entry, for c of any shape."""
     return np.sign(c) * np.maximum(np.abs(c) - level, 0)

@@ -41,12 +41,17 @@ N_THRESHOLD_GRID_POINTS = 12
 
 
 def eigenvalue_rounding_error(w: Array) -> float:
-    """Return 8 n ε max|w|, the rounding error of eigenvalues w from LAPACK and of the sums that made the matrix."""
+    """Return 8 n ε max|w|, the rounding error of eigenvalues from LAPACK and of the sums that made the matrix.
+
+    `w`, (n,), must contain all eigenvalues, as its size is taken for the order n; it may be empty.
+    """
     return 8 * w.size * EPS * float(np.max(np.abs(w), initial=0))
 
 
 def largest_eigenvalue(M: Array) -> float:
     """Return an upper bound on λmax of a symmetric matrix, equal to it up to rounding; zero for an empty matrix.
+
+    M is a dense (n, n) NumPy array in float64; only its lower triangle is read.
 
     Examples
     --------
@@ -64,7 +69,8 @@ def largest_eigenvalue(M: Array) -> float:
 def semidefinite_shift(S: Array, entry_noise: float = 0.0) -> float:
     """Return a δ ≥ 0 for which S + δI is positive semidefinite, proven by Cholesky; for a covariance δ is rounding.
 
-    The factorisation of S + δI succeeds only if S + δI is positive definite up to n ε tr(S), which is added.
+    S is symmetric, (n, n), in float64; a zero S needs no shift. Raise ValueError if no shift of `RELATIVE_SHIFTS`
+    suffices. The factorisation of S + δI succeeds only if S + δI is positive definite up to n ε tr(S), which is added.
     `entry_noise` is the rounding error of the entries of S that larger numbers left, as after a deflation.
     """
     n = S.shape[0]
@@ -90,7 +96,8 @@ def perron_bound(M: sp.csr_array) -> float:
 
     λmax(M) ≤ λmax(|M|), and for a non-negative matrix every positive d gives an upper bound (Collatz, Wielandt):
     with D = diag(d), D⁻¹|M|D has the same eigenvalues and none exceeds its largest row sum. A power iteration
-    chooses d; stopping it early costs tightness, not validity.
+    chooses d; stopping it early costs tightness, not validity. M, (n, n), must not be zero, as d is divided by its
+    largest entry.
     """
     N = abs(M)
     d = np.ones(N.shape[0])
@@ -107,7 +114,11 @@ def perron_bound(M: sp.csr_array) -> float:
 
 
 def largest_sparse_eigenvalue(M: sp.csr_array) -> float:
-    """Return an upper bound on λmax of a symmetric sparse matrix, the largest over its connected blocks."""
+    """Return an upper bound on λmax of a symmetric sparse matrix, the largest over its connected blocks.
+
+    M is (n, n), with its explicit zeros removed, as they would connect blocks. The bound is at least zero, also for an
+    empty matrix.
+    """
     n_blocks, labels = connected_components(M, directed=False)
     sizes = np.bincount(labels, minlength=n_blocks)
     isolated = np.flatnonzero(sizes[labels] == 1)
@@ -121,7 +132,10 @@ def largest_sparse_eigenvalue(M: sp.csr_array) -> float:
 
 
 def bound_with_floor(profile: Array, k: int, floor: float) -> float:
-    """Return the bound (F): the largest U_j + (k − j)·floor over j ≤ k, for a profile U_0, …, U_k."""
+    """Return the bound (F): the largest U_j + (k − j)·floor over j ≤ k, for a profile U_0, …, U_k.
+
+    A shorter profile stands for fewer than k candidates; `floor` is in the units of the profile.
+    """
     j = np.arange(min(k, profile.size - 1) + 1)
     return float(np.max(profile[j] + (k - j) * floor))
 
@@ -134,6 +148,8 @@ def bound_with_penalty(profile: Array, gamma: float) -> float:
 def trace_profile(variances: Array, k: int) -> Array:
     """Return the sums of the j largest variances, j = 0, …, k: a profile, as λmax ≤ trace.
 
+    The profile ends at j = n if there are only n < k variances; it has min(k, n) + 1 entries.
+
     Examples
     --------
     >>> import numpy as np
@@ -145,7 +161,9 @@ def trace_profile(variances: Array, k: int) -> Array:
 
 
 def gershgorin_profile(S: Array, k: int) -> Array:
-    """Return the profile of Gershgorin's discs: max_i of Σ_ii plus the j − 1 largest |Σ_il|, l ≠ i, (k + 1,) [BB19].
+    """Return the profile of Gershgorin's discs: max_i of Σ_ii plus the j − 1 largest |Σ_il|, l ≠ i [BB19].
+
+    S is (n, n) with n ≥ 1, and k ≥ 1. The profile has min(k, n) + 1 entries; the first one, for j = 0, is zero.
 
     Examples
     --------
@@ -174,7 +192,8 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     With U = soft_t(Σ) − Σ, whose entries are at most t in size, zᵀΣz = zᵀsoft_t(Σ)z − zᵀUz ≤ λmax(soft_t(Σ)) + t‖z‖₁²,
     and ‖z‖₁² ≤ j for j variables. This is a feasible point of the dual of [dEJL07], with U_j = λmax + jt in (F).
     Variables of variance up to t are left out, which by (F) does not weaken the bound. Thresholds above `upper`/k
-    cannot improve on `upper`.
+    cannot improve on `upper`, a bound that is known already. S is symmetric, (n, n), k ≥ 1; `floor` and `upper` are in
+    the units of S, and a shift in the diagonal of S is in the returned bound too.
 
     Examples
     --------
@@ -195,7 +214,10 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
 
 
 def minimize_on_grid(function: Callable[[float], float], grid: Array) -> tuple[float, float]:
-    """Minimise a function over a grid, refine around the best point, and return the least value and its argument."""
+    """Minimise a function over a grid, refine around the best point, and return the least value and its argument.
+
+    `grid` is sorted, either way. The function may return infinity, where it has no bound.
+    """
     values = [function(float(t)) for t in grid]
     i = int(np.argmin(values))
     low, high = sorted((float(grid[max(i - 1, 0)]), float(grid[min(i + 1, grid.size - 1)])))

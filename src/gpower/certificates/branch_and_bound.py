@@ -89,7 +89,11 @@ class BestFirstSearch(Generic[NodeT]):
             heapq.heappush(self.open_nodes, (-node.bound, self.n_nodes, node))
 
     def run_best_first(self, expand: Callable[[NodeT], Sequence[NodeT | None]], clock: Clock) -> None:
-        """Expand the node of the largest bound until every node is pruned or the clock expires."""
+        """Expand the node of the largest bound until every node is pruned or the clock expires.
+
+        `expand` returns the children of a node, None for each that is pruned, and records their bounds itself. It may
+        update the incumbent. Ctrl-C expires the clock and does not raise; the node being expanded then stays open.
+        """
         with clock.interruptible():
             while self.open_nodes and not clock.is_expired:
                 _, _, node = self.open_nodes[0]  # stays open until its children exist, so that Ctrl-C loses nothing
@@ -123,7 +127,10 @@ class Node(SearchNode):
         return k - int(np.count_nonzero(self.fixed))
 
     def reduce(self, keep: Array, required: Array) -> Node:
-        """Return the node without the variables outside the mask `keep` and with `required` fixed, both (m,)."""
+        """Return the node without the variables outside the mask `keep` and with `required` fixed, both (m,).
+
+        `required` replaces the fixed variables, so it must contain them, and `keep` must contain `required`.
+        """
         return replace(
             self,
             allowed_variables=self.allowed_variables[keep],
@@ -133,7 +140,7 @@ class Node(SearchNode):
         )
 
     def branch(self) -> tuple[Node, Node]:
-        """Return the nodes without and with the free variable of the largest weight."""
+        """Return the nodes without and with the free variable of the largest weight; at least one must be free."""
         j = int(np.argmax(np.where(self.fixed, -1.0, self.weights)))
         is_branched = np.arange(self.allowed_variables.size) == j
         return self.reduce(~is_branched, self.fixed), self.reduce(np.ones_like(is_branched), self.fixed | is_branched)
@@ -148,8 +155,8 @@ class SupportSearch(BestFirstSearch[Node]):
 
     candidates: CandidateCovariance
     k: int
-    incumbent_support: Array  # (k,): indices among the candidates
-    scale: float  # value of the first incumbent, so that values of S are about one
+    incumbent_support: Array  # (k,), or fewer at the start: indices among the candidates, not column numbers
+    scale: float  # positive; value of the first incumbent, so that values of S are about one
     max_leaf_supports: int = MAX_LEAF_SUPPORTS  # a node with at most this many supports is enumerated
 
     def __post_init__(self) -> None:
@@ -176,7 +183,10 @@ class SupportSearch(BestFirstSearch[Node]):
         return float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1])
 
     def update_incumbent(self, support: Array) -> None:
-        """Improve a support by swaps and make it the incumbent, if its value exceeds the incumbent's."""
+        """Improve a support by swaps and make it the incumbent, if its value exceeds the incumbent's.
+
+        `support` contains indices among the candidates and is not empty; it need not belong to an open node.
+        """
         if self._compute_value(support) > self.incumbent_value * (1 + 1e-12):
             self.incumbent_support = swap_search(self.S, support)
             self.incumbent_value = self._compute_value(self.incumbent_support)
@@ -206,7 +216,10 @@ class SupportSearch(BestFirstSearch[Node]):
         return comb(node.free_variables.size, node.count_open_slots(self.k)) <= self.max_leaf_supports
 
     def enumerate_if_leaf(self, node: Node) -> bool:
-        """Enumerate the supports of a node that has few, and return whether it did."""
+        """Enumerate the supports of a node that has few, and return whether it did; the node is then finished.
+
+        The best support updates the incumbent, and its value, with rounding, is recorded as a pruned bound.
+        """
         if not self.is_leaf(node):
             return False
         value, support = best_completion(
@@ -217,12 +230,16 @@ class SupportSearch(BestFirstSearch[Node]):
         return True
 
 
-#: Function that returns a node with a smaller bound, and perhaps fewer variables, or None if the node is pruned.
+#: Function that returns a node with a smaller bound, and perhaps fewer variables, or None if the node is pruned. It
+#: records the bound of a pruned node, and that of supports that it removes, by `record_pruned_bound`.
 NodeAssessor = Callable[[SupportSearch, Node, Clock], Node | None]
 
 
 def assess_cheaply(search: SupportSearch, node: Node, clock: Clock) -> Node | None:
-    """Bound a node by trace, Gershgorin and the largest eigenvalue of its variables; return None if it is pruned."""
+    """Bound a node by trace, Gershgorin and the largest eigenvalue of its variables; return None if it is pruned.
+
+    The weights of the returned node are the squared entries of the leading eigenvector. The clock is not read.
+    """
     problem = search.make_row_problem(node)
     bound = min(node.bound, _compute_cheap_bound(problem), largest_eigenvalue(problem.S))
     if bound <= search.pruning_threshold:
@@ -232,7 +249,10 @@ def assess_cheaply(search: SupportSearch, node: Node, clock: Clock) -> Node | No
 
 
 def _compute_cheap_bound(problem: RowProblem) -> float:
-    """Compute the trace and Gershgorin bounds over supports that contain the fixed variables; return the smaller."""
+    """Compute the trace and Gershgorin bounds over supports that contain the fixed variables; return the smaller.
+
+    At least one slot must be open. `floor` and prices of the problem are not used.
+    """
     variances = np.diagonal(problem.S)
     fixed = problem.fixed
     slots = problem.n_open_slots
@@ -248,7 +268,12 @@ def _compute_cheap_bound(problem: RowProblem) -> float:
 def assess_by_rows(
     search: SupportSearch, node: Node, clock: Clock, schedule: RowBoundSchedule = NODE_SCHEDULE
 ) -> Node | None:
-    """Alternate between the row bound and screening at a node; return None if the node is pruned."""
+    """Alternate between the row bound and screening at a node; return None if the node is pruned.
+
+    The node may be one without `rows`. The incumbent is updated from the weights of every round. If the clock expires,
+    or after Ctrl-C, the node is returned with the bound that is proven so far. Only `NODE_SCHEDULE` itself ends early
+    when screening has little effect.
+    """
     for smoothings, steps in schedule:
         problem = search.make_row_problem(node)
         start = initialize_rows(problem, 0.0) if node.rows is None else node.rows
@@ -277,6 +302,9 @@ def assess_by_rows(
 
 def best_completion(S: Array, fixed: Array, free: Array, slots: int, clock: Clock | None = None) -> tuple[float, Array]:
     """Return the largest λmax(S_II) over I = fixed ∪ J, J of `slots` free variables, and that I; −∞ if time is up.
+
+    `fixed` and `free` are disjoint arrays of indices into S, not both empty; if fewer than `slots` are free, J contains
+    them all. The returned I is increasing. The value has the rounding error of LAPACK, which a bound must add.
 
     Examples
     --------

@@ -57,7 +57,11 @@ N_WIDE_THRESHOLDS, MIN_THRESHOLD_SHARE = 6, 0.4
 
 @dataclass(frozen=True, eq=False)
 class CandidateCovariance:
-    """Σ over the variables of large variance; (F) of `bounds` extends bounds on them to all variables."""
+    """Σ over the variables of large variance; (F) of `bounds` extends bounds on them to all variables.
+
+    Bounds and eigenvalues of S contain the shift: subtract it once for each component. Unless Σ is zero, a floor of
+    zero means that all variables are candidates, so that positions in S are column numbers.
+    """
 
     variables: Array  # (m,): indices of the variables, increasing
     S: Array  # (m, m): Σ over these variables plus shift·I, symmetric, float64
@@ -65,14 +69,21 @@ class CandidateCovariance:
     shift: float  # makes Σ positive semidefinite despite rounding; eigenvalues of S exceed those of Σ by this
 
     def compute_variance(self, z: Array) -> float:
-        """Compute zᵀΣz of unit loadings z, (n,), that are zero outside the candidates; return zero for rounding."""
+        """Compute zᵀΣz of unit loadings z, (n,), that are zero outside the candidates; return zero for rounding.
+
+        Zero loadings also give zero.
+        """
         z = z[self.variables]
         rounding = 8 * EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
         value = float(z @ self.S @ z) - self.shift
         return value if value > rounding else 0.0
 
     def narrow(self, max_variables: int, support: Array) -> CandidateCovariance:
-        """Return Σ over at most `max_variables` variables of largest variance, those of `support` included."""
+        """Return Σ over at most `max_variables` variables of largest variance, those of `support` included.
+
+        `support` contains indices of variables, all of them candidates. If it is larger than `max_variables`, the
+        result has exactly its variables.
+        """
         if self.variables.size <= max_variables:
             return self
         positions = np.searchsorted(self.variables, support)
@@ -83,7 +94,12 @@ class CandidateCovariance:
 def select_candidates(
     operator: Operator, support: Array, max_variables: int = MAX_CANDIDATE_VARIABLES
 ) -> CandidateCovariance:
-    """Compute Σ over at most `max_variables` variables of largest variance, those of `support` included."""
+    """Compute Σ over at most `max_variables` variables of largest variance, those of `support` included.
+
+    The operator is in float64 in host memory. `support` contains column numbers and may be empty; if it is larger than
+    `max_variables`, the candidates are exactly its variables. A covariance is available anyway, so that its shift is
+    computed over all variables before it is narrowed.
+    """
     p, n = operator.shape
     if not operator.has_samples or n <= max_variables:
         return _build_candidates(operator, np.arange(n), 0.0).narrow(max_variables, support)
@@ -100,7 +116,11 @@ def _build_candidates(operator: Operator, idx: Array, floor: float) -> Candidate
 
 
 def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> tuple[Array, float]:
-    """Return the indices of the largest variances and of the support, and the largest variance left out."""
+    """Return the indices of the largest variances and of the support, and the largest variance left out.
+
+    `support` contains indices into `variances`. The returned indices are increasing and may be fewer than
+    `max_variables`; the variance left out is zero if there is none.
+    """
     order = np.argsort(-variances, kind="stable")
     idx = np.union1d(order[: max(max_variables - support.size, 0)], support).astype(np.intp)
     rest = np.delete(variances, idx)
@@ -108,10 +128,13 @@ def _select_largest_variances(variances: Array, support: Array, max_variables: i
 
 
 def _compute_covariance(operator: Operator, idx: Array) -> Array:
-    """Compute Σ[idx, idx], symmetric; if the columns are dense, from the deflated columns themselves."""
+    """Compute Σ[idx, idx], symmetric; if the columns are dense, from the deflated columns themselves.
+
+    The result is a new array in the dtype of the operator, with zeros for columns of norm zero.
+    """
     A = operator.columns(idx) if operator.has_samples and not operator.is_sparse else None
     S = operator.gram(idx) if A is None else A.T @ A
-    S = (S + S.T) / 2
+    S = (S + S.T) / 2  # a copy: `gram` of a covariance may return the matrix of the operator, and S is changed below
     is_zero = operator.column_norms[idx] == 0  # products with such a column are rounding
     S[is_zero] = 0.0
     S[:, is_zero] = 0.0
@@ -120,6 +143,9 @@ def _compute_covariance(operator: Operator, idx: Array) -> Array:
 
 def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     """Return λmax(Σ_i Yᵢ) for columns A, (p, n), at a unit vector x, (p,); infinity if a c² is too near to ρ.
+
+    Columns with ‖aᵢ‖² ≤ ρ do not contribute and need not be in A; all others must be. Without any column above ρ the
+    result is zero.
 
     Examples
     --------
@@ -145,7 +171,11 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
 
 
 def sample_space_bound(A: Array, x: Array, k: int) -> float:
-    """Return the least λmax(Σ Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)²."""
+    """Return the least λmax(Σ Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)².
+
+    A, (p, m), contains at least the columns with ‖aᵢ‖² above the smallest ρ tried, and x, (p,), is a unit vector; both
+    come from `cascade.gather_columns_and_scores`. The result is infinity if the two squares are equal.
+    """
     squares = np.sort((A.T @ x) ** 2)[::-1]
     low = float(squares[k]) if k < squares.size else 0.0
     high = float(squares[min(k, squares.size) - 1])
@@ -163,14 +193,21 @@ def largest_full_eigenvalue(operator: Operator) -> float:
 
 
 def compute_full_spectrum(operator: Operator) -> Array | None:
-    """Return the eigenvalues of Σ over all variables, increasing, perhaps without zeros; None if it is too large."""
+    """Return the eigenvalues of Σ over all variables, increasing; None if the matrix is too large.
+
+    They come from A Aᵀ if there are samples, and there are then n_samples of them: the number of zeros may differ from
+    that of Σ. Rounding is not added.
+    """
     gram = _compute_small_gram(operator)
     return None if gram is None else np.linalg.eigvalsh(gram)
 
 
 def _compute_small_gram(operator: Operator) -> Array | None:
-    """Compute A Aᵀ if the operator has samples, else Σ; return None if the matrix is too large."""
-    if operator.shape[0] > MAX_GRAM_SAMPLES:
+    """Compute A Aᵀ if the operator has samples, else Σ; return None if the matrix is too large.
+
+    The result may be the matrix of the operator itself; do not change it.
+    """
+    if operator.shape[0] > MAX_GRAM_SAMPLES:  # without samples, `shape` is (n_features, n_features)
         return None
     gram = operator.sample_gram if operator.has_samples else operator.gram
     return gram(np.arange(operator.shape[1]))
@@ -183,6 +220,9 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
     of it, or to the one that about MAX_COVARIANCE_ENTRIES entries of Σ exceed. Variables of variance up to t are left
     out, which by (F) of `bounds` does not weaken the bound. The other variables fall into connected blocks, each
     bounded by LAPACK or, if large, by Collatz–Wielandt. The term kε covers a rounding error of ε in the entries.
+
+    `known_bound` is a bound on λ_k(Σ) that is proven already. The result is infinity if no threshold below it can be
+    tried, or if the clock expires. It contains no shift, as Σ comes from the operator and not from the candidates.
     """
     squares = operator.column_norms**2
     epsilon = 8 * operator.shape[0] * EPS * float(np.max(squares, initial=0))
@@ -211,7 +251,10 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
 
 
 def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
-    """Estimate from random columns the size that about MAX_COVARIANCE_ENTRIES entries of Σ exceed."""
+    """Estimate from random columns the size that about MAX_COVARIANCE_ENTRIES entries of Σ exceed.
+
+    `squares` are the squared column norms, (n,). The columns are chosen with a fixed seed.
+    """
     n = squares.size
     idx = np.sort(np.random.RandomState(0).choice(n, min(N_PROBED_COLUMNS, n), replace=False))
     sizes = np.abs(operator.correlate(operator.columns(idx)))
@@ -219,11 +262,15 @@ def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
 
 
 def _collect_large_entries(operator: Operator, idx: Array, threshold: float, clock: Clock) -> sp.csr_array | None:
-    """Collect the entries of Σ[idx, idx] above a threshold; return None if they are too many or the clock expires."""
+    """Collect the entries of Σ[idx, idx] above a threshold; return None if they are too many or the clock expires.
+
+    Entries are compared by absolute value. The result is symmetric, (|idx|, |idx|); `idx` is not empty.
+    """
     blocks = []
     n_entries = 0
     for i in range(0, idx.size, COLUMN_BLOCK_SIZE):
-        rows = operator.correlate(operator.columns(idx[i : i + COLUMN_BLOCK_SIZE]))[idx].T
+        # Relies on `correlate` and `columns` using one representation of the sample space, with or without samples.
+        rows = operator.correlate(operator.columns(idx[i : i + COLUMN_BLOCK_SIZE]))[idx].T  # (block, |idx|)
         rows[np.abs(rows) <= threshold] = 0.0
         blocks.append(sp.csr_array(rows))
         n_entries += blocks[-1].nnz

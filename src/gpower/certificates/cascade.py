@@ -33,13 +33,16 @@ MIN_ROW_VARIANCE_SHARE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class BoundState:
-    """A component and the bounds computed so far; each step returns a new state."""
+    """A component and the bounds computed so far; each step returns a new state.
 
-    operator: Operator  # deflated matrix that the component was extracted from, in float64
+    `value` and `bounds` are those of Σ, without the shift of the candidates.
+    """
+
+    operator: Operator  # deflated matrix that the component was extracted from, in float64, in host memory
     candidates: CandidateCovariance  # Σ over the variables of large variance
     k: int  # cardinality of the components that the bounds cover
     tol: float  # relative gap at which to stop
-    support: Array  # variables of the component, increasing
+    support: Array  # column numbers of the component, all of them candidates, increasing; may contain zero loadings
     z: Array  # (n,): unit loadings, or zero
     value: float  # zᵀΣz
     bounds: tuple[Bound, ...] = ()  # all bounds computed, in order
@@ -48,15 +51,18 @@ class BoundState:
     def from_loadings(
         cls, operator: Operator, z: Array, k: int, tol: float, support: Array | None = None
     ) -> BoundState:
-        """Create a state without bounds from unit loadings z, (n,); the support defaults to their non-zeros."""
+        """Create a state without bounds from unit loadings z, (n,); the support defaults to their non-zeros.
+
+        A zero z has the value zero and an empty support. A given support is increasing and contains the non-zeros.
+        """
         used = np.flatnonzero(z)
         view = candidates.select_candidates(operator, used)
         return cls(operator, view, k, tol, used if support is None else support, z, view.compute_variance(z))
 
     @property
     def variances(self) -> Array:
-        """Return the variances of all variables that vary, the shift included."""
-        view = self.candidates
+        """Return the variances of all variables, (n,), the shift included."""
+        view = self.candidates  # with a floor of zero all variables are candidates
         return np.diagonal(view.S) if view.floor == 0 else self.operator.column_norms**2 + view.shift
 
     @property
@@ -78,14 +84,20 @@ class BoundState:
         return replace(self, bounds=(*self.bounds, replace(bound, seconds=time.perf_counter() - start_time)))
 
     def with_support(self, support: Array) -> BoundState:
-        """Return the state with the best component on a support of candidates, if it is better; keep the bounds."""
+        """Return the state with the best component on a support of candidates, if it is better; keep the bounds.
+
+        `support` contains column numbers, in any order, and is not empty.
+        """
         support = np.sort(support)
         z = solve_on_support(self.operator, support)
         value = self.candidates.compute_variance(z)
         return self if value <= self.value else replace(self, support=support, z=z, value=value)
 
     def with_search_result(self, search: SupportSearch, method: str, start_time: float) -> BoundState:
-        """Return the state with the incumbent and the bound of a search that began at `start_time`."""
+        """Return the state with the incumbent and the bound of a search that began at `start_time`.
+
+        The candidates of the search are among those of the state.
+        """
         support = search.candidates.variables[search.incumbent_support]
         return self.with_support(support).with_bound(Bound(method, search.variance_bound), start_time)
 
@@ -95,18 +107,27 @@ class BoundState:
 
 
 def solve_on_support(operator: Operator, support: Array) -> Array:
-    """Return the unit loadings of largest variance on a support, (n,)."""
-    S = operator.gram(support)
+    """Return the unit loadings of largest variance on a support, (n,), the largest of them positive.
+
+    `support` contains column numbers and is not empty. If no variable of it varies, the loadings are those of any unit
+    vector, not zero.
+    """
+    S = operator.gram(support)  # on the host
     leading = np.linalg.eigh((S + S.T) / 2)[1][:, -1:]
     return embed_rows(orient(leading), support, operator.shape[1])[:, 0]
 
 
 def start_from_heuristic(operator: Operator, k: int, tol: float, clock: Clock) -> BoundState:
-    """Return the state of the best component that the solver finds; after Ctrl-C, of the k largest variances."""
+    """Return the state of the best component that the solver finds; after Ctrl-C, of the k largest variances.
+
+    Its support has exactly k variables, filled with those of largest variance if the solver uses fewer; all n variables
+    if k > n. The clock is not read, and its callback not called; Ctrl-C expires it.
+    """
     order = np.argsort(-operator.column_norms, kind="stable")
     support = order[:k]
     with clock.interruptible():
         spec = FitSpec(ExactCardinality(levels=(k,)))
+        # Relies on loadings Z of shape (n, 1), on the host, that are zero if the matrix is zero up to rounding.
         nonzeros = np.flatnonzero(solve_component(operator, spec, np.random.RandomState(0)).Z[:, 0])
         rest = np.setdiff1d(order, nonzeros, assume_unique=True)  # any will do: more variables never explain less
         support = np.append(nonzeros, rest[: k - nonzeros.size])
@@ -115,7 +136,11 @@ def start_from_heuristic(operator: Operator, k: int, tol: float, clock: Clock) -
 
 
 def add_cheap_bounds(state: BoundState, clock: Clock) -> Iterator[BoundState]:
-    """Yield the state after each bound but the row bound, until the gap is small enough; after Ctrl-C one is enough."""
+    """Yield the state after each bound but the row bound, until the gap is small enough; after Ctrl-C one is enough.
+
+    At least one state is yielded, and at least one bound is computed even if the clock has expired. A step that Ctrl-C
+    ends, or that does not apply, adds no bound.
+    """
     for step in (
         _bound_by_trace,
         _bound_by_gershgorin,
@@ -171,7 +196,10 @@ def _bound_by_full_soft_threshold(state: BoundState, clock: Clock) -> Bound | No
 
 
 def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int], Array]) -> float:
-    """Compute (F) from a profile of the candidates, tightened by the trace if variables were left out."""
+    """Compute (F) from a profile of the candidates, tightened by the trace if variables were left out.
+
+    `compute_profile` receives S, (m, m), and a cardinality of at most m, and returns a profile as defined in `bounds`.
+    """
     view, k = state.candidates, state.k
     profile = compute_profile(view.S, min(k, view.variables.size))
     if view.floor > 0:
@@ -182,7 +210,10 @@ def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int
 def gather_columns_and_scores(state: BoundState, rho: float | None = None) -> tuple[Array, Array] | None:
     """Return the columns of variance above ρ, (p, m), and unit scores of the component, (p,); None if too many.
 
-    By default ρ is the smallest value that the sample-space bound tries.
+    By default ρ is the smallest value that the sample-space bound tries. Columns of smaller variance may be included.
+    If all n variables are candidates, and there are no samples or more than n, the columns are those of a factor of Σ
+    plus the shift, with p = n. The result is also None for a component of no variance, and for a covariance of which
+    variables were left out. Both arrays are on the host.
     """
     operator, view, p = state.operator, state.candidates, state.operator.shape[0]
     if not state.value > 0:
@@ -209,9 +240,12 @@ def _factor_covariance(S: Array) -> Array:
 
 
 def create_search(state: BoundState, candidates: CandidateCovariance) -> SupportSearch:
-    """Create a search over some candidates, without nodes, with the component as its incumbent."""
+    """Create a search over some candidates, without nodes, with the component as its incumbent.
+
+    The candidates are those of the state, or fewer by `narrow`, which keeps the support. The component is not zero.
+    """
     k = min(state.k, candidates.variables.size)
-    support = np.searchsorted(candidates.variables, state.support)
+    support = np.searchsorted(candidates.variables, state.support)  # positions; relies on all being candidates
     scale = state.value + candidates.shift
     return SupportSearch(candidates, k, support, scale, tol=SEARCH_TOLERANCE_SHARE * state.tol)
 
@@ -220,7 +254,8 @@ def start_search(state: BoundState, candidates: CandidateCovariance, clock: Cloc
     """Create a search over some candidates, and its root, bounded by rows and reduced by screening.
 
     The root is None if the search is over: either it is pruned, or a better support may contain a variable that was
-    left out, so that branching cannot close the gap.
+    left out, so that branching cannot close the gap. The search then has the proven bound as its `variance_bound`;
+    otherwise the caller must open or enumerate the root, whose bound is not yet part of that of the search.
     """
     search = create_search(state, candidates)
     root = search.make_root(state.upper_bound)
@@ -242,7 +277,10 @@ def start_search(state: BoundState, candidates: CandidateCovariance, clock: Cloc
 
 
 def add_row_bound(state: BoundState, clock: Clock) -> BoundState:
-    """Add the row bound with screening, at the root alone, unless it cannot improve on the bounds so far."""
+    """Add the row bound with screening, at the root alone, unless it cannot improve on the bounds so far.
+
+    The component stays as it is, also if the search meets a better support: its certificate is asked for.
+    """
     view = select_row_candidates(state)
     is_hopeless = state.value <= MIN_VALUE_SHARE * state.upper_bound or state.k * view.floor >= state.upper_bound
     if state.is_done(clock) or is_hopeless:

@@ -189,7 +189,11 @@ class Clock:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Let Ctrl-C end the block and expire the clock instead of raising, so that callers keep what is proven."""
+        """Let Ctrl-C end the block and expire the clock instead of raising, so that callers keep what is proven.
+
+        Only KeyboardInterrupt is caught. Names assigned in the block may be unset or old afterwards. The clock's parent
+        and children, which share `stop_event`, expire too.
+        """
         try:
             yield
         except KeyboardInterrupt:

@@ -52,7 +52,11 @@ class SupportList:
 
 
 def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
-    """List all supports of k variables by decreasing value; return None if the clock expires."""
+    """List all supports of k variables by decreasing value; return None if the clock expires.
+
+    S is (n, n), with k ≤ n and n ≤ MAX_MASK_VARIABLES; bit i of a mask stands for row i of S. The values have the
+    rounding error of LAPACK.
+    """
     values, masks = [], []
     subsets = combinations(range(S.shape[0]), k)
     while batch := list(islice(subsets, LISTING_BATCH_SIZE)):
@@ -67,9 +71,12 @@ def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
 
 @dataclass(eq=False)
 class DisjointSearch:
-    """State of the search for the best set of disjoint supports."""
+    """State of the search for the best set of disjoint supports.
 
-    cardinalities: Sequence[int]  # one k per component, equal ones next to each other
+    Values are sums of λmax(S_II) of the S passed to `run`, a shift of its diagonal included.
+    """
+
+    cardinalities: Sequence[int]  # one k per component, equal ones next to each other; at most n in total
     incumbent_value: float  # sum of the values of the best set so far
     incumbent_masks: list[np.uint64] = field(
         default_factory=list
@@ -83,7 +90,10 @@ class DisjointSearch:
         return max(self.incumbent_value, self.open_bound) * (1 + 8 * max(self.cardinalities) * EPS)
 
     def run(self, S: Array, clock: Clock) -> None:
-        """Search until every set is visited or pruned, or the clock expires."""
+        """Search until every set is visited or pruned, or the clock expires.
+
+        Ctrl-C expires the clock and does not raise. If the lists are not finished, `upper_bound` stays infinite.
+        """
         with clock.interruptible():
             sizes = set(self.cardinalities)
             lists = {k: supports for k in sizes if (supports := list_supports(S, k, clock)) is not None}
@@ -93,7 +103,12 @@ class DisjointSearch:
     def _descend(
         self, chosen: list[np.uint64], value: float, support_lists: dict[int, SupportList], clock: Clock
     ) -> None:
-        """Visit the sets that contain the chosen supports, of the given total value."""
+        """Visit the sets that contain the chosen supports, of the given total value.
+
+        `chosen` contains a mask for each of the first components. `support_lists` maps every cardinality to the
+        supports, by decreasing value, that share no variable with the chosen ones and that come after those of the same
+        cardinality; a list may be empty.
+        """
         if len(chosen) == len(self.cardinalities):
             if value > self.incumbent_value:
                 self.incumbent_value, self.incumbent_masks = value, chosen
@@ -120,7 +135,10 @@ class DisjointSearch:
             self.open_bound = min(self.open_bound, self.incumbent_value)
 
     def decode_supports(self) -> list[Array]:
-        """Return the variables of each component of the best set."""
+        """Return the variables of each component of the best set, in the order of `cardinalities`.
+
+        The list is empty if no set better than the first incumbent was found.
+        """
         return [
             np.array([i for i in range(MAX_MASK_VARIABLES) if int(mask) >> i & 1], np.intp)
             for mask in self.incumbent_masks

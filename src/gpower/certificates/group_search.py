@@ -40,15 +40,15 @@ class GroupNode(SearchNode):
 class GroupSearch(BestFirstSearch[GroupNode]):
     """State of a search for the best selection of k groups. Values and bounds are those of S."""
 
-    S: Array  # (n, n): covariance of the variables that may be used
-    group_labels: Array  # (n,): the group of each variable
-    k: int
-    incumbent_groups: Array  # (n_groups,) of bool
+    S: Array  # (n, n): covariance of the variables that may be used, float64
+    group_labels: Array  # (n,) of int: the group of each variable, 0 to n_groups − 1
+    k: int  # number of groups of a selection, the required ones included
+    incumbent_groups: Array  # (n_groups,) of bool, at least one of them with a variable
 
     def __post_init__(self) -> None:
         g = self.incumbent_groups.size
         members = [np.flatnonzero(self.group_labels == i) for i in range(g)]
-        self.block_norms = np.zeros((g, g))  # spectral norms of the blocks S_gh
+        self.block_norms = np.zeros((g, g))  # spectral norms of the blocks S_gh; zero for a group without variables
         for i, rows in enumerate(members):
             for j in range(i + 1):
                 block = self.S[np.ix_(rows, members[j])]
@@ -67,7 +67,11 @@ class GroupSearch(BestFirstSearch[GroupNode]):
         return float(np.linalg.eigvalsh(self._take_covariance(groups))[-1])
 
     def _compute_bound(self, allowed: Array, fixed: Array) -> float:
-        """Compute an upper bound on the value of every selection of a node."""
+        """Compute an upper bound on the value of every selection of a node.
+
+        `allowed` and `fixed`, (n_groups,) of bool, are those of the node. At least one slot must be open: fewer than k
+        groups are fixed, and more than k are allowed.
+        """
         slots = self.k - int(np.count_nonzero(fixed))
         free = allowed & ~fixed
         own_norms = np.diagonal(self.block_norms)
@@ -81,7 +85,10 @@ class GroupSearch(BestFirstSearch[GroupNode]):
         return min(largest_eigenvalue(self._take_covariance(allowed)), min(trace, float(np.max(discs))) * rounding)
 
     def assess(self, node: GroupNode) -> GroupNode | None:
-        """Return the node with its own bound, or None if it has a single selection or is pruned."""
+        """Return the node with its own bound, or None if it has a single selection or is pruned.
+
+        A single selection updates the incumbent and is recorded as a pruned bound.
+        """
         n_fixed = int(np.count_nonzero(node.fixed))
         if n_fixed == self.k or int(np.count_nonzero(node.allowed)) <= self.k:
             self._update_incumbent(node.fixed if n_fixed == self.k else node.allowed)
@@ -99,7 +106,10 @@ class GroupSearch(BestFirstSearch[GroupNode]):
             self.incumbent_value, self.incumbent_groups = value, groups
 
     def expand(self, node: GroupNode) -> list[GroupNode | None]:
-        """Return the nodes with and without the free group that weighs most in the leading eigenvector."""
+        """Return the nodes with and without the free group that weighs most in the leading eigenvector.
+
+        The node comes from `assess`, so that it has a free group. A child that is pruned is None.
+        """
         leading = np.linalg.eigh(self._take_covariance(node.allowed))[1][:, -1]
         labels = self.group_labels[self.find_variables(node.allowed)]
         weights = np.bincount(labels, leading**2, minlength=self.incumbent_groups.size)
@@ -121,7 +131,23 @@ def best_groups(
     clock: Clock,
     callback: GroupSearchCallback | None = None,
 ) -> tuple[Array, Certificate]:
-    """Return the component of k admissible groups with the largest variance, (n_features,), and its certificate."""
+    """Return the component of k admissible groups with the largest variance, (n_features,), and its certificate.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix, in float64 in host memory.
+    support_rules : SupportRules
+        Rules of a single unit over all columns, each group at cost one. Required groups have a variable that varies.
+    k : int
+        Number of groups, the required ones included; `VariableRules.check_levels` must have accepted it.
+    tol : float
+        Relative gap at which to stop.
+    clock : Clock
+        Time limit; its callback is replaced if `callback` is given. Ctrl-C ends the search and does not raise.
+    callback : callable, optional
+        Called with the search and the column numbers of its variables, (n,).
+    """
     spec = FitSpec(sparsity=ExactCardinality(penalty_family=GroupCardinality(support_rules, np.ones(1)), levels=(k,)))
     z = solve_component(operator, spec, np.random.RandomState(0)).Z
     usable = np.flatnonzero(~support_rules.excluded[:, 0] & (operator.column_norms > 0))
@@ -131,7 +157,7 @@ def best_groups(
             f"{MAX_GROUP_SEARCH_VARIABLES} variables; there are {usable.size}. GPower finds such components, without a "
             "proof."
         )
-    rules = support_rules.restrict(usable)
+    rules = support_rules.restrict(usable)  # renumbers the groups: those without a usable variable are gone
     labels = np.arange(usable.size) if rules.group_labels is None else rules.group_labels
     required = rules.required[:, 0]
     n_selected = min(k - int(support_rules.required_cost[0]) + int(np.count_nonzero(required)), rules.n_groups)

@@ -44,7 +44,11 @@ def prepare_certificate_operator(
 def prepare_certificate_input(
     X: Any, covariance: str | None, *, sample_weight: Any = None, **reader_params: Any
 ) -> PreparedData:
-    """Return X as an operator in float64 with its feature names, read with the parameters of `_InputParams`."""
+    """Return X as an operator in float64 with its feature names, read with the parameters of `_InputParams`.
+
+    The matrix is in host memory. The operator has no samples if X is a covariance, or tall data replaced by theirs.
+    Raise ValueError if X does not fit into memory, is on a device, or has no column that varies.
+    """
     reader = _InputParams(check_option(covariance, "covariance", (None, "precomputed")), **reader_params)
     table = read_estimator_input(reader, X).load_into_memory(
         "A certificate needs the matrix in the memory of this machine"
@@ -57,7 +61,10 @@ def prepare_certificate_input(
 
 
 def get_loadings(model: Any) -> Array:
-    """Return the loadings of a fitted model, or the array that was passed in its place, in float64."""
+    """Return the loadings of a fitted model, or the array that was passed in its place, in float64, on the host.
+
+    The shape is not checked, and the loadings are not normalised; `check_components` does both.
+    """
     if isinstance(model, BaseEstimator):
         check_is_fitted(model, "components_")
     try:
@@ -70,7 +77,10 @@ def get_loadings(model: Any) -> Array:
 
 
 def check_components(components: Array, n_features: int) -> Array:
-    """Return loadings, (m, n_features), as unit columns, (n_features, m); zero columns stay zero."""
+    """Return loadings, (m, n_features), as unit columns, (n_features, m); zero columns stay zero.
+
+    A vector of n_features loadings is one component.
+    """
     Z = components[None] if components.ndim == 1 else components
     if Z.ndim != 2 or Z.shape[1] != n_features:
         raise ValueError(

@@ -119,7 +119,12 @@ def certify_joint_variance(
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> Certificate:
-    """Certify the unit columns of Z, (n_features, m), as one set; see `certify_total`."""
+    """Certify the unit columns of Z, (n_features, m), as one set; see `certify_total`.
+
+    The operator is in float64 in host memory and not deflated. A column may be zero. `cardinality` is a number of
+    variables or one per column, at most n_features and with ``constraint="disjoint"`` also in total; by default, and if
+    a column has more non-zeros, the number of its non-zeros counts. Raise ValueError if Z violates the constraint.
+    """
     value = float(np.trace(Scores.from_loadings(operator, Z).gram))
     requested = expand_per_component(cardinality, "cardinality", Z.shape[1])
     cardinalities = [max(int(k or 0), int(np.count_nonzero(z)), 1) for k, z in zip(requested, Z.T, strict=True)]
@@ -128,10 +133,13 @@ def certify_joint_variance(
 
 
 def _check_constraint_satisfied(operator: Operator, Z: Array, constraint: str | None) -> None:
-    """Raise ValueError if the components violate the constraint, as the bounds would not apply to them."""
+    """Raise ValueError if the components violate the constraint, as the bounds would not apply to them.
+
+    Z, (n_features, m), has unit or zero columns; a zero column violates nothing.
+    """
     if constraint is None:
         return
-    used = np.flatnonzero(Z.any(axis=1))
+    used = np.flatnonzero(Z.any(axis=1))  # `gram` of these variables alone: Σ may be too large to form
     violation = float(CONSTRAINTS[constraint].compute_violation(operator.gram(used), Z[used]))
     if violation > MAX_CONSTRAINT_VIOLATION:
         raise ValueError(
@@ -142,10 +150,14 @@ def _check_constraint_satisfied(operator: Operator, Z: Array, constraint: str | 
 
 @dataclass(eq=False)
 class JointBoundState:
-    """A set of components and its bounds, added from cheap to strong until the gap is small enough."""
+    """A set of components and its bounds, added from cheap to strong until the gap is small enough.
 
-    operator: Operator
-    cardinalities: Sequence[int]  # one per component, sorted when the state is created
+    Each step (`trace`, `listing`, `singles`, `eigenvalues`, `rows`) returns a bound on the sum of variances, infinity
+    if it does not apply, and its name becomes that of the bound.
+    """
+
+    operator: Operator  # in float64, in host memory
+    cardinalities: Sequence[int]  # one per component, sorted when the state is created, so not in the order of Z
     constraint: str | None
     tol: float
     value: float  # sum of the variances of the components
@@ -169,7 +181,11 @@ class JointBoundState:
         return max(self.best_bound.value, self.value)
 
     def compute_certificate(self) -> Certificate:
-        """Compute the bounds that apply to the constraint until the gap is small enough; return the certificate."""
+        """Compute the bounds that apply to the constraint until the gap is small enough; return the certificate.
+
+        An expired clock does not skip a step: the long ones read it themselves. Ctrl-C ends a step, which then adds no
+        bound, and expires the clock.
+        """
         steps = [self.singles]
         if self.constraint == "disjoint":
             steps = [self.trace, self.listing, self.singles]
@@ -197,7 +213,7 @@ class JointBoundState:
         )
 
     def singles(self) -> float:
-        """Compute the sum of the bounds on single components."""
+        """Compute the sum of the bounds on single components, and store them in `single_bounds` for `eigenvalues`."""
         sizes = sorted(set(self.cardinalities))
         for k in sizes:
             clock = self.clock.make_child(SINGLES_TIME_SHARE * self.clock.max_seconds / len(sizes))
@@ -206,7 +222,10 @@ class JointBoundState:
         return sum(self.single_bounds[k] for k in self.cardinalities)
 
     def eigenvalues(self) -> float:
-        """Bound some components by the largest eigenvalues and the others as singles."""
+        """Bound some components by the largest eigenvalues and the others as singles.
+
+        Runs after `singles`; a bound that is missing there, after Ctrl-C, counts as infinite.
+        """
         m = len(self.cardinalities)
         w = candidates.compute_full_spectrum(self.operator)
         if w is None:
@@ -223,7 +242,10 @@ class JointBoundState:
         return float(trace_profile(variances, sum(self.cardinalities))[-1])
 
     def rows(self) -> float:
-        """Minimise the bound (K) until the clock expires; infinity for many variables."""
+        """Minimise the bound (K) until the clock expires; infinity for many variables, and for a value of zero.
+
+        S is scaled so that the value of the components is their number m, which is also where to stop.
+        """
         n, m, k = self.operator.shape[1], len(self.cardinalities), max(self.cardinalities)
         view = candidates.select_candidates(self.operator, np.arange(0))
         if n > MAX_ROW_BOUND_VARIABLES or view.floor > 0 or not self.value > 0:
@@ -240,11 +262,14 @@ class JointBoundState:
         return result.bound * scale - m * view.shift
 
     def listing(self) -> float:
-        """Search the lists of all supports, if they are short enough."""
+        """Search the lists of all supports, if they are short enough, and store a better set in `improved_supports`.
+
+        The result is infinite if the clock expires before all supports are listed.
+        """
         if not can_list_supports(self.operator.shape[1], self.cardinalities):
             return np.inf
-        view = candidates.select_candidates(self.operator, np.arange(0))
-        total_shift = len(self.cardinalities) * view.shift
+        view = candidates.select_candidates(self.operator, np.arange(0))  # all variables, as they are few
+        total_shift = len(self.cardinalities) * view.shift  # S contains the shift once for each component
         search = DisjointSearch(self.cardinalities, self.value + total_shift)
         search.run(view.S, self.clock)
         self.n_nodes = search.n_nodes
@@ -253,7 +278,11 @@ class JointBoundState:
 
 
 def best_disjoint(operator: Operator, cardinality: Any, tol: float, max_time: float) -> tuple[Array, Certificate]:
-    """Return the best components without a common variable, (m, n_features), and a certificate; see `best_subset`."""
+    """Return the best components without a common variable, (m, n_features), and a certificate; see `best_subset`.
+
+    The operator is in float64 in host memory. `cardinality` is not yet checked: one number, or one per component, whose
+    order the rows of the result have.
+    """
     requested = cardinality if isinstance(cardinality, Sequence | np.ndarray) else [cardinality]
     levels = [check_int(k, "cardinality", 1) for k in requested]
     n = operator.shape[1]

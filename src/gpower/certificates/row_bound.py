@@ -63,10 +63,10 @@ SIGN_TOLERANCE, THETA_MARGIN = 1e-8, 1e-9
 
 @dataclass(frozen=True, eq=False)
 class DualRows:
-    """A point of the dual: the matrix R and the prices."""
+    """A point of the dual: the matrix R and the prices, in the units of the scaled S of a `RowProblem`."""
 
-    R: Array  # (n, n)
-    prices: Array  # (n,): b for every free variable, a price of its own for each fixed one
+    R: Array  # (n, n), any matrix, not symmetric in general
+    prices: Array  # (n,), positive: b for every free variable, a price of its own for each fixed one
 
     def restrict(self, idx: Array) -> DualRows:
         """Return the point over the variables of some indices."""
@@ -79,8 +79,8 @@ class RowProblem:
 
     S: Array  # (n, n): Σ, scaled so that the value of the incumbent is about one
     k: int
-    fixed: Array  # (n,) of bool
-    floor: float = 0.0  # largest variance of a variable left out of S; if positive, no variable may be fixed
+    fixed: Array  # (n,) of bool: variables that every support contains
+    floor: float = 0.0  # largest variance of a variable left out of S, scaled; if positive, no variable may be fixed
     fixed_price: float | None = None  # γ of the penalised problem; then k is n, and no variable is fixed
     n_components: int = 1  # orthogonal components of at most k variables each; if several, none fixed and floor zero
     total_cardinality: int | None = None  # number of variables of all components together
@@ -91,7 +91,10 @@ class RowProblem:
         return self.k - int(np.count_nonzero(self.fixed))
 
     def compute_support_cost(self, prices: Array) -> float:
-        """Compute the sum of the prices of a support; zero for the penalised problem, whose objective has them."""
+        """Compute the sum of the prices, (n,), of a support; zero for the penalised problem, whose objective has them.
+
+        With a total cardinality, no variable is fixed, and the sum is over the variables of all components.
+        """
         if self.fixed_price is not None:
             return 0.0
         free = prices[~self.fixed]
@@ -100,7 +103,10 @@ class RowProblem:
         return float(np.sum(prices[self.fixed])) + self.n_open_slots * max(float(np.max(free, initial=0)), self.floor)
 
     def zero_uncounted(self, R: Array) -> Array:
-        """Return R with zeros for the entries that ρᵢ omits; it counts i, the fixed variables and the largest rest."""
+        """Return R with zeros for the entries that ρᵢ omits; it counts i, the fixed variables and the largest rest.
+
+        The result is R itself, not a copy, if ρᵢ counts every entry (n ≤ k): do not change it.
+        """
         n_omitted = R.shape[0] - self.k
         if n_omitted <= 0:
             return R
@@ -120,17 +126,27 @@ class RowProblem:
         return self.S + rows.R + rows.R.T + np.diag(self.compute_charges(rows))
 
     def compute_bound(self, w: Array, prices: Array) -> float:
-        """Compute (R), or (K) for several components, from the eigenvalues w of the matrix; add LAPACK's rounding."""
+        """Compute (R), or (K) for several components, from the eigenvalues w of the matrix; add LAPACK's rounding.
+
+        `w`, (n,), contains all eigenvalues of `build_matrix`, increasing; `prices`, (n,), are those of the same rows.
+        """
         largest = float(np.sum(w[-self.n_components :])) + self.n_components * eigenvalue_rounding_error(w)
         return max(largest + self.compute_support_cost(prices), self.k * self.floor)
 
     def bound_omitted_supports(self, rows: DualRows, bound: float) -> float:
-        """Compute a bound on supports with a variable that was left out of S, from the bound (R) at the same rows."""
+        """Compute a bound on supports with a variable that was left out of S, from the bound (R) at the same rows.
+
+        With a positive floor no variable is fixed, so that every price is b and the first one is read.
+        """
         return max(bound - float(rows.prices[0]) + self.floor, self.k * self.floor)
 
 
 def initialize_rows(problem: RowProblem, threshold: float) -> DualRows:
-    """Return a start near the soft-threshold bound at `threshold`, smoothed so that no two entries of R tie."""
+    """Return a start near the soft-threshold bound at `threshold`, smoothed so that no two entries of R tie.
+
+    `threshold` is in the units of the scaled S; zero stands for an unknown one. All prices are equal, also those of
+    fixed variables.
+    """
     t = max(threshold, 0.2 / problem.k, problem.floor)
     R = -t * np.tanh(problem.S / (2 * t))
     return DualRows(R, np.full(problem.S.shape[0], t if problem.fixed_price is None else problem.fixed_price))
@@ -165,7 +181,11 @@ def smooth_eigenvalue_sum(w: Array, count: int, smoothing: float) -> tuple[float
 
 @dataclass(frozen=True, eq=False)
 class RowBoundResult:
-    """The best point found, its bound, and the weights diag(X) of the primal point X there, (n,)."""
+    """The best point found, its bound, and the weights diag(X) of the primal point X there, (n,).
+
+    The bound is in the units of the scaled S, holds without smoothing and includes rounding. The weights are
+    non-negative; a large weight marks a variable that good supports contain.
+    """
 
     rows: DualRows
     bound: float
@@ -194,7 +214,7 @@ class RowDual:
         return np.concatenate([np.ravel(rows.R) * k, tail])
 
     def unpack(self, point: Array) -> DualRows:
-        """Return the point of the dual from its vector."""
+        """Return the point of the dual from a vector made by `pack`; free variables share a price above the floor."""
         problem, n = self.problem, self.problem.fixed.size
         R = point[: n * n].reshape(n, n) / problem.k
         if problem.fixed_price is not None:
@@ -204,7 +224,10 @@ class RowDual:
         return DualRows(R, prices)
 
     def evaluate(self, point: Array, smoothing: float) -> tuple[float, Array]:
-        """Return the smoothed bound and its gradient at a vector made by `pack`."""
+        """Return the smoothed bound and its gradient at a vector made by `pack`; update `best_result`.
+
+        The bound that is compared with `best_result` is not smoothed.
+        """
         problem = self.problem
         rows = self.unpack(point)
         R, b = rows.R, rows.prices
@@ -226,7 +249,11 @@ class RowDual:
         return largest + problem.compute_support_cost(b), gradient
 
     def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
-        """Return the derivatives by the logarithms of the free price above the floor and of the fixed prices."""
+        """Return the derivatives by the logarithms of the free price above the floor and of the fixed prices.
+
+        `d` is the diagonal of X in `evaluate`, `squares` is ρ², `b` the prices, all (n,). The result has the layout of
+        the tail that `pack` appends.
+        """
         by_price = -d * squares / b**2
         slots = self.problem.n_open_slots if self.problem.total_cardinality is None else self.problem.total_cardinality
         free = slots + float(np.sum(by_price[self.free_variables]))
@@ -239,10 +266,19 @@ def minimize_row_bound(
 ) -> RowBoundResult:
     """Minimise the row bound from a start by L-BFGS, with less and less smoothing, and return the best point.
 
+    The result is never worse than the start. If the clock expires it is the best point so far; Ctrl-C, which
+    `clock.interruptible()` catches, expires the clock and does not raise.
+
     Parameters
     ----------
+    problem : RowProblem
+        The problem, over n variables.
+    rows : DualRows
+        The start, over the same n variables.
     target : float
-        Bound at which to stop.
+        Bound at which to stop, in units of the scaled S.
+    clock : Clock
+        Time limit, checked after each L-BFGS step.
     smoothings : sequence of float
         Values of μ, in units of the scaled S.
     steps : int
@@ -265,7 +301,12 @@ def minimize_row_bound(
 
 
 def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: float) -> tuple[Array, Array]:
-    """Return masks of variables that better supports may contain, and that they all contain, both (n,) of bool."""
+    """Return masks of variables that better supports may contain, and that they all contain, both (n,) of bool.
+
+    A support is better if its value exceeds `pruning_threshold`, in units of the scaled S. The second mask includes the
+    fixed variables, and the first one too. If a variable is required and not in the first mask, no support is better.
+    For one component without a fixed price; supports with variables left out of S are not considered.
+    """
     keep, required = np.ones(problem.fixed.size, bool), problem.fixed.copy()
     if problem.n_open_slots < 1 or problem.fixed.all():
         return keep, required
@@ -284,7 +325,10 @@ def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: flo
 
 
 def _find_excluded_variables(problem: RowProblem, rows: DualRows, Q: Array, inverse: Array) -> Array:
-    """Return the mask of variables whose 2 × 2 determinant is negative, P⁻¹ = Q diag(inverse) Qᵀ positive definite."""
+    """Return the mask of variables whose 2 × 2 determinant is negative, P⁻¹ = Q diag(inverse) Qᵀ positive definite.
+
+    Q, (n, n), contains the eigenvectors of the matrix of the rows; `inverse`, (n,), the eigenvalues of P⁻¹, positive.
+    """
     charge = problem.compute_charges(rows)
     RQ = rows.R @ Q
     corner = np.sum(Q * Q * inverse, axis=1)  # (P⁻¹)ᵢᵢ

@@ -59,7 +59,12 @@ def fit_warnings(model: Any, has_variance: bool, unadjusted_variance: Array) -> 
 
 
 def _iter_sparsity_warnings(model: Any, unadjusted_variance: Array) -> Iterator[WarningSpec]:
-    """Yield warnings about components with fewer variables than requested, and components that duplicate others."""
+    """Yield warnings about components with fewer variables than requested, and components that duplicate others.
+
+    `unadjusted_variance`, (n_components,), is as in `fit_warnings`. The cardinality is not compared if it is only an
+    upper limit (non-negative loadings, a constraint), or if the model explains a smaller one itself; a share of
+    variance, below one, is never undercut.
+    """
     params = get_constructor_params(model)
     at_most = params.get("positive", False) or params.get("constraint") is not None or model._explains_shortfall
     requested = np.atleast_1d(0 if model.cardinality is None or at_most else model.cardinality)
@@ -69,6 +74,7 @@ def _iter_sparsity_warnings(model: Any, unadjusted_variance: Array) -> Iterator[
     unused = rules.find_unused_includes(Z)
     yield from rules.warn_unused_includes(unused)
     count = model.cardinality_ + [len(names) for names in unused]
+    # One requested number for all components, or one each; the list may be longer if n_components is "auto".
     short = (model.cardinality_ > 0) & (count < requested[: len(model.cardinality_)])
     if np.any(short):
         yield (
@@ -96,7 +102,10 @@ def _format_component_numbers(mask: Array) -> str:
 
 
 def log_fit(model: Any) -> None:
-    """Log a summary and the notes of a model to the "gpower" logger, or to stderr if logging is not set up."""
+    """Log a summary and the notes of a model to the "gpower" logger, or to stderr if logging is not set up.
+
+    In the latter case the logger gets a handler and the level INFO, which stay.
+    """
     if not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)

@@ -252,7 +252,11 @@ class GPower(SparsePCAEstimator):
     def _fit_validated(
         self, table: EstimatorInput, sample_weight: Any = None, earlier_warnings: Sequence[str] = ()
     ) -> Self:
-        """Fit to a table that this model, or one with the same data parameters, has read with `earlier_warnings`."""
+        """Fit to a table that this model, or one with the same data parameters, has read with `earlier_warnings`.
+
+        Fitted arrays are NumPy or CuPy arrays; `fit` converts them to the library of the data. `partial_fit` starts
+        anew afterwards.
+        """
         if table.feature_names is not None:
             self.feature_names_in_ = table.feature_names
         self._running_moments: RunningMoments | None = None
@@ -263,15 +267,22 @@ class GPower(SparsePCAEstimator):
         return self._fit_prepared(self._apply_warm_start(prepared), [*earlier_warnings, *data_warnings])
 
     def _apply_warm_start(self, prepared: PreparedData) -> PreparedData:
-        """Set the loadings of the last fit as the start, with `warm_start` and the same number of variables."""
+        """Set the loadings of the last fit as the start, with `warm_start` and the same number of variables.
+
+        Components that the last fit did not have get zero loadings; `WarmStart` then falls back to the usual start.
+        """
         last_loadings = self._get_last_loadings()
         if not self.warm_start or last_loadings is None or last_loadings.shape[0] != prepared.operator.shape[1]:
             return prepared
         Z = pad_columns(last_loadings, len(prepared.fit_spec.mu)).astype(prepared.operator.dtype)
+        # Z is on the host, and `to_backend` copies it to the device of the data, if they are on one.
         return replace(prepared, fit_specs=(prepared.fit_spec.with_start_loadings(prepared.operator.to_backend(Z)),))
 
     def _get_last_loadings(self) -> Array | None:
-        """Return where the ascents of the last fit ended, (n_features, m), in the order of extraction."""
+        """Return where the ascents of the last fit ended, (n_features, m), in the order of extraction.
+
+        The array is on the host. Without a last fit the result is None; for a loaded model it is the refitted loadings.
+        """
         fitted = vars(self)
         if "components_" not in fitted:
             return None
@@ -281,7 +292,10 @@ class GPower(SparsePCAEstimator):
         return to_numpy(self.components_)[np.argsort(self.extraction_order_)].T  # the model was loaded from a file
 
     def _choose_n_components(self, table: EstimatorInput, sample_weight: Any) -> dict[str, Any]:
-        """Return the parameters that ``n_components="auto"`` chooses, and store the p-values; else return none."""
+        """Return the parameters that ``n_components="auto"`` chooses, and store the p-values; else return none.
+
+        They are `n_components` and every parameter with a list of values, cut to that number.
+        """
         self.__dict__.pop("component_p_values_", None)
         if self.n_components != "auto":
             return {}
@@ -353,7 +367,11 @@ class GPower(SparsePCAEstimator):
         return [rules.rank_groups(z) for z in to_numpy(self.components_)]
 
     def _fit_prepared(self, prepared: PreparedData, earlier_warnings: Sequence[str] = ()) -> Self:
-        """Find and store the components, certify them if requested, and warn; store all warnings in `warnings_`."""
+        """Find and store the components, certify them if requested, and warn; store all warnings in `warnings_`.
+
+        `earlier_warnings` were issued before, so they are stored only. `mean_`, `scale_` and `components_` stay on the
+        device of the data, if they are on one; all other attributes are on the host.
+        """
         result = self._solve(prepared)
         self._ascent_ends = to_host(result.Z if result.ascent_loadings is None else result.ascent_loadings)
         fit = summarize_fit(prepared, result, sort=True)
@@ -390,7 +408,10 @@ class GPower(SparsePCAEstimator):
             )
 
     def _store_certificates(self, prepared: PreparedData) -> None:
-        """Store the bounds of each component, on the matrix without the earlier ones, and of all together."""
+        """Store the bounds of each component, on the matrix without the earlier ones, and of all together.
+
+        `components_` is a NumPy array here: `fill_missing` refuses `certify` for data on a device.
+        """
         count, varies = len(self.components_), prepared.has_variance  # zero components are optimal without variance
         Z = self.components_.T.astype(np.float64)
         proofs = certify_components(prepared.get_float64_operator(), Z, **certificate_args(self)) if varies else ()

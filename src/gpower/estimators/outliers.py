@@ -34,7 +34,10 @@ class OutlierDistanceMixin:
     n_samples_: float
 
     def _read_samples(self, X: Any) -> Any:
-        """Check samples and return them; implemented by the estimator."""
+        """Check samples and return them, neither centred nor scaled; implemented by the estimator.
+
+        The result is an array, a sparse matrix or a container that must not be changed, in the memory of X.
+        """
         raise NotImplementedError
 
     def hotelling_t2(self, X: Any) -> Array:
@@ -164,7 +167,11 @@ class OutlierDistanceMixin:
         return np.flatnonzero(to_numpy(self.components_).any(axis=0))
 
     def _iter_standardized_blocks(self, X: Any, columns: Any = slice(None)) -> Iterator[Array]:
-        """Yield blocks of centred and scaled samples in float64, with all variables or the given columns."""
+        """Yield blocks of centred and scaled samples in float64, with all variables or the given columns.
+
+        Blocks are new NumPy arrays, (n_rows, n_columns), in the order of the samples, and may be changed. Raise
+        ValueError if the samples are in blocks or on a device.
+        """
         table = self._read_samples(X)
         where = as_container(table).storage_description
         if where:
@@ -182,17 +189,20 @@ class OutlierDistanceMixin:
             yield A
 
     def _iter_residual_blocks(self, X: Any) -> Iterator[Array]:
-        """Yield blocks of standardized samples minus their projections on the span of the components."""
+        """Yield blocks of standardized samples minus their projections on the span of the components.
+
+        Blocks are new NumPy arrays, (n_rows, n_features). Variables that no component uses stay as they are.
+        """
         used = self._active_columns
         Z = np.asarray(to_numpy(self.components_), np.float64)[:, used].T
         back = np.linalg.pinv(Z, rcond=1e-6)
         for A in self._iter_standardized_blocks(X):
-            A[:, used] -= A[:, used] @ Z @ back
+            A[:, used] -= A[:, used] @ Z @ back  # in place: the block is a copy
             yield A
 
 
 def check_probability_level(level: object) -> float:
-    """Return a level if it lies between 0 and 1."""
+    """Return a level as a float; raise ValueError unless it lies between 0 and 1, both excluded."""
     if not 0 < check_float(level, "level", 0.0) < 1:
         raise ValueError(f"level={level!r}: a share between 0 and 1 is needed, such as 0.95.")
     return float(level)  # type: ignore[arg-type]

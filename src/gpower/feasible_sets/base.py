@@ -41,7 +41,10 @@ class FeasibleSet(ABC):
 
     @abstractmethod
     def argmax_linear(self, g: Any) -> Any:
-        """Return a y in the set with the largest ⟨g, y⟩, always the same y for the same g."""
+        """Return a y in the set with the largest ⟨g, y⟩, always the same y for the same g, also for g = 0.
+
+        g is a linear function in the form that the set uses, normally an array of the shape of y; it is not changed.
+        """
 
     def retract(self, y: Any) -> Any:
         """Return a point of the set near y; raise NotImplementedError if the set has no retraction."""
@@ -132,7 +135,7 @@ class Sphere(FeasibleSet):
         return self.retract(self._apply_inverse_metric(g) if np.any(g) else _make_first_unit_vector(g))
 
     def retract(self, y: Array) -> Array:
-        """Return r y/‖y‖."""
+        """Return r y/‖y‖, for y ≠ 0 of shape (d,)."""
         return np.asarray((self.radius / self.norm(y)) * y)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:

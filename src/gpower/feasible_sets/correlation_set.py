@@ -15,14 +15,22 @@ from gpower.operators.base import Operator
 
 @dataclass(frozen=True, eq=False)
 class CorrelationStart:
-    """Start of an ascent given by its weighted correlations C, (n_features, m), without sample-space units."""
+    """Start of an ascent given by its weighted correlations C, (n_features, m), without sample-space units.
+
+    C is where the matrix is, host or device. It need not belong to the set: an ascent only takes the gradient at C.
+    """
 
     C: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Sample-space units X, (p, m), with their weighted correlations C = μ∘AᵀX, (n_features, m)."""
+    """Sample-space units X, (p, m), with their weighted correlations C = μ∘AᵀX, (n_features, m).
+
+    X is in the representation of the operator, with p = operator.shape[0]: coordinates of the samples or, without
+    samples, coefficients u of vectors A u (p = n_features), whose norm is √(uᵀAᵀAu). Both arrays are where the matrix
+    is. As the gradient of a regularised objective, a `Point` contains a linear function of X and of C instead.
+    """
 
     X: Array
     C: Array
@@ -32,7 +40,7 @@ class Point:
         return Point(self.X[:, j : j + 1], self.C[:, j : j + 1])
 
     def replace_unit(self, j: int, unit: Point) -> Point:
-        """Return the point with unit j replaced."""
+        """Return the point with unit j replaced by a point of one unit; the units may no longer be orthogonal."""
         parts = (self.X, unit.X), (self.C, unit.C)
         return Point(*(np.hstack([old[:, :j], new, old[:, j + 1 :]]) for old, new in parts))
 
@@ -46,7 +54,7 @@ class CorrelationSet(FeasibleSet):
     operator : Operator
         The matrix A.
     mu : ndarray of shape (m,)
-        Weights of the units.
+        Positive weights of the units, on the host.
     sample_set : SampleSet, default=Stiefel()
         Set of X: orthonormal units of a block, independent starts of one unit, or the cube of ℓ1 variance.
 
@@ -84,24 +92,35 @@ class CorrelationSet(FeasibleSet):
         return C if self._has_unit_weights else asarray_like(C, self.mu) * C
 
     def remove_weights(self, C: Array) -> Array:
-        """Compute C/μ, the unweighted correlations."""
+        """Compute C/μ, (n_features, m), the unweighted correlations AᵀX of a point; C itself for unit weights."""
         return C if self._has_unit_weights else C / asarray_like(C, self.mu)
 
     def argmax_linear(self, g: Array) -> Point:
-        """Return the maximiser of ⟨g, C⟩: combine columns, project onto the sample set, correlate."""
+        """Return the maximiser of ⟨g, C⟩ for g of shape (n_features, m), where the matrix is.
+
+        It combines columns, projects onto the sample set and correlates. A zero column of g leaves its unit free.
+        """
         return self.make_point(self.combine_weighted(g))
 
     def combine_weighted(self, T: Array) -> Array:
-        """Compute Y = A(μ∘T), for which ⟨Y, X⟩ = ⟨T, μ∘AᵀX⟩."""
+        """Compute Y = A(μ∘T), (p, m), for which ⟨Y, X⟩ = ⟨T, μ∘AᵀX⟩, for T of shape (n_features, m)."""
         return self.operator.combine(self._apply_weights(T))
 
     def make_point(self, Y: Array) -> Point:
-        """Return the point of the set that maximises ⟨Y, X⟩, for sample-space units Y, (p, m)."""
+        """Return the point of the set that maximises ⟨Y, X⟩, for sample-space vectors Y, (p, m), of any length.
+
+        Its units are thus normalised: orthonormal (`Stiefel`: the polar factor of Y), each of unit norm (`Spheres`), or
+        ±r by the signs of Y (`Cube`). Zero or dependent columns of Y are replaced by directions of columns of A, and by
+        zero if none is left. This takes a pass over the matrix for the correlations.
+        """
         X, C = self.sample_set.place_units(self.operator, Y)
         return Point(X, self._apply_weights(C))
 
     def extrapolate(self, x: Point, previous: Point, b: float) -> Point:
-        """Return the point of the set near x + b(x − previous), extrapolating units and correlations alike."""
+        """Return the point of the set near x + b(x − previous), extrapolating units and correlations alike.
+
+        On spheres and the Stiefel manifold this normally takes no pass over the matrix; the cube returns x.
+        """
         current, old = ((point.X, self.remove_weights(point.C)) for point in (x, previous))
         X, C = self.sample_set.extrapolate_units(self.operator, current, old, b)
         return Point(X, self._apply_weights(C))
@@ -111,13 +130,17 @@ class CorrelationSet(FeasibleSet):
         return float(np.vdot(g, x.C))
 
     def support_value(self, g: Array) -> float:
-        """Compute the nuclear norm (Stiefel), sum of column norms (Spheres) or ℓ1 norm (Cube) of A(μ∘g)."""
+        """Compute the nuclear norm (Stiefel), sum of column norms (Spheres) or weighted ℓ1 norm (Cube) of A(μ∘g)."""
         return self.sample_set.support_function(self.operator, self.combine_weighted(g))
 
 
 @dataclass(frozen=True, eq=False)
 class RegularizedSet(CorrelationSet):
-    """Correlation set with linear functions ⟨g.C, μ∘AᵀX⟩ + ⟨g.X, X⟩, for an objective with a term in X itself."""
+    """Correlation set with linear functions ⟨g.C, μ∘AᵀX⟩ + ⟨g.X, X⟩, for an objective with a term in X itself.
+
+    g is a `Point` that contains a gradient: g.C, (n_features, m), with respect to C, and g.X, (p, m), with respect to
+    X, represented like sample-space vectors.
+    """
 
     def argmax_linear(self, g: Point) -> Point:  # type: ignore[override]
         """Return the maximiser of both terms together."""

@@ -3,6 +3,11 @@
 Each set provides the maximiser of ⟨Y, X⟩, its correlations C = AᵀX, and the largest |aᵢᵀx| over the set. On spheres and
 on the Stiefel manifold the maximiser is Y times a matrix on the right, which also gives the correlations and saves a
 product with A. On the cube it is a sign, which does not.
+
+Methods with an operator work on represented vectors Y or X, (p, m) with p = operator.shape[0], where the matrix is
+(host or device), and with inner products of the operator; without samples Y contains coefficients u of vectors A u.
+Their correlations C = AᵀX, (n, m), are without the weights μ. Methods without an operator (`argmax_linear`, `retract`,
+`contains`) work on plain arrays on the host.
 """
 
 from __future__ import annotations
@@ -48,12 +53,12 @@ class SampleSet(FeasibleSet):
     needs_only_gram = True
 
     def adapt_to(self, operator: Operator) -> SampleSet:
-        """Return the set for the samples of this matrix."""
+        """Return the set for the samples of this matrix, whose sample weights may change it."""
         return self
 
     @abstractmethod
     def compute_max_correlations(self, operator: Operator) -> Array:
-        """Compute the largest |aᵢᵀx| over units x in the set, for every column, (n,)."""
+        """Compute the largest |aᵢᵀx| over units x in the set, for every column, (n,), where the matrix is."""
 
     @abstractmethod
     def for_independent_starts(self) -> SampleSet:
@@ -61,16 +66,19 @@ class SampleSet(FeasibleSet):
 
     @abstractmethod
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """Return the maximiser X of ⟨Y, X⟩, and AᵀX. Pass C = AᵀY if it is known."""
+        """Return the maximiser X of ⟨Y, X⟩, (p, m), and AᵀX, (n, m), for any Y. Pass C = AᵀY if it is known."""
 
     @abstractmethod
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the maximum of ⟨Y, X⟩ over the set."""
+        """Compute the maximum of ⟨Y, X⟩ over the set, for Y of shape (p, m)."""
 
     def extrapolate_units(
         self, operator: Operator, x: UnitsAndCorrelations, previous: UnitsAndCorrelations, b: float
     ) -> UnitsAndCorrelations:
-        """Return the point of the set near x + b(x − previous), with its correlations."""
+        """Return the point of the set near x + b(x − previous), with its correlations.
+
+        `x` and `previous` are pairs (X, AᵀX), whose correlations are extrapolated too, which saves a product with A.
+        """
         Y, C = ((1 + b) * new - b * old for new, old in zip(x, previous, strict=True))
         return self.place_units(operator, Y, C)
 
@@ -93,7 +101,10 @@ class _NormalizedSet(SampleSet):
         return Spheres()
 
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """Return Y normalised to the set and its correlations, which are normalised with it."""
+        """Return Y normalised to the set and its correlations, which are normalised with it.
+
+        If Y is so ill-conditioned that digits are lost, the correlations are computed again and normalised once more.
+        """
         C = operator.correlate(Y) if C is None else C
         normalizer = self.make_normalizer(self._compute_unit_gram(operator, Y, C))
         X, C = normalizer.apply(Y), normalizer.apply(C)
@@ -110,11 +121,18 @@ class _NormalizedSet(SampleSet):
 
     @abstractmethod
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
-        """Compute the inner products of units that the normaliser needs, given C = AᵀY."""
+        """Compute the inner products of units that the normaliser needs, on the host, given C = AᵀY.
+
+        They are YᵀY, (m, m), or only its diagonal as a column, (m, 1), as `make_normalizer` of the subclass expects.
+        """
 
     @abstractmethod
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
-        """Return X with its free units directed at columns of A, and its correlations."""
+        """Return X with its free units directed at columns of A, and its correlations.
+
+        `free`, (m, d) on the host, are the free directions of `Normalizer`; X, (p, m), is normalised and zero along
+        them; C = AᵀX.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +160,7 @@ class Stiefel(_NormalizedSet):
         return polar_factor(y)
 
     def make_normalizer(self, gram: Array) -> Normalizer:
-        """Return the right multiplier that normalises Y to the set, given its Gram matrix."""
+        """Return the right multiplier that normalises Y to the set, given its Gram matrix, (m, m)."""
         return make_polar_normalizer(gram)
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
@@ -240,12 +258,17 @@ class Cube(SampleSet):
         return bool(np.all(np.abs(x) <= self.radius * (1 + tol)))
 
     def adapt_to(self, operator: Operator) -> Cube:
-        """Return the cube whose half-widths are the square roots of the sample weights."""
+        """Return the cube whose half-widths are the square roots of the sample weights; itself without weights."""
         radius = operator.sqrt_sample_weight
         return self if radius is None else Cube(radius[:, None])
 
     def compute_max_correlations(self, operator: Operator, block_columns: int = 256) -> Array:
-        """Compute Σ rₖ|aₖᵢ| of every column, reading `block_columns` columns at a time."""
+        """Compute Σ rₖ|aₖᵢ| of every column, (n,), reading `block_columns` columns at a time.
+
+        It is zero for columns of norm zero. The operator has samples and is on the host. r, (n_samples,), are the
+        square roots of its sample weights, or ones: `radius` is not used, so that the result is the same before and
+        after `adapt_to`.
+        """
         p, n = operator.shape
         radius = operator.sqrt_sample_weight
         radius = np.ones(p, operator.dtype) if radius is None else radius
@@ -258,12 +281,12 @@ class Cube(SampleSet):
         return self
 
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """Return the vertex of the cube with the signs of Y, and its correlations."""
+        """Return the vertex of the cube with the signs of Y, and its correlations; C is not used."""
         X = self.argmax_linear(Y)
         return X, operator.correlate(X)
 
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute r‖Y‖₁."""
+        """Compute Σ rₖ|yₖⱼ|, which is r‖Y‖₁ for a single half-width r."""
         return float(np.sum(self.radius * np.abs(Y)))
 
     def extrapolate_units(
@@ -274,7 +297,7 @@ class Cube(SampleSet):
 
 
 def correlate_if_needed(operator: Operator, Y: Array) -> Array:
-    """Return AᵀY if the operator needs it for inner products, otherwise an empty array."""
+    """Return AᵀY, (n, m), if the operator needs it for inner products (it has no samples), otherwise an empty array."""
     return np.zeros((0, Y.shape[1])) if operator.has_samples else operator.correlate(Y)
 
 
@@ -285,8 +308,24 @@ def find_residual_directions(
 
     This continues the pivoted QR factorisation of A from X: each new direction is the residual of the column whose
     residual is largest. Directions beyond the rank of A are zero.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix A.
+    n_directions : int
+    X : ndarray of shape (p, k), optional
+        Represented units that are orthonormal, or zero, in sample space, where the matrix is; none by default.
+    C : ndarray of shape (n, k), optional
+        Their correlations AᵀX, without weights; given together with X.
+
+    Returns
+    -------
+    ndarray of shape (p, n_directions) and ndarray of shape (n, n_directions)
+        The directions, orthogonal to X, and their correlations with the columns.
     """
     p, n = operator.shape
+    # `zeros_like` of the column norms creates arrays where the matrix is.
     X = np.zeros_like(operator.column_norms, shape=(p, 0)) if X is None else X
     C = np.zeros_like(operator.column_norms, shape=(n, 0)) if C is None else C
     n_given = X.shape[1]
@@ -297,7 +336,11 @@ def find_residual_directions(
 
 
 def _find_next_direction(operator: Operator, X: Array, C: Array) -> UnitsAndCorrelations:
-    """Return the unit residual of the column with the largest part orthogonal to X, and its correlations."""
+    """Return the unit residual of the column with the largest part orthogonal to X, and its correlations.
+
+    They have shapes (p, 1) and (n, 1). Both are zero if X, (p, k) with C = AᵀX, (n, k), spans all columns up to
+    rounding.
+    """
     squares = operator.column_norms.astype(np.float64) ** 2  # (n,)
     pivot = stable_argmax(np.maximum(squares - np.sum(C.astype(np.float64) ** 2, axis=1), 0))
     q = operator.columns(np.array([pivot]))  # (p, 1)

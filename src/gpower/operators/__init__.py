@@ -136,7 +136,7 @@ def as_operator(
     center, scale : bool
         Subtract the (weighted) means; divide by the (weighted) standard deviations.
     sample_weight : ndarray of shape (n_samples,), optional
-        Non-negative weights; A has rows √wᵢ xᵢ.
+        Non-negative weights, on the host; A has rows √wᵢ xᵢ.
     covariance : bool
         X is AᵀA.
     reduce_tall : bool
@@ -145,14 +145,14 @@ def as_operator(
     double_sums : bool
         Sum products with float32 data in float64. Sums over blocks are always in float64.
     moments : Moments, optional
-        Moments of X, if they were computed before.
+        Moments of X for the same `center`, `scale` and weights, if they were computed before.
 
     Returns
     -------
     Operator
         A `Covariance` if X is a covariance or was replaced by it, otherwise a `DataMatrix`.
     Moments
-        Means, scales and norms of the columns.
+        Means, scales and norms of the columns, where the matrix is; with `covariance`, zero means and unit scales.
 
     Examples
     --------
@@ -175,6 +175,7 @@ def as_operator(
         S = compute_centered_gram(data, remaining, sample_weight).astype(data.dtype, copy=False)
         S = S if column_scale is None else scale_rows_and_columns(S, column_scale)
         return Covariance(S, FrozenPassCounter(counter.total) if data.is_remote else counter), moments
+    # Weights are on the host; a `DataMatrix` needs them where the matrix is.
     row_scale = None if sample_weight is None else data.to_backend(np.sqrt(sample_weight).astype(data.dtype))
     q = None
     if center:
@@ -185,7 +186,11 @@ def as_operator(
 
 
 def _subtract_large_offsets(X: Container, moments: Moments) -> tuple[Container, Moments]:
-    """Return X with the means of columns subtracted where implicit centring would lose digits, and its moments."""
+    """Return X with the means of columns subtracted where implicit centring would lose digits, and its moments.
+
+    The moments describe the returned container: their means are what implicit centring still has to remove. X and its
+    moments themselves are returned if no column needs it.
+    """
     shift = np.where(moments.find_cancelling_columns(X.dtype), moments.mean, 0.0).astype(X.dtype)
     return (X.subtract_offsets(shift), replace(moments, mean=moments.mean - shift)) if shift.any() else (X, moments)
 

@@ -2,18 +2,23 @@
 
 A has `n_samples` rows and `n_features` columns, centred and scaled as requested. The columns of A T are vectors of its
 sample space. Each operator chooses how to represent a vector x of that space, by its p coordinates or by coefficients u
-with x = A u if only AᵀA is known, provided that the products below are consistent:
+with x = A u if only AᵀA is known, provided that the products below are consistent. In both cases m vectors are an array
+X of shape (shape[0], m): p = shape[0] is n_samples or, if only AᵀA is known (`has_samples` is False), n_features.
 
 ============================ =============================================================
 ``correlate(X)``             AᵀX, shape (n_features, m)
 ``combine(T)``               the representation of A T, for T of shape (n_features, m)
 ``columns(idx)``             the representation of A[:, idx]
-``inner(X, Y, C)``           XᵀY; C = AᵀY is passed because some operators need it
+``inner(X, Y, C)``           XᵀY; C = AᵀY is passed because operators without samples need it
 ``dual(X)``                  D with XᵀY = DᵀY for every represented Y
 ``gram(idx)``                A[:, idx]ᵀA[:, idx]
-``take(idx)``                the operator of A[:, idx], with the same representation
+``take(idx)``                the operator of A[:, idx]
 ``restrict(idx)``            the operator of A[:, idx], small and contiguous, and ``lift``
 ============================ =============================================================
+
+Products take and return arrays of the operator's dtype where the matrix is, host or device; so is `column_norms`, which
+therefore tells other modules where to put arrays (``like``). Index arrays are on the host, and so are the small results
+of ``inner``, ``squared_norms``, ``gram`` and ``sample_gram``. No argument is changed.
 
 Shape, dtype, sparsity and memory limits come from the container. Every product adds the share of the matrix that it
 reads to ``passes``.
@@ -53,7 +58,10 @@ class FrozenPassCounter(PassCounter):
 class ColumnRestriction:
     """Operator of some columns of another operator.
 
-    `lift` turns the representation of a sample-space vector in `operator` into its representation in the full operator.
+    `lift` turns the representation X, (operator.shape[0], m), of sample-space vectors in `operator` into their
+    representation in the full operator, on the device of its matrix. It does not normalise. `operator` may be a
+    `Covariance` on the host although the full operator has samples or is on a device; `operator.to_backend` moves
+    arrays to where `operator` needs them. Its reads are not counted as passes over the full matrix.
     """
 
     operator: Operator
@@ -61,7 +69,11 @@ class ColumnRestriction:
 
 
 def find_nonzero_rows(T: Array) -> Array:
-    """Return the indices of the non-zero rows of T, on the host; all rows if T is on a device and many are non-zero."""
+    """Return the increasing indices of the rows of T, (n, m), with a non-zero entry, on the host.
+
+    If T is on a device and more than `MAX_GATHERED_SHARE` of its rows are non-zero, the indices of all rows are
+    returned: the whole matrix is then read anyway, and the transfer of the indices is saved.
+    """
     used: Array = T[:, 0] if T.shape[1] == 1 else np.any(T, axis=1)
     if is_device_array(T) and int(np.count_nonzero(used)) > MAX_GATHERED_SHARE * T.shape[0]:
         return np.arange(T.shape[0])
@@ -92,16 +104,23 @@ class Operator(ABC):
     @property
     @abstractmethod
     def column_norms(self) -> Array:
-        """Return the Euclidean norms of the columns, (n_features,)."""
+        """Return the Euclidean norms ‖aᵢ‖ of the columns, (n_features,), on the device of the matrix.
+
+        Moments and deflation set them to exactly zero for columns of which only rounding error is left.
+        """
 
     @property
     def has_samples(self) -> bool:
-        """Return whether sample-space vectors are represented by their coordinates, one per sample."""
+        """Return whether sample-space vectors are represented by their coordinates, one per sample.
+
+        If not, only AᵀA is known: X contains coefficients u with x = A u, `shape[0]` is n_features, and `get_rows` and
+        `sample_gram` do not exist.
+        """
         return True
 
     @property
     def sqrt_sample_weight(self) -> Array | None:
-        """Return the square roots of the sample weights, (n_samples,), or None for unit weights.
+        """Return the square roots of the sample weights, (n_samples,), where the matrix is; None for unit weights.
 
         They are the half-widths of the cube over which ℓ1 variance is maximised.
         """
@@ -164,39 +183,46 @@ class Operator(ABC):
         return float(norms @ norms)
 
     def to_backend(self, values: Array) -> Array:
-        """Return a small array in the memory of the matrix, host or device."""
+        """Return a small array in the memory of the matrix, host or device, without a copy if it is there already."""
         return self.container.to_backend(values)
 
     @abstractmethod
     def correlate(self, X: Array) -> Array:
-        """Compute AᵀX, (n_features, m)."""
+        """Compute AᵀX, (n_features, m), for represented sample-space vectors X, (shape[0], m)."""
 
     def combine(self, T: Array) -> Array:
-        """Compute A T for T of shape (n_features, m)."""
+        """Compute the representation of A T, (shape[0], m), for T of shape (n_features, m); may return T itself."""
         return self.combine_rows(T, find_nonzero_rows(T))
 
     @abstractmethod
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Compute A T, given that all rows of T except `rows` are zero."""
+        """Compute A T, given that all rows of T, (n_features, m), except `rows` are zero; `rows` is on the host."""
 
     @abstractmethod
     def columns(self, idx: Array) -> Array:
-        """Return A[:, idx], as sample-space vectors."""
+        """Return A[:, idx] as represented sample-space vectors, (shape[0], |idx|), in a new array."""
 
     @abstractmethod
     def take(self, idx: Array) -> Operator:
-        """Return the operator of A[:, idx], with the same representation."""
+        """Return the operator of A[:, idx], as a matrix in its own right.
+
+        With samples, sample-space vectors keep their representation; of a covariance, they become coefficients of the
+        columns `idx` alone. Variable i of the result is variable idx[i] of this operator.
+        """
 
     @abstractmethod
     def gram(self, idx: Array) -> Array:
-        """Compute A[:, idx]ᵀA[:, idx], on the host."""
+        """Compute A[:, idx]ᵀA[:, idx], (|idx|, |idx|), on the host; not to be written to, it may be stored data."""
 
     @abstractmethod
     def restrict(self, idx: Array) -> ColumnRestriction:
-        """Return A[:, idx], gathered once, as the operator of a separate ascent."""
+        """Return A[:, idx], gathered once, as the operator of a separate ascent; `idx` is increasing, on the host."""
 
     def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """Return the operator A before deflation, and Y, D = ``dual(Y)`` and Z such that this operator is A − Y Zᵀ."""
+        """Return the operator A before deflation, and Y, D = ``dual(Y)`` and Z such that this operator is A − Y Zᵀ.
+
+        Y and D have shape (shape[0], j), Z has shape (n_features, j), for j removed components: none here.
+        """
         p, n = self.shape
         empty = np.zeros_like(self.column_norms, shape=(p, 0))
         return self, empty, empty, np.zeros_like(empty, shape=(n, 0))
@@ -206,7 +232,7 @@ class Operator(ABC):
         return self
 
     def is_cached(self, idx: Array) -> bool:
-        """Return whether all columns `idx` are in the cache."""
+        """Return whether all columns `idx` are in the cache, so that `restrict` and `gram` do not read the matrix."""
         return False
 
     def get_rows(self, idx: Array) -> Array:
@@ -214,7 +240,7 @@ class Operator(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no samples")
 
     def sample_gram(self, idx: Array) -> Array:
-        """Compute A[:, idx]A[:, idx]ᵀ, (n_samples, n_samples), by blocks of columns; the operator has samples."""
+        """Compute A[:, idx]A[:, idx]ᵀ, (n_samples, n_samples), on the host by blocks of columns; needs samples."""
         p, n = self.shape
         K = np.zeros((p, p), self.dtype)
         step = max(64, n // 16)
@@ -224,15 +250,18 @@ class Operator(ABC):
         return K
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """Compute XᵀY on the host, where C = AᵀY."""
+        """Compute XᵀY, (k, m), on the host, for represented vectors X, (shape[0], k), and Y, (shape[0], m).
+
+        C = AᵀY, (n_features, m), unweighted, is used only without samples; with samples it may be an empty array.
+        """
         return to_host(X.T @ Y)
 
     def squared_norms(self, X: Array, C: Array) -> Array:
-        """Compute the diagonal of `inner(X, X, C)`."""
+        """Compute the diagonal of `inner(X, X, C)`, (m,), on the host, where C = AᵀX; rounding may make it negative."""
         return column_dots(X, X)
 
     def dual(self, X: Array) -> Array:
-        """Compute D such that XᵀY is DᵀY for every represented Y."""
+        """Compute D, of the shape of X, such that the inner products XᵀY are DᵀY for every represented Y."""
         return X
 
 

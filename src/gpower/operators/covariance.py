@@ -17,12 +17,14 @@ from gpower.operators.storage.dense import DenseMatrix, multiply_dense
 class Covariance(Operator):
     """Operator of A given only Σ = AᵀA; a sample-space vector x = A u is represented by u.
 
-    Then T represents A T, AᵀX is ΣU, and XᵀX is UᵀΣU, so that Σ is never factorised.
+    Then T represents A T, AᵀX is ΣU, and XᵀX is UᵀΣU, so that Σ is never factorised. The number of samples is unknown:
+    `shape` is (n_features, n_features), and arrays of represented vectors, called X, U or V here, have n_features rows.
+    Everything is on the host.
 
     Parameters
     ----------
     S : ndarray of shape (n_features, n_features)
-        The matrix Σ.
+        The matrix Σ, symmetric positive semidefinite, on the host; it is not copied and never changed.
     counter : PassCounter, optional
         Counts the reads of Σ; by default a new one.
 
@@ -59,7 +61,7 @@ class Covariance(Operator):
         return np.asarray(np.sqrt(np.maximum(np.diagonal(self.S), 0)))
 
     def correlate(self, X: Array) -> Array:
-        """Compute ΣU, reading only some rows of Σ if few rows of U are non-zero."""
+        """Compute ΣU, (n_features, m), reading only some rows of Σ if few rows of U, the argument X, are non-zero."""
         rows = find_nonzero_rows(X)
         if rows.size <= MAX_GATHERED_SHARE * X.shape[0]:
             self.counter.add(rows.size / X.shape[0])
@@ -82,11 +84,11 @@ class Covariance(Operator):
         return E
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """Compute UᵀΣV, where C = ΣV."""
+        """Compute UᵀΣV from C = ΣV, which is required, for U in X and V in Y."""
         return np.asarray(X.T @ C)
 
     def squared_norms(self, X: Array, C: Array) -> Array:
-        """Compute the diagonal of UᵀΣU."""
+        """Compute the diagonal of UᵀΣU, (m,), from C = ΣU, which is required."""
         return column_dots(X, C)
 
     def dual(self, X: Array) -> Array:
@@ -94,16 +96,16 @@ class Covariance(Operator):
         return self.correlate(X)
 
     def gram(self, idx: Array) -> Array:
-        """Return Σ[idx, idx]; Σ itself, not a copy, if `idx` lists all variables in order."""
+        """Return Σ[idx, idx]; Σ itself, not a copy (do not write to it), if `idx` lists all variables in order."""
         if len(idx) == self.shape[1] and np.array_equal(idx, np.arange(len(idx))):
             return self.S
         self.counter.add((len(idx) / self.shape[1]) ** 2)
         return np.asarray(self.S[np.ix_(idx, idx)])
 
     def take(self, idx: Array) -> Covariance:
-        """Return the covariance of some variables."""
+        """Return the covariance of some variables, whose vectors are coefficients of these variables alone."""
         return Covariance(self.gram(idx), self.counter)
 
     def restrict(self, idx: Array) -> ColumnRestriction:
-        """Return Σ[idx, idx]; `lift` embeds coefficients into all variables."""
+        """Return Σ[idx, idx]; `lift` embeds coefficients, (|idx|, m), into all variables, (n_features, m)."""
         return ColumnRestriction(Covariance(self.gram(idx)), lambda U: embed_rows(U, idx, self.shape[1]))

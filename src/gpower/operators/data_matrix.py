@@ -18,6 +18,8 @@ from gpower.operators.storage.base import Container
 class DataMatrix(Operator):
     """Operator of A = (I − qqᵀ) diag(r) X diag(s): samples X weighted, centred and scaled without changing X.
 
+    All arrays are where the matrix is, on the host or a device, in its dtype.
+
     Attributes
     ----------
     X : Container of shape (n_samples, n_features)
@@ -26,9 +28,11 @@ class DataMatrix(Operator):
     q : ndarray of shape (n_samples,) or None
         Unit vector r/‖r‖ along which centring projects, or None for no centring.
     row_scale, column_scale : ndarray or None
-        r, the square roots of the sample weights, and s; None stands for ones.
+        r, (n_samples,), the square roots of the sample weights, and s, (n_features,), zero for constant columns. None
+        stands for ones.
     moments : Moments or None
-        Moments of X if A is centred: the means that the projection removes.
+        Moments of X if A is centred: the means that the projection removes. They must be given together with `q`,
+        because `get_rows` and `gram` subtract these means and do not use `q`.
     counter : PassCounter, optional
         Counts the reads of X; by default a new one.
 
@@ -74,7 +78,7 @@ class DataMatrix(Operator):
         return np.sqrt(np.sum(A * A, axis=0))
 
     def correlate(self, X: Array) -> Array:
-        """Compute AᵀX in one pass over the matrix, by centring X instead of the matrix."""
+        """Compute AᵀX, (n_features, m), in one pass, by centring a copy of X, (n_samples, m), instead of the matrix."""
         self.counter.add(1)
         Y = X if self.q is None else self._center_columns(X.copy())
         if self.row_scale is not None:
@@ -83,7 +87,10 @@ class DataMatrix(Operator):
         return C if self.column_scale is None else self.column_scale[:, None] * C
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Compute A T, reading only the columns that T uses if they are few; sparse columns stay sparse."""
+        """Compute A T, (n_samples, m), reading only the columns that T uses if they are few; sparse ones stay sparse.
+
+        `rows`, on the host, contains all non-zero rows of T, (n_features, m). Sparse matrices are on the host only.
+        """
         X = self.X
         if not X.supports_take(rows.size):
             self.counter.add(1)
@@ -95,7 +102,10 @@ class DataMatrix(Operator):
         return self._weight_and_center(X.take(rows).times(used))
 
     def columns(self, idx: Array) -> Array:
-        """Return A[:, idx], dense, each column contiguous."""
+        """Return A[:, idx], (n_samples, |idx|), as a new dense array, each column contiguous.
+
+        It relies on `Container.columns` returning a new array, which is scaled and centred in place.
+        """
         self.counter.add(self.X.column_read_share(idx))
         A = self.X.columns(idx)
         if self.column_scale is not None:
@@ -103,20 +113,27 @@ class DataMatrix(Operator):
         return self._weight_and_center(A)
 
     def _weight_and_center(self, Y: Array) -> Array:
-        """Weight and centre the product Y in place."""
+        """Compute (I − qqᵀ) diag(r) Y in place, for Y of shape (n_samples, m) that belongs to the caller."""
         if self.row_scale is not None:
             Y *= self.row_scale[:, None]
         return self._center_columns(Y)
 
     def _center_columns(self, Y: Array) -> Array:
-        """Compute (I − qqᵀ)Y in place; without weights q is constant, which saves an array of the size of Y."""
+        """Compute (I − qqᵀ)Y in place and return Y, (n_samples, m); without `q` nothing changes.
+
+        Without weights q is constant, which saves an array of the size of Y.
+        """
         if self.q is not None:
-            projection = self.X.project_onto(Y, self.q)
+            projection = self.X.project_onto(Y, self.q)  # Yᵀq, (m,)
             Y -= self.q[0] * projection if self.row_scale is None else np.outer(self.q, projection)
         return Y
 
     def take(self, idx: Array) -> DataMatrix:
-        """Return the operator of A[:, idx]: dense columns are centred and scaled explicitly, sparse ones implicitly."""
+        """Return the operator of A[:, idx]: dense columns are centred and scaled explicitly, sparse ones implicitly.
+
+        Dense columns become a new array with weights applied too, so that the new operator has no `q`, `row_scale`,
+        `column_scale` and `moments`; its `sqrt_sample_weight` is then None.
+        """
         norms = take_rows(self.column_norms, idx)
         counter = self.counter_for_taken
         if not self.X.is_sparse:
@@ -129,7 +146,7 @@ class DataMatrix(Operator):
         )
 
     def get_rows(self, idx: Array) -> Array:
-        """Return the rows A[idx], weighted, centred and scaled."""
+        """Return the rows A[idx], (|idx|, n_features), weighted, centred by the means, and scaled; `idx` increases."""
         self.counter.add(self.X.row_read_share(idx))
         A = self.X.get_rows(idx)
         if self.moments is not None:
@@ -139,7 +156,7 @@ class DataMatrix(Operator):
         return A if self.row_scale is None else A * take_rows(self.row_scale, idx)[:, None]
 
     def gram(self, idx: Array) -> Array:
-        """Compute A[:, idx]ᵀA[:, idx], on the host."""
+        """Compute A[:, idx]ᵀA[:, idx], (|idx|, |idx|), on the host, in the dtype of the matrix."""
         self.counter.add(self.X.column_read_share(idx))
         weight = None if self.row_scale is None else self.row_scale**2
         G = to_host(compute_centered_gram(self.X, self.moments, weight, idx)).astype(self.dtype, copy=False)
@@ -155,7 +172,7 @@ class DataMatrix(Operator):
 
 
 def scale_rows_and_columns(S: Array, scale: Array) -> Array:
-    """Compute diag(s) S diag(s)."""
+    """Compute diag(s) S diag(s), a new array, for S of shape (n, n) and s, the argument `scale`, of shape (n,)."""
     return S * (scale[:, None] * scale)
 
 
@@ -163,11 +180,12 @@ class ColumnCache(OperatorWrapper):
     """An operator with samples that caches the columns last gathered, because the next working set shares most of them.
 
     The cache belongs to one fit, or to one component of it. Products and Gram matrices that need only cached columns
-    are computed from them.
+    are computed from them. Index arguments are on the host.
 
     Attributes
     ----------
     base : Operator
+        An operator with samples, on the host or a device.
     cached_idx : ndarray of int
         Indices of the cached columns, sorted.
     cached_columns : ndarray of shape (n_samples, |cached_idx|)
@@ -193,12 +211,12 @@ class ColumnCache(OperatorWrapper):
         return self
 
     def find_positions(self, idx: Array) -> Array | None:
-        """Return the positions of `idx` among the cached columns, or None if one of them is missing."""
+        """Return the positions of `idx` among the cached columns, (|idx|,), or None if one is missing."""
         positions, is_cached = self._locate_columns(idx)
         return positions if self.cached_idx.size and is_cached.all() else None
 
     def _locate_columns(self, idx: Array) -> tuple[Array, Array]:
-        """Return the positions of `idx` among the cached columns, and a mask of those that are cached."""
+        """Return the positions of `idx` among the cached columns, valid where the mask, also (|idx|,), says so."""
         positions = np.searchsorted(self.cached_idx, idx)
         positions[positions == self.cached_idx.size] = 0
         return positions, self.cached_idx[positions] == idx if self.cached_idx.size else np.zeros(len(idx), bool)
@@ -208,11 +226,14 @@ class ColumnCache(OperatorWrapper):
         return self.find_positions(idx) is not None
 
     def cache_columns(self, idx: Array, with_gram: bool) -> None:
-        """Cache the columns `idx` (sorted), reading only the missing ones, and their Gram matrix on request."""
+        """Cache the columns `idx` (increasing), reading only the missing ones, and their Gram matrix on request.
+
+        They replace all columns cached before, whose arrays are not changed: results that refer to them stay valid.
+        """
         X = self.container
         positions, is_cached = self._locate_columns(idx)
-        old, new = np.flatnonzero(is_cached), np.flatnonzero(~is_cached)
-        from_cache = positions[is_cached]
+        old, new = np.flatnonzero(is_cached), np.flatnonzero(~is_cached)  # positions in idx
+        from_cache = positions[is_cached]  # positions of the same columns in the cache
         A = added = self.base.columns(idx[new])
         G = None
         if old.size:
@@ -234,7 +255,7 @@ class ColumnCache(OperatorWrapper):
         return self.base.correlate(X)
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Compute A T, from the cached columns if they suffice."""
+        """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, the non-zero rows of T."""
         positions = self.find_positions(rows) if self.cached_idx.size else None
         if positions is None:
             return self.base.combine_rows(T, rows)
@@ -258,7 +279,10 @@ class ColumnCache(OperatorWrapper):
         return self.base.take(idx).with_column_cache()
 
     def gram(self, idx: Array) -> Array:
-        """Compute the Gram matrix from the cached columns if they suffice; columns of a remote matrix are cached."""
+        """Compute the Gram matrix, (|idx|, |idx|) on the host, from the cached columns if they suffice.
+
+        Columns of a remote matrix are cached first if they may be gathered. The indices need not be sorted.
+        """
         positions = self.find_positions(idx)
         if positions is None and self.is_remote and self.container.should_copy(len(idx)):
             self.cache_columns(np.sort(idx), True)
@@ -273,11 +297,14 @@ class ColumnCache(OperatorWrapper):
     def restrict(self, idx: Array) -> ColumnRestriction:
         """Return the operator of A[:, idx]: of its Gram matrix if that is small, otherwise of the cached columns.
 
-        If the Gram matrix is small, columns that are sparse or too many to be gathered are not cached.
+        If the Gram matrix is small, columns that are sparse or too many to be gathered are not cached. `idx` is
+        increasing. For a Gram matrix the restricted operator is a `Covariance` on the host, and `lift` turns
+        coefficients U, (|idx|, m), into A[:, idx] U, (n_samples, m), where the matrix is. For columns, `lift` returns
+        its argument.
         """
         small = len(idx) < self.container.max_gram_share * self.shape[0]
         if small and not self.container.should_copy(len(idx)):
-            n, like = self.shape[1], self.column_norms
+            n, like = self.shape[1], self.column_norms  # U is on the host; `combine` works where the matrix is
             return ColumnRestriction(Covariance(self.gram(idx)), lambda U: self.combine(embed_rows(U, idx, n, like)))
         self.cache_columns(idx, small)
         columns = self.container.wrap_array(self.cached_columns)

@@ -20,18 +20,22 @@ MAX_BLOCK_COLUMNS = 256
 class DeflatedOperator(OperatorWrapper):
     """The matrix A − Y Zᵀ.
 
+    Vectors of its sample space are represented as in `base`. All arrays are where the matrix is, host or device.
+
     Attributes
     ----------
     base : Operator
         The matrix A.
-    Y : ndarray
+    Y : ndarray of shape (base.shape[0], j)
         One column per removed component, in the sample-space representation of `base`.
-    Y_dual : ndarray
-        ``base.dual(Y)``.
+    Y_dual : ndarray of shape (base.shape[0], j)
+        ``base.dual(Y)``: ``Y_dual.T @ X`` is YᵀX for represented vectors X.
     Z : ndarray of shape (n_features, j)
         The removed directions, one column per removed component.
     norms : ndarray of shape (n_features,)
-        Column norms of the difference; zero where only rounding error is left.
+        Column norms of the difference; zero where only rounding error is left. Such columns are zero in all products.
+    counter : PassCounter, optional
+        Counts the reads; normally that of `base`.
     """
 
     base: Operator
@@ -48,21 +52,21 @@ class DeflatedOperator(OperatorWrapper):
 
     @cached_property
     def _vanished_columns(self) -> Array | None:
-        """Return the mask of columns of which only rounding error is left; None if there are none."""
+        """Return the mask, (n_features,), of columns of which only rounding error is left; None if there are none."""
         gone = self.norms == 0
         return gone if gone.any() else None
 
     def correlate(self, X: Array) -> Array:
-        """Return AᵀX − Z(YᵀX)."""
+        """Return AᵀX − Z(YᵀX), (n_features, m), exactly zero for vanished columns."""
         C = self.base.correlate(X) - self.Z @ (self.Y_dual.T @ X)
         return C if self._vanished_columns is None else np.where(self._vanished_columns[:, None], 0, C)
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Return A T − Y(ZᵀT)."""
+        """Return A T − Y(ZᵀT), given that all rows of T, (n_features, m), except `rows` are zero."""
         return self.base.combine_rows(T, rows) - self.Y @ (self.Z.T @ T)
 
     def columns(self, idx: Array) -> Array:
-        """Return A[:, idx] − Y Z[idx]ᵀ."""
+        """Return A[:, idx] − Y Z[idx]ᵀ, (shape[0], |idx|), in the new array that `base.columns` returns."""
         A = self.base.columns(idx)
         for j in range(0, len(idx), MAX_BLOCK_COLUMNS):  # a few at a time, in place: A may be most of the matrix
             A[:, j : j + MAX_BLOCK_COLUMNS] -= self.Y @ take_rows(self.Z, idx[j : j + MAX_BLOCK_COLUMNS]).T
@@ -76,11 +80,14 @@ class DeflatedOperator(OperatorWrapper):
         return A if self._vanished_columns is None else A * ~self._vanished_columns
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """Return XᵀY; the correlations with the base are restored from the deflated ones C where they are needed."""
+        """Return XᵀY on the host; C contains the correlations of Y with the deflated columns.
+
+        Without samples the base needs its own correlations AᵀY, which are restored from C.
+        """
         return self.base.inner(X, Y, self._restore_base_correlations(Y, C))
 
     def squared_norms(self, X: Array, C: Array) -> Array:
-        """Return the diagonal of XᵀX."""
+        """Return the diagonal of XᵀX, (m,), on the host; C contains the correlations of X with the deflated columns."""
         return self.base.squared_norms(X, self._restore_base_correlations(X, C))
 
     def _restore_base_correlations(self, X: Array, C: Array) -> Array:
@@ -91,7 +98,11 @@ class DeflatedOperator(OperatorWrapper):
         return self.base, self.Y, self.Y_dual, self.Z
 
     def gram(self, idx: Array) -> Array:
-        """Return the Gram matrix of some deflated columns."""
+        """Return the Gram matrix of some deflated columns, (|idx|, |idx|), on the host.
+
+        It is computed from gathered columns if there are samples and room; this is always so on a device. Otherwise,
+        with all arrays on the host, it is expanded: AᵀA − AᵀY Zᵀ − Z YᵀA + Z YᵀY Zᵀ for the chosen columns.
+        """
         if self.has_samples and self.container.should_copy(len(idx)):
             A = self.columns(idx)
             return to_host(self.container.wrap_array(A).cross_gram(A))
@@ -105,11 +116,11 @@ class DeflatedOperator(OperatorWrapper):
 
     @cached_property
     def _base_correlations(self) -> Array:
-        """Return AᵀY, (n_features, j)."""
+        """Return AᵀY, (n_features, j), which without samples is the dual of Y, ΣY."""
         return self.base.correlate(self.Y) if self.has_samples else self.Y_dual
 
     def take(self, idx: Array) -> Operator:
-        """Return the operator of some columns; dense columns are deflated explicitly."""
+        """Return the operator of some columns: dense columns, or their Gram matrix, are deflated explicitly."""
         if self.is_sparse:
             base = self.base.take(idx)
             return replace(self, base=base, Z=self.Z[idx], norms=self.norms[idx], counter=base.counter)
@@ -123,7 +134,10 @@ class DeflatedOperator(OperatorWrapper):
         return ColumnCache(self) if self.has_samples else self
 
     def restrict(self, idx: Array) -> ColumnRestriction:
-        """Return the explicitly deflated columns `idx` and the map back to sample space."""
+        """Return the explicitly deflated columns `idx` (increasing) and the map back to sample space.
+
+        Without samples, coefficients u of the deflated columns stand for (A − Y Zᵀ)[:, idx] u, so that `lift` needs Y.
+        """
         if self.has_samples:
             return ColumnCache(self).restrict(idx)
         selector = self.columns(idx)  # coefficients of the deflated columns over all variables
@@ -131,7 +145,19 @@ class DeflatedOperator(OperatorWrapper):
 
 
 def deflate_other_units(operator: Operator, X: Array, C: Array, j: int) -> Operator:
-    """Return the matrix without its part along all orthonormal units X except the j-th; C = AᵀX, (n_features, m)."""
+    """Return the matrix without its part along all units of X except the j-th.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix A.
+    X : ndarray of shape (operator.shape[0], m)
+        Represented units, orthonormal in sample space, as `CorrelationSet.make_point` returns them for `Stiefel`.
+    C : ndarray of shape (n_features, m)
+        Their correlations AᵀX without the weights μ.
+    j : int
+        The unit whose part stays in the matrix.
+    """
     others = np.arange(X.shape[1]) != j
     Y, Z = X[:, asarray_like(X, others)], C[:, asarray_like(C, others)]
     whole = operator.column_norms.astype(np.float64) ** 2
@@ -141,7 +167,11 @@ def deflate_other_units(operator: Operator, X: Array, C: Array, j: int) -> Opera
 
 
 def deflate_sample_gram(deflated: Operator, base_gram: Array) -> Array:
-    """Return the Gram matrix of the samples of a deflated matrix from that of its base."""
+    """Return the Gram matrix of the samples of a deflated matrix from that of its base.
+
+    Both are (n_samples, n_samples) arrays on the host: `base_gram` is AAᵀ for the operator A that
+    ``deflated.split_deflation()`` returns, which has samples. It is not changed.
+    """
     base, Y, _, Z = deflated.split_deflation()
     cross = to_host(base.combine(Z) @ Y.T)
     return base_gram - cross - cross.T + to_host(Y @ (Z.T @ Z) @ Y.T)

@@ -30,21 +30,28 @@ def project_samples(X: MatrixLike, Z: Array, mean: Array, scale: Array) -> Array
     ----------
     X : ndarray, sparse matrix or container of shape (n_samples, n_features)
     Z : ndarray of shape (n_features, m)
-        Loadings.
+        Loadings, where X is (host or device).
     mean, scale : ndarray of shape (n_features,)
+        Also where X is. The product is computed in the dtype of X.
+
+    Returns
+    -------
+    ndarray or dask array of shape (n_samples, m)
+        Where X is; lazy if X is a Dask matrix.
     """
     return as_container(X).project_samples((Z / scale[:, None]).astype(X.dtype), mean.astype(X.dtype))
 
 
 def total_variance(X: MatrixLike, mean: Array, scale: Array) -> float:
-    """Compute ‖(X − mean)/scale‖² (Frobenius), without cancellation."""
+    """Compute ‖(X − mean)/scale‖² (Frobenius), without cancellation; mean and scale are (n_features,), where X is."""
     return float(np.sum((as_container(X).deviation_norms(mean) / scale) ** 2))
 
 
 def compute_captured_share(X: MatrixLike, Z: Array, mean: Array, scale: Array, total: float | None = None) -> float:
     """Compute the share of the variance of X about `mean` inside the span of Z, between 0 and 1.
 
-    Pass `total`, the total variance of the standardised X, if it was computed before.
+    Arguments are as in `project_samples`; the columns of Z need be neither orthogonal nor non-zero. Pass `total`, the
+    total variance of the standardised X, if it was computed before. The share is zero if the total is.
     """
     total = total_variance(X, mean, scale) if total is None else total
     R = _compute_qr_factor(project_samples(X, Z, mean, scale))
@@ -79,7 +86,10 @@ class Scores:
 
     @classmethod
     def from_loadings(cls, operator: Operator, Z: Array) -> Scores:
-        """Compute the scores of loadings Z, (n_features, m)."""
+        """Compute the scores of loadings Z, (n_features, m), which are where the matrix of the operator is.
+
+        Without samples only the inner products of the scores are known, and fewer digits of small variances.
+        """
         Y = operator.combine(Z.astype(operator.dtype))
         if operator.has_samples:
             root = _compute_qr_factor(Y)
@@ -89,19 +99,19 @@ class Scores:
 
     @classmethod
     def from_data(cls, X: Array, Z: Array) -> Scores:
-        """Compute the scores of loadings Z, (n_features, m), for centred data X in memory."""
+        """Compute the scores of loadings Z, (n_features, m), for centred data X in host memory, in float64."""
         table = as_container((sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64))
         norms = table.deviation_norms(np.zeros(table.shape[1]))
         return cls.from_loadings(DataMatrix(table, norms), np.asarray(Z, np.float64))
 
     @classmethod
     def from_gram(cls, gram: Array) -> Scores:
-        """Create the scores from their inner products, (m, m)."""
+        """Create the scores from their inner products (A Z)ᵀ(A Z), (m, m), on the host."""
         least = np.sqrt(MIN_GRAM_VARIANCE_SHARE * max(float(np.max(np.diagonal(gram), initial=0.0)), 0.0))
         return cls(_compute_gram_root(gram), np.full(gram.shape[0], least))
 
     def reorder(self, order: Array) -> Scores:
-        """Return the scores with the components in another order."""
+        """Return the scores with the components in another order: component j of the result is component order[j]."""
         return Scores(self.gram_root[:, order], self.norm_tolerance[order])
 
     @cached_property
@@ -115,11 +125,11 @@ class Scores:
         return np.asarray(np.sum(self.gram_root**2, axis=0))
 
     def compute_adjusted_variances(self, *, keep_order: bool = False) -> Array:
-        """Compute the adjusted variance of each component, (m,).
+        """Compute the adjusted variance of each component, (m,), in the order of the loadings.
 
         Components are taken by decreasing variance or, with `keep_order`, in the order of the loadings. Among
         components of equal variance the one that adds most comes first, so that sorting components by their adjusted
-        variances does not change these.
+        variances does not change these. A component whose remainder is below `norm_tolerance` has zero.
         """
         variances = self.variances
         log_variances = np.log(np.maximum(variances, np.finfo(float).tiny))
@@ -140,7 +150,11 @@ class Scores:
 
 
 def _compute_qr_factor(Y: Array) -> Array:
-    """Compute R of the QR factorisation of scores, on the host, block by block of rows; in one block on a device."""
+    """Compute R, (min(n_samples, m), m), of the QR factorisation of scores Y, (n_samples, m), in float64 on the host.
+
+    Y is on the host, on a device, or a lazy Dask array, which `to_host` computes. It is factorised block by block of
+    rows on the host, in one block on a device.
+    """
     n_rows = max(Y.shape[0], 1)
     Y, step = (Y, n_rows) if is_device_array(Y) else (to_host(Y), QR_BLOCK_ROWS)
     parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in range(0, n_rows, step)]
@@ -148,7 +162,10 @@ def _compute_qr_factor(Y: Array) -> Array:
 
 
 def _compute_gram_root(gram: Array) -> Array:
-    """Compute R with RᵀR = gram, each column with an error relative to its own length."""
+    """Compute R, (m, m), with RᵀR = gram, each column with an error relative to its own length.
+
+    `gram`, (m, m) on the host, may have slightly negative eigenvalues by rounding, which count as zero.
+    """
     gram = np.asarray(gram, np.float64)
     lengths = np.sqrt(np.maximum(np.diagonal(gram), 0))
     unit = safe_reciprocal(lengths)

@@ -29,8 +29,20 @@ def compute_leading_components(
 ) -> tuple[Array, Array]:
     """Return the PCA loadings of some columns, (|idx|, n_components), and the variances ‖A z‖², largest first.
 
-    Both are on the host, and zero beyond the rank. A `start`, (|idx|,), near the first component saves iterations. Pass
-    `sample_gram`, A[:, idx]A[:, idx]ᵀ, if it was computed before.
+    Both are on the host, and zero beyond the rank: if there are fewer components than requested, columns of zeros are
+    added. The signs of the loadings are arbitrary.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix A, with samples or without, on the host or a device.
+    n_components : int
+    idx : ndarray of int, optional
+        Increasing indices of the columns, on the host; all columns by default.
+    start : ndarray of shape (|idx|,), optional
+        Loadings on the host near the first component, which save iterations.
+    sample_gram : ndarray of shape (n_samples, n_samples), optional
+        A[:, idx]A[:, idx]ᵀ on the host, if it was computed before.
     """
     p, n = operator.shape
     idx = np.arange(n) if idx is None else idx
@@ -41,7 +53,7 @@ def compute_leading_components(
         and idx.size > p > MIN_LANCZOS_ORDER
         and _has_cached_columns(operator, idx)
     ):
-        restricted = operator.restrict(idx).operator
+        restricted = operator.restrict(idx).operator  # the cached columns as a matrix of their own; no read
         eigenpairs = _solve_eigenpairs_by_products(restricted, n_components, np.arange(idx.size), start)
     elif min(p, idx.size) > MAX_DENSE_EIGEN_ORDER and 4 * n_components < min(p, idx.size):
         eigenpairs = _solve_eigenpairs_by_products(operator, n_components, idx, start)
@@ -50,7 +62,7 @@ def compute_leading_components(
     elif idx.size <= p or not operator.has_samples:
         values, Z = _compute_leading_eigenpairs(operator.gram(idx), n_components, start)
     else:
-        like = operator.column_norms
+        like = operator.column_norms  # `combine` needs the start where the matrix is, host or device
         x = None if start is None else to_host(operator.combine(embed_rows(start[:, None], idx, n, like))[:, 0])
         K = operator.sample_gram(idx) if sample_gram is None else sample_gram
         values, U = _compute_leading_eigenpairs(K, n_components, x)
@@ -69,9 +81,10 @@ def _has_cached_columns(operator: Operator, idx: Array) -> bool:
 
 
 def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
-    """Return the m largest eigenvalues of G, largest first, and the eigenvectors, (n, m).
+    """Return the m largest eigenvalues of G, (m,), largest first, and the eigenvectors, (n, m); only n if n < m.
 
-    Lanczos iterations compute them if G is large or a good start is given, otherwise a dense solver does.
+    G, (n, n), is on the host. Lanczos iterations compute them if G is large or a good start, (n,), is given, otherwise
+    a dense solver does.
     """
     n = G.shape[0]
     if (start is not None and n > MIN_LANCZOS_ORDER and m == 1) or n > MAX_DENSE_EIGEN_ORDER > 4 * m:
@@ -83,7 +96,10 @@ def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) ->
 
 
 def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[Array, Array] | None:
-    """Return the leading eigenpairs, or None if the iterations do not converge because eigenvalues cluster."""
+    """Return the m < n leading eigenpairs, or None if the iterations do not converge because eigenvalues cluster.
+
+    `start`, (n,), on the host, is not zero. Values, (m,), are largest first; vectors are the columns of (n, m).
+    """
     n = G.shape[0]
     try:
         w, V = spla.eigsh(G, k=m, which="LA", v0=start, ncv=min(n, max(2 * m + 1, 12)), maxiter=100 * m)
@@ -95,7 +111,10 @@ def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[
 def _solve_eigenpairs_by_products(
     operator: Operator, m: int, idx: Array, start: Array | None
 ) -> tuple[Array, Array] | None:
-    """Return the leading eigenpairs of A[:, idx]ᵀA[:, idx] by products with A; None without convergence."""
+    """Return the leading eigenpairs of A[:, idx]ᵀA[:, idx], on the host, by products with A; None without convergence.
+
+    `idx` and `start`, (|idx|,), are on the host; each product transfers its vector to the matrix and back.
+    """
     n = operator.shape[1]
 
     def product(v: Array) -> Array:

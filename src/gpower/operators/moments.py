@@ -18,15 +18,18 @@ MAX_RELATIVE_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 
 def find_cancelled(whole: Array, difference: Array, dtype: np.dtype) -> Array:
-    """Return the mask of differences of numbers as large as `whole` that have lost too many digits."""
+    """Return the mask, (n,), of differences, (n,), of numbers as large as `whole`, (n,), that lost too many digits.
+
+    `dtype` is that in which the numbers were computed. A difference that is NaN, or zero unless `whole` is, is lost.
+    """
     return ~(MAX_RELATIVE_ERROR[dtype] * difference >= float(np.finfo(dtype).eps) * whole)
 
 
 def compute_degrees_of_freedom(sample_weight: Array | None, n_samples: int) -> float:
     """Compute the divisor of variances, n − 1 or, for weighted samples, Σw − Σw²/Σw, without cancellation.
 
-    Weights measure the reliability of samples: rescaled weights give the same variances, and equal weights give the
-    same variances as no weights.
+    Weights, (n_samples,) on the host, measure the reliability of samples: rescaled weights give the same variances, and
+    equal weights give the same variances as no weights. The result is zero for a single sample.
 
     Examples
     --------
@@ -42,7 +45,7 @@ def compute_degrees_of_freedom(sample_weight: Array | None, n_samples: int) -> f
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Means, scales and column norms of standardised data.
+    """Means, scales and column norms of standardised data, where the matrix is, on the host or a device.
 
     Attributes
     ----------
@@ -83,7 +86,20 @@ class Moments:
         center: bool,
         scale: bool,
     ) -> Moments:
-        """Create the moments from means and norms of the deviations; norms within rounding error become zero."""
+        """Create the moments from means and norms of the deviations; norms within rounding error become zero.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_features,)
+            Weighted column means; zeros if they were not computed because neither `center` nor `scale` is set.
+        deviation_norms : ndarray of shape (n_features,)
+            ‖√w∘(x − mean)‖ of every column.
+        total_weight, degrees_of_freedom : float
+            As in the attributes; degrees of freedom of zero are replaced by one.
+        center, scale : bool
+            Without `center`, `column_norms` are those of the uncentred columns and `mean` becomes zero. `scale` is
+            always the standard deviation about the mean.
+        """
         degrees_of_freedom = degrees_of_freedom if degrees_of_freedom > 0 else 1.0
         rounding = 16 * np.finfo(np.float64).eps * np.abs(mean) * np.sqrt(total_weight)  # of sums, which are in float64
         norms = np.where(deviation_norms <= rounding, 0.0, deviation_norms)
@@ -106,7 +122,7 @@ class Moments:
         return self.column_norms * self.scale
 
     def take(self, idx: Array) -> Moments:
-        """Return the moments of some columns."""
+        """Return the moments of the columns `idx`, indices on the host."""
         return replace(
             self,
             mean=take_rows(self.mean, idx),
@@ -115,7 +131,10 @@ class Moments:
         )
 
     def make_column_scale(self, dtype: np.dtype) -> Array | None:
-        """Return 1/scale, zero for constant columns so that rounding errors do not pass for data; None for all ones."""
+        """Return 1/scale, (n_features,), where the moments are; None for all ones.
+
+        It is zero for constant columns so that rounding errors do not pass for data.
+        """
         factor = np.where(self.column_norms > 0, 1 / self.scale, 0.0)
         return None if np.all(factor == 1) else factor.astype(dtype)
 
@@ -135,7 +154,11 @@ class Moments:
 def compute_container_moments(
     X: Container, center: bool, scale: bool, sample_weight: Array | None, counter: PassCounter
 ) -> Moments:
-    """Compute means, scales and norms of the columns in one pass; columns that lost digits are read again."""
+    """Compute means, scales and norms of the columns in one pass; columns that lost digits are read again.
+
+    `sample_weight`, (n_samples,), is on the host; the moments are where X is, in float64. The passes are added to
+    `counter`. Without centring and scaling the means are not computed: the norms are those of the columns themselves.
+    """
     total = float(X.shape[0] if sample_weight is None else np.sum(sample_weight, dtype=np.float64))
     if center or scale:
         mean, deviation, reads = X.compute_moments(sample_weight, total)
@@ -153,7 +176,22 @@ def compute_centered_gram(
 ) -> Array:
     """Compute (X − mean)ᵀ diag(w) (X − mean) of all columns or of some, in one pass; without moments, XᵀWX.
 
-    For sparse X it is computed as XᵀWX − Σw·mmᵀ, unless that cancels.
+    For sparse X it is computed as XᵀWX − Σw·mmᵀ, unless that cancels. Columns are not scaled.
+
+    Parameters
+    ----------
+    X : Container of shape (n_samples, n_features)
+    moments : Moments or None
+        Moments of all columns, also with `idx`; the means are subtracted, and the total weight is that of the samples.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Weights w where X is, on the host or a device.
+    idx : ndarray of int, optional
+        Columns, on the host.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features) or (|idx|, |idx|)
+        Where X is; in float64, or in the dtype of X if its product needs a single block.
     """
     if moments is None:
         return X.gram(None, sample_weight, idx)

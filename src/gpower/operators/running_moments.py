@@ -39,8 +39,9 @@ class RunningMoments:
     degrees_of_freedom : float
         Divisor of variances, as in `Moments`, but zero for a single sample.
     mean : ndarray of shape (n_features,)
+        Weighted mean, in float64, on the host.
     scatter : ndarray of shape (n_features, n_features)
-        Σ w (x − mean)(x − mean)ᵀ, in float64.
+        Σ w (x − mean)(x − mean)ᵀ, in float64, on the host.
     dtype : dtype
         Type of the samples, and of the operator that is made of them.
     """
@@ -53,7 +54,7 @@ class RunningMoments:
 
     @classmethod
     def from_batch(cls, X: MatrixLike, sample_weight: Array | None = None) -> RunningMoments:
-        """Compute the moments of one batch."""
+        """Compute the moments of one batch on the host, with weights of shape (n_samples,) or none."""
         batch = as_container(X).prepare(False)
         moments = compute_container_moments(batch, True, False, sample_weight, PassCounter())
         scatter = np.asarray(compute_centered_gram(batch, moments, sample_weight), np.float64)
@@ -61,7 +62,7 @@ class RunningMoments:
         return cls(moments.total_weight, degrees_of_freedom, moments.mean, scatter, np.dtype(batch.dtype))
 
     def merge(self, other: RunningMoments) -> RunningMoments:
-        """Return the moments of the samples of both, without reading any sample again.
+        """Return the moments of the samples of both, without reading any sample again; the dtype is that of `self`.
 
         Examples
         --------
@@ -84,7 +85,10 @@ class RunningMoments:
         return np.maximum(np.diagonal(self.scatter), 0)
 
     def compute_score_gram(self, loadings: Array, center: Array) -> Array:
-        """Compute the inner products of the scores (x − center) Z, (m, m), for loadings Z of shape (n_features, m)."""
+        """Compute the inner products of the scores (x − center) Z, (m, m), for loadings Z of shape (n_features, m).
+
+        `center`, (n_features,), need not be the mean. The inner products are weighted sums over all samples.
+        """
         offset = (self.mean - center) @ loadings
         return np.asarray(loadings.T @ (self.scatter @ loadings) + self.total_weight * np.outer(offset, offset))
 
@@ -93,7 +97,11 @@ class RunningMoments:
         return replace(self, dtype=np.dtype(np.float64))
 
     def to_operator(self, center: bool, scale: bool) -> tuple[Covariance, Moments]:
-        """Return the covariance operator of all samples, centred and scaled as requested, and its moments."""
+        """Return the operator of all samples, centred and scaled as requested, and its moments.
+
+        The operator is a `Covariance` of the scatter, a weighted sum that is not divided by the degrees of freedom, in
+        `dtype`. Rows and columns of variables whose norm is zero up to rounding are exactly zero in it.
+        """
         moments = Moments.from_deviations(
             self.mean,
             np.sqrt(self.squared_deviations),
@@ -110,7 +118,9 @@ class RunningMoments:
 def compute_moments_by_part(X: Container, moments: Moments, part: Array, n_parts: int) -> list[RunningMoments]:
     """Compute the moments of each part of the samples in one pass.
 
-    Sample i belongs to part `part[i]`; `moments` are those of all samples.
+    Samples are not weighted. Sample i belongs to part `part[i]`, 0 ≤ part[i] < n_parts; `part`, (n_samples,), is on the
+    host, and every part has a sample. `moments` are those of all samples: sums are taken about their means unless X is
+    sparse and no digits would be lost.
     """
     lossy = moments.find_cancelling_columns(X.dtype, power=2) | ((moments.column_norms == 0) & (moments.mean != 0))
     center = None if X.is_sparse and not lossy.any() else moments.mean.astype(X.dtype)
@@ -119,9 +129,11 @@ def compute_moments_by_part(X: Container, moments: Moments, part: Array, n_parts
 
 
 def _moments_from_shifted_sums(center: Array | None, n_samples: int, sums: Array, dtype: np.dtype) -> RunningMoments:
-    """Return the moments from sums and products of deviations from `center`, (1 + n, n).
+    """Return the moments of `n_samples` > 0 samples from sums of deviations x − center and of their products.
 
-    The scatter of a constant variable is exactly zero. `sums` is overwritten.
+    `sums`, (1 + n, n), float64 on the host, contains Σ(x − center) in its first row and Σ(x − center)(x − center)ᵀ
+    below. It is overwritten. `center`, (n,), is None for zero. The scatter of a variable that is constant up to the
+    rounding of `dtype`, the type of the samples, is exactly zero.
     """
     total, scatter = sums[0], sums[1:]
     squares = np.diagonal(scatter).copy()

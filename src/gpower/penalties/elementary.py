@@ -3,6 +3,11 @@
 Each penalty is separable over the columns (units) of C and increasing in |c|. Its gradient is a thresholding of C whose
 normalised columns are the loadings. Values are the paper's f, so gradients have its factor 2.
 
+Names that all methods share: C, (n, m), are the correlations of n variables and m units, on the host or the device of
+the data, and are never changed; T is the gradient at C, of the same shape and place; `norms`, (n,), are the largest
+|aᵢᵀx| over units x, which on spheres are the column norms ‖aᵢ‖, in the same place; `mu`, (m,), are the weights of the
+units. `mu` and the parameters γ and k of a penalty, with one entry per unit, are on the host.
+
 ====================== ================================== ===========================================
 penalty                φ(c) of one unit                    source
 ====================== ================================== ===========================================
@@ -93,27 +98,34 @@ class Penalty(ABC):
 
     @abstractmethod
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the values per unit, (m,), and the gradient, (n, m)."""
+        """Compute the values per unit, (m,), and the gradient T, (n, m), in a new array where C, (n, m), is.
+
+        T is exactly zero for variables that are not active; a unit may have none. The values are on the host or where C
+        is.
+        """
 
     def value_and_gradient(self, C: Array) -> tuple[float, Array]:
-        """Compute φ(C), summed over units, and the gradient φ′(C), (n, m)."""
+        """Compute φ(C), summed over units, and the gradient φ′(C), (n, m), where C is."""
         values, gradient = self.evaluate(C)
         return float(values.sum()), gradient
 
     def loadings(self, C: Array) -> Array:
-        """Compute the unit-norm loadings that attain φ at C; a unit without active variables has zero loadings."""
+        """Compute the unit-norm loadings, (n, m), that attain φ at C; zero in a unit without active variables."""
         _, gradient = self.evaluate(C)
         return normalize_columns(gradient)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask, (n,), of variables that may be active at some point, given ‖aᵢ‖ (static screening)."""
+        """Return the mask, (n,), of variables that may be active at some point (static screening).
+
+        `norms`, (n,), are the largest |aᵢᵀx| over units x, so that |cᵢⱼ| ≤ μⱼ·norms[i] at every point.
+        """
         return norms > 0
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """Compute the ratio of |C| (or C₊) to the threshold of its unit, (n, m); above one a variable is active.
 
         Pass the gradient T at C if it is known. By default the ratio is infinite where the gradient is non-zero, and
-        elsewhere |c| over the smallest active |c|.
+        elsewhere |c| over the smallest active |c|, at most one; it is zero in a unit without active variables.
         """
         magnitude = np.abs(C)
         if T is None:
@@ -124,7 +136,10 @@ class Penalty(ABC):
         return np.where(active, np.inf, np.minimum(ratio, 1))
 
     def restrict(self, idx: Array) -> Penalty:
-        """Return the penalty of the variables `idx` alone."""
+        """Return the penalty of the variables `idx` (indices on the host) alone: a penalty of C[idx].
+
+        Penalties that treat all variables alike return themselves.
+        """
         return self
 
     def select_unit(self, j: int) -> Penalty:
@@ -132,15 +147,22 @@ class Penalty(ABC):
         return self
 
     def start_score(self, norms: Array) -> Array:
-        """Return the scores, (n,), by which variables are chosen as starts, largest first: here their column norms."""
+        """Return the scores, (n,), by which variables are chosen as starts, largest first: here `norms` itself.
+
+        Variables of score zero are no starts. `norms`, (n,), are the largest |aᵢᵀx| over units x.
+        """
         return norms
 
     def count_selected(self, pattern: Array) -> Array:
-        """Count what a cardinality limits in a pattern, (n, m), per unit: here the variables."""
+        """Count what a cardinality limits in a pattern, (n, m) of bool, per unit, (m,) on the host: here variables."""
         return to_host(np.count_nonzero(pattern, axis=0))
 
     def select_pattern(self, scores: Array, counts: Array) -> Array:
-        """Return the pattern, (n, m), of the `counts[j]` variables with the largest scores in each unit j."""
+        """Return the pattern, (n, m) of bool, of the `counts[j]` variables with the largest scores in each unit j.
+
+        `scores`, (n, m), are non-negative, on the host or a device, where the pattern is too; `counts`, (m,) of int, is
+        on the host. With more than n requested, all variables are in the pattern.
+        """
         pattern = np.zeros_like(scores, dtype=bool)
         for j, k in enumerate(counts):
             pattern[find_largest_rows(scores[:, j : j + 1], k)[:, 0], j] = True
@@ -151,17 +173,17 @@ class Penalty(ABC):
         return other
 
     def at_cardinality(self, k: Array) -> Penalty:
-        """Return this kind of penalty for kⱼ variables in unit j; raise ValueError if it has no such level."""
+        """Return this kind of penalty for kⱼ variables in unit j, k being (m,); raise ValueError if there is none."""
         raise ValueError(f"{type(self).__name__} cannot fix the number of variables: leave cardinality None.")
 
     def at_gamma(self, gamma: Array) -> Penalty:
-        """Return this kind of penalty at absolute γⱼ in unit j; raise ValueError if it has no γ."""
+        """Return this kind of penalty at absolute γⱼ in unit j, γ of shape (m,); raise ValueError if it has no γ."""
         raise ValueError(f"{type(self).__name__} has no gamma: leave gamma None.")
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute the smallest γ per unit, (m,), at which no variable is active, given the largest |aᵢᵀx|, (n,).
+        """Compute the smallest γ per unit, (m,), at which no variable is active at any point, on the host.
 
-        The result is NaN for a penalty without γ.
+        `norms`, (n,), are the largest |aᵢᵀx| over units x. The result is NaN for a penalty without γ.
         """
         return np.full(len(mu), np.nan)
 
@@ -200,11 +222,11 @@ class L1(Penalty):
         return values, np.copysign(T, C, out=T)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask of variables with μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, equation (8)]."""
+        """Return the mask of variables with μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, equation (8)]; ‖aᵢ‖ is norms[i]."""
         return np.any(norms[:, None] * asarray_like(norms, mu) > asarray_like(norms, self.gamma), axis=1)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """Compute |c| / γ."""
+        """Compute |c| / γ, (n, m); if γ is zero, every |c| of ordinary size is far above one and c = 0 is at zero."""
         return np.abs(C) / asarray_like(C, np.maximum(self.gamma, get_min_divisor(C)))
 
     def at_gamma(self, gamma: Array) -> L1:
@@ -212,7 +234,7 @@ class L1(Penalty):
         return L1(gamma)
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute μⱼ max‖aᵢ‖."""
+        """Compute μⱼ max‖aᵢ‖, (m,); zero if there is no variable."""
         return np.asarray(mu, float) * max_or_zero(norms)
 
 
@@ -250,14 +272,14 @@ class L0(Penalty):
         return column_sums(excess), T
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask of variables with (μⱼ‖aᵢ‖)² > γⱼ for some unit.
+        """Return the mask of variables with (μⱼ‖aᵢ‖)² > γⱼ for some unit; ‖aᵢ‖ is norms[i].
 
         This is [JNRS10, equation (11)] with the weight squared, as it has to be.
         """
         return np.any((norms[:, None] * asarray_like(norms, mu)) ** 2 > asarray_like(norms, self.gamma), axis=1)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """Compute |c| / √γ."""
+        """Compute |c| / √γ, (n, m); if γ is zero, every |c| of ordinary size is far above one and c = 0 is at zero."""
         return np.abs(C) / asarray_like(C, np.maximum(np.sqrt(self.gamma), get_min_divisor(C)))
 
     def at_gamma(self, gamma: Array) -> L0:
@@ -265,7 +287,7 @@ class L0(Penalty):
         return L0(gamma)
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute (μⱼ max‖aᵢ‖)²."""
+        """Compute (μⱼ max‖aᵢ‖)², (m,); zero if there is no variable."""
         return (np.asarray(mu, float) * max_or_zero(norms)) ** 2
 
 
@@ -279,7 +301,11 @@ def get_min_divisor(C: Array) -> float:
 
 
 def find_largest_rows(values: Array, k: int) -> Array:
-    """Return the row indices of the k largest values of each column, (k, m)."""
+    """Return the row indices of the k largest values of each column, (k, m), in no particular order.
+
+    `values`, (n, m), and the indices are on the host or both on a device. For k ≥ n the indices are all rows, (n, m),
+    in an array that must not be written to. Which of several equal values are chosen is not specified.
+    """
     n = values.shape[0]
     if k >= n:
         return np.broadcast_to(asarray_like(values, np.arange(n)[:, None]), (n, values.shape[1]))
@@ -291,7 +317,10 @@ def find_largest_rows(values: Array, k: int) -> Array:
 
 
 def _find_largest_on_device(values: Array, k: int) -> Array:
-    """Return the indices of the k largest values on a device, sorting only values above a level from a sample."""
+    """Return the indices, (k,), of the k < n largest values, (n,), on a device, as an array on that device.
+
+    Only the values above a level that a sample suggests are sorted; all values if these are fewer than k.
+    """
     n = values.size
     sample = np.sort(values[:: max(1, n // DEVICE_SORT_SAMPLE_SIZE)])
     rank = min(sample.size, int(np.ceil(sample.size * (2 * k + 64) / n)) + 8)
@@ -328,7 +357,11 @@ class Cardinality(Penalty):
         return int(np.max(self.k))
 
     def _locate_largest(self, C: Array) -> list[tuple[Array, Any]]:
-        """Return rows and columns of the k largest magnitudes, in one pair of arrays if k is the same in all units."""
+        """Return rows and columns of the k largest |C|, in one pair of arrays if k is the same in all units.
+
+        A pair is rows (k,) and the number of a unit, or rows (k, m) and the numbers of all units, (m,); rows are where
+        C is. A k above n selects all variables; fewer than k entries of C may be non-zero.
+        """
         magnitude = np.abs(C)
         if C.shape[1] == 1:
             return [(find_largest_rows(magnitude, int(self.k[0]))[:, 0], 0)]
@@ -373,12 +406,15 @@ class L1Ball(Penalty):
     has_loading_bound = True
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the support function of the intersection of the two balls, and the point that attains it."""
+        """Compute the support function of the intersection of the two balls, (m,), and the points that attain it.
+
+        Unlike the other penalties, the value is not a square: the gradient is the loadings themselves.
+        """
         Z = np.column_stack([self._maximize_unit(c) for c in C.T])
         return np.sum(C * Z, axis=0), Z
 
     def _maximize_unit(self, c: Array) -> Array:
-        """Return the maximiser for one unit, (n,), by soft thresholding.
+        """Return the maximiser z for one unit, (n,), by soft thresholding of its correlations c, (n,); zero for c = 0.
 
         With gaps bᵢ = max|c| − |cᵢ| the loadings are ∝ (τ − bᵢ)₊. Gaps stay accurate if entries nearly tie.
         """
@@ -395,10 +431,10 @@ class L1Ball(Penalty):
         return z.astype(c.dtype)
 
     def _spread_over_ties(self, is_tied: Array, n_tied: int) -> Array:
-        """Return positive weights on the tied largest entries with sum √s and unit norm.
+        """Return weights, (n,), positive on the tied largest entries, zero elsewhere, with sum √s and unit norm.
 
-        No threshold separates tied entries, and every such vector attains the maximum. This one is uniform except for
-        the first entry.
+        `is_tied`, (n,), marks the `n_tied` ≥ s entries. No threshold separates tied entries, and every such vector
+        attains the maximum. This one is uniform except for the first entry.
         """
         mean = np.sqrt(self.s) / n_tied
         excess = np.sqrt(max(1 - self.s / n_tied, 0.0) / (n_tied * max(n_tied - 1, 1)))
@@ -406,7 +442,10 @@ class L1Ball(Penalty):
         return np.where(is_tied, np.where(is_first, mean + (n_tied - 1) * excess, mean - excess), 0)
 
     def _solve_threshold_height(self, gap: Array, n_tied: int, largest: float) -> float:
-        """Solve ‖(τ − b)₊‖₁ = √s ‖(τ − b)₊‖₂ for τ > 0; return the largest entry (no threshold) for a slack bound."""
+        """Solve ‖(τ − b)₊‖₁ = √s ‖(τ − b)₊‖₂ for τ > 0; return the largest entry (no threshold) for a slack bound.
+
+        `gap`, (n,), contains b = largest − |c|, of which `n_tied` < s are zero.
+        """
         b = np.sort(gap)
         q = asarray_like(b, np.arange(1, b.size + 1))
         sums, sums_sq = np.cumsum(b), np.cumsum(b * b)
@@ -430,7 +469,7 @@ class FixedSupport(Penalty):
     Parameters
     ----------
     pattern : ndarray of bool of shape (n, m)
-        P, true where a loading may be non-zero.
+        P, true where a loading may be non-zero; on the host or device where C is.
     power : {1, 2}, default=2
         Power of the norms that are summed.
 
@@ -450,7 +489,7 @@ class FixedSupport(Penalty):
     power: int = 2
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the norms of the entries on the support, or their squares, and the gradient."""
+        """Compute the norms of the entries on the support, or their squares, (m,), and the gradient, (n, m)."""
         T = C * self.pattern
         squares = column_dots(T, T)
         if self.power == 2:
@@ -467,7 +506,7 @@ class FixedSupport(Penalty):
         return np.where(self.pattern, np.inf, 0.0)
 
     def restrict(self, idx: Array) -> FixedSupport:
-        """Return the penalty with the support of some variables."""
+        """Return the penalty with the support of the variables `idx`; the pattern must be on the host like `idx`."""
         return FixedSupport(self.pattern[idx], self.power)
 
 
@@ -517,7 +556,7 @@ class NonNegative(Penalty):
         return NonNegative(self.penalty.relaxation)
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the signed penalty and its gradient at the positive part of C."""
+        """Compute the signed penalty and its gradient at the positive part of C, which may be zero in a unit."""
         return self.penalty.evaluate(np.maximum(C, 0))
 
     def screen(self, norms: Array, mu: Array) -> Array:

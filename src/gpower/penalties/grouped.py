@@ -12,6 +12,10 @@ penalty                         φ(c) of one unit             without groups and
 =============================== ============================ ===========================================
 
 All three are convex. The first is a maximum of convex quadratics for any set of admissible selections.
+
+All arrays are on the host: data on a device are refused with these penalties. C, (n, m), are correlations of n
+variables and m units; `norms`, (n,), are the largest |aᵢᵀx| over units x (column norms on spheres); `mu`, (m,), are the
+weights of the units. Values of g groups are (g, m). The arrays of the rules have m columns, or one for all units.
 """
 
 from __future__ import annotations
@@ -52,23 +56,30 @@ class GroupedPenalty(Penalty):
         return np.count_nonzero(self.rules.groups_hit(pattern), axis=0)
 
     def select_pattern(self, scores: Array, counts: Array) -> Array:
-        """Return the pattern, (n, m), of the `counts[j]` groups with the largest scores in each unit j."""
+        """Return the pattern, (n, m) of bool, of `counts[j]` groups in each unit j.
+
+        These are the required groups, which count, and those of the largest sums of squared scores; `scores` has shape
+        (n, m), `counts` (m,). Excluded variables are not in the pattern.
+        """
         rules = self.rules.with_unit_costs()
         selected = rules.select_groups(rules.group_norms_sq(rules.mask_excluded(scores)), counts)
         return np.asarray(rules.broadcast_to_variables(selected) & ~rules.excluded)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """Compute the ratio of √s of the group to its threshold, for each variable; zero for excluded variables."""
+        """Compute the ratio of √s of the group to its threshold, for each variable, (n, m); zero if it is excluded.
+
+        The gradient T is not used.
+        """
         rules = self.rules
         group_ratios = self._group_activity_ratio(rules.group_norms_sq(rules.mask_excluded(C)))
         return np.where(rules.excluded, 0.0, rules.broadcast_to_variables(group_ratios))
 
     @abstractmethod
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
-        """Compute the ratio of √s to the threshold for every group, (g, m)."""
+        """Compute the ratio of √s to the threshold for every group, (g, m), given s; above one a group is active."""
 
     def _max_group_norms(self, norms: Array, mu: Array) -> Array:
-        """Compute the largest possible √s of every group, (g, m), from the norms of its columns."""
+        """Compute an upper bound on √s of every group, (g, m) in float64, from `norms` of its variables and `mu`."""
         rules = self.rules
         return np.sqrt(rules.group_norms_sq(rules.mask_excluded(norms[:, None].astype(np.float64) * mu)))
 
@@ -87,7 +98,7 @@ class GroupCardinality(GroupedPenalty):
     (10.25, [0.0, 0.0, 4.0, -5.0])
     """
 
-    max_cost: Array  # (m,), or (1,) if it is the same in every unit
+    max_cost: Array  # (m,), or (1,) if it is the same in every unit; includes the cost of the required groups
     allows_partial_group: bool = False  # whether a fraction of the last group may be selected at a fraction of its cost
     supports_local_search = True
 
@@ -95,7 +106,8 @@ class GroupCardinality(GroupedPenalty):
     def relaxation(self) -> GroupCardinality:
         """Return the penalty that allows a fraction of the last group, or itself if all groups cost the same.
 
-        The relaxation is a maximum of convex quadratics too.
+        The relaxation is a maximum of convex quadratics too. It is for one unit: `select_fractional_groups` uses the
+        first maximum cost for all columns of C.
         """
         return self if self.rules.uniform_cost else replace(self, allows_partial_group=True)
 
@@ -105,7 +117,7 @@ class GroupCardinality(GroupedPenalty):
         return self.rules.max_cardinality(self.max_cost)
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of squares of the selected groups, and the gradient."""
+        """Compute the sums of squares of the selected groups, (m,), and the gradient, (n, m); C is not changed."""
         rules = self.rules
         C = rules.mask_excluded(C)
         norms_sq = rules.group_norms_sq(C)
@@ -119,7 +131,7 @@ class GroupCardinality(GroupedPenalty):
         return select(group_norms_sq, self.max_cost)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask of variables that vary and are not excluded from every unit."""
+        """Return the mask, (n,), of variables that vary and are not excluded from every unit."""
         return (norms > 0) & self.rules.usable_variables
 
     def start_score(self, norms: Array) -> Array:
@@ -127,7 +139,7 @@ class GroupCardinality(GroupedPenalty):
         return np.where(self.rules.usable_variables, norms, 0)
 
     def at_cardinality(self, k: Array) -> GroupCardinality:
-        """Return the penalty at other total costs."""
+        """Return the penalty at other total costs, (m,) or (1,), for whole groups."""
         return GroupCardinality(self.rules, k)
 
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
@@ -144,7 +156,7 @@ class WeightedPenalty(GroupedPenalty):
     gamma: Array  # (m,)
 
     def _group_thresholds(self, like: Array) -> Array:
-        """Return γw of every group, (g, m), zero for required groups."""
+        """Return γw of every group, (g, m) in the dtype of `like`, zero for required groups."""
         return np.asarray(np.where(self.rules.required, 0, self.rules.group_costs) * self.gamma, like.dtype)
 
     def at_gamma(self, gamma: Array) -> Self:
@@ -152,13 +164,17 @@ class WeightedPenalty(GroupedPenalty):
         return replace(self, gamma=gamma)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask of variables whose group can exceed its threshold in some unit."""
+        """Return the mask, (n,), of variables that vary and whose group can exceed its threshold in some unit."""
         can_be_active = self._group_activity_ratio(self._max_group_norms(norms, mu) ** 2) > 1
         usable = self.rules.broadcast_to_variables(can_be_active) & ~self.rules.excluded
         return np.any(usable, axis=1) & (norms > 0)
 
     def start_score(self, norms: Array) -> Array:
-        """Return the root of the largest γ at which a group is active, at its longest column, and zero elsewhere."""
+        """Return scores, (n,): the root of the largest γ at which a group can be active, and zero elsewhere.
+
+        Each group has its score at its usable variable of largest norm, the first among equals. A group without weight,
+        active at every γ, has the largest of the other scores, or one if there are none.
+        """
         rules = self.rules
         group_gammas = np.max(self._max_group_gammas(norms, np.ones(1)), axis=1)  # (g,)
         is_free = ~np.isfinite(group_gammas)
@@ -179,13 +195,13 @@ class WeightedPenalty(GroupedPenalty):
         return np.where(weight > 0, statistic / np.where(weight > 0, weight, 1), np.where(statistic > 0, np.inf, 0))
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute the largest γ at which a group with a weight can be active; zero if no group has a weight."""
+        """Compute the largest γ, (m,), at which a group with a weight can be active; zero if no group has a weight."""
         largest = self._max_group_gammas(norms, np.asarray(mu, float))
         return np.broadcast_to(np.max(np.where(np.isfinite(largest), largest, 0), axis=0), len(mu)).astype(float)
 
     @abstractmethod
     def _threshold_statistic(self, group_norms: Array) -> Array:
-        """Return the statistic that is compared with γw, given √s."""
+        """Return the statistic that is compared with γw, (g, m), given √s: s or √s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +218,7 @@ class GroupL0(WeightedPenalty):
     """
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of the excess of the squares over γw, and the gradient."""
+        """Compute the sums of the excess of the squares over γw, (m,), and the gradient, (n, m)."""
         rules = self.rules
         C = rules.mask_excluded(C)
         excess = rules.group_norms_sq(C) - self._group_thresholds(C)
@@ -230,7 +246,7 @@ class GroupL1(WeightedPenalty):
     """
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of squares of the soft-thresholded norms, and the gradient."""
+        """Compute the sums of squares of the soft-thresholded norms, (m,), and the gradient, (n, m)."""
         rules = self.rules
         C = rules.mask_excluded(C)
         norms = np.sqrt(rules.group_norms_sq(C))

@@ -34,7 +34,7 @@ def solve_knapsack(value: Array, cost: Array, capacity: float) -> Array:
     value, cost : ndarray of shape (n,)
         Non-negative values and costs of the items.
     capacity : float
-        Largest total cost.
+        Largest total cost, not negative; zero selects only items without cost.
 
     Examples
     --------
@@ -63,8 +63,9 @@ def solve_knapsack(value: Array, cost: Array, capacity: float) -> Array:
 
 
 def _filter_promising_items(v: Array, c: Array, capacity: float) -> Array:
-    """Return the indices of the items that a selection better than the greedy one may contain.
+    """Return the increasing indices of the items that a selection better than the greedy one may contain.
 
+    Values v and costs c, (n,) with n > `MAX_UNFILTERED_ITEMS`, are positive, and every cost fits in the capacity.
     The greedy selection uses only the items of the largest value per cost. If the capacity is used up at the value ρ
     per cost, selecting an item lowers the upper bound by ρc − v, if that is positive.
     """
@@ -82,7 +83,11 @@ def _filter_promising_items(v: Array, c: Array, capacity: float) -> Array:
 
 
 def _fill_greedily(v: Array, c: Array, capacity: float) -> Array:
-    """Return the mask of the items that fit in order, or of the most valuable item, improved by swaps."""
+    """Return the mask, (n,), of the items that fit in order, or of the most valuable item, improved by swaps.
+
+    Values v and costs c, (n,) with n > 0, are positive float64, sorted by decreasing v/c; every cost fits in the
+    capacity.
+    """
     selected = np.cumsum(c) <= capacity
     most_valuable = int(np.argmax(v))
     if v[selected].sum() < v[most_valuable]:
@@ -103,12 +108,15 @@ def _fill_greedily(v: Array, c: Array, capacity: float) -> Array:
 
 
 def _cumulate_costs_and_values(v: Array, c: Array) -> tuple[Array, Array]:
-    """Return the total cost and value of the first i items, for i = 0, …, n."""
+    """Return the total cost and value of the first i items, for i = 0, …, n, each (n + 1,)."""
     return np.append(0.0, np.cumsum(c)), np.append(0.0, np.cumsum(v))
 
 
 def _fix_items(v: Array, c: Array, capacity: float, best_value: float) -> tuple[Array, Array]:
-    """Return the masks of the items that every selection better than `best_value` contains, and that none contains."""
+    """Return the masks of the items that every selection better than `best_value` contains, and that none contains.
+
+    v and c, (n,), are sorted by decreasing v/c. The masks do not overlap.
+    """
     threshold = best_value * (1 - 1e-12)
     always_out = v + _bound_without_item(v, c, capacity - c) < threshold
     always_in = (_bound_without_item(v, c, np.full(v.size, capacity)) < threshold) & ~always_out
@@ -116,14 +124,21 @@ def _fix_items(v: Array, c: Array, capacity: float, best_value: float) -> tuple[
 
 
 def _bound_without_item(v: Array, c: Array, capacity: Array) -> Array:
-    """Compute the upper bound, (n,), on the value of filling `capacity[i]` with all items except item i."""
+    """Compute the upper bound, (n,), on the value of filling `capacity[i]` with all items except item i.
+
+    v, c and `capacity` have shape (n,); items are sorted by decreasing v/c, so that the bound is an interpolation.
+    """
     costs, values = _cumulate_costs_and_values(v, c)
     is_reached = costs[:-1] <= capacity
     return np.where(is_reached, np.interp(capacity + c, costs, values) - v, np.interp(capacity, costs, values))
 
 
 def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> Array:
-    """Return the mask of the best selection, by a list of undominated sums; `greedy` is the mask to improve on."""
+    """Return the mask, (n,), of the best selection, by a list of undominated sums.
+
+    v and c, (n,), are sorted by decreasing v/c. `greedy` is the mask to improve on; it is returned if no selection is
+    better.
+    """
     best_value = float(v[greedy].sum())
     best_end = None  # number of the last item, and position in the list, of the best sum
     all_costs, all_values = _cumulate_costs_and_values(v, c)

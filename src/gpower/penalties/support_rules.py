@@ -22,10 +22,14 @@ from gpower.penalties.knapsack import RELATIVE_COST_TOLERANCE, solve_knapsack
 class SupportRules:
     """Rules for the supports of n variables in g groups, with u columns: one for each unit, or one for all units.
 
+    All arrays are on the host. The number of columns, m or one, may differ between attributes; a single column is
+    broadcast against the m units of an argument. Squared norms of groups, (g, m), are those of `group_norms_sq`.
+
     Attributes
     ----------
     group_labels : ndarray of int of shape (n,) or None
-        Group of every variable, counted from 0; None if each variable is a group of its own.
+        Group of every variable, counted from 0; None if each variable is a group of its own. Every group has a variable
+        (`sum_groups` relies on it).
     group_costs : ndarray of shape (g, u)
         Non-negative costs of the groups.
     required : ndarray of bool of shape (g, u)
@@ -58,7 +62,10 @@ class SupportRules:
         required: Array | None = None,
         excluded: Array | None = None,
     ) -> SupportRules:
-        """Create the rules from group labels; by default with unit costs and no required or excluded variables."""
+        """Create the rules from group labels; by default with unit costs and no required or excluded variables.
+
+        `group_labels`, (n,), contains every number from 0 to its maximum; the other arguments are as the attributes.
+        """
         g, n = int(group_labels.max()) + 1, group_labels.size
         group_costs = np.ones((g, 1)) if group_costs is None else group_costs
         required = np.zeros((g, 1), bool) if required is None else required
@@ -89,7 +96,7 @@ class SupportRules:
 
     @cached_property
     def _group_order(self) -> tuple[Array, Array]:
-        """Return the variables sorted by group, and the position at which each group begins."""
+        """Return the variables sorted by group, (n,), and the position at which each group begins, (g,)."""
         assert self.group_labels is not None
         order = np.argsort(self.group_labels, kind="stable")
         return order, np.searchsorted(self.group_labels[order], np.arange(self.n_groups))
@@ -136,7 +143,8 @@ class SupportRules:
     def select_groups(self, group_norms_sq: Array, max_cost: Array) -> Array:
         """Return the mask, (g, m), of the admissible groups of largest total squared norm at a maximum cost.
 
-        `max_cost`, (m,) or (1,), includes the required groups, which are always selected.
+        `max_cost`, (m,) or (1,), includes the required groups, which are always selected, even if they cost more.
+        Groups of squared norm zero may be selected too.
         """
         budget = np.maximum(max_cost - self.required_cost, 0)  # (m,) or (1,)
         if self.uniform_cost and np.all(budget == budget[0]):
@@ -152,7 +160,7 @@ class SupportRules:
         return int(budget / self.uniform_cost * (1 + RELATIVE_COST_TOLERANCE))
 
     def _select_largest_groups(self, group_norms_sq: Array, n_groups: int) -> Array:
-        """Return the mask of the required groups and the `n_groups` largest others in every unit."""
+        """Return the mask, (g, m), of the required groups and the `n_groups` largest others in every unit."""
         mask = np.zeros(group_norms_sq.shape, bool)
         if n_groups:
             rows = find_largest_rows(np.where(self.required, -1, group_norms_sq), min(n_groups, self.n_groups))
@@ -171,8 +179,9 @@ class SupportRules:
     def select_fractional_groups(self, group_norms_sq: Array, max_cost: Array) -> Array:
         """Return the shares of the groups, (g, m), selected at a maximum cost, (1,), with one fractional group.
 
-        For the rules of one unit. Groups are taken in the order of squared norm per cost while the budget lasts, the
-        last one in part (Dantzig 1957).
+        For the rules of one unit, with m columns of starts of that unit. Required groups have share one. Groups that
+        cost more than the whole budget have share zero. The others are taken in the order of squared norm per cost
+        while the budget lasts, the last one in part (Dantzig 1957).
         """
         budget = max(float(max_cost[0] - self.required_cost[0]), 0.0)
         cost = np.where(self.required, 0, self.group_costs)[:, 0]
@@ -188,20 +197,23 @@ class SupportRules:
         return shares
 
     def max_cardinality(self, max_cost: Array) -> int:
-        """Return an upper bound on the number of variables of a unit at a maximum cost."""
+        """Return an upper bound on the number of variables of any unit at a maximum cost, (m,) or (1,)."""
         n_units = max(max_cost.size, self.required_cost.size)
         budgets = np.broadcast_to(np.maximum(max_cost - self.required_cost, 0), n_units)
         return max(self.select_unit(j)._max_unit_cardinality(float(budget)) for j, budget in enumerate(budgets))
 
     def _max_unit_cardinality(self, budget: float) -> int:
-        """Return an upper bound on the number of variables of a single unit, with one fractional group."""
+        """Return an upper bound on the number of variables of a single unit, with one fractional group.
+
+        Groups are taken by increasing cost per variable, required groups first, at no cost to the budget.
+        """
         sizes = self.group_sizes[:, 0]
         cost = np.where(self.required, 0, self.group_costs)[:, 0]
         order = np.lexsort((-sizes, cost / np.maximum(sizes, 1)))
         return int(np.interp(budget, np.cumsum(cost[order]), np.cumsum(sizes[order]), left=np.max(sizes)))
 
     def select_unit(self, j: int) -> SupportRules:
-        """Return the rules of unit j."""
+        """Return the rules of unit j, with one column; these rules themselves if all units share them."""
         if self.is_shared_by_units:
             return self
         columns = {name: _take_unit_column(getattr(self, name), j) for name in ("group_costs", "required", "excluded")}
@@ -209,7 +221,10 @@ class SupportRules:
         return replace(self, **columns, required_cost=required_cost)
 
     def restrict(self, idx: Array) -> SupportRules:
-        """Return the rules of the variables `idx` alone; `required_cost` still includes the other required groups."""
+        """Return the rules of the variables `idx` alone; `required_cost` still includes the other required groups.
+
+        Variable i of the result is idx[i]. Groups without a variable in `idx` are dropped, the others numbered anew.
+        """
         if self.group_labels is None:
             groups, labels = idx, None
         else:

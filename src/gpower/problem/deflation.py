@@ -33,14 +33,21 @@ MAX_BLOCK_ENTRIES = 1 << 20
 
 
 class RemainingNorms(NamedTuple):
-    """Squared column norms after a deflation, (n,), and the share of the original ones that is rounding error."""
+    """Squared column norms after a deflation, and the share of the original ones that is rounding error.
+
+    `norms_sq`, (n,), is float64, in the memory of the matrix. The original norms are those before any deflation.
+    """
 
     norms_sq: Array
     rounding_share: float
 
 
 class DeflationUpdate(NamedTuple):
-    """The rank-one change y zᵀ of a deflation: y in sample space, z (n, 1), and the column norms that remain."""
+    """The rank-one change y zᵀ of a deflation, and the column norms that remain.
+
+    y is one sample-space vector in the representation of the operator: (n_samples, 1), or coefficients (n, 1) of a
+    covariance. z, (n, 1), is the removed direction: loadings, or for `SchurDeflation` the correlations Aᵀx.
+    """
 
     y: Array
     z: Array
@@ -51,7 +58,12 @@ class DeflationRule(ABC):
     """Rule for removing a component from a matrix."""
 
     def remove(self, operator: Operator, z: Array) -> Operator:
-        """Return the operator without the component of unit loadings z, (n_features,); a zero z changes nothing."""
+        """Return the operator without the component of unit loadings z, (n_features,); a zero z changes nothing.
+
+        z is in the memory of the matrix and of unit length: a projection with a longer z would remove too much. Columns
+        of which only rounding error is left get the norm zero, and then correlate with nothing. The result shares the
+        pass counter of `operator` but not its column cache.
+        """
         update = self._compute_update(operator, z.astype(operator.dtype)[:, None]) if np.any(z) else None
         if update is None:
             return operator
@@ -81,15 +93,17 @@ class DeflationRule(ABC):
         operator : Operator
             The matrix before any deflation.
         Z : ndarray of shape (n_features, m)
-            Loadings that are removed, in this order.
+            Loadings that are removed, in this order: unit or zero columns of the dtype of the operator, in the memory
+            of the matrix, as is `view_loadings`.
         view_loadings : ndarray of shape (n_features, m)
-            Loadings whose scores are the directions that are correlated with the columns.
+            Loadings whose scores are the directions that are correlated with the columns. Pass the object Z itself if
+            they are the same: Schur deflation then multiplies half as many columns.
 
         Returns
         -------
         correlations : ndarray of shape (n_features, m)
             A_jᵀx_j, where A_j is the matrix without the components before j and x_j the unit vector along A_j v_j,
-            v_j being column j of `view_loadings`.
+            v_j being column j of `view_loadings`; zero if A_j v_j is zero.
         norms : ndarray of shape (n_features, m)
             Norms of the columns of A_j, exact at least outside the supports of Z.
         """
@@ -103,20 +117,22 @@ class ProjectionDeflation(DeflationRule):
         return DeflationUpdate(y, z, _compute_deflated_norms_sq(operator, y, z))
 
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
-        """Compute the correlations with A_j = A P₁…P_{j−1}, where P = I − zzᵀ."""
+        """Compute the correlations with A_j = A P₁…P_{j−1}, where P = I − zzᵀ; the norms are those of A itself."""
         U, V = self._compute_removed_directions(Z), view_loadings.copy()
         m = U.shape[1]
+        # A_j v_j = A (P₁…P_{j−1} v_j): apply the projections to v_j, the last one first, then multiply by A once.
         for i in range(m - 2, -1, -1):
             V[:, i + 1 :] -= U[:, [i]] @ (U[:, [i]].T @ V[:, i + 1 :])
         Y = operator.combine(V)
         C = operator.correlate(Y)
+        # `squared_norms` returns (m,) on the host.
         C = C * asarray_like(C, safe_reciprocal(np.sqrt(np.maximum(operator.squared_norms(Y, C), 0))))
         for i in range(m - 1):
             C[:, i + 1 :] -= U[:, [i]] @ (U[:, [i]].T @ C[:, i + 1 :])
         return C, np.repeat(operator.column_norms[:, None], m, axis=1)
 
     def _compute_removed_directions(self, Z: Array) -> Array:
-        """Return the orthogonal directions, (n_features, m), that are projected out."""
+        """Return the unit or zero directions, (n_features, m), that are projected out one after the other: here Z."""
         return Z
 
 
@@ -124,6 +140,7 @@ class OrthogonalizedDeflation(ProjectionDeflation):
     """Deflation that leaves nothing in the span of all z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
+        # The directions removed so far are orthonormal, provided that this rule removed them all.
         z = _orthogonalize_loadings(z, operator.split_deflation()[3])
         return super()._compute_update(operator, z) if z.any() else None
 
@@ -150,9 +167,11 @@ class SchurDeflation(DeflationRule):
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
         """Compute the correlations with A_j, the matrix without its part along the scores before j.
 
-        The orthonormal basis of the scores is built from their inner products alone.
+        The orthonormal basis of the scores is built from their inner products alone, on the host in float64. A score
+        that the earlier ones explain up to rounding gets zero coefficients.
         """
         m = Z.shape[1]
+        # The last m columns of T are always the view loadings: scores of Z fill Q, scores of the view fill X.
         T = Z if view_loadings is Z else np.hstack([Z, view_loadings])
         Y = operator.combine(T)
         C = operator.correlate(Y)
@@ -181,7 +200,10 @@ DEFLATION_RULES: dict[str, DeflationRule] = {
 
 
 def _orthogonalize_loadings(z: Array, Z: Array) -> Array:
-    """Return z, (n, 1), orthogonalised against the orthonormal columns of Z, of unit length; zero if none is left."""
+    """Return z, (n, 1), orthogonalised against the columns of Z, (n, j), of unit length; zero if none is left.
+
+    The columns of Z are orthonormal or zero, and z has unit length.
+    """
     for _ in range(2):  # once more removes what rounding left
         z = z - Z @ (Z.T @ z)
     length = float(np.sqrt(np.sum(z * z)))
@@ -189,7 +211,11 @@ def _orthogonalize_loadings(z: Array, Z: Array) -> Array:
 
 
 def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> RemainingNorms:
-    """Compute the squared column norms of A − y zᵀ; only columns with z ≠ 0 change."""
+    """Compute the squared column norms of A − y zᵀ; only columns with z ≠ 0 change.
+
+    y is A z, one sample-space vector, and z is (n, 1). If the columns with z ≠ 0 are few and in host memory, they are
+    gathered, which loses no digits; otherwise (a device, a covariance, a matrix in blocks) the square is expanded.
+    """
     norms_sq = operator.column_norms.astype(np.float64) ** 2
     t = z[:, 0].astype(np.float64)
     changed = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
@@ -204,7 +230,12 @@ def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> Remain
 
 
 def _recompute_cancelled_norms_sq(operator: Operator, y: Array, t: Array, norms_sq: Array) -> RemainingNorms:
-    """Compute the squared norms of A − y tᵀ again, from the columns, where cancellation left few correct digits."""
+    """Compute the squared norms of A − y tᵀ again, from the columns, where cancellation left few correct digits.
+
+    `norms_sq`, (n,), float64, is changed in place; y is one sample-space vector and t is (n, 1). Nothing is recomputed
+    if the matrix has no samples or is remote, or if more than MAX_BLOCK_COLUMNS columns are concerned: then these norms
+    are rounding error, as `rounding_share` says.
+    """
     original_sq = operator.split_deflation()[0].column_norms.astype(np.float64) ** 2
     rounding_share = 32 * operator.precision
     cancelled = to_host(np.flatnonzero((norms_sq <= rounding_share * original_sq) & (original_sq > 0)))

@@ -28,12 +28,15 @@ from gpower.penalties.elementary import Penalty
 
 @dataclass(frozen=True, eq=False)
 class PenaltyObjective:
-    """A penalty φ as a convex objective of a point; it depends on the point through its correlations C alone."""
+    """A penalty φ as a convex objective of a point; it depends on the point through its correlations C alone.
+
+    Hence a `CorrelationStart`, which has no sample-space units X, is enough to evaluate it.
+    """
 
     penalty: Penalty
 
     def value_and_gradient(self, x: CorrelationStart | Point) -> tuple[float, Array]:
-        """Return φ(C) and φ′(C), the latter of shape (n_features, m)."""
+        """Return φ(C), summed over units, and φ′(C), (n_features, m), in the memory of C."""
         return self.penalty.value_and_gradient(x.C)
 
 
@@ -49,7 +52,10 @@ class RegularizedObjective:
     omega: float
 
     def value_and_gradient(self, x: Point) -> tuple[float, Point]:
-        """Return φ(C) and the gradient, the linear function ⟨φ′(C), ·⟩ + ω⟨X, ·⟩, as a `Point`."""
+        """Return φ(C) and the gradient, the linear function ⟨φ′(C), ·⟩ + ω⟨X, ·⟩, as a `Point`.
+
+        This `Point` is a pair (ωX, φ′(C)) for `RegularizedSet`, not a point of the set.
+        """
         value, gradient = self.penalty.value_and_gradient(x.C)
         return value, Point(self.omega * x.X, gradient)
 
@@ -58,18 +64,21 @@ class RegularizedObjective:
 class Problem:
     """The problem max φ(μ∘AᵀX) over X in a set of samples.
 
+    Of the fields only `operator` and `penalty` depend on the n columns: both change in `restrict`.
+
     Attributes
     ----------
     operator : Operator
-        The matrix A.
+        The matrix A, (n_samples, n_features), or a covariance AᵀA.
     penalty : Penalty
-        The function φ.
+        The function φ, for m units; rules for single variables cover all n columns of the operator.
     mu : ndarray of shape (m,)
-        Weights of the units; m is the size of the block.
+        Positive weights of the units, on the host; m is the size of the block.
     sample_set : SampleSet
-        The set of X, (n_samples, m).
+        The set of X, (n_samples, m); of a covariance, X is represented by coefficients, (n_features, m). A weighted
+        `Cube` depends on the samples, no set on the columns.
     regularization : float
-        The weight ω of the term (ω/2)‖X‖² that makes the objective strongly convex.
+        The weight ω of the term (ω/2)‖X‖² that makes the objective strongly convex; 0 for none.
     """
 
     operator: Operator
@@ -80,7 +89,12 @@ class Problem:
 
     @property
     def feasible_set(self) -> CorrelationSet:
-        """Return the set of points, with the correlations μ∘AᵀX of each."""
+        """Return the set of points, with the correlations μ∘AᵀX of each.
+
+        Its `make_point(Y)` takes any sample-space vectors Y and returns the maximiser of ⟨Y, X⟩ over the set: Y with
+        orthonormal columns (polar factor) on `Stiefel`, with unit columns on `Spheres`, ±radius by sign on `Cube`. On
+        the first two a zero column of Y becomes a direction that the other units do not explain, zero beyond the rank.
+        """
         set_class = RegularizedSet if self.regularization else CorrelationSet
         return set_class(self.operator, self.mu, self.sample_set)
 
@@ -97,13 +111,21 @@ class Problem:
         return self.mu.size == 1 and self.sample_set.needs_only_gram
 
     def as_batch(self, n_starts: int) -> Problem:
-        """Return the problem of one unit repeated for `n_starts` independent starts, one column of X for each."""
+        """Return the problem of one unit repeated for `n_starts` independent starts, one column of X for each.
+
+        This problem must have a single unit. The columns are normalised each by itself, not orthonormalised, and the
+        penalty of the one unit applies to each: its `evaluate` gives one value per start.
+        """
         return replace(self, mu=np.repeat(self.mu, n_starts), sample_set=self.sample_set.for_independent_starts())
 
     def restrict(self, idx: Array) -> Problem:
-        """Return the problem on the columns `idx` of the matrix."""
+        """Return the problem on the columns `idx` of the matrix; `idx` are sorted integers on the host.
+
+        With samples, X means the same in both problems. Of a covariance, X has one coefficient for each of the columns
+        of its own problem and must be embedded to be used in the other.
+        """
         return replace(self, operator=self.operator.take(idx), penalty=self.penalty.restrict(idx))
 
     def compute_loadings(self, point: Point) -> Array:
-        """Return the unit loadings that attain the penalty at a point, (n_features, m)."""
+        """Return the unit loadings that attain the penalty at a point, (n_features, m); zero for a unit without any."""
         return self.penalty.loadings(point.C)

@@ -172,11 +172,12 @@ def maximize(
     feasible_set : FeasibleSet
         Set with ``argmax_linear(g)``; see `gpower.feasible_sets`.
     start : object
-        First point x₀, which must lie in the set.
+        First point x₀, which must lie in the set. Only the objective reads it: for `PenaltyObjective` a
+        `CorrelationStart` is enough.
     tol : float
-        Relative growth of the objective at which the ascent stops.
+        Relative growth of the objective at which the ascent stops. With −1 it stops by itself only where f is zero.
     max_iter : int
-        Largest number of steps.
+        Largest number of steps; with 0 the result is the start.
     acceleration : bool
         Evaluate at Nesterov's extrapolation of the last two points, retracted to the set. If that does not raise the
         objective by more than tol, take the plain step instead and reset the momentum, so that the values never fall.
@@ -314,7 +315,10 @@ def _format_decrease_error(n_iter: int, before: float, after: float) -> str:
 
 
 def compute_gap(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:
-    """Compute Δ(x) = max ⟨f′(x), y − x⟩ over the set; negative values, which are rounding, become 0."""
+    """Compute Δ(x) = max ⟨f′(x), y − x⟩ over the set; negative values, which are rounding, become 0.
+
+    `gradient` is the second result of `value_and_gradient(point)`, in the form that the set pairs with its points.
+    """
     return max(feasible_set.support_value(gradient) - feasible_set.pairing(gradient, point), 0.0)
 
 

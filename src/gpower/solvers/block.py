@@ -31,7 +31,11 @@ def should_search_units(context: StartContext, spec: FitSpec) -> bool:
 
 
 def solve_units_in_turn(context: StartContext, gamma: Array, spec: FitSpec) -> Point:
-    """Return a start of a block: its units found one after the other, each orthogonal to those before it."""
+    """Return a start of a block: its units found one after the other, each orthogonal to those before it.
+
+    `gamma`, (m,), is absolute. A unit for which no variance is left stays zero until `make_point` directs it at what
+    the others do not explain.
+    """
     problem = context.problem
     p, n = problem.operator.shape
     m = problem.mu.size
@@ -49,11 +53,11 @@ def improve_block(context: StartContext, result: AscentResult, gamma: Array, spe
     Parameters
     ----------
     context : StartContext
-        The problem of the block.
+        The problem of the block, of ℓ2 variance (`Stiefel`) and without regularization.
     result : AscentResult
         The end of an ascent.
     gamma : ndarray of shape (m,)
-        Absolute γ.
+        Absolute γ, on the host.
     spec : FitSpec
 
     Returns
@@ -79,7 +83,11 @@ def improve_block(context: StartContext, result: AscentResult, gamma: Array, spe
 
 
 def _move_variables(problem: Problem, result: AscentResult, settings: AscentSettings) -> AscentResult:
-    """Move a variable from one unit of a block to another, or drop it, and ascend; return the first better result."""
+    """Move a variable from one unit of a block to another, or drop it, and ascend; return the first better result.
+
+    If no move raises the objective by more than MIN_BLOCK_GAIN, `result` itself is returned. The loadings are moved on
+    the host; `make_point` then orthonormalises the sample-space units.
+    """
     Z = to_host(problem.compute_loadings(result.point))
     C = to_host(result.point.C)
     rows, units = np.nonzero(Z)
@@ -100,8 +108,13 @@ def _move_variables(problem: Problem, result: AscentResult, settings: AscentSett
 def _solve_unit_given_others(
     context: StartContext, others: Point, j: int, gamma: Array, spec: FitSpec
 ) -> AscentResult | None:
-    """Find unit j of a block on the matrix without the other units; None where that matrix is zero."""
+    """Find unit j of a block on the matrix without the other units; None where that matrix is zero.
+
+    The columns of `others.X` other than j are orthonormal or zero. The sample space is that of the whole matrix, and
+    the point found is orthogonal to the other units, so that its correlations are those with the whole columns too.
+    """
     problem = context.problem
+    # `deflate_other_units` needs AᵀX, without the weights μ that the correlations of a point contain.
     rest = deflate_other_units(problem.operator, others.X, problem.feasible_set.remove_weights(others.C), j)
     if max_or_zero(rest.column_norms) <= rest.norm_tolerance:
         return None

@@ -45,13 +45,13 @@ def calibrate_gamma(
     Parameters
     ----------
     problem : Problem
-        The problem at any γ.
-    gamma_max : ndarray of shape (m,)
-        Largest useful γ of each unit.
+        The problem at any γ; its penalty has `at_gamma`.
+    gamma_max : ndarray of float64 of shape (m,)
+        Largest useful γ of each unit, on the host.
     cardinalities : ndarray of int of shape (m,)
-        Requested number of active variables of each unit.
+        Requested number of active variables, or groups, of each unit.
     start : Point
-        Start of the first ascent; later ascents start at the previous solution.
+        Start of the first ascent, whose correlations do not depend on γ; later ascents start at the previous solution.
     settings : AscentSettings
     """
     low, high = np.zeros_like(gamma_max), gamma_max.copy()
@@ -82,7 +82,8 @@ def set_problem_gamma(problem: Problem, gamma: Array) -> Problem:
 def resize_support(penalty: Penalty, Z: Array, C: Array, cardinalities: Array) -> Array:
     """Return a pattern, (n, m), with the given number of variables in each unit, of the largest loadings Z.
 
-    If a unit has too few non-zero loadings, the variables with the largest correlations |C| fill it up.
+    If a unit has too few non-zero loadings, the variables with the largest correlations |C| fill it up. Z and C are
+    (n, m), in the same memory as the pattern, which is bool. Under support rules `cardinalities`, (m,), count groups.
     """
     correlations = np.abs(C)
     scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
@@ -90,7 +91,7 @@ def resize_support(penalty: Penalty, Z: Array, C: Array, cardinalities: Array) -
 
 
 def _count_misfit(active_counts: Array, cardinalities: Array) -> tuple[int, int]:
-    """Return how many variables the units lack in total, and how many they have in excess."""
+    """Return how many variables the units lack in total, and how many they have in excess; both arguments are (m,)."""
     excess = active_counts - cardinalities
     return int(np.maximum(-excess, 0).sum()), int(np.maximum(excess, 0).sum())
 

@@ -49,16 +49,18 @@ def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
     Parameters
     ----------
     operator : Operator
-        The matrix.
+        The matrix, (p, n), or a covariance, (n, n).
     spec : FitSpec
-        The specification of one component, or of a block.
+        The specification of one component (``spec.select_unit(j)``), or of a block; its start and its penalty are those
+        of the n columns of `operator`.
     rng : RandomState
         Source of random starts.
 
     Returns
     -------
     ComponentResult
-        Loadings of unit length, the largest positive; zero where nothing is active.
+        Loadings, (n, m), of unit length, the largest positive; zero where nothing is active. They
+        are in the memory of the matrix.
     """
     operator = operator.with_column_cache()
     sparsity = spec.sparsity
@@ -66,7 +68,7 @@ def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
     n = operator.shape[1]
     if sparsity.is_ordinary_pca(n) and spec.settings.use_working_set is not False and operator.column_norms.any():
         return _solve_ordinary_pca(operator, spec)
-    norms = sparsity.sample_set.compute_max_correlations(operator)
+    norms = sparsity.sample_set.compute_max_correlations(operator)  # (n,): ‖aᵢ‖₂, or ‖aᵢ‖₁ for the cube
     gamma = sparsity.compute_gamma(norms, mu)
     if max_or_zero(norms) <= operator.norm_tolerance:  # the matrix is zero up to rounding
         return _make_zero_result(operator, gamma)
@@ -82,7 +84,11 @@ def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
 
 
 def _screen_problem(problem: Problem, norms: Array) -> tuple[Problem, Array]:
-    """Return the problem on the columns that can be active, and their indices; all columns if many are left."""
+    """Return the problem on the columns that can be active, and their indices; all columns if many are left.
+
+    `norms`, (n,), are the largest |aᵢᵀx| of the columns. The indices are sorted and on the host; they are empty if no
+    column can be active, and then the problem must not be solved.
+    """
     can_be_active = problem.penalty.screen(norms, problem.mu)
     n = problem.operator.shape[1]
     if int(np.count_nonzero(can_be_active)) > min(MAX_SCREENED_SHARE * n, problem.operator.max_cached_columns):
@@ -92,7 +98,12 @@ def _screen_problem(problem: Problem, norms: Array) -> tuple[Problem, Array]:
 
 
 def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
-    """Solve a screened problem by the method that suits its kind of sparsity; gamma, (m,), is absolute."""
+    """Solve a screened problem by the method that suits its kind of sparsity.
+
+    The problem and the norms of `context`, and the start and the penalty of `spec`, are those of the screened columns.
+    `gamma`, (m,), float64, is absolute; NaN for a sparsity without γ. It is only reported, except that
+    `gpower.solvers.block` makes the penalties of single units from it: the problem has its level already.
+    """
     problem = context.problem
     if isinstance(spec.sparsity, MinCardinality):
         return find_min_cardinality(context, gamma, spec, _solve_problem)
@@ -105,7 +116,7 @@ def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> Ascent
 
 
 def _choose_starts(context: StartContext, spec: FitSpec) -> list[Point]:
-    """Return the given start, or else columns of the matrix."""
+    """Return the points of the given start, or else columns of the matrix: at least one, feasible for the problem."""
     points = [] if spec.start is None else spec.start.choose_points(context)
     is_block = spec.is_block and len(spec.mu) > 1
     n_starts = max(spec.n_init or 0, spec.sparsity.choose_n_starts(context.problem.operator, is_block))
@@ -113,7 +124,10 @@ def _choose_starts(context: StartContext, spec: FitSpec) -> list[Point]:
 
 
 def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
-    """Ascend from every start, search locally near the best ends, and refit the best one."""
+    """Ascend from every start, search locally near the best ends, and refit the best one.
+
+    The value of the solution is that of the ascent, not of the refitted loadings.
+    """
     problem = context.problem
     starts = _choose_starts(context, spec)
     if should_search_units(context, spec):
@@ -136,7 +150,7 @@ def _improve_result(context: StartContext, result: AscentResult, gamma: Array, s
 
 
 def _select_best_result(results: Sequence[AscentResult]) -> AscentResult:
-    """Return the ascent with the largest value; the first of equal ones."""
+    """Return the ascent with the largest value, the first of equal ones; there must be at least one."""
     return results[stable_argmax(np.array([result.value for result in results]))]
 
 
@@ -147,7 +161,10 @@ def _select_distinct_results(results: Sequence[AscentResult]) -> list[AscentResu
 
 
 def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
-    """Find one component of exact cardinality, with a local search after every ascent, or after the best only."""
+    """Find one component of exact cardinality, with a local search after every ascent, or after the best only.
+
+    The value of the solution is μ² times the variance of the refitted loadings.
+    """
     problem = context.problem
     results = [ascend(problem, start, spec.settings) for start in _choose_starts(context, spec)]
     if problem.penalty.max_cardinality > MAX_SUPPORT_TO_SEARCH_ALL:
@@ -158,7 +175,10 @@ def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSo
 
 
 def _solve_calibrated(context: StartContext, spec: FitSpec) -> AscentSolution:
-    """Find γ by bisection so that the wanted number of variables is active; resize the support where none does."""
+    """Find γ by bisection so that the wanted number of variables is active; resize the support where none does.
+
+    The penalty of the problem may be at any γ. The levels of `spec` are numbers of variables, or of groups.
+    """
     problem = context.problem
     cardinalities = np.asarray(spec.sparsity.levels, int)
     gamma_max = problem.penalty.gamma_max(context.norms, problem.mu)
@@ -176,13 +196,16 @@ def _solve_calibrated(context: StartContext, spec: FitSpec) -> AscentSolution:
 
 
 def _make_zero_result(operator: Operator, gamma: Array) -> ComponentResult:
-    """Return zero loadings, found without an ascent."""
+    """Return zero loadings, (n, m) for γ of shape (m,), in the memory of the matrix, found without an ascent."""
     Z = np.zeros_like(operator.column_norms, shape=(operator.shape[1], gamma.size))
     return ComponentResult.from_loadings(Z, gamma)
 
 
 def _solve_ordinary_pca(operator: Operator, spec: FitSpec) -> ComponentResult:
-    """Compute ordinary principal components, the leading one for the unit with the largest weight."""
+    """Compute ordinary principal components, the leading one for the unit with the largest weight.
+
+    Components beyond the rank are zero.
+    """
     mu = np.asarray(spec.mu)
     loadings, variances = compute_leading_components(operator, mu.size)
     rank = np.argsort(np.argsort(-mu, kind="stable"), kind="stable")  # rank of each unit's weight

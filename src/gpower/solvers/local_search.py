@@ -80,7 +80,10 @@ def search_locally(start: T, neighbourhood: Neighbourhood[T], max_moves: int) ->
 
 
 class RefittedComponent(NamedTuple):
-    """One component refitted on its support: loadings, (n, 1), their objective, and the last ascent."""
+    """One component refitted on its support: loadings, (n, 1), their objective, and the last ascent.
+
+    The loadings are in the memory of the matrix; the objective is μ²‖A z‖², not the value of the ascent.
+    """
 
     Z: Array
     value: float
@@ -95,9 +98,10 @@ def refit_and_swap(
     Parameters
     ----------
     problem : Problem
-        The problem of one component with a cardinality constraint.
+        The problem of one component with a cardinality constraint, of ℓ2 variance and either sign: the refit is an
+        eigenvector.
     result : AscentResult
-        The end of an ascent.
+        The end of an ascent on this problem.
     settings : AscentSettings
     local_search : bool
         Whether to swap; otherwise the component is only refitted.
@@ -108,7 +112,7 @@ def refit_and_swap(
 
 
 def _refit_ascent(problem: Problem, result: AscentResult) -> RefittedComponent:
-    """Refit one component on the support at the end of an ascent."""
+    """Refit one component on the support at the end of an ascent; an empty support gives zero loadings."""
     z = problem.compute_loadings(result.point)[:, 0]
     loadings, variance = refit_unit(problem.operator, to_host(np.flatnonzero(z)), z)
     return RefittedComponent(loadings[:, None], variance * float(problem.mu[0]) ** 2, result)
@@ -130,12 +134,17 @@ class RefittedSwaps:
         swapped, variance = refit_unit(problem.operator, support)
         if variance * float(problem.mu[0]) ** 2 <= current.value * (1 + get_min_swap_gain(support)):
             return None
+        # `make_point` normalises the scores A z and computes their correlations with all columns.
         start = problem.feasible_set.make_point(problem.operator.combine(swapped[:, None]))
         return _refit_ascent(problem, ascend(problem, start, self.settings))
 
 
 def _swap_support_variables(problem: Problem, point: Point, z: Array) -> Array:
-    """Return the support after swaps among the variables that are most correlated with the component."""
+    """Return the support after swaps among the variables that are most correlated with the component.
+
+    `point` has one unit and gives the correlations; z, (n,), are the loadings. Both are in the memory of the matrix.
+    The support is sorted and on the host: empty for z = 0, else as large as that of z unless groups are swapped.
+    """
     support = to_host(np.flatnonzero(z))
     if support.size == 0:
         return support
@@ -151,7 +160,11 @@ def _swap_support_variables(problem: Problem, point: Point, z: Array) -> Array:
 def _swap_support_groups(
     problem: Problem, penalty: GroupCardinality, point: Point, z: Array, n_candidates: int
 ) -> Array:
-    """Return the support after swaps of whole groups, whose candidates have about `n_candidates` variables."""
+    """Return the support after swaps of whole groups, whose candidates have about `n_candidates` variables.
+
+    `point` and z, (n,), are as in `_swap_support_variables`, on the host: rules for supports do not work on a device.
+    The support is sorted; its size may change with the groups.
+    """
     rules = penalty.rules
     used = rules.groups_hit((z != 0)[:, None])[:, 0]
     norms_sq = rules.group_norms_sq(rules.mask_excluded(point.C))[:, 0]
@@ -190,6 +203,8 @@ def improve_penalized(problem: Problem, result: AscentResult, settings: AscentSe
 class PenalizedMoves:
     """Neighbourhood of an ascent with a penalty: one variable added, dropped or swapped.
 
+    The problem has one unit of ℓ2 variance and no regularization.
+
     A move is judged by f at the direction that explains most with its variables, after a few steps of the ascent. All
     moves are evaluated as one batch, on the variables that matter.
     """
@@ -207,7 +222,11 @@ class PenalizedMoves:
         return better if better.value > current.value * (1 + MIN_LARGE_SUPPORT_GAIN) else None
 
     def _find_best_move(self, current: AscentResult) -> Array | None:
-        """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None if no move gives any."""
+        """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None if no move gives any.
+
+        There is no move from a component without variables, or with more than MAX_SEARCHED_SUPPORT of them. The moves
+        are listed on the host; the loadings returned are in the memory of C.
+        """
         problem = self.problem
         C = current.point.C
         _, gradient = problem.penalty.evaluate(C)
@@ -215,7 +234,7 @@ class PenalizedMoves:
         if not 0 < support.size <= MAX_SEARCHED_SUPPORT:
             return None
         W = select_working_set(problem.penalty, C, gradient, support.size + MAX_TRIAL_MOVES)
-        operator = problem.operator.restrict(W).operator
+        operator = problem.operator.restrict(W).operator  # a Gram matrix on the host, or columns on the device
         restricted = replace(problem, operator=operator, penalty=problem.penalty.restrict(W))
         c = to_host(take_rows(C, W))[:, 0]
         patterns = _list_moved_patterns(np.abs(c), np.isin(W, support))
@@ -237,7 +256,8 @@ class PenalizedMoves:
 def _list_moved_patterns(abs_correlations: Array, active: Array) -> Array:
     """Return the patterns, (|W|, moves), bool, of one variable dropped, added, or swapped for another.
 
-    Active variables with the smallest correlations are dropped, inactive ones with the largest are added.
+    Active variables with the smallest correlations are dropped, inactive ones with the largest are added. A single
+    active variable is swapped but not dropped. `abs_correlations` and `active`, bool, are (|W|,), on the host.
     """
     order = np.argsort(abs_correlations, kind="stable")
     out = order[active[order]][:MAX_TRIAL_MOVES]
@@ -252,7 +272,7 @@ def _list_moved_patterns(abs_correlations: Array, active: Array) -> Array:
 
 
 def get_min_swap_gain(support: Array) -> float:
-    """Return the relative rise of the variance that a swap must bring."""
+    """Return the relative rise of the variance that a swap must bring, given the indices of the support."""
     return MIN_SWAP_GAIN if support.size <= MAX_SMALL_SUPPORT else MIN_LARGE_SUPPORT_GAIN
 
 
@@ -268,8 +288,9 @@ def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, A
     Parameters
     ----------
     S : ndarray of shape (n, n)
+        Symmetric, on the host.
     support, outside : ndarray of int
-        The k variables P of the support, and the variables J that may come in.
+        The k ≥ 1 variables P of the support, and the variables J that may come in, none of them in P.
 
     Returns
     -------
@@ -296,7 +317,9 @@ def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, A
 def batched_swap_test(S_inside: Array, S_cross: Array, outside_variances: Array) -> tuple[Array, Array, Array]:
     """Compute `swap_test` for many supports: from S[support, support], S[support, outside] and the diagonal outside.
 
-    Leading axes, (..., k, k), (..., k, J) and (..., J), hold the supports. S need not be semidefinite.
+    Leading axes, (..., k, k), (..., k, J) and (..., J), hold the supports, k ≥ 1. S need not be semidefinite. The
+    result has the shapes (...), (..., k) and (..., k, J). The variables outside may include those of the support: their
+    slack means nothing, and the caller overwrites it.
     """
     w, U = np.linalg.eigh(S_inside)
     value, u = w[..., -1], U[..., -1:]  # (...), (..., k, 1)
@@ -322,15 +345,16 @@ def swap_search(S: Array, support: Array) -> Array:
 
     Parameters
     ----------
-    S : ndarray of shape (n, n)
+    S : ndarray of float64 of shape (n, n)
         Covariance of the candidate variables.
     support : ndarray of int
-        The support to start from.
+        The support to start from, positions in S; not empty.
 
     Returns
     -------
     ndarray of int, sorted
-        A support that no single swap improves; for a large one, of which each swap costs k³, the best so far.
+        Positions in S of a support that no single swap improves; for a large one, of which each swap costs k³, the best
+        so far.
     """
     max_moves = max(2, int(MAX_SWAP_MULTIPLICATIONS / support.size**3))
     return search_locally(np.sort(support), SingleSwaps(S), max_moves)
@@ -343,7 +367,7 @@ class SingleSwaps:
     S: Array
 
     def find_better(self, current: Array) -> Array | None:
-        """Return the best of the swaps that pass the test, sorted; None if none raises the variance."""
+        """Return the best of the swaps that pass the test, sorted; None if none raises the variance or none is left."""
         outside = np.setdiff1d(np.arange(self.S.shape[0]), current)
         if outside.size == 0:
             return None
@@ -361,7 +385,8 @@ class SingleSwaps:
 def lower_bound_variance(S: Array, support: Array, start_loadings: Array) -> float:
     """Return a lower bound on λmax(S[support, support]): the Rayleigh quotient after some power steps.
 
-    It is far cheaper than the eigenvalue, and enough to show that a swap helps.
+    It is far cheaper than the eigenvalue, and enough to show that a swap helps. `start_loadings`, (k,), belong to the
+    positions of `support`, (k,): before a swap, to the variables that are replaced at the same positions.
     """
     P = S[np.ix_(support, support)]
     z = start_loadings
@@ -375,7 +400,11 @@ def lower_bound_variance(S: Array, support: Array, start_loadings: Array) -> flo
 
 
 def _propose_swaps(slack: Array, support: Array, outside: Array) -> list[Array]:
-    """Return supports to try: each of the best swaps alone, and for a large support many of them at once."""
+    """Return supports to try: each of the best swaps alone, and for a large support many of them at once.
+
+    `slack`, (k, |J|), is that of `swap_test` for `support`, (k,), and `outside`, (|J|,). The supports are not sorted: a
+    variable that comes in takes the place of the one that goes out. The list is empty if no slack is negative.
+    """
     helpful = np.flatnonzero(slack < 0)
     helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: 8 * support.size]]
     out, into = np.unravel_index(helpful, slack.shape)
@@ -388,7 +417,10 @@ def _propose_swaps(slack: Array, support: Array, outside: Array) -> list[Array]:
 
 
 def _select_disjoint_swaps(out: Array, into: Array) -> Array:
-    """Return positions of swaps in which no variable goes or comes twice, the best first."""
+    """Return positions of swaps in which no variable goes or comes twice, the best first.
+
+    `out` and `into`, (n_swaps,), are the variables of each swap, the best swap first.
+    """
     seen_out: set[int] = set()
     seen_into: set[int] = set()
     kept = []
@@ -412,14 +444,14 @@ def group_swap_search(S: Array, chosen_groups: Array, rules: SupportRules, cost_
 
     Parameters
     ----------
-    S : ndarray of shape (n, n)
+    S : ndarray of float64 of shape (n, n)
         Covariance of the candidate variables.
     chosen_groups : ndarray of bool of shape (g,)
-        Groups to start from.
+        Groups to start from, admissible at the limit.
     rules : SupportRules
         Rules of a single component for the candidates.
     cost_limit : float
-        Largest sum of the costs of the groups.
+        Largest sum of the costs of the groups, including required ones that are not among the candidates.
 
     Returns
     -------
@@ -468,7 +500,10 @@ class GroupSwaps:
 
 
 def _list_group_swaps(chosen_groups: Array, rules: SupportRules, cost_limit: float) -> Array:
-    """Return the admissible swaps as rows: a group that leaves, −1 for none, and a group that comes."""
+    """Return the admissible swaps as rows, (n_swaps, 2): a group that leaves, −1 for none, and a group that comes.
+
+    `chosen_groups` is (g,), bool, and `rules` are those of one component, with one column. Required groups never leave.
+    """
     usable = rules.group_sizes[:, 0] > 0
     out = np.append(-1, np.flatnonzero(chosen_groups & ~rules.required[:, 0]))
     into = np.flatnonzero(~chosen_groups & usable)
@@ -485,7 +520,8 @@ def _rearrange_groups(
 ) -> list[Array]:
     """Return selections with one group added or removed and all others chosen again; none where costs are equal.
 
-    This swaps several groups at once, for instance an expensive one for several cheap ones.
+    This swaps several groups at once, for instance an expensive one for several cheap ones. `loadings`, (n,), are those
+    of the chosen groups, (g,), bool; every selection is (g,), bool.
     """
     if rules.uniform_cost or np.count_nonzero(loadings) > MAX_EXACT_SUPPORT:
         return []
@@ -497,6 +533,7 @@ def _rearrange_groups(
     ]
     out = order[(chosen_groups & ~forced)[order]][::-1][:MAX_REARRANGED_GROUPS]
     labels = np.arange(len(S))[:, None] if rules.group_labels is None else rules.group_labels[:, None]
+    # One column for each change: first the groups `into` that are forced in, then the groups `out` that are left out.
     near = np.hstack(
         [loadings[:, None] + pull * (labels == into) / np.sqrt(energy[into]), loadings[:, None] * (labels != out)]
     )
@@ -508,7 +545,11 @@ def _rearrange_groups(
 
 
 def _fill_cost_limit(group_norms_sq: Array, group_costs: Array, required: Array, cost_limits: Array) -> Array:
-    """Return selections, (g, m): required groups, then groups by squared norm per cost up to the limits, (m,)."""
+    """Return selections, (g, m), bool: required groups, then groups by squared norm per cost up to the limits.
+
+    `group_norms_sq` and `required`, bool, are (g, m), `group_costs` is (g,). `cost_limits`, (m,), are what the required
+    groups leave. A group with norm zero is selected only if it is required.
+    """
     chosen, units = required | ((group_costs[:, None] == 0) & (group_norms_sq > 0)), np.arange(cost_limits.size)
     ratio = np.where(chosen, 0.0, group_norms_sq / np.where(group_costs > 0, group_costs, 1)[:, None])
     least = float(np.min(group_costs, where=group_costs > 0, initial=np.inf))
@@ -530,7 +571,10 @@ def _apply_group_swap(chosen_groups: Array, swap: Array) -> Array:
 
 
 def _compute_leading_loadings(S: Array, chosen_groups: Array, rules: SupportRules) -> tuple[float, Array]:
-    """Return the largest variance on the variables of some groups, and its loadings among all variables, (n,)."""
+    """Return the largest variance on the variables of some groups, and its loadings among all variables, (n,).
+
+    Both are zero if the groups, (g,), bool, have no variable that is not excluded.
+    """
     u = np.zeros(len(S))
     support = np.flatnonzero(rules.broadcast_to_variables(chosen_groups[:, None])[:, 0] & ~rules.excluded[:, 0])
     if not support.size:
@@ -541,7 +585,10 @@ def _compute_leading_loadings(S: Array, chosen_groups: Array, rules: SupportRule
 
 
 def _bound_swap_variances(S: Array, loadings: Array, swaps: Array, rules: SupportRules) -> Array:
-    """Return a lower bound on the variance after each swap, (n_swaps,); see `GroupSwaps`."""
+    """Return a lower bound on the variance after each swap, (n_swaps,); see `GroupSwaps`.
+
+    `loadings`, (n,), are those of the current groups; `swaps`, (n_swaps, 2), those of `_list_group_swaps`.
+    """
     going, at = np.unique(swaps[:, 0], return_inverse=True)
     labels = np.arange(len(S)) if rules.group_labels is None else rules.group_labels
     left = loadings[:, None] * (labels[:, None] != going)  # (n, |going|)

@@ -28,7 +28,10 @@ SolveProblem = Callable[[StartContext, Array, FitSpec], AscentSolution]
 
 
 class SufficientCardinality(NamedTuple):
-    """A solution that reaches the share, its cardinality, and the variance that must be reached."""
+    """A solution that reaches the share, its cardinality, and the variance that must be reached.
+
+    If no cardinality reaches it, the solution is that of the largest admissible one.
+    """
 
     solution: AscentSolution
     cardinality: int
@@ -43,11 +46,12 @@ def find_min_cardinality(context: StartContext, gamma: Array, spec: FitSpec, sol
     context : StartContext
         The problem of one component.
     gamma : ndarray of shape (1,)
-        Absolute γ.
+        Absolute γ, passed on to `solve`.
     spec : FitSpec
-        A specification whose sparsity is `MinCardinality`.
+        A specification whose sparsity is `MinCardinality` with one level, a share between 0 and 1.
     solve : callable
-        ``solve(context, gamma, spec)`` solves the problem at a given cardinality.
+        ``solve(context, gamma, spec)`` solves the problem at a given cardinality; the sparsity that it gets is the
+        `cardinality_spec` with the cardinality as its level.
     """
     search = _MinCardinalitySearch(context, gamma, spec, solve)
     return search.find_fewest(search.find_sufficient())
@@ -72,7 +76,11 @@ class _MinCardinalitySearch:
         return max(1, int(rules.required_cost[0])), int(np.count_nonzero(rules.group_sizes[:, 0]))
 
     def solve_cardinality(self, k: int, spec: FitSpec) -> AscentSolution:
-        """Return the solution with k variables, as a fit with this cardinality finds it."""
+        """Return the solution with k variables, as a fit with this cardinality finds it.
+
+        The random numbers are those of a copy of the generator, the same for every k. The penalty of the problem gets
+        its level here for an exact cardinality, and from the calibration otherwise.
+        """
         assert isinstance(spec.sparsity, MinCardinality)
         sparsity = replace(spec.sparsity.cardinality_spec, levels=(k,))
         problem = self.context.problem
@@ -82,12 +90,12 @@ class _MinCardinalitySearch:
         return self.solve(context, self.gamma, replace(spec, sparsity=sparsity))
 
     def compute_explained_variance(self, Z: Array) -> float:
-        """Return ‖A z‖² in the norm of the variance that is maximised."""
+        """Return ‖A z‖² in the norm of the variance that is maximised; Z, (n, 1), is in the memory of the matrix."""
         problem = self.context.problem
         return problem.sample_set.support_function(problem.operator, problem.operator.combine(Z)) ** 2
 
     def solve_unrestricted(self) -> Array:
-        """Return the loadings of a component that may use all variables, (n, 1)."""
+        """Return the loadings of a component that may use all variables, (n, 1), in the memory of the matrix."""
         problem = self.context.problem
         is_free = not problem.penalty.is_nonnegative and problem.penalty.support_rules is None
         if problem.is_single_l2_unit and is_free:
@@ -95,7 +103,10 @@ class _MinCardinalitySearch:
         return self.solve_cardinality(self.cardinality_range[1], replace(self.spec, local_search=False)).Z
 
     def find_sufficient(self) -> SufficientCardinality:
-        """Find a cardinality that reaches the share, by single ascents from the unrestricted component."""
+        """Find a cardinality that reaches the share, by single ascents from the unrestricted component.
+
+        Cardinalities are numbers of groups under support rules. They are doubled until one suffices, then bisected.
+        """
         z = self.solve_unrestricted()
         share = self.spec.sparsity.levels[0]
         target = share * self.compute_explained_variance(z) * (1 - RELATIVE_SHARE_TOLERANCE)
@@ -119,7 +130,10 @@ class _MinCardinalitySearch:
         return SufficientCardinality(solution, k, target)
 
     def find_fewest(self, sufficient: SufficientCardinality) -> AscentSolution:
-        """Reduce a sufficient cardinality with all starts: by growing steps while they suffice, then by bisection."""
+        """Reduce a sufficient cardinality with all starts: by growing steps while they suffice, then by bisection.
+
+        The solution returned reaches the target variance if the sufficient one does.
+        """
         quick, k, target = sufficient
         thorough = self.solve_cardinality(k, self.spec)
         best = max(quick, thorough, key=lambda solution: self.compute_explained_variance(solution.Z))

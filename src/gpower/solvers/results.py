@@ -22,9 +22,9 @@ class AscentSolution:
     Attributes
     ----------
     Z : ndarray of shape (n_features, m)
-        Refitted loadings.
+        Refitted unit loadings, in the memory of the matrix; zero columns where nothing is active.
     gamma : ndarray of shape (m,)
-        Absolute γ.
+        Absolute γ, on the host; NaN where there is none.
     value : float
         Objective.
     ascent : AscentResult
@@ -32,7 +32,7 @@ class AscentSolution:
     notes : tuple of str
         Sentences for the user.
     ascent_loadings : ndarray of shape (n_features, m) or None
-        Loadings at the end of the ascent, before the refit, where they differ.
+        Loadings at the end of the ascent, before the refit; None if they are those of `Z` up to its tolerance.
     """
 
     Z: Array
@@ -50,7 +50,8 @@ class ComponentResult:
     Attributes
     ----------
     Z : ndarray of shape (n_features, m)
-        Loadings.
+        Unit loadings, or zero columns, in the memory of the matrix. All other arrays but `ascent_loadings` are on the
+        host.
     gamma : ndarray of shape (m,)
         Absolute γ; NaN where there is none.
     objective, gap, n_iter, converged : ndarray
@@ -59,7 +60,7 @@ class ComponentResult:
     notes : tuple of str
         Sentences for the user.
     ascent_loadings : ndarray of shape (n_features, m) or None
-        Loadings at the end of the ascents, before the refit, where they differ.
+        Loadings at the end of the ascents, before the refit; None if they are those of `Z`.
     """
 
     Z: Array
@@ -73,12 +74,18 @@ class ComponentResult:
 
     @classmethod
     def from_loadings(cls, Z: Array, gamma: Array) -> ComponentResult:
-        """Return a result for loadings that no ascent has found, for instance zeros or a warm start."""
+        """Return a result for loadings that no ascent has found, for instance zeros or a warm start.
+
+        Its objective and its gap are zero, and it counts as converged after no step.
+        """
         return cls(Z, gamma, np.zeros(1), np.zeros(1), np.zeros(1, int), np.ones(1, bool))
 
     @classmethod
     def from_solution(cls, solution: AscentSolution, Z: Array) -> ComponentResult:
-        """Return the result of one ascent with the loadings Z, whose signs are fixed."""
+        """Return the result of one ascent with the loadings Z, whose signs are fixed.
+
+        Reading the gap costs one product with the matrix.
+        """
         ascent = solution.ascent
         return cls(
             Z=Z,
@@ -93,7 +100,7 @@ class ComponentResult:
 
     @classmethod
     def concatenate(cls, units: Sequence[ComponentResult]) -> ComponentResult:
-        """Return components that were found in sequence as one result."""
+        """Return components that were found in sequence as one result; all have the same n_features."""
         ends = [unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units]
         return cls(
             Z=np.hstack([unit.Z for unit in units]),
@@ -103,16 +110,19 @@ class ComponentResult:
         )
 
     def restrict(self, idx: Array, restricted_operator: Operator) -> ComponentResult:
-        """Return the loadings on the columns `idx`, which make up `restricted_operator`; all others must be zero."""
+        """Return the loadings on the columns `idx`, which make up `restricted_operator`; all others must be zero.
+
+        They are moved to the memory of `restricted_operator`, which may be a Gram matrix on the host.
+        """
         return self._map_loadings(lambda Z: restricted_operator.to_backend(take_rows(Z, idx)))
 
     def embed(self, idx: Array, operator: Operator) -> ComponentResult:
-        """Return loadings on the columns `idx` of an operator as loadings on all of its columns."""
+        """Return loadings on the columns `idx` of an operator as loadings on all of its columns, in its memory."""
         like = operator.column_norms
         return self._map_loadings(lambda Z: embed_rows(Z, idx, like.size, like))
 
     def reorder(self, order: Array) -> ComponentResult:
-        """Return the components in another order."""
+        """Return the components in another order; the figures of a block, one for all components, stay as they are."""
         m = self.Z.shape[1]
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         reordered = {name: values[order] for name, values in arrays.items() if values.size == m}

@@ -61,11 +61,12 @@ class SolverState:
     Attributes
     ----------
     units : tuple of ComponentResult
-        The components found so far.
+        The components found so far, each with loadings (n_features, 1); on the host if they come from a sketch, else in
+        the memory of the matrix.
     n_final : int
         How many of them, from the first on, are final.
     working_set : ndarray of int
-        The shared working set W; empty where components are found without one.
+        The shared working set W, sorted column indices on the host; empty where components are found without one.
     """
 
     units: tuple[ComponentResult, ...] = ()
@@ -79,7 +80,7 @@ class SolverState:
 
     @property
     def Z(self) -> Array:
-        """Return the loadings of all components found so far, (n_features, m)."""
+        """Return the loadings of all components found so far, (n_features, m); there must be at least one component."""
         return np.hstack([unit.Z for unit in self.units])
 
 
@@ -108,6 +109,11 @@ def solve_sequential(
         Where an earlier fit of the same problem stopped.
     on_progress : callable, optional
         Called with the state after each round or each component.
+
+    Returns
+    -------
+    ComponentResult
+        All m components in the order in which they were found, one entry of every figure for each.
     """
     state = SolverState() if state is None else state
     m = len(spec.mu)
@@ -138,12 +144,14 @@ def solve_in_turn(
     Parameters
     ----------
     operator : Operator
+        The matrix before any deflation.
     spec : FitSpec
+        The specification of all components, for the columns of `operator`.
     rng : RandomState
     known_units : sequence of ComponentResult
-        The first components, if they were found earlier.
+        The first components, if they were found earlier; their loadings are in the memory of the matrix.
     on_units : callable, optional
-        Called with all components found so far, after each.
+        Called with all components found so far, after each new one.
     """
     units: list[ComponentResult] = list(known_units)
     for j in range(len(spec.mu)):
@@ -164,7 +172,10 @@ def _solve_with_own_starts(
     state: SolverState,
     on_progress: ProgressCallback | None,
 ) -> list[ComponentResult]:
-    """Find one component after the other, each with its own working set and starts on the deflated matrix."""
+    """Find one component after the other, each with its own working set and starts on the deflated matrix.
+
+    `operator` is the matrix before any deflation; the final components of `state` are not found again.
+    """
     units = list(state.final_units)
     for j in range(len(spec.mu)):
         if j == len(units):
@@ -185,7 +196,8 @@ def _solve_remaining(
 ) -> SolverState:
     """Find the components that are not final on the whole matrix, or on its covariance where that is cheaper.
 
-    They start where they were, if all components have loadings.
+    They start where they were, if all components have loadings. All components of the state returned are final, and it
+    has no working set.
     """
     n = operator.shape[1]
     should_form_gram = spec.should_form_gram(n, spec.estimate_sequential_passes())
@@ -202,14 +214,18 @@ def _solve_remaining(
 
 
 class CandidateLoadings(NamedTuple):
-    """Loadings that any component may start from, (n, c), on the host, and the columns of their working sets."""
+    """Loadings that any component may start from, (n, c), on the host, and the sorted columns of their working sets."""
 
     Z: Array
     columns: Array
 
 
 def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SolverState:
-    """Return the state after the first round: the warm start, or components from the sketch and from candidates."""
+    """Return the state after the first round: the warm start, or components from the sketch and from candidates.
+
+    The state is empty if the components share no structure; see `_solve_on_sketch`. Warm-start loadings, (n, m), must
+    be in the memory of the matrix.
+    """
     if spec.start_loadings is not None:
         gamma = spec.sparsity.compute_gamma(operator.column_norms, np.ones(len(spec.mu)))
         pairs = zip(spec.start_loadings.T[:, :, None], gamma[:, None], strict=True)
@@ -219,7 +235,10 @@ def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomSt
 
 
 def _find_candidates(operator: Operator, spec: FitSpec) -> CandidateLoadings:
-    """Find loadings from single columns of the matrix, for the component with the largest cardinality."""
+    """Find loadings from single columns of the matrix, for the component with the largest cardinality.
+
+    Without cardinalities it is the first component. The matrix is not deflated.
+    """
     first = spec.select_unit(int(np.argmax(spec.sparsity.levels)) if spec.cardinalities else 0)
     norms = first.sparsity.sample_set.compute_max_correlations(operator)
     problem = first.sparsity.make_problem(operator, norms, np.ones(1))
@@ -242,7 +261,10 @@ def _compute_max_candidate_columns(operator: Operator) -> int:
 def _run_first_round(
     operator: Operator, spec: FitSpec, state: SolverState, candidates: CandidateLoadings, rng: np.random.RandomState
 ) -> SolverState:
-    """Solve on the columns of the sketch's components and of the candidates, each component from the best of both."""
+    """Solve on the columns of the sketch's components and of the candidates, each component from the best of both.
+
+    `state` is that of the sketch. It is returned unchanged if these columns are too many for a round.
+    """
     m = len(spec.mu)
     W = np.union1d(state.working_set, candidates.columns)
     if W.size > _compute_max_round_columns(operator):
@@ -260,6 +282,7 @@ def _solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomSta
 
     Return an empty state if there are few components and the sketch does not contain the first: then each component
     gets starts of its own after every deflation. In noise of 150 × 2500 five components explain 1.3 % less otherwise.
+    The loadings of the state have all n rows but are those of the sketch: on the host, usually in single precision.
     """
     m = len(spec.mu)
     n_starts = max(spec.n_init or 0, N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL // m)
@@ -291,7 +314,7 @@ def _solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomSta
 
 
 def _choose_sketch_columns(sketch: Sketch, spec: FitSpec) -> Array:
-    """Return the columns that starts race on: the highest scores among the usable ones, and all required ones."""
+    """Return the columns that starts race on, sorted: the largest shared norms among the usable, and all required."""
     rules = spec.sparsity.penalty_family.support_rules
     if rules is None:
         return sketch.choose_columns(max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * sum(spec.cardinalities)))
@@ -316,13 +339,17 @@ def _has_small_gram(operator: Operator) -> bool:
 
 
 def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.random.RandomState) -> SolverState:
-    """Solve on the working set for the components that are not final, then check them on the whole matrix."""
+    """Solve on the working set for the components that are not final, then check them on the whole matrix.
+
+    If the working set is too large for a round, return the state without it, so that the rounds end.
+    """
     W = state.working_set
     n = operator.shape[1]
     if W.size > MAX_SHARED_COLUMN_SHARE * n and _has_small_gram(operator):
         W = np.arange(n)
     elif W.size > _compute_max_round_columns(operator):
         return SolverState(state.units, state.n_final)
+    # The restricted operator may be a Gram matrix on the host; `restrict` and `embed` of a result move its loadings.
     restricted = operator.restrict(W).operator
     inner_spec = spec.with_start_loadings(state.Z).restrict(W)
     final_units = [unit.restrict(W, restricted) for unit in state.final_units]
@@ -342,6 +369,20 @@ def _check_units(
 
     Without W, every component contributes a working set of its own, of `min_columns` to `max_columns` columns. The
     components before the first one that misses a column are final.
+
+    Parameters
+    ----------
+    operator : Operator
+        The whole matrix, before any deflation.
+    spec : FitSpec
+        The specification of all components, for all n columns.
+    units : tuple of ComponentResult
+        All components, with loadings (n, 1) in the memory of the matrix.
+    W : ndarray of int, optional
+        The columns on which the components were found, on the host.
+    min_columns, max_columns : int
+        Smallest and largest size of the working set that a component with a missing column contributes. A `max_columns`
+        below the number of its active columns leaves out active ones.
     """
     Z = np.hstack([unit.Z for unit in units]).astype(operator.dtype)
     view_loadings = Z
@@ -367,7 +408,25 @@ def _find_missing_columns(
 ) -> Array:
     """Return the columns outside W that would be active in a component, nearly active, or that its γ depends on.
 
-    C, (n, 1), are the correlations of the component on its deflated matrix, norms, (n,), the column norms there.
+    Parameters
+    ----------
+    spec : FitSpec
+        The specification of this component alone, for all n columns.
+    unit : ComponentResult
+        The component; its γ, (1,), is NaN for a sparsity without γ, on which then no column can depend.
+    C : ndarray of shape (n, 1)
+        Correlations of the component on its deflated matrix, on the host.
+    norms : ndarray of shape (n,)
+        Norms of the columns of the deflated matrix, on the host.
+    is_outside : ndarray of bool of shape (n,)
+        Mask of the columns outside W.
+    size_limits : tuple of int
+        `min_size` and `max_size` of `select_working_set`.
+
+    Returns
+    -------
+    ndarray of int
+        Columns outside W, not sorted; empty if the component is optimal for the whole deflated problem.
     """
     penalty = spec.sparsity.make_penalty(unit.gamma.astype(C.dtype))
     if not unit.Z.any():  # nothing is active on W: any column outside may be

@@ -31,6 +31,9 @@ MIN_MEDIAN_NORM_RATIO = 1e-3
 class Sketch:
     """A small matrix in host memory that stands for a larger one.
 
+    It has samples even if the larger one is a covariance, but these are not the samples of the larger one: only
+    loadings and column indices carry over.
+
     Attributes
     ----------
     operator : Operator
@@ -55,7 +58,10 @@ class Sketch:
     projected_matrix: Operator | None = None
 
     def compute_variance_share(self, z: Array) -> float:
-        """Return the share of the variance of loadings z, (n, 1), that the sketch preserves; 1 for zero variance."""
+        """Return the share of the variance of loadings z, (n, 1), that the sketch preserves; 1 for zero variance.
+
+        z may be on the host or on the device, of any floating dtype.
+        """
         sketched, total = (
             _compute_loading_variance(operator, operator.to_backend(z.astype(operator.dtype)))
             for operator in (self.projected_matrix or self.matrix, self.operator)
@@ -65,7 +71,8 @@ class Sketch:
     def choose_columns(self, max_columns: int, usable: Array | None = None) -> Array:
         """Return the indices of up to `max_columns` columns of the largest shared squared norms, sorted.
 
-        Columns outside of the mask `usable`, (n,), are returned only if there are too few inside.
+        Columns outside of the mask `usable`, (n,), on the host, are returned only if there are too few inside.
+        `max_columns` is at least 1 and may exceed n.
         """
         squares = self.matrix.column_norms.astype(np.float64) ** 2 - self.unshared_norms_sq
         squares = squares if usable is None else np.where(usable, squares, -np.inf)
@@ -79,7 +86,10 @@ class Sketch:
 
 
 def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomState) -> Sketch:
-    """Return a sketch of a matrix, usually in single precision, or the matrix in host memory if it has few samples."""
+    """Return a sketch of a matrix, usually in single precision, or the matrix in host memory if it has few samples.
+
+    A sketch has `n_components` + OVERSAMPLING rows, or fewer for a smaller matrix. One number is drawn from `rng`.
+    """
     n, rows = operator.shape[1], n_components + OVERSAMPLING
     random = np.random.default_rng(rng.randint(2**31))  # far faster than RandomState
     T = operator.to_backend(random.standard_normal((n, min(rows, *operator.shape)), np.float32).astype(operator.dtype))
@@ -101,6 +111,7 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     """Return the sketch QᵀA, (rows, n), on the host, where Q is an orthonormal basis of the range of A T.
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
+    T, (n, rows), is in the memory of the matrix, of its dtype.
     """
     C = _apply_power_iteration(operator, T)
     scale = _choose_sketch_scale(operator)
@@ -122,7 +133,10 @@ def _choose_sketch_dtype(operator: Operator) -> np.dtype:
 
 
 def _apply_power_iteration(operator: Operator, T: Array) -> Array:
-    """Compute AᵀQ, (n, rows), where Q is an orthonormal basis of the range of A T."""
+    """Compute AᵀQ, (n, rows), where Q is an orthonormal basis of the range of A T, for T of shape (n, rows).
+
+    For a covariance, columns of Q beyond the rank of A T are zero.
+    """
     if operator.has_samples:
         return operator.correlate(np.linalg.qr(operator.combine(T))[0])
     T = np.linalg.qr(T)[0]  # A T is not available, only products with AᵀA

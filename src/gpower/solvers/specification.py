@@ -54,9 +54,11 @@ class SparsitySpec(ABC):
     Attributes
     ----------
     penalty_family : Penalty
-        The penalty; its own level is ignored.
+        The penalty; its own level is ignored, except by `CustomPenalty`. It may have rules for single variables, and is
+        then valid for those columns only.
     levels : tuple of float
-        One number per component: a fraction of γ, a cardinality, a share of variance or a bound.
+        One number per component: a fraction of γ, a cardinality (or a budget of costs), a share of variance or a bound;
+        none for `CustomPenalty`.
     positive : bool
         Whether loadings are non-negative.
     sample_set : SampleSet
@@ -68,7 +70,8 @@ class SparsitySpec(ABC):
     positive: bool = False
     sample_set: SampleSet = field(default_factory=Stiefel)
 
-    #: Whether the levels are cardinalities, so that solutions of one level compare by the variance they explain.
+    #: Whether the levels are cardinalities, or shares of variance that determine them, so that solutions of one level
+    #: compare by the variance they explain.
     has_cardinality_levels = False
     #: Whether γ is sought during the solution.
     should_calibrate_gamma = False
@@ -85,7 +88,11 @@ class SparsitySpec(ABC):
         return replace(self, levels=self.levels[j : j + 1], penalty_family=self.penalty_family.select_unit(j))
 
     def compute_gamma(self, norms: Array, mu: Array) -> Array:
-        """Return the absolute γ per component, (m,), float64; NaN for a kind of sparsity without γ."""
+        """Return the absolute γ per component, (m,), float64, on the host; NaN for a kind of sparsity without γ.
+
+        `norms`, (n,), are the largest possible |aᵢᵀx| of the columns: ‖aᵢ‖₂, or for the cube Σ rₖ|aₖᵢ|. `mu`, (m,), are
+        the weights.
+        """
         return np.full(len(mu), np.nan)
 
     @abstractmethod
@@ -97,7 +104,10 @@ class SparsitySpec(ABC):
         return NonNegative(self.make_free_sign_penalty(gamma)) if self.positive else self.make_free_sign_penalty(gamma)
 
     def make_problem(self, operator: Operator, norms: Array, mu: Array, regularization: float = 0.0) -> Problem:
-        """Return the problem on a matrix; `norms`, (n,), are the largest possible |aᵢᵀx| of its columns."""
+        """Return the problem on a matrix; `norms`, (n,), are the largest possible |aᵢᵀx| of its columns.
+
+        `mu`, (m,), are the weights, on the host. The penalty family must be that of the columns of `operator`.
+        """
         penalty = self.make_penalty(self.compute_gamma(norms, mu).astype(operator.dtype))
         return Problem(operator, penalty, mu.astype(operator.dtype), self.sample_set.adapt_to(operator), regularization)
 
@@ -349,7 +359,10 @@ class FitSpec:
 
     @property
     def cardinalities(self) -> list[int]:
-        """Return the cardinalities, one per component; an empty list for other kinds of sparsity."""
+        """Return the cardinalities, one per component; an empty list for other kinds of sparsity.
+
+        They are the levels, rounded down: zeros for `MinCardinality`, whose levels are shares.
+        """
         return [int(level) for level in self.sparsity.levels] if self.sparsity.has_cardinality_levels else []
 
     @property
@@ -374,15 +387,18 @@ class FitSpec:
         )
 
     def select_unit(self, j: int) -> FitSpec:
-        """Return the specification of component j alone."""
+        """Return the specification of component j alone, with weight 1."""
         start = None if self.start is None else self.start.select_unit(j)
         return replace(self, sparsity=self.sparsity.select_unit(j), mu=(1.0,), start=start)
 
     def with_start_loadings(self, Z: Array) -> FitSpec:
-        """Return the specification with a warm start at given loadings, (n_features, m)."""
+        """Return the specification with a warm start at loadings Z, (n_features, m); the old start is the fallback."""
         return replace(self, start=WarmStart(Z, self.start))
 
     def restrict(self, idx: Array) -> FitSpec:
-        """Return the specification for the columns `idx` alone."""
+        """Return the specification for the columns `idx` alone, indices on the host.
+
+        Penalty and start change, levels do not: a cardinality may then exceed the number of columns.
+        """
         sparsity = replace(self.sparsity, penalty_family=self.sparsity.penalty_family.restrict(idx))
         return replace(self, sparsity=sparsity, start=self.start and self.start.restrict(idx))

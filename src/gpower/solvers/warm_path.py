@@ -39,12 +39,14 @@ def warm_path(
     Parameters
     ----------
     operator : Operator
+        The matrix before any deflation.
     specs : sequence of FitSpec
-        One per point, from the sparsest to the densest.
+        One per point, from the sparsest to the densest, at least one; all with the same number of components.
     rng : RandomState
         Every point draws from a copy of it, so that its cold starts are those of a single fit.
     known_results : mapping of int to ComponentResult, optional
-        Solutions found earlier. These points get no cold starts, and keep their solution unless a better one is found.
+        Solutions found earlier, by index in `specs`, with loadings in the memory of the matrix. These points
+        get no cold starts, and keep their solution unless a better one is found.
     single_pass : bool, default=False
         Go only from the densest point to the sparsest, with cold starts at a few points.
     """
@@ -83,7 +85,7 @@ def _from_neighbour(
     It is expected to repeat it if the neighbour has no variable that the known result lacks: of 125 such points of
     paths on two cohorts, word counts and a factor model, none gained as much as 0.06 %. It also repeats it if the
     supports agree before the local search, which is the costly part. Large supports, for which the local search costs
-    most and gains least, get none.
+    most and gains least, get none. The loadings of both results are (n, m), in the memory of the matrix.
     """
     if known_result is not None and not np.any((neighbour.Z != 0) & (known_result.Z == 0)):
         return None
@@ -120,7 +122,8 @@ def choose_evenly_spaced(n_points: int) -> list[int]:
 def compute_selection_value(operator: Operator, spec: FitSpec, result: ComponentResult) -> float:
     """Return the value by which solutions of one point are compared.
 
-    It is the adjusted variance if the levels are cardinalities and the variance is ℓ2, else the objective.
+    It is the adjusted variance if the levels are cardinalities or shares of variance and the variance is ℓ2, else the
+    objective. The loadings of `result` are in the memory of the matrix.
     """
     if spec.sparsity.has_cardinality_levels and spec.sparsity.sample_set.needs_only_gram:
         return float(Scores.from_loadings(operator, result.Z).compute_adjusted_variances().sum())

@@ -60,26 +60,34 @@ class AscentSettings:
 
 @dataclass(frozen=True, eq=False)
 class ConvergedPoint(Point):
-    """A point at which the ascent on the columns `columns` converged for `problem`."""
+    """A point of the whole problem at which the ascent on some columns converged.
+
+    `columns` are their indices, sorted, on the host; `problem` is the whole problem, compared by identity.
+    """
 
     columns: Array
     problem: Problem
 
     def is_converged_for(self, problem: Problem, T: Array) -> bool:
-        """Return whether nothing is active outside the columns, for this very problem; T is the gradient there."""
+        """Return whether nothing is active outside the columns, for this very problem; T, (n, m), is φ′ there."""
         return self.problem is problem and bool(np.count_nonzero(take_rows(T, self.columns)) == np.count_nonzero(T))
 
 
 @dataclass(frozen=True, eq=False)
 class WorkingSetStep:
-    """Step rule of an ascent: instead of one linear maximisation, an ascent on a working set of columns."""
+    """Step rule of an ascent: instead of one linear maximisation, an ascent on a working set of columns.
+
+    The problem must not be regularised, and the Gram matrix of some columns must determine it (no cube); see
+    `should_use_working_set`.
+    """
 
     problem: Problem
     settings: AscentSettings
 
     def __call__(self, g: Array, x: CorrelationStart | Point) -> Point:
-        """Return the end of an ascent on the working set of x as a point of the whole problem; g is the gradient at x.
+        """Return the end of an ascent on the working set of x as a point of the whole problem.
 
+        g, (n, m), is φ′(C) at x, in the memory of the matrix; of x only the correlations C are read.
         If such an ascent converged at x and nothing is active outside its columns, x is returned: its last step was a
         step of the whole problem and raised f by no more than tol.
         """
@@ -93,10 +101,13 @@ class WorkingSetStep:
         if W.size > min(share * n, max(MIN_WORKING_SET, problem.operator.container.max_gram_columns)):
             result = self._ascend_inner(problem.penalty, full_set, full_set.argmax_linear(g))
             return self._mark_converged(result.point, result, np.arange(n))
-        restriction = problem.operator.restrict(W)
+        # The restricted operator may be a Gram matrix on the host: it has its own representation of sample-space units,
+        # which `lift` turns into that of the whole operator, and its own memory, to which `to_backend` takes C.
+        restriction = problem.operator.restrict(W)  # W must be sorted
         inner_set = CorrelationSet(restriction.operator, problem.mu, problem.sample_set)
         start = CorrelationStart(restriction.operator.to_backend(take_rows(x.C, W)))
         result = self._ascend_inner(problem.penalty.restrict(W), inner_set, start)
+        # `make_point` normalises again (the Gram matrix has rounded) and takes the product with the whole matrix.
         return self._mark_converged(full_set.make_point(restriction.lift(result.point.X)), result, W)
 
     def _mark_converged(self, point: Point, result: AscentResult, columns: Array) -> Point:
@@ -106,6 +117,7 @@ class WorkingSetStep:
     def _ascend_inner(
         self, penalty: Penalty, feasible_set: FeasibleSet, start: CorrelationStart | Point
     ) -> AscentResult:
+        """Ascend on a set with the tolerance of an inner ascent; the user's callback sees only whole rounds."""
         return maximize(
             PenaltyObjective(penalty),
             feasible_set,
@@ -125,10 +137,26 @@ def _has_moved_far(state: AscentState) -> bool:
 def select_working_set(
     penalty: Penalty, C: Array, T: Array, min_size: int | None = None, max_size: int | None = None
 ) -> Array:
-    """Return the sorted indices of the columns to ascend on: all active ones, where T ≠ 0, and half as many again.
+    """Return the sorted indices of the columns to ascend on: the active ones, where T ≠ 0, and half as many again.
 
-    A single unit with a uniform threshold orders its columns by |C|, a block by the activity ratio of the penalty. The
-    size is at least `min_size` (`MIN_WORKING_SET` by default) and, active columns aside, at most `max_size`.
+    A single unit with a uniform threshold orders its columns by |C|, a block by the activity ratio of the penalty.
+    Without `max_size` all active columns are returned. A `max_size` below their number cuts them too, and for one unit
+    an arbitrary part of them remains, because all active columns have the same score; only the components of a sketch,
+    which have too many active columns, are cut in this way (`gpower.solvers.sequential`).
+
+    Parameters
+    ----------
+    penalty : Penalty
+    C, T : ndarray of shape (n, m)
+        Weighted correlations and the gradient φ′(C), on the host or on a device.
+    min_size : int, optional
+        Smallest size, `MIN_WORKING_SET` by default; it prevails over `max_size`.
+    max_size : int, optional
+        Largest size, n by default.
+
+    Returns
+    -------
+    ndarray of int, on the host
     """
     n, m = C.shape
     if m == 1 and penalty.has_uniform_threshold:
@@ -136,7 +164,7 @@ def select_working_set(
         score = np.where(active, np.inf, np.abs(C[:, 0]))
     else:
         score = penalty.activity_ratio(C, T).max(axis=1)
-        active = score > 1
+        active = score > 1  # of any unit
     size = min(int(COLUMNS_PER_ACTIVE * int(np.count_nonzero(active))), n if max_size is None else max_size)
     size = max(MIN_WORKING_SET if min_size is None else min_size, size)
     if size >= n:
@@ -161,7 +189,11 @@ def should_use_working_set(problem: Problem, settings: AscentSettings) -> bool:
 
 
 def ascend(problem: Problem, start: CorrelationStart | Point, settings: AscentSettings) -> AscentResult:
-    """Ascend from a start, on working sets or on the whole matrix."""
+    """Ascend from a start, on working sets or on the whole matrix.
+
+    A regularised problem needs a `Point`; for the others the correlations of the start suffice. The point of the result
+    is a `Point` of the whole problem, unless `max_iter` is 0.
+    """
     use_working_set = should_use_working_set(problem, settings)
     return maximize(
         problem.objective,

@@ -17,10 +17,13 @@ from gpower.operators import as_container, find_registered_container
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
-    """Return X as a float32 or float64 array, CSR or CSC matrix, not yet checked for missing values.
+    """Return X as a float32 or float64 matrix, not yet checked for missing values.
 
-    Raise for objects that are not a matrix of numbers; the error names the text columns of a frame. With `reset` the
-    estimator stores the number and names of the variables, otherwise they are compared with those of the fit.
+    The matrix is a NumPy array, a CSR or CSC matrix, a CuPy array if X is on a device, or a `Container` if the type of
+    X is registered, as for a file or a Dask array; it may share memory with X, so it must not be changed. Raise for
+    objects that are not a matrix of numbers; the error names the text columns of a frame. With `reset` the estimator
+    stores the number and names of the variables, otherwise they are compared with those of the fit; of a container or
+    an array on a device only the number is. `memory_limit`, a number of bytes or text such as "2GB", is for containers.
     """
     X = as_native(to_plain_table(X))
     if is_device_array(X):
@@ -50,7 +53,11 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
 
 
 def to_plain_table(X: Any) -> Any:
-    """Return X with NaN for masked entries, and with unique names for the columns of a frame."""
+    """Return X with NaN for masked entries, and with unique names for the columns of a frame.
+
+    X may be any object; one that is neither masked nor a frame with repeated names is returned itself. Raise
+    ValueError if an array or a list contains dates.
+    """
     if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
         X = np.ma.array(X)
     if isinstance(X, np.ma.MaskedArray):
@@ -75,7 +82,7 @@ def _check_device_array(X: Any) -> Any:
 
 
 def parse_memory_size(size: Any) -> int:
-    """Return a number of bytes, given as a number or as text such as "2GB".
+    """Return a number of bytes, given as a number or as text such as "2GB"; raise ValueError below 100 bytes.
 
     Examples
     --------
@@ -96,7 +103,11 @@ def parse_memory_size(size: Any) -> int:
 
 
 def _set_or_check_features(estimator: Any, X: Any, reset: bool) -> Any:
-    """Set or check the number and names of the variables of a matrix in blocks or on a device; return the matrix."""
+    """Set number and names of the variables of a matrix in blocks or on a device, or check the number; return it.
+
+    With `reset` they are set, otherwise the number is compared with that of the fit, and names are not. An array on a
+    device has no names.
+    """
     n = X.shape[1]
     if 0 in X.shape:
         raise ValueError(f"X has the shape {X.shape}; there must be at least one sample and one variable.")
@@ -115,7 +126,10 @@ def _set_or_check_features(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def _refuse_non_matrix(X: Any) -> None:
-    """Raise for objects mistaken for a matrix: an estimator, an AnnData object, a lazy frame, text columns."""
+    """Raise for objects mistaken for a matrix: an estimator, an AnnData object, a lazy frame, text columns.
+
+    Any other object passes; `validate_data` of scikit-learn checks it afterwards.
+    """
     if isinstance(X, BaseEstimator):
         raise TypeError(
             f"X is a {type(X).__name__}, not data; pass the table or, in a Pipeline, the output of the earlier steps: "
@@ -137,7 +151,10 @@ def _refuse_non_matrix(X: Any) -> None:
 
 
 def _is_text_column(X: Any, name: Any, dtype: Any) -> bool:
-    """Return whether a pandas or polars column cannot be read as numbers."""
+    """Return whether the column `name` of a pandas or polars frame cannot be read as numbers, by its dtype.
+
+    A column of dtype object is converted to find out.
+    """
     dtype_name = str(dtype).lower()
     if dtype_name.startswith(("float", "int", "uint", "bool", "double", "sparse", "decimal")):
         return False
@@ -153,8 +170,10 @@ def _is_text_column(X: Any, name: Any, dtype: Any) -> bool:
 def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, *, allow_nan: bool = False) -> None:
     """Raise if X contains missing or infinite values; the error names the first such column.
 
-    With `allow_nan` only infinite values are an error. `column_sums` are column sums, norms or the like, which are not
-    finite if the column is not; they save a read of X.
+    With `allow_nan` only infinite values are an error, except in a matrix in blocks. `column_sums`, (n_features,), are
+    column sums, norms or the like, which are not finite if the column is not; they save a read of X if all are finite.
+    If one is not, X is searched, and nothing is raised if all its entries are finite, as after an overflow of a sum. X
+    is a matrix that `as_container` accepts; `names`, (n_features,), are those of its columns, or None.
     """
     if column_sums is not None and np.all(np.isfinite(column_sums)):
         return
@@ -164,7 +183,11 @@ def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, 
 
 
 def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
-    """Raise if fourth powers of the data, which the ascent computes, would overflow or underflow."""
+    """Raise if fourth powers of the data, which the ascent computes, would overflow or underflow.
+
+    `norms`, (n_features,), are the Euclidean norms of the columns, on the host or a device; only the largest is tested,
+    and zeros are accepted. `dtype`, float32 or float64, is that of the data.
+    """
     info = np.finfo(dtype)
     j = int(np.argmax(norms))
     if not norms[j] < 0.01 * float(info.max) ** 0.25:

@@ -40,9 +40,10 @@ class ImputationResult:
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The table, with the observed entries unchanged.
+        The table, with the observed entries unchanged, in their dtype.
     misfit_history : ndarray
-        Residual sum of squares over the observed entries after each step; it never increases.
+        Residual sum of squares over the observed entries, in units of the scaled variables, after each step that was
+        not undone; it never increases, up to rounding. Empty for a model of means alone.
     converged : bool
         Whether the misfit stopped decreasing within the maximal number of steps.
     note : str
@@ -63,9 +64,10 @@ def impute(
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The table; it is not changed.
+        The table in float32 or float64, with NaN for missing entries and no infinite ones; it is not changed. A row or
+        a column without an observed entry raises ValueError.
     rank : int
-        Number of components; 0 fills in means.
+        Number of components, limited by the shape of X; 0 fills in means.
     center : bool
         Whether the model has means; otherwise missing entries start at zero.
     scale : bool
@@ -117,7 +119,21 @@ def impute(
 
 
 def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, center: bool) -> tuple[list[float], bool]:
-    """Fill the holes in place, starting from the model (mean, V); return the misfits and whether they converged."""
+    """Fill the holes in place, starting from the model (mean, V); return the misfits and whether they converged.
+
+    Parameters
+    ----------
+    filled : ndarray of shape (n_samples, n_features)
+        The scaled table with a first estimate at every hole; only its holes are changed.
+    holes : ndarray of bool of the same shape
+        The missing entries.
+    mean : ndarray of shape (n_features,)
+        First means; with ``center=False`` zeros, which then stay.
+    V : ndarray of shape (n_features, rank)
+        First loadings, with a rank of at least one; columns may be zero.
+    center : bool
+        Whether the means are fitted.
+    """
     rows, columns = np.nonzero(holes)
     exact = max(EXACT_FIT_TOLERANCE, 100 * float(np.finfo(filled.dtype).eps)) ** 2
     negligible_misfit = exact * float(np.sum(np.where(holes, 0, filled - mean) ** 2, dtype=np.float64))
@@ -143,7 +159,10 @@ def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, cent
 
 
 def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | Array | None = None) -> None:
-    """Raise if a variable (axis 0) or a sample (axis 1) has no observed value."""
+    """Raise if a variable (axis 0) or a sample (axis 1) has no observed value.
+
+    `holes`, (n_samples, n_features), marks the missing entries; `what` and `names` name the one found in the message.
+    """
     empty = np.flatnonzero(holes.all(axis=axis))
     if empty.size:
         which = f"{empty[0]} (counted from 0)" if names is None else repr(str(names[empty[0]]))
@@ -152,7 +171,11 @@ def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | A
 
 
 def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Array, Array]:
-    """Fit scores to the loadings, then means and loadings to the scores, by least squares; return U, mean, V."""
+    """Fit scores to the loadings, then means and loadings to the scores, by least squares; return U, mean, V.
+
+    X is a table without holes, (n_samples, n_features); U is (n_samples, rank), mean (n_features,), V (n_features,
+    rank), neither orthogonal nor normalised. Pseudo-inverses allow for loadings of less than full rank.
+    """
     U = (X @ V - mean @ V) @ np.linalg.pinv(V.T @ V)
     design = np.hstack([U, np.ones((len(U), 1), U.dtype)]) if center else U
     solved = np.linalg.pinv(design) @ X  # (rank + 1, n_features)
@@ -160,7 +183,10 @@ def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> tup
 
 
 def _compute_observed_misfit(X: Array, holes: Array, U: Array, mean: Array, V: Array) -> float:
-    """Compute ‖X − mean − U Vᵀ‖² over the observed entries, in blocks of rows."""
+    """Compute ‖X − mean − U Vᵀ‖² over the observed entries, in blocks of rows and summed in float64.
+
+    X and the mask `holes` are (n_samples, n_features); U, mean and V are those of `_update_low_rank_model`.
+    """
     total = 0.0
     for start in range(0, len(X), MISFIT_BLOCK_ROWS):
         part = slice(start, start + MISFIT_BLOCK_ROWS)
@@ -172,14 +198,17 @@ def _compute_observed_misfit(X: Array, holes: Array, U: Array, mean: Array, V: A
 def impute_from_loadings(X: Array, Z: Array, mean: Array, scale: Array) -> Array:
     """Return X with the missing entries of each sample estimated from the loadings.
 
-    The scores of a sample are those that fit its observed entries best, by least squares.
+    The scores of a sample are those that fit its observed entries best, by least squares; if several do, the smallest.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The samples; they are not changed.
+        The samples, with NaN for missing entries; they are not changed. ValueError is raised if a sample has no
+        observed entry.
     Z : ndarray of shape (n_features, m)
+        Loadings of the standardised variables.
     mean, scale : ndarray of shape (n_features,)
+        Variables are standardised as (x − mean)/scale; scales are positive. All arrays are NumPy arrays.
 
     Examples
     --------

@@ -48,7 +48,10 @@ REFITS_BY_NAME = {"auto": AUTO_REFIT, "norms": RefitSpec((1,)), "variance": Refi
 def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: FeatureNames = None) -> FitSpec:
     """Return the specification of the fit of `GPower(**params)` to data of a shape (n_samples, n_features).
 
-    `names` are the names of the variables, if they have any.
+    `params` contains all constructor parameters, unchecked, and `n_components` as a number, not "auto". For a
+    covariance the shape is (n_features, n_features). `names` are the names of the variables, if they have any. Raise
+    ValueError if a parameter is not valid or does not go together with another. No data are read, so that arrays in the
+    specification are on the host.
     """
     params = resolve_solver(params)
     solver: Solver = params["solver"]
@@ -103,7 +106,11 @@ def _check_solver(solver: Solver) -> None:
 
 
 def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
-    """Raise if options are set that exclude each other."""
+    """Raise if options are set that exclude each other.
+
+    `params` comes from `resolve_solver`, so that its `solver` is a `Solver`; `m` is the number of components and
+    `shape` that of the data, (n_samples, n_features).
+    """
     given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
         raise ValueError(
@@ -142,7 +149,11 @@ def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, s
 
 
 def _build_sparsity_spec(params: Mapping[str, Any], variable_rules: VariableRules) -> SparsitySpec:
-    """Return the kind of sparsity and its level for each component."""
+    """Return the kind of sparsity and its level for each component; raise if parameters are not valid.
+
+    Levels are cardinalities, fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per
+    component. The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own.
+    """
     penalty, n, m = params["penalty"], variable_rules.n_features, variable_rules.n_components
     is_custom = isinstance(penalty, Penalty)
     if not is_custom and not isinstance(penalty, str):
@@ -178,7 +189,10 @@ def _build_sparsity_spec(params: Mapping[str, Any], variable_rules: VariableRule
 def _build_restricted_sparsity(
     params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
 ) -> SparsitySpec:
-    """Return the kind of sparsity and its levels if rules on the variables or a budget restrict the supports."""
+    """Return the kind of sparsity and its levels if rules on the variables or a budget restrict the supports.
+
+    `spec_kwargs` contains the fields that all kinds of sparsity share; `levels` is added to it.
+    """
     penalty, m = params["penalty"], variable_rules.n_components
     active = [*variable_rules.active_params, *(["budget"] if params["budget"] is not None else [])]
     for name, is_set in {
@@ -202,7 +216,7 @@ def _build_restricted_sparsity(
         spec_kwargs["levels"] = _expand_cardinalities(
             params["cardinality"], m, variable_rules.n_groups, "groups" in active
         )
-        counting_rules = variable_rules.build_support_rules()
+        counting_rules = variable_rules.build_support_rules()  # every group costs one; not None, as a rule is active
         assert counting_rules is not None
         variable_rules.check_levels(counting_rules, spec_kwargs["levels"], "cardinality")
         if penalty == "l0":
@@ -225,7 +239,10 @@ def _is_variance_share(cardinality: Any) -> bool:
 def _build_min_cardinality(
     params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
 ) -> SparsitySpec:
-    """Return the sparsity of the fewest variables that explain given shares of variance."""
+    """Return the sparsity of the fewest variables that explain given shares of variance.
+
+    Its `cardinality_spec` is the specification for the smallest cardinality that the rules admit.
+    """
     m = variable_rules.n_components
     if params["method"] == "block":
         raise ValueError(
@@ -241,7 +258,10 @@ def _build_min_cardinality(
 def _build_budgeted_sparsity(
     params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
 ) -> SparsitySpec:
-    """Return the sparsity of components whose weights sum to at most a budget."""
+    """Return the sparsity of components whose weights sum to at most a budget.
+
+    If the rules allow all supports and every weight is one, it is an ordinary cardinality, the budget rounded down.
+    """
     if params["penalty"] != "l0":
         raise ValueError(
             f"budget works with {format_param('penalty', 'l0')}, not {params['penalty']!r}; use gamma with weights "
@@ -263,7 +283,10 @@ def _build_budgeted_sparsity(
 
 
 def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: tuple[int, int]) -> Constraint | None:
-    """Return the constraint between the components, or None; raise if the other parameters exclude it."""
+    """Return the constraint between the components, or None; raise if the other parameters exclude it.
+
+    `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance.
+    """
     name = check_option(params["constraint"], "constraint", (None, *CONSTRAINTS))
     if name is None:
         return None
@@ -306,7 +329,10 @@ def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: 
 
 
 def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
-    """Raise if a penalty of the user's own violates its contract on correlations of a shape (n, m)."""
+    """Raise if a penalty of the user's own violates its contract on correlations of a shape (n, m).
+
+    It is called once, with ones; values of shape (m,) and a gradient of shape (n, m) are expected.
+    """
     name = f"{type(penalty).__name__}.evaluate"
     try:
         values, gradient = penalty.evaluate(np.ones(shape))
@@ -320,7 +346,11 @@ def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
 
 
 def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> tuple[int, ...]:
-    """Return the number of variables, or of groups, of every component."""
+    """Return the number of variables, or of groups, of every component.
+
+    `cardinality` is the parameter as the user gave it, m the number of components, and n that of the variables, or of
+    the groups if `grouped`.
+    """
     levels = expand_per_component(cardinality, "cardinality", m)
     largest = f"{n} groups" if grouped else f"n_features={n} variables"
     if not all(is_number(k, Integral) and 1 <= int(k) <= n for k in levels):
@@ -337,7 +367,10 @@ def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = Fals
 
 
 def _expand_gamma_fractions(gamma: Any, m: int) -> tuple[float, ...]:
-    """Return the fraction of the largest useful γ of every component."""
+    """Return the fraction of the largest useful γ of every component, in [0, 1).
+
+    `gamma` is the parameter as the user gave it, not None; m is the number of components.
+    """
     levels = expand_per_component(gamma, "gamma", m)
     if not all(is_number(fraction, Real) and 0 <= float(fraction) < 1 for fraction in levels):
         raise ValueError(
@@ -349,7 +382,10 @@ def _expand_gamma_fractions(gamma: Any, m: int) -> tuple[float, ...]:
 
 
 def _expand_component_weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
-    """Return the weight of every unit; ones by default."""
+    """Return the weight of each of m units, positive; ones by default, and always without a block.
+
+    `mu` is the parameter as the user gave it.
+    """
     if mu is None:
         return (1.0,) * m
     if not block:
@@ -366,7 +402,11 @@ def _expand_component_weights(mu: Any, block: bool, m: int) -> tuple[float, ...]
 
 
 def _build_start(init: Any, p: int, m: int) -> Start | None:
-    """Return the start that `init` stands for, for p samples and m components; None for promising columns."""
+    """Return the start that `init` stands for, for p samples and m components; None for promising columns.
+
+    Points, (p, m), become a NumPy array in float64 and need not be normalised: `UserStart` makes them feasible, in the
+    dtype and memory of the matrix.
+    """
     if init is None:
         return None
     if isinstance(init, str):
@@ -386,18 +426,22 @@ def _build_start(init: Any, p: int, m: int) -> Start | None:
 def get_constructor_params(estimator: object) -> dict[str, Any]:
     """Return the constructor parameters of an estimator by name.
 
-    It equals `get_params(deep=False)` without the inspection of the signature, which takes 0.2 ms.
+    It equals `get_params(deep=False)` without the inspection of the signature, which takes 0.2 ms. It relies on other
+    attributes beginning or ending with an underscore.
     """
     return {name: value for name, value in vars(estimator).items() if name[0] != "_" != name[-1]}
 
 
 def make_random_state(state: Any) -> np.random.RandomState:
-    """Return the random generator of a seed; None stands for a fixed seed."""
+    """Return the random generator of a seed; None stands for a fixed seed, and a generator is returned itself."""
     return np.random.RandomState(0) if state is None else check_random_state(state)
 
 
 def expand_per_component(value: Any, name: str, m: int) -> list[Any]:
-    """Return one value per component, from one value for all or a list of m values."""
+    """Return one value per component, from one value for all or a list of m values.
+
+    The values are not checked, but NumPy scalars in a list become Python objects; None and text count as one value.
+    """
     if is_sequence(value):
         values = to_python_list(value)
         if len(values) != m:
@@ -410,7 +454,7 @@ def expand_per_component(value: Any, name: str, m: int) -> list[Any]:
 
 
 def check_option(value: Any, name: str, options: tuple[Any, ...]) -> Any:
-    """Return the value as a Python object; raise unless it is one of the options."""
+    """Return the value as a Python object; raise unless it is one of the options, of the same type: 1 is not True."""
     option_value = to_python(value)
     if not any(
         option_value is option or (type(option_value) is type(option) and option_value == option) for option in options
@@ -435,7 +479,11 @@ def check_float(value: Any, name: str, minimum: float) -> float:
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
-    """Return the sample weights as an array, (n_samples,), or None; raise unless they are valid."""
+    """Return the sample weights as an array, (n_samples,), or None; raise unless they are valid.
+
+    The array is on the host, in the given dtype, which is that of the data. One number stands for equal weights. Valid
+    weights are finite and non-negative, and at least one is positive.
+    """
     if sample_weight is None:
         return None
     try:

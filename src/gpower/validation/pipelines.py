@@ -24,6 +24,8 @@ class ComponentModelMixin:
 class UnwrappedModel:
     """A model that finds components, and the pipeline that ends with it, if it is a step of one.
 
+    The model may also be any other object, such as loadings alone; only `unwrap_fitted` checks it.
+
     Examples
     --------
     >>> import numpy as np
@@ -41,7 +43,11 @@ class UnwrappedModel:
 
     @classmethod
     def unwrap(cls, model: Any) -> UnwrappedModel:
-        """Return the model itself, or a copy of the last step of a pipeline that finds components, with names."""
+        """Return the model itself, or a copy of the last step of a pipeline that finds components, with names.
+
+        The copy is shallow and shares its arrays; the names that it gets are not set on the user's model. Steps after
+        it are dropped. Raise TypeError if the pipeline has no such step.
+        """
         if not isinstance(model, Pipeline):
             return cls(model)
         positions = [j for j, (_, step) in enumerate(model.steps) if isinstance(step, ComponentModelMixin)]
@@ -56,7 +62,7 @@ class UnwrappedModel:
 
     @classmethod
     def unwrap_fitted(cls, model: Any) -> UnwrappedModel:
-        """Return the unwrapped model; raise unless it is fitted."""
+        """Return the unwrapped model; raise unless it is fitted, by scikit-learn's NotFittedError or TypeError."""
         unwrapped = cls.unwrap(model)
         if isinstance(unwrapped.model, BaseEstimator):
             check_is_fitted(unwrapped.model)

@@ -76,11 +76,13 @@ class PreparedData:
     Attributes
     ----------
     operator : Operator
-        The centred and scaled matrix, or its covariance.
+        The centred and scaled matrix, or its covariance, which has no samples; in host memory, on a device or in
+        blocks, as the data are.
     moments : Moments
-        Means, scales and norms that the operator applies.
+        Means, scales and norms of the columns that the operator applies, each (n_features,); on the device of the data
+        if they are on one. For a precomputed covariance zeros, ones and the roots of its diagonal.
     fit_specs : tuple of FitSpec
-        One specification, or one per point of a grid.
+        One specification, or one per point of a grid; empty if nothing is fitted, as for a certificate.
     build_float64_operator : callable, optional
         Builds the operator in float64 from the original data, not from their float32 products.
     feature_names : ndarray of str or None
@@ -105,7 +107,10 @@ class PreparedData:
         return self.operator.dtype if self.input_dtype is None else self.input_dtype
 
     def get_float64_operator(self) -> Operator:
-        """Return the operator in float64, which certificates need."""
+        """Return the operator in float64, which certificates need.
+
+        It is built again at every call if this operator is in float32; the data must then be in memory.
+        """
         if self.operator.dtype == np.float64 or self.build_float64_operator is None:
             return self.operator
         return self.build_float64_operator()
@@ -117,12 +122,15 @@ class PreparedData:
 
     @cached_property
     def max_correlations(self) -> Array:
-        """Return the largest possible correlation of each column, (n_features,): its norm as `variance` measures it."""
+        """Return the largest possible correlation of each column, (n_features,): its norm as `variance` measures it.
+
+        That is ‖aᵢ‖₂ of a column of the operator or, with ``variance="l1"``, the sum of √w|a| over the samples.
+        """
         return self.fit_spec.sparsity.sample_set.compute_max_correlations(self.operator)
 
     @property
     def constant_columns(self) -> Array:
-        """Return the indices of the constant columns."""
+        """Return the indices of the constant columns, on the host; relies on norms that are exactly zero for them."""
         return to_host(np.flatnonzero(self.moments.column_norms == 0))
 
     @property
@@ -181,11 +189,14 @@ class EstimatorInput:
         return (int(self.X.shape[0]), int(self.X.shape[1]))
 
     def select_samples(self, idx: Array) -> EstimatorInput:
-        """Return the input with the samples `idx` only."""
+        """Return the input with the samples `idx` only, a copy; for a table in memory, not a container."""
         return replace(self, X=self.X[idx])
 
     def load_into_memory(self, reason: str) -> EstimatorInput:
-        """Return the input in the memory of this machine; raise with the `reason` if it does not fit."""
+        """Return the input in the memory of this machine; raise with the `reason` if it does not fit.
+
+        An array on a device is not transferred: it raises too.
+        """
         if not self.container.storage_description:
             return self
         if self.block_matrix is not None and self.block_matrix.fits_in_memory:
@@ -199,11 +210,14 @@ class EstimatorInput:
         return self
 
     def to_float64(self) -> EstimatorInput:
-        """Return the input in float64, without a copy if it has that type."""
+        """Return the input in float64, without a copy if it has that type; for a matrix in memory or on a device."""
         return replace(self, X=self.X.astype(np.float64, copy=False))
 
     def build_fit_specs(self, *variants: Mapping[str, Any]) -> list[FitSpec]:
-        """Return the specification of a fit to these data, or one per variant of the estimator's parameters."""
+        """Return the specification of a fit to these data, or one per variant of the estimator's parameters.
+
+        A variant contains only the parameters that differ. ``n_components="auto"`` must be replaced by a number.
+        """
         fit_specs = [
             build_fit_spec({**self.params, **variant}, self.shape, self.feature_names) for variant in variants or ({},)
         ]
@@ -221,7 +235,9 @@ class EstimatorInput:
     def fill_missing(self, rank: int | None = None) -> EstimatorInput:
         """Return the input with missing entries imputed if requested, and in memory if a certificate follows.
 
-        `rank` is the number of components of the imputation model, by default as many as are fitted.
+        `rank` is the number of components of the imputation model, by default as many as are fitted; 0 fills in means.
+        With ``missing="error"`` missing entries stay: `prepare` raises for them. Raise ValueError if the kind of data
+        does not allow what the parameters ask for.
         """
         data_params = self.data_params
         if data_params.certify and self.container.storage_description and not is_device_array(self.X):
@@ -272,7 +288,10 @@ class EstimatorInput:
         return replace(self, X=self.X.toarray())
 
     def _subsample_for_permutation(self) -> EstimatorInput:
-        """Return a random subset of the samples of a table in blocks, as many as can be permuted in memory."""
+        """Return a random subset of the samples of a table in blocks, as many as can be permuted in memory.
+
+        All samples are loaded if they fit; raise ValueError if too few would, or if the table is on a device.
+        """
         (p, n), blocks = self.shape, self.block_matrix
         n_drawn = 0 if blocks is None else int(blocks.memory_limit / (BYTES_PER_PERMUTED_ENTRY * n))
         if blocks is None or not MIN_PERMUTED_SAMPLES <= n_drawn < p:
@@ -296,12 +315,16 @@ class EstimatorInput:
     ) -> PreparedData:
         """Build the operator of the data, centred and scaled as requested, and check its entries.
 
+        Call `fill_missing` before: missing and infinite entries raise ValueError here, as do columns out of the range
+        of the dtype, and required variables that are constant. Small data in float32 are prepared in float64, and small
+        data in blocks are loaded; `input_dtype` of the result is that of X.
+
         Parameters
         ----------
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the samples.
+            Weights of the samples, not yet checked.
         fit_specs : sequence of FitSpec
-            The fits that will use the operator.
+            The fits that will use the operator, as returned by `build_fit_specs`.
         reduce : bool, optional
             Whether to replace tall data by their covariance; by default if the fits need no samples and the covariance
             costs less than the passes that they are expected to make.
@@ -346,7 +369,11 @@ class EstimatorInput:
     def _build_operator(
         self, weight: Array | None, reduce: bool, moments: Moments | None = None
     ) -> tuple[Operator, Moments]:
-        """Build the operator; entries that are not finite make the norms of their columns not finite."""
+        """Build the operator; entries that are not finite make the norms of their columns not finite.
+
+        `weight`, (n_samples,), comes from `check_sample_weight`. `reduce` allows tall data to be replaced by their
+        covariance. `moments` are those of an earlier call with the same weights, and save a pass.
+        """
         data_params = self.data_params
         with np.errstate(all="ignore"):
             return as_operator(
@@ -361,7 +388,10 @@ class EstimatorInput:
             )
 
     def _validate_covariance(self, sample_weight: Any) -> tuple[EstimatorInput, tuple[str, ...]]:
-        """Return the input and notes on its changes; raise unless it is a covariance matrix."""
+        """Return the input and notes on its changes; raise unless it is a covariance matrix.
+
+        The matrix must be dense and in host memory, without sample weights. See `check_covariance` for what is changed.
+        """
         stored = self.container.is_sparse or bool(self.container.storage_description)
         if stored or sample_weight is not None:
             what = "a dense matrix in memory" if stored else "no sample_weight"
@@ -380,7 +410,11 @@ class EstimatorInput:
     def accumulate_moments(
         self, earlier: RunningMoments | None, sample_weight: Any
     ) -> tuple[RunningMoments, PreparedData]:
-        """Return the moments of this batch and the `earlier` ones, and the input of a fit to all their samples."""
+        """Return the moments of this batch and the `earlier` ones, and the input of a fit to all their samples.
+
+        The operator is a covariance without samples, in the dtype of the first batch. `earlier`, from a batch of the
+        same variables, is not changed.
+        """
         batch_moments, n = self._compute_running_moments(sample_weight), self.shape[1]
         total = batch_moments if earlier is None else earlier.merge(batch_moments)
         center, scale = bool(self.data_params.center), bool(self.data_params.scale)
@@ -396,7 +430,11 @@ class EstimatorInput:
         )
 
     def compute_moments_by_part(self, part: Array, count: int) -> list[RunningMoments]:
-        """Compute the moments of each part of the samples in two passes; raise if an entry is not finite."""
+        """Compute the moments of each part of the samples in two passes; raise if an entry is not finite.
+
+        `part`, (n_samples,) of int on the host, contains for each sample the index of its part, 0 to count − 1; no part
+        is empty. Samples have no weights here.
+        """
         data = (self.to_float64() if self._should_upcast else self).fill_missing().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
             moments = compute_container_moments(data, True, False, None, PassCounter())
@@ -405,7 +443,11 @@ class EstimatorInput:
         return compute_moments_by_part(data, moments, part, count)
 
     def _compute_running_moments(self, sample_weight: Any) -> RunningMoments:
-        """Compute the moments of a batch of samples; raise if an entry is not finite."""
+        """Compute the moments of a batch of samples; raise if an entry is not finite.
+
+        Missing entries are not imputed. Raise ValueError if the parameters need the samples, or if there are too many
+        variables.
+        """
         data_params = self.data_params
         if (
             data_params.covariance is not None
@@ -429,7 +471,11 @@ class EstimatorInput:
 
 
 def check_required_variables(fit_specs: Sequence[FitSpec], norms: Array, names: Array | None) -> None:
-    """Raise if a required variable is constant."""
+    """Raise if a required variable is constant; without specifications or rules, nothing is checked.
+
+    `norms`, (n_features,), are the `column_norms` of the moments. Only the first specification is read: those of a grid
+    have the same rules.
+    """
     for rules in filter(None, (spec.sparsity.penalty_family.support_rules for spec in fit_specs[:1])):
         check_required_have_variance(rules, norms, names)
 
@@ -437,7 +483,8 @@ def check_required_variables(fit_specs: Sequence[FitSpec], norms: Array, names: 
 def read_estimator_input(estimator: BaseEstimator, X: Any, *, reset: bool = True) -> EstimatorInput:
     """Return the checked data of `fit` or, with ``reset=False``, of `transform`; set or check number and names.
 
-    Warn if the data look like a covariance or correlation matrix.
+    The entries are not yet checked for missing values. With `reset` the estimator gets `n_features_in_` and, if the
+    data have names, `feature_names_in_`. Warn if the data look like a covariance or correlation matrix.
     """
     params = get_constructor_params(estimator)
     table = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))

@@ -105,6 +105,9 @@ def make_solver(solver: Any) -> Solver:
 def resolve_solver(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of an estimator with a `Solver` as `solver`; "paper" also sets `n_init` and `tol`.
 
+    The result is a new dictionary. Parameters may be missing, as in estimators without a solver; a `tol` other than the
+    default of `GPower` is kept. Options of the `Solver` are not checked.
+
     Examples
     --------
     >>> resolve_solver({"solver": "paper", "penalty": "l0", "tol": 1e-6})["tol"]

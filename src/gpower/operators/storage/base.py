@@ -17,8 +17,10 @@ scales it. A container implements:
 ``find_non_finite(…)``             the first entry that is not finite
 ================================== =================================================================
 
-and the attributes that say whether it is sparse or remote and how many columns may be gathered. The base class derives
-the rest. A new type of data needs one such class and a function registered with `gpower.operators.register`.
+and the attributes that say whether it is sparse or remote and how many columns may be gathered. Arrays that a method
+takes and returns are where the matrix is, on the host or a device, except that index arrays and sample weights of sums
+are on the host. Sample weights, (n_samples,), are None for ones; no method changes its arguments. The base class
+derives the rest. A new type of data needs one such class and a function registered with `gpower.operators.register`.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class Container(ABC):
 
     @property
     def max_cached_columns(self) -> int:
-        """Return the number of columns that may be gathered at once."""
+        """Return the number of columns that may be gathered at once as a dense array."""
         return self.shape[1]
 
     @property
@@ -135,31 +137,34 @@ class Container(ABC):
         return not self.is_sparse and n_columns <= self.max_cached_columns
 
     def prepare(self, double_sums: bool) -> Container:
-        """Return the container to be used in a fit, with float64 sums on request if the data are float32."""
+        """Return the container to be used in a fit, with float64 sums on request if the data are float32.
+
+        Containers without that option, such as those in blocks, return themselves.
+        """
         return self
 
     @abstractmethod
     def times(self, T: Array) -> Array:
-        """Compute X T, (n_samples, m)."""
+        """Compute X T, (n_samples, m), in a new array in the dtype of X, for T of shape (n_features, m)."""
 
     @abstractmethod
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY, (n_features, m)."""
+        """Compute XᵀY, (n_features, m), in the dtype of X, for Y of shape (n_samples, m)."""
 
     @abstractmethod
     def take(self, idx: Array) -> Container:
-        """Return some columns as a container; sparse columns stay sparse."""
+        """Return the columns `idx`, in that order, as a container; sparse columns stay sparse. `idx` is on the host."""
 
     @abstractmethod
     def to_dense(self) -> Array:
         """Return all columns as an array, each contiguous; not to be written to."""
 
     def columns(self, idx: Array) -> Array:
-        """Return some columns as a new array, each contiguous."""
+        """Return the columns `idx`, (n_samples, |idx|), as a new array that the caller may change, each contiguous."""
         return self.take(idx).to_dense()
 
     def get_rows(self, idx: Array) -> Array:
-        """Return some rows as an array in the memory of the matrix; `idx` is increasing."""
+        """Return the rows `idx`, (|idx|, n_features), in the memory of the matrix; `idx` is increasing, on the host."""
         unit_vectors = np.zeros((self.shape[0], len(idx)), self.dtype)
         unit_vectors[idx, np.arange(len(idx))] = 1
         return self.transposed_times(self.to_backend(unit_vectors)).T
@@ -177,14 +182,26 @@ class Container(ABC):
         return to_host(values)
 
     def project_onto(self, Y: Array, q: Array) -> Array:
-        """Compute Yᵀq for an array Y of columns, summed in the precision of products."""
+        """Compute Yᵀq, (m,), for Y of shape (n_samples, m) and q, (n_samples,), in the precision of products."""
         return self.wrap_array(Y).transposed_times(q[:, None])[:, 0] if self.has_double_sums else Y.T @ q
 
     @abstractmethod
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute (X − mean)ᵀ diag(w) (X − mean), summed in float64.
+        """Compute (X − mean)ᵀ diag(w) (X − mean), (n, n), adding the products of blocks of rows in float64.
 
-        With `idx` only for those columns; `mean` then contains their means alone.
+        Parameters
+        ----------
+        mean : ndarray of shape (n,) or None
+            Subtracted from the columns; None for zero. With `idx` it contains the means of those columns alone.
+        weight : ndarray of shape (n_samples,) or None
+            Non-negative sample weights, where the matrix is.
+        idx : ndarray of int of shape (n,), optional
+            Columns, on the host; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            In float64, or in the dtype of X if a dense matrix needs a single block.
         """
 
     @abstractmethod
@@ -193,17 +210,22 @@ class Container(ABC):
 
     @abstractmethod
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sum of (x − shift)² of every column, in float64, without cancellation."""
+        """Compute the weighted sum of (x − shift)² of every column, (n_features,), in float64, without cancellation."""
 
     def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
-        """Compute the weighted sums of x − shift and of its squares, each (n_features,)."""
+        """Compute the weighted sums of x − shift and of its squares, each (n_features,), in float64.
+
+        `shift`, (n_features,), is where the matrix is; `weight`, (n_samples,), is on the host.
+        """
         total = self.shape[0] if weight is None else float(np.sum(weight, dtype=np.float64))
         return self.weighted_sums(weight) - total * shift.astype(np.float64), self.squared_deviations(shift, weight)
 
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
         """Compute the sum and the Gram matrix of x − mean over each part of the samples, (n_parts, 1 + n, n).
 
-        Sample i belongs to part `part[i]`. The sum of a part is the first row of its matrix.
+        Sample i belongs to part `part[i]`; `part`, (n_samples,) of int, is on the host. `mean`, (n,), is where the
+        matrix is; None stands for zero. The sum of a part is the first row of its matrix. The result is in float64 on
+        the host, zero for a part without samples.
         """
         result = np.zeros((n_parts, 1 + self.shape[1], self.shape[1]))
         shift = self.to_backend(np.zeros(self.shape[1], self.dtype)) if mean is None else mean
@@ -215,36 +237,54 @@ class Container(ABC):
         return result
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
-        """Return a container and sample weights for some samples: here all samples, with weights zero and one."""
+        """Return a container and sample weights for the samples of a mask, (n_samples,), on the host.
+
+        Here these are all samples, with weights zero and one; subclasses may return the samples themselves.
+        """
         return self, row_mask.astype(self.dtype)
 
     def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
-        """Compute column means, norms of the deviations from them, and the number of passes over the matrix."""
+        """Compute column means, norms of the deviations from them, and the number of passes over the matrix.
+
+        Means and norms ‖√w∘(x − mean)‖ have shape (n_features,), in float64 where the matrix is. `weight`, (n_samples,)
+        or None, is on the host, and `total_weight` is its sum or the number of samples.
+        """
         mean = self.weighted_sums(weight) / total_weight
         return mean, self.deviation_norms(mean, weight), 1.0
 
     def deviation_norms(self, mean: Array, weight: Array | None = None) -> Array:
-        """Compute ‖√w∘(x − mean)‖ of every column, without cancellation."""
+        """Compute ‖√w∘(x − mean)‖ of every column, (n_features,), without cancellation."""
         return np.sqrt(self.squared_deviations(mean, weight))
 
     @abstractmethod
     def subtract_offsets(self, shift: Array) -> Self:
-        """Return the matrix with a constant subtracted from each column, `shift` of shape (n_features,)."""
+        """Return the matrix with a constant subtracted from each column, `shift` of shape (n_features,).
+
+        The matrix itself is not changed. A sparse matrix subtracts it from stored entries only, so that `shift` must be
+        zero for columns with entries that are not stored.
+        """
 
     @abstractmethod
     def find_non_finite(self, is_suspected: bool, allow_nan: bool) -> NonFiniteEntry | None:
         """Return the first entry that is not finite (with `allow_nan`, that is infinite), or None.
 
         `is_suspected` says that an earlier read found a result that is not finite, so that entries must be searched.
+        Otherwise containers that check entries when they read them for another purpose may return None unread.
         """
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
-        """Compute the scores (X − mean) @ loadings, (n_samples, m)."""
+        """Compute the scores (X − mean) @ loadings, (n_samples, m).
+
+        `loadings`, (n_features, m), are already divided by the scales of the columns; `mean` has shape (n_features,).
+        """
         return self.times(loadings) - mean @ loadings
 
 
 class InMemoryMatrix(Container):
-    """Container of a matrix A in memory: a NumPy array, a SciPy sparse matrix or an array on a device."""
+    """Container of a matrix A in memory: a NumPy array, a SciPy sparse matrix or an array on a device.
+
+    A has shape (n_samples, n_features) and dtype float32 or float64. It is not copied.
+    """
 
     A: Array
 
@@ -277,14 +317,20 @@ class InMemoryMatrix(Container):
 
     @abstractmethod
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
-        """Return rows and columns of the stored entries that `entry_mask` marks, on the host."""
+        """Return rows and columns of the stored entries that `entry_mask` marks, on the host.
+
+        `entry_mask` has the shape of `stored_values` and is where they are.
+        """
 
     def head(self, n_rows: int) -> Array:
-        """Return the first rows, dense."""
+        """Return the first rows, (min(n_rows, n_samples), n_features), dense; possibly a view of A."""
         return type(self)(self.A[:n_rows]).to_dense()
 
     def locate_non_finite(self, allow_nan: bool = False, *, by_row: bool = True) -> tuple[int, int] | None:
-        """Return row and column of the first entry that is not finite (with `allow_nan`, that is infinite), or None."""
+        """Return row and column of the first entry that is not finite (with `allow_nan`, that is infinite), or None.
+
+        The first is meant row by row, or column by column without `by_row`.
+        """
         is_invalid = np.isinf(self.stored_values) if allow_nan else ~np.isfinite(self.stored_values)
         if not is_invalid.any():
             return None
@@ -293,7 +339,10 @@ class InMemoryMatrix(Container):
         return int(rows[first]), int(columns[first])
 
     def find_non_finite(self, is_suspected: bool, allow_nan: bool) -> NonFiniteEntry | None:
-        """Return the first entry, column by column, that is not finite, or None."""
+        """Return the first entry, column by column, that is not finite (with `allow_nan`, infinite), or None.
+
+        Unless it is suspected, a finite sum of all entries is taken as proof that there is none.
+        """
         with np.errstate(all="ignore"):
             if not is_suspected and np.isfinite(np.sum(self.stored_values)):
                 return None
@@ -319,11 +368,15 @@ class OnePassMoments(Container):
 
     @abstractmethod
     def estimate_column_centers(self, weight: Array | None) -> Array:
-        """Return a typical value of every column, which for a constant column is exactly its value."""
+        """Return a typical value of every column, (n_features,), which for a constant column is exactly its value."""
 
     @abstractmethod
     def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
-        """Return the indices of the columns to be read again, their container, and the share of the matrix read."""
+        """Return the indices of the columns to be read again, their container, and the share of the matrix read.
+
+        `lost_columns` is the mask, (n_features,), of the columns that lost digits. The indices contain all of them and
+        match the columns of the container; a slice stands for all columns.
+        """
 
     def weighted_sums(self, weight: Array | None) -> Array:
         """Compute the weighted sums of the columns."""
@@ -336,7 +389,10 @@ class OnePassMoments(Container):
         return squares
 
     def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
-        """Compute means, deviation norms and passes in one pass; columns that lost digits are read again."""
+        """Compute means, deviation norms and passes in one pass; columns that lost digits are read again.
+
+        Arguments and results are as in `Container.compute_moments`. After `MAX_COLUMN_REREADS` the last values stay.
+        """
         shift = np.zeros(self.shape[1]) if self.is_first_shift_zero else self.estimate_column_centers(weight)
         mean, squares, is_lossy = self._compute_moments_about(shift, weight, total_weight)
         passes = 1.0
@@ -354,7 +410,10 @@ class OnePassMoments(Container):
     def _compute_moments_about(
         self, shift: Array, weight: Array | None, total_weight: float
     ) -> tuple[Array, Array, Array]:
-        """Compute means, squared norms of the deviations, and a mask of the columns whose norms lost digits."""
+        """Compute means, squared norms of the deviations from them, and a mask of the columns whose norms lost digits.
+
+        All have shape (n_features,), as `shift` has, about which the sums are taken.
+        """
         sums, squares = self.shifted_sums(shift, weight)
         squared_norms = np.maximum(squares - sums**2 / total_weight, 0)
         return shift + sums / total_weight, squared_norms, find_cancelled(squares, squared_norms, self.dtype)

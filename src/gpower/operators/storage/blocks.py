@@ -2,7 +2,8 @@
 
 Every product applies one small function to each block and sums or concatenates the results. Subclasses only decide
 where the functions run: `StreamedMatrix` reads one block after the other, `DaskMatrix` sends the function to the worker
-that holds the block. A block is itself a container, in the memory of the process that works on it.
+that holds the block, so that the function must not depend on this process. A block is itself a container
+(`InMemoryMatrix`), in the memory of the process that works on it. All arrays are NumPy arrays on the host.
 """
 
 from __future__ import annotations
@@ -58,11 +59,17 @@ class BlockMatrix(OnePassMoments):
 
     @abstractmethod
     def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
-        """Return ``function(block, *arguments[i])`` for every block i in order, skipping blocks without arguments."""
+        """Return ``function(block, *arguments[i])`` for every block i in order, skipping those with None as arguments.
+
+        There is one entry of `arguments` for each block, and one result for each block that is not skipped.
+        """
 
     @abstractmethod
     def sum_blocks(self, function: BlockFunction[Array], arguments: Sequence[BlockArguments]) -> Array:
-        """Add ``function(block, *arguments[i])`` over the blocks in float64, skipping blocks without arguments."""
+        """Add ``function(block, *arguments[i])`` over the blocks in float64, skipping those with None as arguments.
+
+        All results have the same shape, and at least one block is not skipped.
+        """
 
     @property
     def is_checked_on_read(self) -> bool:
@@ -139,13 +146,16 @@ class BlockMatrix(OnePassMoments):
         return self._multiply_blocks(lambda block, Y: block.transposed_times(Y), Y, 0)
 
     def _multiply_blocks(self, function: BlockFunction[Array], Y: Array, summed_axis: int) -> Array:
-        """Compute a product that sums over rows (axis 0) or columns (axis 1), as a sum or concatenation over blocks."""
+        """Compute a product that sums over rows (axis 0) or columns (axis 1), as a sum or concatenation over blocks.
+
+        Y has as many rows as X has rows or columns along the summed axis; each block gets its part, or all, of Y.
+        """
         if self.axis == summed_axis:
             return self.sum_blocks(function, [(Y[part],) for part in self.get_block_slices()]).astype(self.dtype)
         return np.concatenate(self.map_blocks(function, self.repeat_arguments(Y)))
 
     def take(self, idx: Array) -> InMemoryMatrix:
-        """Return some columns in memory, dense or CSC."""
+        """Return the columns `idx`, in that order and possibly none, in memory, dense or CSC."""
         idx = np.asarray(idx)
         if idx.size == 0:
             empty = np.zeros((self.shape[0], 0), self.dtype)
@@ -158,7 +168,10 @@ class BlockMatrix(OnePassMoments):
         return self._concatenate_columns(self._make_local_indices(idx_by_block)).take(np.argsort(order))
 
     def _make_local_indices(self, idx_by_block: list[Array]) -> list[BlockArguments]:
-        """Return the indices of each block counted from its beginning, as arguments; None for a block without any."""
+        """Return the indices of each block counted from its beginning, as arguments; None for a block without any.
+
+        `idx_by_block` has one array of row or column numbers of the whole matrix for each block.
+        """
         return [(idx - lo,) if idx.size else None for idx, lo in zip(idx_by_block, self.block_edges[:-1], strict=True)]
 
     def get_rows(self, idx: Array) -> Array:
@@ -173,7 +186,7 @@ class BlockMatrix(OnePassMoments):
         return float(np.sum(np.diff(self.block_edges)[blocks_read]) / self.shape[0])
 
     def take_rows(self, rows: Array) -> DataBlock:
-        """Return some rows in memory, dense or CSR; `rows` is increasing."""
+        """Return some rows in memory, an array or a CSR matrix, not a container; `rows` is increasing and not empty."""
         arguments = self.repeat_arguments(rows)
         if self.axis == 0:
             arguments = self._make_local_indices(np.split(rows, np.searchsorted(rows, self.block_edges[1:-1])))
@@ -183,7 +196,7 @@ class BlockMatrix(OnePassMoments):
         return np.concatenate(parts, axis=self.axis)
 
     def _concatenate_columns(self, arguments: Sequence[BlockArguments]) -> InMemoryMatrix:
-        """Return the concatenation of some columns of every block."""
+        """Return the concatenation of some columns of every block, given their indices within each block."""
         parts = self.map_blocks(lambda block, idx: block.take(idx).A, arguments)
         if self.is_sparse:
             return wrap_in_memory((sp.hstack if self.axis else sp.vstack)(parts, format="csc"))
@@ -198,7 +211,10 @@ class BlockMatrix(OnePassMoments):
         return DenseMatrix(A)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute the Gram matrix as a sum over blocks of rows, or from gathered columns."""
+        """Compute the Gram matrix as a sum over blocks of rows, or from gathered columns, which must fit in memory.
+
+        Arguments are as in `Container.gram`: with `idx`, `mean` contains the means of those columns alone.
+        """
         if self.axis == 1:
             return self.take(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
         arguments = [(mean, w, idx) for w in self._split_weights(weight)]
@@ -213,7 +229,7 @@ class BlockMatrix(OnePassMoments):
         )
 
     def _split_weights(self, weight: Array | None) -> list[Array | None]:
-        """Return the sample weights of every block of rows."""
+        """Return the sample weights, (n_samples,) or None, of every block of rows."""
         return [None if weight is None else weight[part] for part in self.get_block_slices()]
 
     def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
@@ -228,7 +244,7 @@ class BlockMatrix(OnePassMoments):
         return mean, deviation, 1.0
 
     def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
-        """Compute the weighted sums of x − shift and of its squares, block by block."""
+        """Compute the weighted sums of x − shift and of its squares, each (n_features,) in float64, block by block."""
         if self.axis == 0:
             sums, squares = self.sum_blocks(_stack_shifted_sums, [(shift, w) for w in self._split_weights(weight)])
         else:
@@ -237,7 +253,7 @@ class BlockMatrix(OnePassMoments):
         return sums, squares
 
     def estimate_column_centers(self, weight: Array | None) -> Array:
-        """Return the column medians of the first samples, without those of zero weight."""
+        """Return the column medians of the first samples without those of zero weight; zeros if none is left."""
         first = self.head(MEDIAN_SAMPLE_ROWS)
         if weight is not None:
             first = first[weight[: len(first)] > 0]
@@ -248,20 +264,23 @@ class BlockMatrix(OnePassMoments):
         return slice(None), self, 1.0
 
     def head(self, n_rows: int) -> Array:
-        """Return the first rows, dense."""
+        """Return the first rows, (min(n_rows, n_samples), n_features), dense."""
         arguments = self.repeat_arguments(n_rows)
         if self.axis == 0:
             arguments = [(n_rows - part.start,) if part.start < n_rows else None for part in self.get_block_slices()]
         return np.concatenate(self.map_blocks(lambda block, count: block.head(count), arguments), axis=self.axis)
 
     def find_non_finite(self, is_suspected: bool, allow_nan: bool) -> NonFiniteEntry | None:
-        """Return the first entry, row by row in the first block with one, that is not finite, or None."""
+        """Return the first entry, row by row in the first block with one, that is not finite, or None.
+
+        `allow_nan` is ignored: missing entries of a matrix in blocks are never imputed, so that NaN is always an error.
+        """
         if self.is_checked_on_read and not is_suspected:
             return None
         return self._find_first_non_finite(self.map_blocks(InMemoryMatrix.locate_non_finite, self.repeat_arguments()))
 
     def _find_first_non_finite(self, positions: Sequence[tuple[int, int] | None]) -> NonFiniteEntry | None:
-        """Return the first entry that is not finite, given the position of the first one within each block."""
+        """Return the first entry that is not finite, given row and column of the first one in each block, or None."""
         for part, position in zip(self.get_block_slices(), positions, strict=True):
             if position is not None:
                 row, column = position
@@ -270,7 +289,10 @@ class BlockMatrix(OnePassMoments):
         return None
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
-        """Compute the scores; blocks of rows are checked for being finite in the same pass."""
+        """Compute the scores, (n_samples, m); blocks of rows are checked in the same pass.
+
+        Raise ValueError at the first entry that is not finite. Arguments are as in `Container.project_samples`.
+        """
         if self.axis == 1:
             return super().project_samples(loadings, mean)
         results = self.map_blocks(_project_and_check, self.repeat_arguments(loadings, mean))

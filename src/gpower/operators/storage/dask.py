@@ -182,7 +182,10 @@ class DaskMatrix(BlockMatrix):
             )
 
     def subtract_offsets(self, shift: Array) -> Self:
-        """Return the matrix with a constant subtracted from each column."""
+        """Return the matrix with a constant subtracted from each column, `shift` of shape (n_features,) on the host.
+
+        Sparse blocks subtract it from stored entries only, as `Container.subtract_offsets` says.
+        """
         array = self.array.astype(self.dtype)
         if not self.is_sparse:
             return type(self)(array - shift.astype(self.dtype), self.memory_limit)
@@ -198,7 +201,7 @@ class DaskMatrix(BlockMatrix):
         return type(self)(array.map_blocks(subtract_shift, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
 
     def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
-        """Return the results of a function for all blocks with arguments."""
+        """Return the results of a function, in this process, for all blocks with arguments, in the order of blocks."""
         block_numbers = [i for i, block_arguments in enumerate(arguments) if block_arguments is not None]
         if self.client is None:
             import dask
@@ -228,7 +231,12 @@ class DaskMatrix(BlockMatrix):
         arguments: Sequence[BlockArguments],
         block_numbers: list[int],
     ) -> list[tuple[list[int], R]]:
-        """Run one task per worker over its blocks; return block numbers and result of each, by first block."""
+        """Run one task per worker over its blocks; return block numbers and result of each, by first block.
+
+        A task is ``batch_function(blocks, function, block_arguments)`` for the blocks of a worker. `arguments` has an
+        entry for every block of the matrix; `block_numbers` are those to use. If the cluster is lost or has no workers,
+        ClusterError is raised and all blocks are released.
+        """
         import dask
 
         tasks: list[Future] = []
@@ -248,7 +256,11 @@ class DaskMatrix(BlockMatrix):
 
     @contextmanager
     def _cancel_on_error(self, tasks: Sequence[Future] = ()) -> Iterator[None]:
-        """Cancel all tasks on the cluster after an error or Ctrl-C; raise ClusterError if the cluster is lost."""
+        """Cancel all tasks on the cluster after an error or Ctrl-C; raise ClusterError if the cluster is lost.
+
+        The exception always propagates. Blocks are forgotten too, so that a later product computes them again. The
+        cancellation runs in a thread because a lost cluster would not answer.
+        """
         try:
             with convert_cluster_errors(self.client):
                 yield
@@ -258,7 +270,10 @@ class DaskMatrix(BlockMatrix):
             raise
 
     def _group_by_worker(self, block_numbers: list[int]) -> list[tuple[str | None, list[int]]]:
-        """Return each worker with the numbers of the blocks that it holds; None with blocks that no worker holds."""
+        """Return each worker with the numbers of the blocks that it holds; None with blocks that no worker holds.
+
+        A block on several workers is given to the first by address. It waits until all blocks are computed.
+        """
         blocks = [self.blocks[i] for i in block_numbers]
         if not all(block.status in ("finished", "error") for block in blocks):
             from distributed import wait
@@ -306,7 +321,11 @@ def _run_on_block(block: _WorkerBlock, function: BlockFunction[R], arguments: Bl
 
 
 def _project_chunk(block: DataBlock, loadings: Array, mean: Array, block_info: ChunkInfo | None = None) -> Array:
-    """Compute the scores of a chunk; raise an error if an entry is not finite."""
+    """Compute the scores of a chunk of rows with all columns; raise ValueError if an entry is not finite.
+
+    `loadings`, (n_features, m), and `mean`, (n_features,), have the working dtype. `block_info`, which Dask passes,
+    gives the first row of the chunk for the message.
+    """
     container = wrap_in_memory(to_working_block(block, loadings.dtype))
     position = container.locate_non_finite()
     if position is not None:
@@ -317,7 +336,7 @@ def _project_chunk(block: DataBlock, loadings: Array, mean: Array, block_info: C
 
 
 def _run_on_blocks(blocks: list[_WorkerBlock], function: BlockFunction[R], arguments: list[BlockArguments]) -> list[R]:
-    """Return the results of a function for the blocks of a worker."""
+    """Return the results of a function for the blocks of a worker, each with its own arguments."""
     return [_run_on_block(block, function, each) for block, each in zip(blocks, arguments, strict=True)]
 
 
@@ -331,7 +350,10 @@ def _sum_over_blocks(
 
 
 def _sum_compensated(terms: Iterable[tuple[Array, Array | float] | Array]) -> Array:
-    """Add pairs (value, rounding error) with Knuth's TwoSum; return the sum and its rounding error, stacked."""
+    """Add pairs (value, rounding error) with Knuth's TwoSum; return the sum and its rounding error, stacked.
+
+    Values are arrays of one shape; the result, (2, *shape), is in float64, and the sum of its two parts is the total.
+    """
     total, error = np.zeros(()), np.zeros(())
     for term, term_error in terms:
         new_total = total + np.asarray(term, np.float64)

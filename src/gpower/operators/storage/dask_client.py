@@ -70,7 +70,11 @@ def compute_on_cluster(array: DaskArray) -> Array:
 
 @contextmanager
 def convert_cluster_errors(client: Client) -> Iterator[None]:
-    """Raise ClusterError in place of any error that Dask raises because the cluster is lost."""
+    """Raise ClusterError in place of any error that Dask raises because the cluster is lost.
+
+    Other errors, such as those of the computation itself, pass unchanged while the client is running. `client` is not
+    None.
+    """
     try:
         yield
     except Exception as error:
@@ -83,7 +87,10 @@ def convert_cluster_errors(client: Client) -> Iterator[None]:
 
 
 def call_with_worker_timeout(client: Client, call: Callable[[], R]) -> R:
-    """Return the result of a call that waits for workers; raise ClusterError if there are none for some time."""
+    """Return the result of a call that waits for workers; raise ClusterError if there are none for some time.
+
+    The call runs in a daemon thread, which stays behind after such an error or Ctrl-C. Its own errors are raised here.
+    """
     future: Future[R] = Future()
     threading.Thread(target=_set_future_result, args=(future, call), daemon=True).start()
     last_worker_time = time.monotonic()

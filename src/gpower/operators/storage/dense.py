@@ -26,7 +26,7 @@ MAX_REREAD_COLUMN_SHARE = 1 / 8
 
 
 def multiply_dense(A: Array, Y: Array) -> Array:
-    """Compute A @ Y as (YᵀAᵀ)ᵀ, which takes half the time if Y has a few columns."""
+    """Compute A @ Y as (YᵀAᵀ)ᵀ, which takes half the time if Y, (n, m), has a few columns."""
     return (Y.T @ A.T).T if Y.shape[1] > 1 else A @ Y
 
 
@@ -54,11 +54,18 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return self._multiply_in_double(self.A.T, Y) if self.has_double_sums else self.multiply_arrays(self.A.T, Y)
 
     def cross_gram(self, R: Array) -> Array:
-        """Compute XᵀR. If R is X itself, `@` needs half the multiplications, which `multiply_arrays` would prevent."""
+        """Compute XᵀR, (n_features, m), for R of shape (n_samples, m), where the matrix is.
+
+        If R is X itself, `@` needs half the multiplications, which `multiply_arrays` would prevent.
+        """
         return self._multiply_in_double(self.A.T, R) if self.has_double_sums else self.A.T @ R
 
     def _multiply_in_double(self, A: Array, Y: Array) -> Array:
-        """Compute A @ Y with float64 sums, converting a block of A at a time."""
+        """Compute A @ Y with float64 sums, converting a block of A at a time; the result has the dtype of A.
+
+        A is the matrix or its transpose, and Y has shape (A.shape[1], m). `zeros_like` keeps the product on the device
+        of Y.
+        """
         Y_double = Y.astype(np.float64)
         product = np.zeros_like(Y_double, shape=(A.shape[0], Y.shape[1]))
         by_rows = A.flags.c_contiguous
@@ -86,7 +93,11 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return self.wrap_array(self.A - shift.astype(self.dtype))
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute the Gram matrix by blocks of rows, centred and weighted, whose products are added in float64."""
+        """Compute the Gram matrix by blocks of rows, centred and weighted, whose products are added in float64.
+
+        Arguments are as in `Container.gram`, with `mean` and `weight` where the matrix is. Each product is computed in
+        the dtype of the matrix, or in float64 with `has_double_sums`; a single block is returned in that type.
+        """
         A = self.A if idx is None else self.take(idx).A
         step = max(A.shape[1], MIN_GRAM_BLOCK_ROWS)
 
@@ -114,7 +125,10 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return to_host(rows), to_host(columns)
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
-        """Compute the scores by blocks of samples, reading and centring only the variables with loadings."""
+        """Compute the scores by blocks of samples, reading and centring only the variables with loadings.
+
+        `loadings`, (n_features, m), and `mean`, (n_features,), are where the matrix is, as are the scores.
+        """
         used = np.flatnonzero(np.any(loadings, axis=1))
         scores = np.zeros_like(self.A, order="C", shape=(self.shape[0], loadings.shape[1]))
         for start in range(0, self.shape[0], self.projection_block_rows):
@@ -128,7 +142,7 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return bool(self.dtype == np.float64)
 
     def estimate_column_centers(self, weight: Array | None) -> Array:
-        """Return the column medians of three samples, those of the largest weights."""
+        """Return the column medians of three samples, those of the largest weights; the first three without weights."""
         p = self.shape[0]
         heaviest = np.arange(p) if weight is None else np.argsort(-weight, kind="stable")
         a, b, c = (self.A[heaviest[i % p]] for i in range(3))
@@ -142,7 +156,10 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return idx, self.take(idx), idx.size / lost_columns.size
 
     def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
-        """Compute the weighted sums of x − shift and of its squares, with several threads if the matrix is large."""
+        """Compute the weighted sums of x − shift and of its squares, with several threads if the matrix is large.
+
+        Both have shape (n_features,), in float64. The matrix is on the host and not empty.
+        """
         A = self.A
         by_columns = bool(A.flags.f_contiguous and not A.flags.c_contiguous)
         w = np.ones(A.shape[0], A.dtype) if weight is None else weight.astype(A.dtype)
@@ -165,7 +182,11 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
 
 
 def _sum_tiles(X: Array, shift: Array, sample_weight: Array, by_columns: bool) -> tuple[Array, Array]:
-    """Compute the weighted sums of x − shift and of its squares in one thread, by tiles that stay in the cache."""
+    """Compute the weighted sums of x − shift and of its squares in one thread, by tiles that stay in the cache.
+
+    X, (p, n), is a part of the matrix on the host, with `shift`, (n,), and `sample_weight`, (p,) in the dtype of X.
+    `by_columns` says that X is in Fortran order. Tiles are summed in the dtype of X and added in float64, (n,).
+    """
     p, n = X.shape
     rows, cols = (p, max(1, SUM_TILE_ENTRIES // p)) if by_columns else (max(1, SUM_TILE_ENTRIES // n), n)
     if X.dtype != np.float64:

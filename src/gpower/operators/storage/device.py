@@ -15,8 +15,9 @@ DEVICE_BLOCK_ENTRIES = 1 << 26
 
 
 def multiply_on_device(A: Array, Y: Array) -> Array:
-    """Compute A @ Y in the fastest form (measured on an H200 with CuPy 14): with Yᵀ contiguous.
+    """Compute A @ Y, (p, m), in the fastest form (measured on an H200 with CuPy 14): with Yᵀ contiguous.
 
+    A, (p, n), and Y, (n, m) with m > 0, are on the device.
     A single column in float64 is duplicated, because the product with two columns is faster than with one.
     """
     if Y.shape[1] > 1:
@@ -49,11 +50,11 @@ class DeviceMatrix(DenseMatrix):
         return 0.5 if self.has_double_sums else 2.0
 
     def take(self, idx: Array) -> DeviceMatrix:
-        """Return some columns, on the device."""
+        """Return a copy of the columns `idx`, indices on the host, on the device."""
         return DeviceMatrix(self.A[:, self.to_backend(idx)], self.has_double_sums)
 
     def to_dense(self) -> Array:
-        """Return the array itself, on the device."""
+        """Return the array itself, on the device, in whatever order its entries are stored."""
         return self.A
 
     def to_backend(self, values: Array) -> Array:
@@ -74,11 +75,13 @@ class DeviceMatrix(DenseMatrix):
         return self._sum_rows(lambda rows: np.square(rows - shift), weight)
 
     def _sum_rows(self, transform: Callable[[Array], Array], weight: Array | None) -> Array:
-        """Compute weighted sums over the transformed rows, in blocks that fit in the memory of a device.
+        """Compute weighted sums over the transformed rows, (n_features,), in blocks that fit in the memory of a device.
 
-        Within a block, groups of few rows are summed in the dtype of the matrix and added in float64.
+        `transform` maps rows, (r, n_features), to an array of the same shape; `weight`, (n_samples,), is on the host or
+        the device. Within a block, groups of few rows are summed in the dtype of the matrix and added in float64.
         """
         p, n = self.shape
+        # `ones_like` and `zeros_like` of the matrix create arrays on its device.
         w = np.ones_like(self.A, shape=(p,)) if weight is None else self.to_backend(weight.astype(self.dtype))
         group_rows = max(1, min(DEVICE_BLOCK_ENTRIES // n, MAX_FLOAT32_SUM_ROWS, p))
         block_rows = group_rows * max(1, DEVICE_BLOCK_ENTRIES // (n * group_rows))

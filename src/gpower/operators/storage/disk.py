@@ -57,11 +57,11 @@ class StreamedMatrix(BlockMatrix):
         self.source_state = get_storage_state(source.storage_path)
 
     def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
-        """Return the results of a function for all blocks with arguments."""
+        """Return the results of a function for all blocks with arguments, in the order of the blocks."""
         return list(self._iterate_results(function, arguments))
 
     def sum_blocks(self, function: BlockFunction[Array], arguments: Sequence[BlockArguments]) -> Array:
-        """Add the results of a function in float64, block by block as they are read."""
+        """Add the results of a function in float64, block by block as they are read; one block must have arguments."""
         results = self._iterate_results(function, arguments)
         total = np.array(next(results), np.float64)
         for result in results:
@@ -69,7 +69,11 @@ class StreamedMatrix(BlockMatrix):
         return total
 
     def _iterate_results(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> Iterator[R]:
-        """Yield the results in the order of the blocks; one block is read ahead."""
+        """Yield the results in the order of the blocks; one block is read ahead, blocks without arguments are not read.
+
+        Raise StoreError after the last block if the store was changed since this container was made; results must
+        therefore not be used before the iterator ends.
+        """
         all_blocks = zip(self.get_block_slices(), arguments, strict=True)
         tasks = [(part, block_arguments) for part, block_arguments in all_blocks if block_arguments is not None]
         if not tasks:
@@ -91,14 +95,17 @@ class StreamedMatrix(BlockMatrix):
             )
 
     def load_block(self, block_slice: slice) -> InMemoryMatrix:
-        """Read rows or columns of the source and subtract the column shift."""
+        """Read a slice of rows or columns (along `axis`) of the source and subtract the column shift."""
         block = wrap_in_memory(read_source_block(self.source, block_slice.start, block_slice.stop))
         if self.column_shift is None:
             return block
         return block.subtract_offsets(self.column_shift if self.axis == 0 else self.column_shift[block_slice])
 
     def take(self, idx: Array) -> InMemoryMatrix:
-        """Return some columns; from a store by column only the chunks that contain them are read."""
+        """Return some columns; from a store by column only the chunks that contain them are read.
+
+        For that, a copy of this container has the chunks as its blocks; `BlockMatrix.take` skips those without `idx`.
+        """
         idx = np.asarray(idx)
         if self.column_read_share(idx) in (0, 1):
             return super().take(idx)
@@ -122,7 +129,7 @@ class StreamedMatrix(BlockMatrix):
         return self.load_block(slice(0, min(n_rows, self.shape[0]))).head(n_rows)
 
     def subtract_offsets(self, shift: Array) -> Self:
-        """Return the matrix with a constant subtracted from each column."""
+        """Return the matrix with `shift`, (n_features,), subtracted from its rows whenever a block is read."""
         other = copy(self)
         other.column_shift = shift if self.column_shift is None else self.column_shift + shift
         return other

@@ -37,7 +37,7 @@ def wrap_in_memory(matrix: DataBlock) -> InMemoryMatrix:
 
 
 class SparseMatrix(InMemoryMatrix):
-    """Container of a CSR or CSC matrix."""
+    """Container of a CSR or CSC matrix A on the host; entries that are not stored are zero."""
 
     A: ScipySparse
     is_sparse = True
@@ -78,8 +78,8 @@ class SparseMatrix(InMemoryMatrix):
     def subtract_offsets(self, shift: Array) -> Self:
         """Return a copy with a constant subtracted from the stored entries of each column.
 
-        A column with an offset large enough to be subtracted has every entry stored; otherwise it would vary by as much
-        as its mean.
+        `shift`, (n_features,), must be zero for columns with entries that are not stored. A column with an offset large
+        enough to be subtracted has every entry stored; otherwise it would vary by as much as its mean.
         """
         A = self.A.copy()
         cols = A.indices if A.format == "csr" else np.repeat(np.arange(self.shape[1]), np.diff(A.indptr))
@@ -89,7 +89,8 @@ class SparseMatrix(InMemoryMatrix):
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
         """Compute the Gram matrix by blocks of rows, summed in float64.
 
-        A block is converted to dense if the matrix has many entries or must be centred.
+        Arguments are as in `Container.gram`; the result is a dense array in float64. A block is converted to dense if
+        the matrix has many entries or must be centred.
         """
         A = (self.A if idx is None else self.A[:, idx]).tocsr()
         p, n = A.shape
@@ -120,7 +121,7 @@ class SparseMatrix(InMemoryMatrix):
         return np.asarray(self.A.data)
 
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
-        """Return rows and columns of the stored entries that `entry_mask` marks."""
+        """Return rows and columns of the stored entries that `entry_mask`, (nnz,), marks."""
         stored = self.A.tocoo(copy=False)
         return stored.row[entry_mask], stored.col[entry_mask]
 
@@ -132,7 +133,11 @@ class SparseMatrix(InMemoryMatrix):
         return sums
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sums of (x − shift)², where entries that are not stored deviate by shift."""
+        """Compute the weighted sums of (x − shift)², where entries that are not stored deviate by shift.
+
+        The result has shape (n_features,), in float64. Every entry must be stored once (see `prepare`), because stored
+        entries are counted.
+        """
         p, n = self.shape
         shift = shift.astype(np.float64)
         squares, stored_weight = np.zeros(n), np.zeros(n)
@@ -149,7 +154,11 @@ class SparseMatrix(InMemoryMatrix):
         return squares + np.where(stored_count < p, unstored_weight, 0) * shift**2
 
     def _iterate_entries(self, weight: Array | None) -> Iterator[tuple[Array, Array, Array | None]]:
-        """Yield columns, values in float64 and weights of the stored entries, a block at a time."""
+        """Yield columns, values in float64 and weights of the stored entries, a block at a time.
+
+        The three arrays have one number for each stored entry of the block. `weight` has shape (n_samples,); the
+        weights yielded are those of the rows of the entries, or None.
+        """
         A, is_csc = self.A, self.A.format == "csc"
         for start in range(0, A.nnz, SPARSE_SUM_BLOCK_ENTRIES):
             block = slice(start, min(start + SPARSE_SUM_BLOCK_ENTRIES, A.nnz))
@@ -160,14 +169,17 @@ class SparseMatrix(InMemoryMatrix):
 
 
 def _expand_major_indices(indptr: Array, block: slice) -> Array:
-    """Return the row (CSR) or column (CSC) of each stored entry of a block."""
+    """Return the row (CSR) or column (CSC) of each stored entry of a block, a slice of entries that is not empty."""
     first, last = np.searchsorted(indptr, [block.start, block.stop - 1], side="right") - 1
     bounds = np.clip(indptr[first : last + 2], block.start, block.stop)
     return np.repeat(np.arange(first, last + 1), np.diff(bounds))
 
 
 def _compute_sparse_gram(B: ScipySparse) -> Array:
-    """Compute BᵀB of a CSR matrix as a dense array, multiplying each group of columns with itself and later ones."""
+    """Compute BᵀB, (n, n), of a float64 CSR matrix as a dense array.
+
+    Each group of columns is multiplied with itself and later ones; symmetry gives the rest.
+    """
     n = B.shape[1]
     n_groups = GRAM_COLUMN_GROUPS if n >= MIN_GROUPED_GRAM_COLUMNS else 1
     csc = B.tocsc()

@@ -74,6 +74,22 @@ def race_starts(
     """Return the best starts of one unit, with distinct supports.
 
     All starts make a few steps as one batch, then the best third goes on, until no more than `n_finalists` are left.
+
+    Parameters
+    ----------
+    problem : Problem
+        Problem of one unit.
+    starts : Point
+        All starts, one in each column, feasible for ``problem.as_batch``.
+    callback : callable, optional
+        Callback of the ascents of the race.
+    n_finalists : int
+
+    Returns
+    -------
+    list of Point
+        Points of one unit each, moved by the race, at least one. If there are no more than `n_finalists` starts, they
+        are returned as they are, without a race.
     """
     problem = replace(problem, penalty=problem.penalty.relaxation)
     n_starts = starts.C.shape[1]
@@ -88,7 +104,10 @@ def race_starts(
 
 
 def select_distinct_points(penalty: Penalty, points: Point, count: int) -> Point:
-    """Return up to `count` of the points, those of the largest values, one for each support."""
+    """Return up to `count` of the points, those of the largest values, one for each support.
+
+    The columns of `points` are independent starts of one unit, in the memory of the matrix; the best comes first.
+    """
     values, gradient = penalty.evaluate(points.C)
     # A support is identified by the sum of one random number for each of its variables.
     keys: Array = np.random.RandomState(0).standard_normal(points.C.shape[:1])
@@ -104,7 +123,7 @@ def select_distinct_points(penalty: Penalty, points: Point, count: int) -> Point
 
 def argsort_by_value(values: Array) -> Array:
     """Return the indices that sort values in decreasing order; values that differ by rounding keep their order."""
-    values = values.astype(np.float64)
+    values = values.astype(np.float64)  # on the host
     largest = max(max_or_zero(values), float(np.finfo(np.float32).tiny))
     return np.argsort(-np.round(values / largest, VALUE_DECIMALS), kind="stable")
 
@@ -116,6 +135,9 @@ def race_on_column_subset(
 
     These are the columns of largest norm. If the largest norm outside of them is within 1 % of the largest of all, as
     on standardised data with and without deflation, they are those with the largest estimates of ‖Aᵀaᵢ‖² instead.
+
+    The matrix must have samples: the winners of the race are sample-space vectors, which mean the same on all columns.
+    `norms`, (n,), are column norms, here without the part that no other column shares.
     """
     if n_starts <= N_FINALISTS:  # too few for a race
         return _select_best_start(problem, make_unit_starts(problem, norms, n_starts, rng).X)
@@ -142,7 +164,7 @@ def _choose_n_probes(operator: Operator) -> int:
 
 
 def _select_best_start(problem: Problem, X: Array) -> Point:
-    """Return the best of the starts X of one unit, (n_samples, n_starts)."""
+    """Return the best of the starts X of one unit, (n_samples, n_starts), normalised, by the value of the penalty."""
     batch = problem.as_batch(X.shape[1])
     points = batch.feasible_set.make_point(X)
     values, _ = batch.penalty.evaluate(points.C)
@@ -152,7 +174,8 @@ def _select_best_start(problem: Problem, X: Array) -> Point:
 def rank_columns(operator: Operator, norms: Array, count: int, rng: np.random.RandomState) -> Array:
     """Return the indices of the `count` most promising columns, on the host: by norm, ties by an estimate of ‖Aᵀaᵢ‖².
 
-    `norms`, (n,), are the scores to rank by: the norms, or zero for columns that may not be used.
+    `norms`, (n,), are the scores to rank by: the norms, or zero for columns that may not be used. They are in the
+    memory of the matrix. Columns with score zero are never returned: there may be fewer than `count`, even none.
     """
     if count == 1 and int(np.count_nonzero(norms >= norms.max() * (1 - 1e-6))) == 1:
         return np.array([stable_argmax(norms)])
@@ -166,7 +189,10 @@ def rank_columns(operator: Operator, norms: Array, count: int, rng: np.random.Ra
 
 
 def compute_shared_variance(operator: Operator, norms: Array, rng: np.random.RandomState, n_probes: int) -> Array:
-    """Return ‖Aᵀaᵢ‖² of every column, (n,): exact for a small matrix, else estimated by AᵀA times random signs."""
+    """Return ‖Aᵀaᵢ‖² of every column, (n,): exact for a small matrix, else estimated by AᵀA times random signs.
+
+    The estimate is `n_probes` times as large. Of `norms` only the memory matters, host or device: the result is there.
+    """
     p, n = operator.shape
     if n <= MAX_EXACT_NORM_COLUMNS and p * n**2 <= MAX_START_MULTIPLICATIONS:
         T = np.eye(n)
@@ -181,6 +207,9 @@ def make_unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.
 
     The most promising columns come first. If there are too few, the first principal component, pairs of variables and
     random combinations follow, without those that vanish.
+
+    `norms`, (n,), are the largest |aᵢᵀx| of the columns. The point is that of ``problem.as_batch``: every column is
+    normalised by itself, and has the better sign for non-negative loadings.
     """
     idx = rank_columns(problem.operator, problem.penalty.start_score(norms), count, rng)
     directions = _compute_column_directions(problem, idx)
@@ -196,6 +225,9 @@ def make_module_starts(problem: Problem, norms: Array, count: int) -> Point:
 
     A penalty without a number of variables may make no variable active besides the column itself. For such a penalty
     the starts are constructed with as many variables as a small module has.
+
+    `problem` has one unit of ℓ2 variance. `norms`, (n,), are its column norms, of which at least one is positive. The
+    point has one start in each column, up to `count` of them.
     """
     penalty = problem.penalty
     if penalty.max_cardinality > 0 or penalty.support_rules is not None:
@@ -215,15 +247,16 @@ def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
     Parameters
     ----------
     problem : Problem
-        Problem of one unit.
+        Problem of one unit of ℓ2 variance.
     norms : ndarray of shape (n_features,)
-        The largest |aᵢᵀx| of each column.
+        The norms of the columns, at least one of them positive.
     count : int
 
     Returns
     -------
     Point
-        The starts as columns, best first, with their correlations over all samples.
+        The starts as columns, up to `count` of them, with their correlations over all samples. They are in the order
+        of their values before the steps on the subset.
     """
     penalty, operator = problem.penalty, problem.operator
     subsampled = replace(problem, operator=subsample_operator(operator))
@@ -241,6 +274,7 @@ def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
     starts = Point(points.X[:, selected], points.C[:, selected])
     end = maximize(batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT_STEPS).point
     _, T = penalty.evaluate(end.C)
+    # The subset has a sample space, and perhaps a dtype, of its own: only the gradient T, (n, count), carries over.
     Y = operator.combine(T.astype(operator.dtype))
     return choose_better_sign(penalty, problem.as_batch(len(selected)).feasible_set.make_point(Y))
 
@@ -250,6 +284,9 @@ def _choose_correlation_threshold(problem: Problem, norms: Array, usable: Array)
 
     For a column at which no other is active, it is the largest squared correlation with another column. It is at least
     the 200th largest squared correlation.
+
+    `problem` has one unit; its matrix may be a subset of the samples, with the same columns. `norms`, (n,), and the
+    mask `usable`, (n,), with at least one column, are in the memory of the matrix.
     """
     usable = to_host(np.flatnonzero(usable))
     by_norm = usable[np.argsort(-to_host(take_rows(norms, usable)), kind="stable")]
@@ -292,9 +329,10 @@ def _drop_duplicate_starts(values: Array, active: Array, count: int) -> list[int
 
 
 def _compute_column_directions(problem: Problem, idx: Array) -> Array:
-    """Return the columns `idx`, (n_samples, |idx|); for a column in a group, a power step on the columns of its group.
+    """Return the columns `idx` as sample-space vectors; for a column in a group, a power step on its group instead.
 
-    Groups are variables that the support rules select together.
+    There is one vector for each of the indices `idx`, on the host; the vectors are in the memory of the matrix, and not
+    normalised. Groups are variables that the support rules select together; they do not work on a device.
     """
     directions, rules = problem.operator.columns(idx), problem.penalty.support_rules
     if rules is None or rules.group_labels is None:
@@ -304,7 +342,10 @@ def _compute_column_directions(problem: Problem, idx: Array) -> Array:
 
 
 def choose_better_sign(penalty: Penalty, points: Point) -> Point:
-    """Return each point or its opposite, whichever has the larger value; they differ only for non-negative loadings."""
+    """Return each point or its opposite, whichever has the larger value; they differ only for non-negative loadings.
+
+    The columns of `points` are independent starts of one unit.
+    """
     if not penalty.is_nonnegative:
         return points
     values, _ = penalty.evaluate(points.C)
@@ -314,7 +355,10 @@ def choose_better_sign(penalty: Penalty, points: Point) -> Point:
 
 
 def _make_extra_directions(operator: Operator, count: int, rng: np.random.RandomState) -> Array:
-    """Return the first principal component, then pairs of variables if these are few, then random combinations."""
+    """Return the first principal component, then pairs of variables if these are few, then random combinations.
+
+    These are `count` ≥ 1 sample-space vectors A T, in the memory of the matrix, not normalised; some may be zero.
+    """
     n = operator.shape[1]
     T = rng.standard_normal((n, count)).astype(operator.dtype)
     T[:, 0] = compute_leading_components(operator, 1)[0][:, 0]
@@ -325,13 +369,19 @@ def _make_extra_directions(operator: Operator, count: int, rng: np.random.Random
 
 
 def _find_nonzero_columns(operator: Operator, Y: Array) -> list[int]:
-    """Return the indices of the columns of Y = A T whose norm is more than rounding."""
+    """Return the indices of the columns of Y = A T whose norm is more than rounding.
+
+    For a covariance Y is represented by T, and the norm takes a product: `correlate_if_needed`.
+    """
     squares = to_host(operator.squared_norms(Y, correlate_if_needed(operator, Y)))
     return np.flatnonzero(squares > operator.norm_tolerance**2).tolist()
 
 
 def _find_best_pairs(S: Array, count: int) -> Array:
-    """Return the loadings, (n, count), of the pairs of variables of covariance S with the largest variance."""
+    """Return the loadings of the pairs of variables of covariance S, (n, n), with the largest variance.
+
+    They are (n, count), or have as many columns as there are pairs if these are fewer.
+    """
     n = len(S)
     first, second = np.triu_indices(n, 1)
     a, b, c = S[first, first], S[second, second], S[first, second]
@@ -346,13 +396,19 @@ def _find_best_pairs(S: Array, count: int) -> Array:
 
 
 def make_block_start(problem: Problem) -> Point:
-    """Return the first directions of a pivoted QR factorisation: orthonormal, each near a different column."""
+    """Return the first directions of a pivoted QR factorisation: orthonormal, each near a different column.
+
+    Directions beyond the rank of the matrix are zero. The correlations of the point contain the weights μ.
+    """
     X, C = find_residual_directions(problem.operator, problem.mu.size)
     return Point(X, asarray_like(C, problem.mu) * C)
 
 
 def make_random_block_start(problem: Problem, rng: np.random.RandomState) -> Point:
-    """Return the point at random non-zero columns of the matrix, orthonormalised."""
+    """Return the point at random non-zero columns of the matrix, orthonormalised; there must be at least one.
+
+    If there are fewer non-zero columns than units, some are drawn twice, and `make_point` replaces the duplicates.
+    """
     norms = problem.operator.column_norms
     all_nonzero = int(np.count_nonzero(norms > 0)) == norms.size
     candidates = np.arange(norms.size) if all_nonzero else to_host(np.flatnonzero(norms > 0))
@@ -363,7 +419,8 @@ def make_random_block_start(problem: Problem, rng: np.random.RandomState) -> Poi
 def make_largest_norm_start(problem: Problem, norms: Array, rng: np.random.RandomState) -> Point:
     """Return the point at the column of largest norm and a random orthonormal complement [JNRS10, section 5].
 
-    Among columns whose norms differ by rounding only, the first is taken.
+    Among columns whose norms differ by rounding only, the first is taken. `norms`, (n,), are the largest |aᵢᵀx|. Of a
+    covariance, the complement of a block is not made orthogonal first, so that `make_point` moves the first unit too.
     """
     operator, m = problem.operator, problem.mu.size
     first = operator.columns(np.array([stable_argmax(norms)]))

@@ -40,8 +40,10 @@ class StartContext:
     Attributes
     ----------
     problem : Problem
+        The problem of one unit, or of a block.
     norms : ndarray of shape (n_features,)
-        The largest |aᵢᵀx| of a unit x in the set of samples: ‖aᵢ‖₂, or ‖aᵢ‖₁ for the cube.
+        The largest |aᵢᵀx| of a unit x in the set of samples: ‖aᵢ‖₂, or ‖aᵢ‖₁ for the cube (weighted by its radius). In
+        the memory of the matrix, one for each column of the problem.
     rng : RandomState
         Source of random starts and probes.
     callback : callable or None
@@ -69,20 +71,23 @@ class Start(ABC):
 
     @abstractmethod
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the points from which an ascent is run; an empty list if the strategy finds none."""
+        """Return the points from which an ascent is run; an empty list if the strategy finds none.
+
+        Each is a point of the feasible set of the problem, with all of its m units.
+        """
 
     def select_unit(self, j: int) -> Start:
         """Return the strategy for component j alone."""
         return self
 
     def restrict(self, idx: Array) -> Start:
-        """Return the strategy for the problem on the columns `idx`."""
+        """Return the strategy for the problem on the columns `idx`, sorted indices on the host."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class UserStart(Start):
-    """The points X of the sample space, (n_samples, m), that the user gives."""
+    """The points X of the sample space, (n_samples, m), that the user gives; the matrix must have samples."""
 
     X: Array
     is_in_sample_space = is_user_chosen = True
@@ -92,14 +97,17 @@ class UserStart(Start):
         return UserStart(self.X[:, j : j + 1])
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the point at X."""
+        """Return the point at X, placed in the set: with orthonormal or unit columns, or with the signs of X."""
         problem = context.problem
         return [problem.feasible_set.make_point(problem.operator.to_backend(self.X.astype(problem.operator.dtype)))]
 
 
 @dataclass(frozen=True, eq=False)
 class WarmStart(Start):
-    """The point at the loadings Z, (n_features, m), or the fallback if a unit has no active variable there."""
+    """The point at the loadings Z, (n_features, m), or the fallback if a unit has no active variable there.
+
+    Z may be on the host or on the device, and need not be of unit length.
+    """
 
     Z: Array
     fallback: Start | None = None
@@ -118,7 +126,10 @@ class WarmStart(Start):
         return WarmStart(take_rows(self.Z, idx), self.fallback and self.fallback.restrict(idx))
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the point at Z, or the points of the fallback."""
+        """Return the point at Z, or the points of the fallback.
+
+        Zero loadings lead to the fallback: `make_point` would replace their scores by those of a column.
+        """
         problem, operator = context.problem, context.problem.operator
         Y = operator.combine(operator.to_backend(self.Z.astype(operator.dtype)))
         lengths = np.sqrt(np.maximum(operator.squared_norms(Y, correlate_if_needed(operator, Y)), 0))
@@ -140,7 +151,7 @@ class LargestNormStart(Start):
     is_user_chosen = True
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the point at the column and its complement."""
+        """Return the point at the column and its complement; for a block of a covariance, only near the column."""
         return [make_largest_norm_start(context.problem, context.norms, context.rng)]
 
 
@@ -155,7 +166,10 @@ class ColumnStarts(Start):
     n_starts: int
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the finalists of the race, or the starts of the block."""
+        """Return the finalists of the race, or the starts of the block.
+
+        The matrix must not be zero: at least one column norm is positive.
+        """
         problem, norms, rng = context.problem, context.norms, context.rng
         if problem.mu.size > 1:
             random_starts = [make_random_block_start(problem, rng) for _ in range(self.n_starts - 1)]
@@ -175,11 +189,13 @@ class CandidateStarts(Start):
     Attributes
     ----------
     Z : ndarray of shape (n_features, n_candidates)
+        Candidate loadings, on the host.
     n_finalists : int
         Number of candidates from which an ascent is run.
     variances : ndarray of shape (n_candidates,)
-        Variance of each candidate when it was last computed; infinite before. Deflation lowers the variances, so that
-        for the next unit only the candidates whose last variance is among the largest are computed again.
+        Variance of each candidate when it was last computed; infinite before. `choose_points` changes it in place: one
+        object serves the units of one fit in sequence. Deflation lowers the variances, so that for the next unit only
+        the candidates whose last variance is among the largest are computed again.
     """
 
     Z: Array
@@ -195,7 +211,7 @@ class CandidateStarts(Start):
         return CandidateStarts(take_rows(self.Z, idx), self.n_finalists)
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the finalists of the race."""
+        """Return the finalists of the race; none if deflation has removed all candidates. For a single unit."""
         problem, operator = context.problem, context.problem.operator
         n_racing = CANDIDATES_PER_FINALIST * self.n_finalists
         best, Y = self._find_largest_variances(operator, CANDIDATES_PER_FINALIST * n_racing)
@@ -210,7 +226,11 @@ class CandidateStarts(Start):
         return race_starts(problem, starts, context.callback, self.n_finalists)
 
     def _find_largest_variances(self, operator: Operator, count: int) -> tuple[Array, Array]:
-        """Return the indices of the candidates of largest variance, best first, and A Z of them, (n_samples, count)."""
+        """Return the indices of the candidates of largest variance, best first, and A Z of them.
+
+        There are `count` of them, or all if there are fewer. A Z has one sample-space vector for each, in the memory of
+        the matrix. The variances of the candidates returned are those on `operator`.
+        """
         computed: dict[int, Array] = {}
         stale: list[int] = np.flatnonzero(np.isinf(self.variances)).tolist()
         while True:
@@ -235,7 +255,8 @@ class SketchStarts(Start):
     ----------
     n_starts : int
     unshared_norms_sq : ndarray of shape (n_features,) or None
-        Part of each squared column norm that no other column shares. It is subtracted before columns are compared.
+        Part of each squared column norm that no other column shares, on the host, as a sketch is. It is subtracted
+        before columns are compared.
     """
 
     n_starts: int

@@ -48,7 +48,12 @@ SwapCandidate = tuple[Supports, Array]
 
 
 class Constraint(ABC):
-    """A constraint between components. Covariances S are scaled so that values are about one."""
+    """A constraint between components.
+
+    All arrays are on the host, in float64. S, (n, n), is the covariance of the candidate variables, scaled so that
+    values are about one; Z, (n, m), are loadings with unit or zero columns; supports are m arrays of positions in S,
+    none of them empty unless `DisjointConstraint` has run out of variables.
+    """
 
     name: ClassVar[str]
     #: Whether components with disjoint supports satisfy the constraint.
@@ -74,7 +79,11 @@ class Constraint(ABC):
 
     @abstractmethod
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """Return V, (..., n, r), and d, (..., n), of the penalty VVᵀ + diag(d) given the others, (..., n, m)."""
+        """Return V, (..., n, r), and d, (..., n), of the penalty VVᵀ + diag(d) given the others, (..., n, m).
+
+        The leading axes are those of `others`, one set of components for each start of a batch. There may be no others,
+        m = 0.
+        """
 
     @abstractmethod
     def compute_violation(self, S: Array, Z: Array) -> Array:
@@ -86,10 +95,14 @@ class Constraint(ABC):
 
     @abstractmethod
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """Yield swaps of variables, within and between components, the most promising first."""
+        """Yield swaps of variables, within and between components, the most promising first.
+
+        `joint` comes from `project_feasible`, and a swap is tried by passing it to `project_feasible` again.
+        """
 
 
 def _sum_over_pairs(C: Array) -> Array:
+    """Return the sum of |C| over all pairs i < j, (...), for symmetric C of shape (..., m, m)."""
     return np.asarray(np.abs(C * (1 - np.eye(C.shape[-1]))).sum(axis=(-2, -1)) / 2)
 
 
@@ -141,7 +154,8 @@ class _PairwiseConstraint(Constraint):
     def fit_sequentially(self, S: Array, Z: Array, supports: Supports) -> Array | None:
         """Return components that are fitted in turn, by decreasing variance of those of Z; None if one is impossible.
 
-        Each is the best on its support that satisfies the constraint with those before it.
+        Each is the best on its support that satisfies the constraint with those before it. The result, (n, m), has the
+        columns in the order of Z; of Z only the order by variance is used.
         """
         fitted = np.zeros_like(Z)
         order = np.argsort(-np.sum(Z * (S @ Z), axis=0), kind="stable")
@@ -167,7 +181,10 @@ class _PairwiseConstraint(Constraint):
 
 
 def fit_orthogonal_to(S: Array, support: Array, V: Array) -> Array | None:
-    """Return the loadings of largest variance on a support that are orthogonal to V, (n,); None if there are none."""
+    """Return the loadings of largest variance on a support that are orthogonal to V, (n,); None if there are none.
+
+    S is (n, n), `support` are k ≥ 1 positions, and V, (n, r), may have no columns. The loadings have unit length.
+    """
     N = np.eye(support.size)
     if V.shape[1]:
         U, s, _ = np.linalg.svd(V[support])
@@ -182,7 +199,10 @@ def fit_orthogonal_to(S: Array, support: Array, V: Array) -> Array | None:
 def _rank_component_swaps(
     gains: Array, losses: Array, supports: Supports, max_swaps: int
 ) -> list[tuple[int, int, int]]:
-    """Return the swaps (component, variable out, variable in) of the largest net gains, best first."""
+    """Return the swaps (component, variable out, variable in) of the largest net gains, best first.
+
+    `gains` and `losses`, (n, m), are those of `swap_scores`. The variable that comes in may be in another component.
+    """
     swaps: list[tuple[float, int, int, int]] = []
     for j, support in enumerate(supports):
         net = gains[None, :, j] - losses[support, j][:, None]  # (k, n)
@@ -269,7 +289,10 @@ class DisjointConstraint(Constraint):
         return _sum_over_pairs(np.swapaxes(used, -1, -2) @ used)
 
     def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution:
-        """Return the leading eigenvectors on the supports, which are first made disjoint by `separate_supports`."""
+        """Return the leading eigenvectors on the supports, which are first made disjoint by `separate_supports`.
+
+        Z, (n, m), is used only if supports overlap. A component without variables is zero.
+        """
         is_disjoint = np.unique(np.concatenate(supports)).size == sum(support.size for support in supports)
         disjoint = supports if is_disjoint else self.separate_supports(S, Z, supports)
         fitted, values = np.zeros_like(Z), np.zeros(len(disjoint))
@@ -282,7 +305,8 @@ class DisjointConstraint(Constraint):
     def separate_supports(self, S: Array, Z: Array, supports: Supports) -> Supports:
         """Return disjoint supports: a shared variable stays in the component where its loading is largest in size.
 
-        A component that loses variables gets the free variables most correlated with it instead.
+        A component that loses variables gets the free variables most correlated with it instead; with too few of them
+        it becomes smaller, or empty.
         """
         m = len(supports)
         claims = np.full(Z.shape, -1.0)
@@ -299,7 +323,9 @@ class DisjointConstraint(Constraint):
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
         """Yield swaps of a variable for a free one or for one of another component.
 
-        The other component gets the variable that was swapped out, or the best free one.
+        The other component gets the variable that was swapped out, or the best free one. The supports of `joint` are
+        disjoint. The loadings yielded are those of `joint`, because `project_feasible` only uses them if supports
+        overlap.
         """
         supports = joint.supports
         gains, losses, _ = swap_scores(S, joint, joint.Z)

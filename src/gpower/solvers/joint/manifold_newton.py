@@ -45,7 +45,8 @@ class JointSolution:
         The sum of variances Σ zⱼᵀΣzⱼ.
     multipliers : ndarray of shape (m, m)
         Lagrange multipliers of the equations, symmetric: on the support of j the gradient 2Σzⱼ is
-        Σ_l multipliers[j, l]·B z_l, where the term l = j has z instead of B z.
+        Σ_l multipliers[j, l]·B z_l, where the term l = j has z instead of B z. Diagonal for disjoint supports. Zeros if
+        the components were only fitted in turn: then there are no multipliers.
     supports : sequence of ndarray of int
         Variables of each component.
     """
@@ -65,7 +66,7 @@ class SupportManifold:
     S : ndarray of float64 of shape (n, n)
         Covariance, scaled so that values are about one.
     supports : sequence of ndarray of int
-        Variables of each component.
+        Variables of each component, not empty.
     uses_scores : bool
         Uncorrelated scores, B = S, instead of orthogonal loadings, B = I.
     """
@@ -133,7 +134,8 @@ class SupportManifold:
     def retract(self, x: Array, pseudo_inverse: Array | None = None) -> Array | None:
         """Return a point of the manifold near x, found by Gauss–Newton steps; None if they do not converge.
 
-        A given pseudo-inverse J⁺ is used in every step, as long as the error halves; then J⁺ is computed anew.
+        A given pseudo-inverse J⁺, (Σ k, m(m + 1)/2), is used in every step, as long as the error halves; then J⁺ is
+        computed anew. x is (Σ k,).
         """
         last_error = np.inf
         for _ in range(MAX_RETRACTION_STEPS):
@@ -184,7 +186,10 @@ class SupportManifold:
         return L + L.T
 
     def _compute_newton_step(self, x: Array) -> tuple[Array | None, Array]:
-        """Return the step to the maximum of the quadratic model, or None at a stationary point, and J⁺ at x."""
+        """Return the step to the maximum of the quadratic model, or None at a stationary point, and J⁺ at x.
+
+        x, (Σ k,), is on the manifold; the step, (Σ k,), is tangential, so that x plus the step must be retracted.
+        """
         _, J = self.evaluate_equations(x)
         U, s, Vt = np.linalg.svd(J)
         rank = int(np.count_nonzero(s > SINGULAR_VALUE_CUTOFF * s[0]))
@@ -202,7 +207,7 @@ class SupportManifold:
         return tangent @ (Q @ ((Q.T @ slope) / curvature)), pseudo_inverse
 
     def _search_along(self, x: Array, direction: Array, pseudo_inverse: Array, value: float) -> Array | None:
-        """Return a point of the manifold in a direction from x with a larger value; None if there is none."""
+        """Return a point of the manifold along a direction, (Σ k,), from x with a larger value, or None."""
         share = 1.0
         while share > MIN_STEP_SHARE:
             point = self.retract(x + share * direction, pseudo_inverse)

@@ -55,7 +55,10 @@ LBFGS_OPTIONS = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-15, "gtol": 1e-9}
 
 @dataclass(eq=False)
 class MultiStartBatch:
-    """A batch of R starts, each a set of m components over a covariance S."""
+    """A batch of R starts, each a set of m components over a covariance S, all on the host in float64.
+
+    `improve_component` changes Z and the supports in place. Loadings are zero outside of the supports.
+    """
 
     S: Array  # (n, n)
     Z: Array  # (R, n, m)
@@ -66,7 +69,8 @@ class MultiStartBatch:
     ) -> None:
         """Swap variables of component j in every start, then set its loadings to the best ones on the new support.
 
-        The covariance of start r is S − penalty_weights[r]·(VVᵀ + diag(d)) of its `penalty_matrix`.
+        The covariance of start r is S − penalty_weights[r]·(VVᵀ + diag(d)) of its `penalty_matrix`: V is (R, n, q), d
+        is (R, n) and `penalty_weights` is (R,). Each start makes at most `max_swaps` swaps, the best one each time.
         """
         V, d = penalty_matrix
         n = self.S.shape[0]
@@ -101,7 +105,11 @@ class MultiStartBatch:
 def make_start_batch(
     S: Array, starts: Sequence[Array], cardinalities: Sequence[int], count: int, rng: np.random.RandomState
 ) -> MultiStartBatch:
-    """Return a batch of `count` starts: the given ones, each (n, m), then copies with some components at random."""
+    """Return a batch of `count` starts: the given ones, each (n, m), then copies with some components at random.
+
+    Supports have exactly the given cardinalities, at most n: the largest loadings of a start, filled up with random
+    variables. A component without loadings gets equal ones on its support.
+    """
     m = len(cardinalities)
     which = np.arange(count)
     copies = np.stack(starts)[which % len(starts)]  # (R, n, m)
@@ -123,6 +131,9 @@ def multistart(
 
     The search runs in generations of starts. The first consists of the given starts and random ones, each later one of
     the best solutions so far and copies with some components at random.
+
+    Each start is (n, m), float64, with unit or zero columns, and there is at least one; `cardinalities` are m numbers
+    from 1 to n.
     """
 
     def project(candidates: Sequence[Array]) -> list[JointSolution]:
@@ -158,7 +169,10 @@ def _select_distinct_solutions(solutions: Sequence[JointSolution | None]) -> lis
 
 
 def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Supports:
-    """Return the supports of Z, filled up with the most correlated variables, or those of largest variance."""
+    """Return the supports of Z, (n, m), filled up with the most correlated variables, or those of largest variance.
+
+    A component with more non-zero loadings than its cardinality keeps the first of them, by position.
+    """
     scores = np.abs(S @ Z) + 1e-6 * np.diagonal(S)[:, None]
     order = np.argsort(-np.where(Z != 0, np.inf, scores), axis=0, kind="stable")
     return [order[: min(k, S.shape[0]), j] for j, k in enumerate(cardinalities)]
@@ -183,7 +197,8 @@ class ConstrainedSwaps:
 def block_coordinate(S: Array, Z: Array, cardinalities: Sequence[int]) -> tuple[Array, float]:
     """Improve components without a constraint in turn while the total adjusted variance rises; return Z and the total.
 
-    The swaps of a component maximise its variance that is uncorrelated with the scores of all others.
+    The swaps of a component maximise its variance that is uncorrelated with the scores of all others. S, (n, n), and Z,
+    (n, m), are float64 on the host; `cardinalities` that exceed n count as n.
     """
     total = compute_total_adjusted_variance(S, Z)
     for _ in range(MAX_COORDINATE_ROUNDS):
@@ -216,6 +231,7 @@ def refine_loadings(S: Array, Z: Array) -> Array:
     ridge = 1e-15 * float(variances.max()) * np.eye(order.size)
 
     def loss(x: Array) -> tuple[float, Array]:
+        """Return minus the total adjusted variance, and its gradient, for the non-zero loadings x, any lengths."""
         Y = np.zeros_like(Z)
         Y[rows, columns] = x
         lengths = np.sqrt(np.sum(Y * Y, axis=0)) + (variances <= 0)
@@ -244,7 +260,11 @@ def compute_total_adjusted_variance(S: Array, Z: Array) -> float:
 
 
 def candidate_variables(operator: Operator, Z: Array, cardinalities: Sequence[int]) -> Array:
-    """Return the variables that components near Z, (n, m), may use: all of few, else those most correlated with Z."""
+    """Return the variables that components near Z, (n, m), may use: all of few, else those most correlated with Z.
+
+    Z is on the host; so are the variables, which are sorted. Variables of zero norm, up to rounding, are left out, and
+    nothing may remain.
+    """
     norms = to_host(operator.column_norms)
     varying = norms > operator.norm_tolerance
     if int(np.count_nonzero(varying)) <= MAX_UNSCREENED_VARIABLES:
@@ -266,7 +286,10 @@ def compute_scaled_covariance(operator: Operator, idx: Array) -> tuple[Array, fl
 
 
 def maximize_adjusted_variance(operator: Operator, Z: Array, cardinalities: Sequence[int]) -> Array:
-    """Return components without a constraint, found from Z, (n, m), with at least its total adjusted variance."""
+    """Return components without a constraint, found from Z, (n, m), with at least its total adjusted variance.
+
+    Z and the result are on the host, in float64.
+    """
     total = 0.0
     for _ in range(MAX_JOINT_ROUNDS):
         W = candidate_variables(operator, Z, cardinalities)
@@ -287,7 +310,8 @@ def solve_joint(
 ) -> Array | None:
     """Return components that satisfy a constraint, found from Z, (n, m), on the host in float64; None if none is found.
 
-    Components for which the data have no variance left are zero.
+    Components for which the data have no variance left are zero, and so are those beyond the number that the constraint
+    allows for the variables that vary.
     """
     n = Z.shape[0]
     best_value = -np.inf
