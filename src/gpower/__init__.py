@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.certificates import best_subset as best_subset
     from gpower.certificates import certify as certify
     from gpower.certificates import certify_total as certify_total
+    from gpower.estimators import single_cell as single_cell
     from gpower.estimators.gpower import GPower as GPower
     from gpower.model_selection import ComponentTest as ComponentTest
     from gpower.model_selection import GPowerCV as GPowerCV
@@ -46,11 +47,14 @@ _HOMES = {
     "gpower.report.html": ("html_report",),
     "gpower.validation.solver": ("Solver",),
 }
+_MODULES = {"single_cell": "gpower.estimators.single_cell"}
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(home), name)

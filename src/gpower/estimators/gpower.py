@@ -63,8 +63,9 @@ class GPower(SparsePCAEstimator):
         Require non-negative loadings; a component then has at most `cardinality` of them.
     groups : sequence of labels or dict, optional
         Group of each variable, in the order of the columns. A dictionary maps a name or column number to a group, and
-        every other variable is a group of its own. A component uses all variables of a group or none: `cardinality`
-        counts groups, and `gamma` weighs a group by the square root of its size unless `penalty_weights` is given.
+        every other variable is a group of its own, as is one whose label is missing (None or NaN). A component uses all
+        variables of a group or none: `cardinality` counts groups, and `gamma` weighs a group by the square root of its
+        size unless `penalty_weights` is given.
     include, exclude : sequence of int or str, or one each
         Variables that are always among the `cardinality`, and variables that are never used, by name or column number;
         one list for all components, or one list for each.
