@@ -14,7 +14,6 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower.certificates import best_subset as best_subset
     from gpower.certificates import certify as certify
     from gpower.certificates import certify_total as certify_total
-    from gpower.estimators import single_cell as single_cell
     from gpower.estimators.gpower import GPower as GPower
     from gpower.model_selection import ComponentTest as ComponentTest
     from gpower.model_selection import GPowerCV as GPowerCV
@@ -47,6 +46,7 @@ _HOMES = {
     "gpower.report.html": ("html_report",),
     "gpower.validation.solver": ("Solver",),
 }
+#: Modules of folders that users import from the package.
 _MODULES = {"single_cell": "gpower.estimators.single_cell"}
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 __version__ = "0.1.0"
