@@ -393,6 +393,12 @@ def test_gamma_finds_what_many_starts_find_on_small_tables():
 
 
 class TestSolver:
+    def test_solvers_with_equal_start_arrays_are_equal(self):
+        start = np.ones((3, 1))
+        assert Solver(init=start) == Solver(init=start.copy())
+        assert Solver(init=start) != Solver(init=2 * start)
+        assert Solver(init=start) in [Solver(), Solver(init=start.copy())]
+
     def test_options_are_reached_by_name(self):
         model = GPower(1, solver=Solver(acceleration=False))
         assert clone(model).get_params()["solver__acceleration"] is False

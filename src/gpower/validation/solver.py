@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpower._utils.messages import format_param
@@ -17,7 +18,7 @@ DEFAULT_TOL, PAPER_TOL = 1e-6, 1e-4
 _PAPER_REFITS = {"l0": None, "l1": "norms"}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Solver(BaseEstimator):
     """Options of the search for components, for ``GPower(solver=Solver(...))``.
 
@@ -64,6 +65,12 @@ class Solver(BaseEstimator):
     regularization: float = 0.0
     accumulate_dtype: str | None = None
     callback: Callback | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Solver):
+            return NotImplemented
+        mine, others = self.get_params(deep=False), other.get_params(deep=False)
+        return all(np.array_equal(mine[name], others[name]) for name in mine)  # `init` may be an array
 
     def set_params(self, **params: Any) -> Self:
         """Set options in place, as scikit-learn's meta-estimators need it.
