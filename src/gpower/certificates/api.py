@@ -248,7 +248,7 @@ def _penalized_row_bound(S: Array, gamma: float, known_bound: float, clock: Cloc
     """
     n = S.shape[0]
     scale = known_bound + gamma
-    problem = RowProblem(S / scale, n, np.zeros(n, bool), fixed_price=gamma / scale)
+    problem = RowProblem(S / scale, k=n, fixed=np.zeros(n, bool), fixed_price=gamma / scale)
     rows = initialize_rows(problem, gamma / scale)
     result = minimize_row_bound(
         problem, rows, target=0.0, clock=clock, smoothings=PENALIZED_SMOOTHINGS, steps=PENALIZED_STEPS

@@ -177,7 +177,7 @@ def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, 
     """
     if column_sums is not None and np.all(np.isfinite(column_sums)):
         return
-    bad = as_container(X).find_non_finite(column_sums is not None, allow_nan)
+    bad = as_container(X).find_non_finite(is_suspected=column_sums is not None, allow_nan=allow_nan)
     if bad is not None:
         raise bad.make_error(format_variable_name(bad.column, names))
 
