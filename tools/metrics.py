@@ -14,6 +14,8 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,27 +92,37 @@ def find_homonyms() -> tuple[dict[str, int], list[str]]:
     return often, [name for name, count in classes.items() if count > 1]
 
 
-def trace_fit() -> list[tuple[str, str]]:
+class ModuleCall(NamedTuple):
+    """A call from one module of the package to another; `origin` is empty for a call from outside."""
+
+    origin: str
+    module: str
+    function: str
+
+
+def trace_fit() -> list[ModuleCall]:
     """Return the calls from one module of the package to another during ``GPower(3, cardinality=20).fit(X)``."""
     X = np.random.default_rng(0).standard_normal((300, 2000))
+    model = GPower(3, cardinality=20)
     calls = []
 
-    def watch(frame, event, _):
-        name = frame.f_globals.get("__name__", "")
-        if event != "call" or not name.startswith("gpower."):
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        module = frame.f_globals.get("__name__", "")
+        if event != "call" or not module.startswith("gpower."):
             return
         caller = frame.f_back
         while caller is not None and not caller.f_globals.get("__name__", "").startswith("gpower."):
             caller = caller.f_back
         origin = "" if caller is None else caller.f_globals["__name__"]
-        if origin != name:
-            calls.append((origin, name))
+        if origin != module:
+            calls.append(ModuleCall(origin, module, frame.f_code.co_qualname))
 
+    previous = sys.getprofile()
     sys.setprofile(watch)
     try:
-        GPower(3, cardinality=20).fit(X)
+        model.fit(X)
     finally:
-        sys.setprofile(None)
+        sys.setprofile(previous)
     return calls
 
 
@@ -128,7 +140,7 @@ def measure() -> list[tuple[str, float, str, bool]]:
     height = {folder: -i for i, layer in enumerate(layers) for folder in layer}
     calls = trace_fit()
     level = lambda module: height[".".join(module.split(".")[:2])]  # noqa: E731
-    upward = sum(bool(origin) and level(name) > level(origin) for origin, name in calls)
+    upward = sum(bool(call.origin) and level(call.module) > level(call.origin) for call in calls)
     docstrings = list_docstrings()
     often, twice = find_homonyms()
     folders = [path for path in [PACKAGE, *PACKAGE.rglob("*")] if path.is_dir() and path.name != "__pycache__"]
@@ -153,7 +165,7 @@ def measure() -> list[tuple[str, float, str, bool]]:
         at_most("top-level names defined in more than two modules", len(often), 0),
         at_most("class names defined twice", len(twice), 0),
         at_most("upward calls of one fit", upward, 99),
-        at_most("modules that one fit enters", len({name for _, name in calls}), 32),
+        at_most("modules that one fit enters", len({call.module for call in calls}), 32),
         at_most("parameters of GPower", parameters, 32),
         at_most("code lines of the package", lines, 14_500),
         at_most("code lines of the tests", tests, 16_000),

@@ -2,14 +2,12 @@
 
 import ast
 import re
-import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
+from tools.metrics import trace_fit
 
-from gpower import GPower
 from gpower.feasible_sets import FeasibleSet
 from gpower.operators.base import Operator
 from gpower.solvers.ascent import Objective
@@ -34,27 +32,7 @@ def layer_of(module):
 @pytest.fixture(scope="module")
 def calls():
     """Return the calls from one module of the package to another during a dense fit, in order."""
-    X = np.random.default_rng(0).standard_normal((300, 2000))
-    model, found = GPower(3, cardinality=20, deflation="schur"), []
-
-    def watch(frame, event, _):
-        name = frame.f_globals.get("__name__", "")
-        if event != "call" or not name.startswith("gpower."):
-            return
-        caller = frame.f_back
-        while caller is not None and not caller.f_globals.get("__name__", "").startswith("gpower."):
-            caller = caller.f_back
-        origin = "" if caller is None else caller.f_globals["__name__"]
-        if origin != name:
-            found.append((origin, name, frame.f_code.co_qualname))
-
-    before = sys.getprofile()
-    sys.setprofile(watch)
-    try:
-        model.fit(X)
-    finally:
-        sys.setprofile(before)
-    return found
+    return trace_fit()
 
 
 def test_a_fit_calls_upwards_only_through_a_contract(calls):

@@ -94,9 +94,9 @@ def screen_columns(operator: Operator, threshold: float, usable: Array, max_colu
     norms = to_host(operator.column_norms).astype(np.float64)
     usable = to_host(usable) & (norms > 0)
     if int(np.count_nonzero(usable)) <= max_columns:
-        order = _argsort_descending(norms)
+        order = argsort_descending(norms, SCORE_DECIMALS)
         return order[usable[order]]
-    order = _argsort_descending(_score_column_correlations(operator, threshold, norms))
+    order = argsort_descending(_score_column_correlations(operator, threshold, norms), SCORE_DECIMALS)
     max_gram_order = math.isqrt(math.prod(operator.shape) // 2)  # their Gram matrix is at most half as large as A
     n_ranked = max(max_columns, min(RANKED_PER_COLUMN * max_columns, max_gram_order))
     ranked = order[usable[order]][:n_ranked]
@@ -125,10 +125,14 @@ def _select_distinct_columns(
     return np.array(distinct, np.intp)
 
 
-def _argsort_descending(values: Array) -> Array:
-    """Return the indices that sort values in decreasing order; values that differ by rounding keep their order."""
-    largest = float(np.max(values, initial=0.0)) or 1.0
-    return np.argsort(-np.round(values / largest, SCORE_DECIMALS), kind="stable")
+def argsort_descending(values: Array, decimals: int) -> Array:
+    """Return the indices that sort host values in decreasing order.
+
+    Values that agree to `decimals` digits, relative to the largest, keep their order.
+    """
+    values = values.astype(np.float64)
+    largest = max(float(np.max(values, initial=0.0)), float(np.finfo(np.float32).tiny))
+    return np.argsort(-np.round(values / largest, decimals), kind="stable")
 
 
 def _score_column_correlations(operator: Operator, threshold: float, norms: Array) -> Array:
@@ -137,7 +141,7 @@ def _score_column_correlations(operator: Operator, threshold: float, norms: Arra
     if not operator.has_samples:
         blocks = np.array_split(np.arange(n), -(-n // COVARIANCE_TILE_COLUMNS))
         return np.concatenate([_score_covariance_columns(operator, idx, threshold, norms) for idx in blocks])
-    order = _argsort_descending(norms)
+    order = argsort_descending(norms, SCORE_DECIMALS)
     B = operator.columns(order)  # (r, n)
     n_scored = int(min(n, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / B.shape[0]))
     scores = np.zeros(n)

@@ -19,7 +19,12 @@ from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Cardinality, Penalty, find_largest_rows
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import Callback, maximize
-from gpower.solvers.initialization.column_screening import compute_max_extra_entries, screen_columns, subsample_operator
+from gpower.solvers.initialization.column_screening import (
+    argsort_descending,
+    compute_max_extra_entries,
+    screen_columns,
+    subsample_operator,
+)
 
 #: Number of random probes that estimate the row norms of AᵀA, and the largest number when they choose the columns of a
 #: race rather than decide ties alone.
@@ -122,10 +127,8 @@ def select_distinct_points(penalty: Penalty, points: Point, count: int) -> Point
 
 
 def argsort_by_value(values: Array) -> Array:
-    """Return the indices that sort values in decreasing order; values that differ by rounding keep their order."""
-    values = values.astype(np.float64)  # on the host
-    largest = max(max_or_zero(values), float(np.finfo(np.float32).tiny))
-    return np.argsort(-np.round(values / largest, VALUE_DECIMALS), kind="stable")
+    """Return the indices that sort host values in decreasing order; values that differ by rounding keep their order."""
+    return argsort_descending(values, VALUE_DECIMALS)
 
 
 def race_on_column_subset(
