@@ -16,6 +16,7 @@ from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.dask import DaskMatrix
 from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.disk import StreamedMatrix
+from gpower.operators.storage.residual import ResidualMatrix
 
 from .device_double import DeviceArray
 
@@ -120,6 +121,13 @@ def as_rows(X):
     return [{int(j): float(x[j]) for j in np.flatnonzero(x)} for x in X]
 
 
+def residual(kind):
+    """Return a function that wraps a table plus a fitted part of two covariates, and removes that part again."""
+    F = np.random.default_rng(7).standard_normal((P, 2))
+    B = np.random.default_rng(8).standard_normal((2, N))
+    return lambda X: ResidualMatrix(kind(X + F @ B), F, B)
+
+
 KINDS = {
     "C": (as_container, np.float64),
     "Fortran": (lambda X: as_container(np.asfortranarray(X)), np.float64),
@@ -142,6 +150,11 @@ KINDS = {
     "device": (lambda X: as_container(DeviceArray(X)), np.float64),
     "device float32": (lambda X: as_container(DeviceArray(X)), np.float32),
     "device in double": (lambda X: as_container(DeviceArray(X)).prepare(True), np.float32),
+    "residual of C": (residual(as_container), np.float64),
+    "residual of CSR": (residual(lambda X: as_container(sp.csr_array(X))), np.float64),
+    "residual of streamed": (residual(streamed), np.float64),
+    "residual of Dask": (residual(dask), np.float64),
+    "residual of device": (residual(lambda X: as_container(DeviceArray(X))), np.float64),
     "toy": (lambda X: find_registered_container(as_rows(X)), np.float64),
 }
 

@@ -23,16 +23,17 @@ def import_optional(module: str, extra_name: str, message_start: str, packages: 
 
     Examples
     --------
-    >>> import_optional("no_such_package.of_ours", "io", "Reading this needs")
+    >>> import_optional("no_such_package.of_ours", "io", "Reading this needs")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ImportError: Reading this needs no_such_package: pip install "gpower[io]".
+    ImportError: Reading this needs no_such_package: pip install ...
     """
     try:
         return import_module(module)
     except ImportError:
         packages = packages or module.partition(".")[0]
-        raise ImportError(f'{message_start} {packages}: pip install "gpower[{extra_name}]".') from None
+        command = " ".join(["pip install", *(each.package for each in read_requirements() if each.extra == extra_name)])
+        raise ImportError(f"{message_start} {packages}: {command}.") from None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from numbers import Integral
+from typing import Any
 
 #: Largest number of characters of a message, which may quote a file of any length.
 MAX_MESSAGE_LENGTH = 600
@@ -59,7 +60,21 @@ def make_names_unique(names: Sequence[str]) -> list[str]:
     return list(unique)
 
 
-def format_names(names: Sequence[str]) -> str:
+def get_variable_name(j: int, names: Any) -> str:
+    """Return the name of variable j, or x0, x1, … without names; a list of all such names could fill the memory.
+
+    `names` is a sequence or an array of names, or None.
+
+    Examples
+    --------
+    >>> from gpower._utils.text import get_variable_name
+    >>> get_variable_name(1, ["age", "height"]), get_variable_name(1, None)
+    ('height', 'x1')
+    """
+    return f"x{j}" if names is None else str(names[j])
+
+
+def format_names(names: Sequence[str], max_names: int = _MAX_LISTED_NAMES) -> str:
     """Return the first few names as text, followed by … if there are more.
 
     Examples
@@ -68,8 +83,8 @@ def format_names(names: Sequence[str]) -> str:
     >>> format_names("abcdefgh")
     'a, b, c, d, e, f, …'
     """
-    listed = [make_printable(name, 40) for name in names[:_MAX_LISTED_NAMES]]
-    return ", ".join(listed + ["…"] * (len(names) > _MAX_LISTED_NAMES))
+    listed = [make_printable(name, 40) for name in names[:max_names]]
+    return ", ".join(listed + ["…"] * (len(names) > max_names))
 
 
 def deduplicate(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-import joblib  # type: ignore[import-untyped]
+import joblib
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
@@ -40,6 +40,10 @@ class NotConvergedWarning(GPowerWarning, ConvergenceWarning):
 
 class InputFormatWarning(GPowerWarning):
     """Warning that the data may have been misread."""
+
+
+class ScaleWarning(GPowerWarning):
+    """Warning that the scale of a variable decides a component."""
 
 
 #: Message and category of a warning.

@@ -19,6 +19,8 @@ from gpower.operators import DataMatrix, MatrixLike, Operator, as_container
 
 #: Number of rows of scores that are factorised at once.
 QR_BLOCK_ROWS = 4096
+#: Smallest eigenvalue of the cosines between scores at which inner products keep ten digits of what each score adds.
+MIN_COSINE_EIGENVALUE = 1e-4
 #: Share of the largest variance below which a variance computed from inner products may be rounding error.
 MIN_GRAM_VARIANCE_SHARE = 1e-12
 
@@ -54,7 +56,7 @@ def compute_captured_share(X: MatrixLike, Z: Array, mean: Array, scale: Array, t
     total variance of the standardised X, if it was computed before. The share is zero if the total is.
     """
     total = total_variance(X, mean, scale) if total is None else total
-    R = _compute_qr_factor(project_samples(X, Z, mean, scale))
+    R = _compute_score_root(project_samples(X, Z, mean, scale))
     return captured_variance(R.T @ R, Z) / total if total > 0 else 0.0
 
 
@@ -65,8 +67,8 @@ class Scores:
     Attributes
     ----------
     gram_root : ndarray of shape (r, m)
-        R with RᵀR = (A Z)ᵀ(A Z), in float64, on the host. If there are samples, R comes from a QR factorisation, which
-        keeps the digits that inner products lose.
+        R with RᵀR = (A Z)ᵀ(A Z), in float64, on the host. If there are samples and scores are nearly dependent, R
+        comes from a QR factorisation, which keeps the digits that inner products lose.
     norm_tolerance : ndarray of shape (m,)
         Norm below which the remainder of a score is rounding error.
 
@@ -92,7 +94,7 @@ class Scores:
         """
         Y = operator.combine(Z.astype(operator.dtype))
         if operator.has_samples:
-            root = _compute_qr_factor(Y)
+            root = _compute_score_root(Y)
         else:
             root = _compute_gram_root(operator.inner(Y, Y, operator.correlate(Y)))
         return cls(root, operator.relative_tolerance * to_host(np.abs(Z).T @ operator.column_norms))
@@ -149,15 +151,23 @@ class Scores:
         return adjusted
 
 
-def _compute_qr_factor(Y: Array) -> Array:
-    """Compute R, (min(n_samples, m), m), of the QR factorisation of scores Y, (n_samples, m), in float64 on the host.
+def _compute_score_root(Y: Array) -> Array:
+    """Compute R, (r, m), with RᵀR = YᵀY for scores Y, (n_samples, m), in float64 on the host.
 
-    Y is on the host, on a device, or a lazy Dask array, which `to_host` computes. It is factorised block by block of
-    rows on the host, in one block on a device.
+    Y is on the host, on a device, or a lazy Dask array, which `to_host` computes. Inner products in float64 take a
+    fraction of the time of a QR factorisation, which is needed only if scores are nearly dependent, so that squares
+    would lose digits. It is computed block by block of rows on the host, in one block on a device.
     """
-    n_rows = max(Y.shape[0], 1)
-    Y, step = (Y, n_rows) if is_device_array(Y) else (to_host(Y), QR_BLOCK_ROWS)
-    parts = [to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in range(0, n_rows, step)]
+    Y = Y if is_device_array(Y) else to_host(Y)
+    gram = to_host(as_container(Y).prepare(True).gram(None, None)).astype(np.float64)
+    cosines = cosine_matrix(gram)
+    np.fill_diagonal(cosines, 1.0)  # also of zero scores, which depend on no other
+    if np.isfinite(gram).all() and np.linalg.eigvalsh(cosines).min(initial=1.0) >= MIN_COSINE_EIGENVALUE:
+        return _compute_gram_root(gram)
+    step = max(Y.shape[0], 1) if is_device_array(Y) else QR_BLOCK_ROWS
+    parts = [
+        to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in range(0, max(Y.shape[0], 1), step)
+    ]
     return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))
 
 

@@ -313,7 +313,7 @@ def find_largest_rows(values: Array, k: int) -> Array:
         return np.stack([_find_largest_on_device(values[:, j], k) for j in range(values.shape[1])], axis=1)
     if values.shape[1] == 1:
         return np.argpartition(values[:, 0], n - k)[n - k :, None]
-    return np.argpartition(values, n - k, axis=0)[n - k :]
+    return np.argpartition(values.T, n - k, axis=1)[:, n - k :].T  # correlations are in Fortran order
 
 
 def _find_largest_on_device(values: Array, k: int) -> Array:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpower._utils.arrays import Array, max_or_zero, safe_reciprocal, to_host
+from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, to_host
 from gpower.feasible_sets import correlate_if_needed
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
@@ -135,14 +135,23 @@ def _choose_sketch_dtype(operator: Operator) -> np.dtype:
 def _apply_power_iteration(operator: Operator, T: Array) -> Array:
     """Compute AᵀQ, (n, rows), where Q is an orthonormal basis of the range of A T, for T of shape (n, rows).
 
-    For a covariance, columns of Q beyond the rank of A T are zero.
+    Q is not computed: with Y = A T for orthonormal T, Q = Y V w^{-1/2} for the eigenvalues w and vectors V of YᵀY.
+    Columns of Q beyond the rank of Y are zero.
     """
-    if operator.has_samples:
-        return operator.correlate(np.linalg.qr(operator.combine(T))[0])
-    T = np.linalg.qr(T)[0]  # A T is not available, only products with AᵀA
-    C = operator.correlate(T)
-    squares, V = np.linalg.eigh(operator.inner(T, T, C))
-    return C @ (V * safe_reciprocal(np.sqrt(np.maximum(squares, 0))))
+    T = np.linalg.qr(T)[0]
+    Y = operator.combine(T)
+    C = operator.correlate(Y)
+    squares, V = np.linalg.eigh(_compute_inner_products(operator, Y, C))
+    is_nonzero = squares > np.finfo(np.float64).eps * T.shape[1] * max(squares[-1], 0.0)
+    inverse = np.where(is_nonzero, safe_reciprocal(np.sqrt(np.maximum(squares, 0))), 0)
+    return C @ asarray_like(C, (V * inverse).astype(C.dtype))
+
+
+def _compute_inner_products(operator: Operator, Y: Array, C: Array) -> Array:
+    """Compute YᵀY, (m, m) in float64 on the host, where C = AᵀY; weak directions would be lost in single precision."""
+    if not operator.has_samples:
+        return operator.inner(Y, Y, C).astype(np.float64)
+    return to_host(operator.container.wrap_array(Y).prepare(True).gram(None, None)).astype(np.float64)
 
 
 def _compute_loading_variance(operator: Operator, z: Array) -> float:

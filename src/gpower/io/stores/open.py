@@ -30,6 +30,7 @@ from gpower.io.stores.source import (
     MatrixSource,
     StoreError,
     check_matrix_form,
+    decode_text,
     describe_excessive_shape,
 )
 
@@ -321,11 +322,7 @@ def _read_annotation_names(group: StoredGroup, table: str, count: int, name: str
         names = find_member(names, "values", f"{name}, {table}")  # nullable strings are a group of values and a mask
     if names is None or tuple(names.shape) != (count,):
         return ()
-    return tuple(_decode_text(name) for name in names[:])
-
-
-def _decode_text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return tuple(decode_text(name) for name in names[:])
 
 
 def read_annotation_column(path: Path, table: str, name: str) -> list[str | None]:
@@ -350,17 +347,17 @@ def _read_labels(file: Any, column: Any, place: str) -> list[str | None]:
     if _find_opener(column) is _open_array_source:
         reference = column.attrs.get("categories")  # as anndata stored categories before 0.8
         if reference is None:
-            return [None if value != value else _decode_text(value) for value in column[:]]
+            return [None if value != value else decode_text(value) for value in column[:]]
         categories, codes = file[reference], column
         check_hdf5_dataset(categories, place)
     else:
         categories, codes = find_member(column, "categories", place), find_member(column, "codes", place)
     if categories is not None and codes is not None:
-        return _decode_categories([_decode_text(value) for value in categories[:]], codes[:], place)
+        return _decode_categories([decode_text(value) for value in categories[:]], codes[:], place)
     values, mask = find_member(column, "values", place), find_member(column, "mask", place)
     if values is None or mask is None:
         raise StoreError(f"{place}: this is not a column of labels; it holds {quote(', '.join(column))}.")
-    return [None if missing else _decode_text(value) for value, missing in zip(values[:], mask[:], strict=True)]
+    return [None if missing else decode_text(value) for value, missing in zip(values[:], mask[:], strict=True)]
 
 
 def _decode_categories(categories: list[str], codes: Array, place: str) -> list[str | None]:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from gpower._utils.compressed import split_lines, view_lines
 from gpower._utils.files import FileError, convert_read_errors
 from gpower._utils.memory import get_free_memory
 
@@ -22,6 +23,8 @@ _BYTES_PER_FEATURE, _BYTES_PER_SAMPLE = 200, 24
 MIN_CHECKED_BYTES = 1 << 29
 #: Largest ratio of the memory that a shape needs to the bytes that are stored. gzip compresses constants by 1000.
 _MAX_EXPANSION = 1000
+#: Number of entries of a sparse matrix that are searched for duplicates at once.
+MAX_CHECKED_ENTRIES = 1 << 22
 _NUMERIC_DTYPE_KINDS = "fiub"  # kinds of dtype that convert to float
 
 ScipySparse: TypeAlias = Any  # a CSR or CSC matrix or array of SciPy, whose classes have no types
@@ -163,6 +166,11 @@ def describe_excessive_shape(
     return f"{announced}, and {n_free / 1e9:.3g} GB are free" if needed > n_free else None
 
 
+def decode_text(value: object) -> str:
+    """Return a stored name, text or bytes, as text."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
 def get_working_dtype(dtype: np.dtype) -> np.dtype:
     """Return float32 for float32, and float64 for every other dtype."""
     return np.dtype(np.float32 if dtype == np.float32 else np.float64)
@@ -177,9 +185,17 @@ def to_working_block(block: DataBlock, dtype: np.dtype) -> DataBlock:
 
 
 def sum_duplicate_entries(A: ScipySparse) -> ScipySparse:
-    """Return A with duplicate entries summed: A itself if there are none, else a copy."""
-    if A.has_canonical_format:
+    """Return A with duplicate entries summed: a copy, or A itself if there are none, with indices in any order."""
+    if A.has_canonical_format or not any(_has_duplicates(A, lines) for lines in split_lines(A, MAX_CHECKED_ENTRIES)):
         return A
     A = A.copy()
     A.sum_duplicates()
     return A
+
+
+def _has_duplicates(A: ScipySparse, lines: slice) -> bool:
+    """Return whether some rows of a CSR matrix, or columns of a CSC matrix, store an entry twice."""
+    part = view_lines(A, lines).copy()
+    n_stored = part.nnz
+    part.sum_duplicates()
+    return bool(part.nnz < n_stored)

@@ -26,6 +26,7 @@ derives the rest. A new type of data needs one such class and a function registe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -278,6 +279,19 @@ class Container(ABC):
         `loadings`, (n_features, m), are already divided by the scales of the columns; `mean` has shape (n_features,).
         """
         return self.times(loadings) - mean @ loadings
+
+
+def add_in_float64(terms: Iterable[Array]) -> Array:
+    """Add arrays of one shape in their order, at least one; the sum is in float64, a single array is returned as it is.
+
+    The arrays belong to this function: the first may be overwritten.
+    """
+    terms = iter(terms)
+    total = next(terms)
+    for term in terms:
+        total = total.astype(np.float64, copy=False)
+        total += term
+    return total
 
 
 class InMemoryMatrix(Container):

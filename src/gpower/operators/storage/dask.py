@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array, get_package_name
 from gpower._utils.memory import get_default_memory_limit
 from gpower._utils.optional import import_optional
+from gpower._utils.threads import use_one_thread
 from gpower._utils.warnings import warn
 from gpower.io.stores.open import open_source
 from gpower.io.stores.source import (
@@ -206,7 +207,7 @@ class DaskMatrix(BlockMatrix):
         if self.client is None:
             import dask
 
-            tasks = [_make_delayed(_run_on_block)(self.blocks[i], function, arguments[i]) for i in block_numbers]
+            tasks = [_make_delayed(_run_in_pool)(self.blocks[i], function, arguments[i]) for i in block_numbers]
             return list(dask.compute(*tasks, scheduler="threads"))
         by_worker = self._run_by_worker(_run_on_blocks, function, arguments, block_numbers)
         results = {i: result for group, values in by_worker for i, result in zip(group, values, strict=True)}
@@ -318,6 +319,12 @@ def _run_on_block(block: _WorkerBlock, function: BlockFunction[R], arguments: Bl
     """Return the result of a function for one block; values that are not finite are reported later."""
     with np.errstate(all="ignore"):
         return function(wrap_in_memory(block.get_aligned()), *(arguments or ()))
+
+
+def _run_in_pool(block: _WorkerBlock, function: BlockFunction[R], arguments: BlockArguments) -> R:
+    """Return the result of a function for one block, without threads besides those of Dask."""
+    with use_one_thread():
+        return _run_on_block(block, function, arguments)
 
 
 def _project_chunk(block: DataBlock, loadings: Array, mean: Array, block_info: ChunkInfo | None = None) -> Array:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 import numpy as np
 
 from gpower._utils.arrays import Array, to_host
-from gpower.operators.storage.base import InMemoryMatrix, OnePassMoments
+from gpower._utils.threads import map_in_threads
+from gpower.operators.storage.base import InMemoryMatrix, OnePassMoments, add_in_float64
 
 #: Number of entries of the tiles in which a matrix is summed, so that the buffer stays in the processor's cache.
 SUM_TILE_ENTRIES = 1 << 18
-#: Smallest number of entries whose moments are summed by several threads.
-MIN_THREADED_SUM_ENTRIES = 16_000_000
-#: Largest number of threads that sum moments.
-MAX_SUM_THREADS = 8
+#: Smallest number of entries whose moments are summed by several threads, and number of parts that these sum.
+MIN_THREADED_SUM_ENTRIES, N_SUM_PARTS = 16_000_000, 16
 #: Largest number of rows that are summed at once in float32, to limit rounding errors.
 MAX_FLOAT32_SUM_ROWS = 1 << 10
-#: Smallest number of rows whose Gram matrices are added at once.
+#: Smallest number of rows whose products in float32 are added in a Gram matrix.
 MIN_GRAM_BLOCK_ROWS = 256
 #: Largest share of the columns that are gathered to be read again; above it the whole matrix is read.
 MAX_REREAD_COLUMN_SHARE = 1 / 8
@@ -99,7 +96,8 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         the dtype of the matrix, or in float64 with `has_double_sums`; a single block is returned in that type.
         """
         A = self.A if idx is None else self.take(idx).A
-        step = max(A.shape[1], MIN_GRAM_BLOCK_ROWS)
+        is_double = self.has_double_sums or self.dtype == np.float64  # long sums lose no digits
+        step = max(A.shape[1], self.double_block_entries // max(A.shape[1], 1) if is_double else MIN_GRAM_BLOCK_ROWS)
 
         def compute_block(rows: slice) -> Array:
             B = A[rows].astype(np.float64) if self.has_double_sums else A[rows]
@@ -107,12 +105,7 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
             B = B if weight is None else np.sqrt(weight[rows]).astype(B.dtype)[:, None] * B
             return B.T @ B
 
-        if A.shape[0] <= step:
-            return compute_block(slice(None))
-        S = np.zeros_like(A, dtype=np.float64, shape=(A.shape[1], A.shape[1]))
-        for start in range(0, A.shape[0], step):
-            S += compute_block(slice(start, start + step))
-        return S
+        return add_in_float64(compute_block(slice(start, start + step)) for start in range(0, max(A.shape[0], 1), step))
 
     @property
     def stored_values(self) -> Array:
@@ -163,35 +156,31 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         A = self.A
         by_columns = bool(A.flags.f_contiguous and not A.flags.c_contiguous)
         w = np.ones(A.shape[0], A.dtype) if weight is None else weight.astype(A.dtype)
-        threads = min(os.cpu_count() or 1, MAX_SUM_THREADS) if A.size >= MIN_THREADED_SUM_ENTRIES else 1
-        parts = np.array_split(np.arange(A.shape[1] if by_columns else A.shape[0]), threads)
+        n_parts = N_SUM_PARTS if A.size >= MIN_THREADED_SUM_ENTRIES else 1  # whatever the number of threads
+        parts = np.array_split(np.arange(A.shape[1] if by_columns else A.shape[0]), n_parts)
         slices = [slice(int(part[0]), int(part[-1]) + 1) for part in parts if part.size]
 
-        def sum_part(part: slice) -> tuple[Array, Array]:
+        def sum_part(part: slice) -> Array:
             if by_columns:
                 return _sum_tiles(A[:, part], shift[part], w, by_columns)
             return _sum_tiles(A[part], shift, w[part], by_columns)
 
-        if len(slices) == 1:
-            return sum_part(slices[0])
-        with ThreadPoolExecutor(len(slices)) as pool:  # NumPy releases the interpreter lock
-            sums, squares = zip(*pool.map(sum_part, slices), strict=True)
-        if by_columns:
-            return np.concatenate(sums), np.concatenate(squares)
-        return np.sum(sums, axis=0), np.sum(squares, axis=0)
+        partial_sums = map_in_threads(sum_part, slices)
+        sums, squares = np.concatenate(list(partial_sums), axis=1) if by_columns else add_in_float64(partial_sums)
+        return sums, squares
 
 
-def _sum_tiles(X: Array, shift: Array, sample_weight: Array, by_columns: bool) -> tuple[Array, Array]:
+def _sum_tiles(X: Array, shift: Array, sample_weight: Array, by_columns: bool) -> Array:
     """Compute the weighted sums of x − shift and of its squares in one thread, by tiles that stay in the cache.
 
     X, (p, n), is a part of the matrix on the host, with `shift`, (n,), and `sample_weight`, (p,) in the dtype of X.
-    `by_columns` says that X is in Fortran order. Tiles are summed in the dtype of X and added in float64, (n,).
+    `by_columns` says that X is in Fortran order. Tiles are summed in the dtype of X and added in float64, (2, n).
     """
     p, n = X.shape
     rows, cols = (p, max(1, SUM_TILE_ENTRIES // p)) if by_columns else (max(1, SUM_TILE_ENTRIES // n), n)
     if X.dtype != np.float64:
         rows = min(rows, MAX_FLOAT32_SUM_ROWS)
-    sums, squares = np.zeros(n), np.zeros(n)
+    sums, squares = totals = np.zeros((2, n))
     is_shifted = bool(np.any(shift))
     buffer = np.empty(min(rows, p) * min(cols, n), X.dtype)
     for i in range(0, p, rows):
@@ -203,4 +192,4 @@ def _sum_tiles(X: Array, shift: Array, sample_weight: Array, by_columns: bool) -
             np.multiply(shifted, shifted, out=B)
             B[sample_weight[i : i + rows] == 0] = 0  # the square of a value without weight may be infinite
             squares[j : j + cols] += sample_weight[i : i + rows] @ B
-    return sums, squares
+    return totals

@@ -12,7 +12,7 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_default_memory_limit
 from gpower.io.stores.source import MAX_BLOCK_BYTES, MatrixSource, StoreError, get_storage_state, read_source_block
-from gpower.operators.storage.base import InMemoryMatrix
+from gpower.operators.storage.base import InMemoryMatrix, add_in_float64
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R
 from gpower.operators.storage.sparse import wrap_in_memory
 
@@ -62,11 +62,7 @@ class StreamedMatrix(BlockMatrix):
 
     def sum_blocks(self, function: BlockFunction[Array], arguments: Sequence[BlockArguments]) -> Array:
         """Add the results of a function in float64, block by block as they are read; one block must have arguments."""
-        results = self._iterate_results(function, arguments)
-        total = np.array(next(results), np.float64)
-        for result in results:
-            total += result
-        return total
+        return add_in_float64(self._iterate_results(function, arguments)).astype(np.float64, copy=False)
 
     def _iterate_results(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> Iterator[R]:
         """Yield the results in the order of the blocks; one block is read ahead, blocks without arguments are not read.

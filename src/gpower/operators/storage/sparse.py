@@ -1,10 +1,12 @@
-"""Container of SciPy's CSR and CSC matrices, which are never converted to dense as a whole."""
+"""Container of SciPy's CSR and CSC matrices, which are never converted to dense as a whole.
+
+Products, sums and gathered columns are computed by threads over parts of the matrix: rows of a CSR matrix or columns of
+a CSC matrix, as views. The parts depend on the matrix alone, and so do the results.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Self
 
@@ -12,23 +14,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array
+from gpower._utils.compressed import split_lines, view_lines
+from gpower._utils.threads import map_in_threads
 from gpower.io.stores.source import DataBlock, ScipySparse, sum_duplicate_entries
-from gpower.operators.storage.base import InMemoryMatrix
+from gpower.operators.storage.base import InMemoryMatrix, add_in_float64
 from gpower.operators.storage.dense import DenseMatrix
 
-#: Number of stored entries that are summed at once.
-SPARSE_SUM_BLOCK_ENTRIES = 1 << 16
-#: Number of rows in a block of a Gram matrix.
-SPARSE_GRAM_BLOCK_ROWS = 1 << 12
-#: Number of parts whose Gram matrices are summed in parallel; fixed, so that sums do not depend on the processor.
-SPARSE_GRAM_PARTS = 4
+#: Smallest number of stored entries of a part.
+MIN_PART_ENTRIES = 1 << 20
+#: Smallest number of stored entries of a part for each number of its result, if the results of parts are added up.
+ENTRIES_PER_SUM = 8
+#: Number of entries, and largest and smallest number of rows, of a dense block of a Gram matrix.
+DENSE_GRAM_ENTRIES, MAX_DENSE_GRAM_ROWS, MIN_DENSE_GRAM_ROWS = 1 << 22, 1 << 12, 1 << 8
 #: Share of stored entries above which the Gram matrix of dense rows is cheaper.
 MIN_DENSE_GRAM_DENSITY = 0.1
-#: Number of column groups in a sparse Gram product with many columns (measured on CSR 50000 × 2000: 6.5 s as one group,
-#: 4.8 s in 8 groups; at a density of 8 % as slow as dense).
-GRAM_COLUMN_GROUPS = 8
-#: Smallest number of columns that are split into groups.
-MIN_GROUPED_GRAM_COLUMNS = 1000
+#: Number of column groups of a sparse Gram product (measured on CSR 50000 × 2000 in one thread: 6.5 s as one group,
+#: 4.8 s in 8 groups), and smallest number of columns of a group.
+GRAM_COLUMN_GROUPS, MIN_GROUP_COLUMNS = 16, 32
 
 
 def wrap_in_memory(matrix: DataBlock) -> InMemoryMatrix:
@@ -58,14 +60,47 @@ class SparseMatrix(InMemoryMatrix):
 
     def times(self, T: Array) -> Array:
         """Compute X T."""
-        return self._multiply_sparse(self.A, T)
+        return self._multiply_parts(self._to_sum_dtype(T), transpose=False).astype(self.dtype, copy=False)
 
     def transposed_times(self, Y: Array) -> Array:
         """Compute XᵀY."""
-        return self._multiply_sparse(self.A.T, Y)
+        return self._multiply_parts(self._to_sum_dtype(Y), transpose=True).astype(self.dtype, copy=False)
 
-    def _multiply_sparse(self, A: ScipySparse, Y: Array) -> Array:
-        return np.asarray(A @ Y.astype(np.float64)).astype(self.dtype) if self.has_double_sums else np.asarray(A @ Y)
+    def _to_sum_dtype(self, Y: Array) -> Array:
+        """Return Y in the dtype of sums, row by row in memory, as SciPy needs it."""
+        return Y.astype(np.float64 if self.has_double_sums else self.dtype, order="C", copy=False)
+
+    def _multiply_parts(
+        self, Y: Array, *, transpose: bool, transform: Callable[[Array, Array], Array] | None = None
+    ) -> Array:
+        """Compute X Y or, with `transpose`, XᵀY in the common dtype of X and Y, where Y has m columns.
+
+        `transform`, if given, is called with the values and the columns of the stored entries of each part and returns
+        the values to use instead, in float64.
+        """
+        A, is_csr = self.A, self.A.format == "csr"
+        are_lines_separate = is_csr != transpose  # each line gives a row of the product; otherwise parts are added up
+        n_sums = 0 if are_lines_separate else self.shape[1 if transpose else 0] * max(Y.shape[1], ENTRIES_PER_SUM)
+
+        def multiply_part(lines: slice) -> Array:
+            part = view_lines(A, lines, transpose=transpose)
+            if transform is not None:
+                columns = part.indices
+                if not is_csr:
+                    columns = np.repeat(np.arange(lines.start, lines.stop), np.diff(part.indptr))
+                part.data = transform(part.data, columns)
+            return np.asarray(part @ (Y if are_lines_separate else Y[lines]))
+
+        products = map_in_threads(multiply_part, split_lines(A, max(MIN_PART_ENTRIES, n_sums)))
+        return np.concatenate(list(products)) if are_lines_separate else add_in_float64(products)
+
+    def take(self, idx: Array) -> Self:
+        """Return a copy of some columns, in the format of the matrix."""
+        if self.A.format == "csc":
+            return super().take(idx)
+        parts = split_lines(self.A, max(MIN_PART_ENTRIES, ENTRIES_PER_SUM * self.shape[1]))
+        gathered = list(map_in_threads(lambda lines: view_lines(self.A, lines)[:, idx], parts))
+        return type(self)(sp.vstack(gathered, format="csr"), self.has_double_sums)
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array in Fortran order."""
@@ -89,31 +124,21 @@ class SparseMatrix(InMemoryMatrix):
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
         """Compute the Gram matrix by blocks of rows, summed in float64.
 
-        Arguments are as in `Container.gram`; the result is a dense array in float64. A block is converted to dense if
+        Arguments are as in `Container.gram`; the result is a dense array in float64. Blocks are converted to dense if
         the matrix has many entries or must be centred.
         """
-        A = (self.A if idx is None else self.A[:, idx]).tocsr()
+        A = (self if idx is None else self.take(idx)).A.tocsr()
         p, n = A.shape
-        use_dense = mean is not None or A.nnz > MIN_DENSE_GRAM_DENSITY * p * n
-
-        def compute_block(rows: slice) -> Array:
-            B = A[rows].astype(np.float64)
-            w = None if weight is None else weight[rows].astype(np.float64)
-            if use_dense:
-                with np.errstate(invalid="ignore", over="ignore"):  # infinite entries are reported elsewhere
-                    return DenseMatrix(B.toarray()).gram(mean, w)
-            return _compute_sparse_gram(B if w is None else sp.diags_array(np.sqrt(w)).tocsr() @ B)
-
-        def sum_part(rows: Array) -> Array:
-            S = np.zeros((n, n))
-            for start in range(rows[0], rows[-1] + 1, SPARSE_GRAM_BLOCK_ROWS):
-                S += compute_block(slice(start, min(start + SPARSE_GRAM_BLOCK_ROWS, rows[-1] + 1)))
-            return S
-
-        n_parts = 1 if use_dense or p <= SPARSE_GRAM_BLOCK_ROWS else SPARSE_GRAM_PARTS
-        parts = [rows for rows in np.array_split(np.arange(p), n_parts) if rows.size]
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, SPARSE_GRAM_PARTS)) as pool:  # SciPy releases the lock
-            return np.sum(list(pool.map(sum_part, parts)), axis=0) if parts else np.zeros((n, n))
+        if mean is None and A.nnz <= MIN_DENSE_GRAM_DENSITY * p * n:
+            return _compute_sparse_gram(A, weight)
+        step = int(np.clip(DENSE_GRAM_ENTRIES // n, MIN_DENSE_GRAM_ROWS, MAX_DENSE_GRAM_ROWS))
+        blocks = [slice(start, min(start + step, p)) for start in range(0, p, step)]
+        dense_blocks = map_in_threads(lambda rows: view_lines(A, rows).toarray(), blocks)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite entries are reported elsewhere
+            return add_in_float64(
+                DenseMatrix(B, self.has_double_sums).gram(mean, None if weight is None else weight[rows])
+                for rows, B in zip(blocks, dense_blocks, strict=True)
+            ).astype(np.float64, copy=False)
 
     @property
     def stored_values(self) -> Array:
@@ -127,10 +152,7 @@ class SparseMatrix(InMemoryMatrix):
 
     def weighted_sums(self, weight: Array | None) -> Array:
         """Compute the weighted sums of the columns in float64, because float32 sums of repeated values drift."""
-        sums = np.zeros(self.shape[1])
-        for cols, values, w in self._iterate_entries(weight):
-            sums += np.bincount(cols, weights=values if w is None else values * w, minlength=self.shape[1])
-        return sums
+        return self._multiply_parts(self._make_weight_column(weight), transpose=True)[:, 0]
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
         """Compute the weighted sums of (x − shift)², where entries that are not stored deviate by shift.
@@ -138,53 +160,45 @@ class SparseMatrix(InMemoryMatrix):
         The result has shape (n_features,), in float64. Every entry must be stored once (see `prepare`), because stored
         entries are counted.
         """
-        p, n = self.shape
-        shift = shift.astype(np.float64)
-        squares, stored_weight = np.zeros(n), np.zeros(n)
-        stored_count = np.zeros(n, np.intp)
-        for cols, values, w in self._iterate_entries(weight):
-            squared = (values - shift[cols]) ** 2
-            squares += np.bincount(cols, weights=squared if w is None else squared * w, minlength=n)
-            stored_count += np.bincount(cols, minlength=n)
-            if w is not None:
-                stored_weight += np.bincount(cols, weights=w, minlength=n)
-        if weight is None:
-            return squares + (p - stored_count) * shift**2
-        unstored_weight = np.maximum(float(np.sum(weight, dtype=np.float64)) - stored_weight, 0)
-        return squares + np.where(stored_count < p, unstored_weight, 0) * shift**2
+        shift, w = shift.astype(np.float64), self._make_weight_column(weight)
+        squares = self._multiply_parts(
+            w, transpose=True, transform=lambda values, columns: (values.astype(np.float64) - shift[columns]) ** 2
+        )
+        counted = w if weight is None else np.concatenate([w, np.ones_like(w)], axis=1)
+        stored = self._multiply_parts(
+            counted, transpose=True, transform=lambda values, columns: np.ones_like(values, dtype=np.float64)
+        )
+        unstored_weight = np.where(stored[:, -1] < self.shape[0], np.maximum(np.sum(w) - stored[:, 0], 0), 0)
+        return np.asarray(squares[:, 0] + unstored_weight * shift**2)
 
-    def _iterate_entries(self, weight: Array | None) -> Iterator[tuple[Array, Array, Array | None]]:
-        """Yield columns, values in float64 and weights of the stored entries, a block at a time.
-
-        The three arrays have one number for each stored entry of the block. `weight` has shape (n_samples,); the
-        weights yielded are those of the rows of the entries, or None.
-        """
-        A, is_csc = self.A, self.A.format == "csc"
-        for start in range(0, A.nnz, SPARSE_SUM_BLOCK_ENTRIES):
-            block = slice(start, min(start + SPARSE_SUM_BLOCK_ENTRIES, A.nnz))
-            minor = A.indices[block]
-            major = _expand_major_indices(A.indptr, block) if is_csc or weight is not None else minor
-            rows, cols = (minor, major) if is_csc else (major, minor)
-            yield cols, A.data[block].astype(np.float64), None if weight is None else weight[rows].astype(np.float64)
+    def _make_weight_column(self, weight: Array | None) -> Array:
+        """Return sample weights, (n_samples,) or None for ones, as a column in float64."""
+        w = np.ones(self.shape[0]) if weight is None else weight.astype(np.float64)
+        return np.asarray(w[:, None])
 
 
-def _expand_major_indices(indptr: Array, block: slice) -> Array:
-    """Return the row (CSR) or column (CSC) of each stored entry of a block, a slice of entries that is not empty."""
-    first, last = np.searchsorted(indptr, [block.start, block.stop - 1], side="right") - 1
-    bounds = np.clip(indptr[first : last + 2], block.start, block.stop)
-    return np.repeat(np.arange(first, last + 1), np.diff(bounds))
+def _compute_sparse_gram(A: ScipySparse, weight: Array | None) -> Array:
+    """Compute AᵀWA, (n, n), of a CSR matrix of few entries as a dense array in float64.
 
-
-def _compute_sparse_gram(B: ScipySparse) -> Array:
-    """Compute BᵀB, (n, n), of a float64 CSR matrix as a dense array.
-
-    Each group of columns is multiplied with itself and later ones; symmetry gives the rest.
+    Blocks of rows are taken one after the other; in each, threads multiply groups of columns with themselves and later
+    ones, and symmetry gives the rest.
     """
-    n = B.shape[1]
-    n_groups = GRAM_COLUMN_GROUPS if n >= MIN_GROUPED_GRAM_COLUMNS else 1
-    csc = B.tocsc()
+    n = A.shape[1]
+    n_groups = int(np.clip(n // MIN_GROUP_COLUMNS, 1, GRAM_COLUMN_GROUPS))
+    groups = list(pairwise(np.linspace(0, n, n_groups + 1).astype(int).tolist()))
     S = np.zeros((n, n))
-    for i, j in pairwise(np.linspace(0, n, n_groups + 1).astype(int).tolist()):
-        S[i:j, i:] = (csc[:, i:j].T @ (B[:, i:] if i else B)).toarray()
+    for rows in split_lines(A, max(MIN_PART_ENTRIES, n * n // ENTRIES_PER_SUM)):
+        B = view_lines(A, rows).astype(np.float64)
+        if weight is not None:
+            B.data *= np.repeat(np.sqrt(weight[rows], dtype=np.float64), np.diff(B.indptr))
+        by_column = B.tocsc()
+
+        def multiply_group(group: tuple[int, int], B: ScipySparse = B, by_column: ScipySparse = by_column) -> Array:
+            i, j = group
+            return (by_column[:, i:j].T @ (B[:, i:] if i else B)).toarray()
+
+        for (i, j), product in zip(groups, map_in_threads(multiply_group, groups), strict=True):
+            S[i:j, i:] += product
+    for i, j in groups:
         S[j:, i:j] = S[i:j, j:].T
     return S

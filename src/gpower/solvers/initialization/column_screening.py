@@ -33,8 +33,8 @@ MAX_FLOAT32_NORM = 1e5
 TILE_SHAPE = (256, 2048)
 #: Rows and columns of a tile on a device (134 MB in single precision), where every tile costs a transfer to the host.
 DEVICE_TILE_SHAPE = (2048, 16384)
-#: Number of columns of a covariance that are scored at once.
-COVARIANCE_TILE_COLUMNS = 2048
+#: Number of columns of a covariance that are scored at once: so few that the product reads only their own rows.
+COVARIANCE_TILE_COLUMNS = 128
 #: Number of best-scored columns that are checked for copies, as a multiple of the number of columns returned. A module
 #: of 120 columns has 120 high scores, which would leave no place for a smaller but stronger module.
 RANKED_PER_COLUMN = 8

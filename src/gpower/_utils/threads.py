@@ -1,0 +1,85 @@
+"""Threads for work that releases the interpreter lock, such as products of SciPy's sparse matrices.
+
+The number of threads is that of NumPy's BLAS, so that whatever limits BLAS applies here as well: OMP_NUM_THREADS,
+OPENBLAS_NUM_THREADS and MKL_NUM_THREADS, `threadpoolctl.threadpool_limits`, and the limits that joblib and Dask set in
+their worker processes. Results must not depend on the number of threads: callers divide their work by the data alone
+and add partial results in the order of the parts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import lru_cache
+from typing import TypeVar
+
+import joblib  # joblib and threadpoolctl are requirements of scikit-learn
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_is_limited: ContextVar[bool] = ContextVar("_is_limited", default=False)
+
+
+@lru_cache(maxsize=1)
+def _find_blas_libraries() -> ThreadpoolController:
+    """Return the BLAS libraries of this process, found once because the search takes milliseconds."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def get_thread_count() -> int:
+    """Return the number of threads that the caller may use: that of BLAS, at most one per processor.
+
+    It is one inside `use_one_thread`, and so in the threads of `map_in_threads`.
+
+    Examples
+    --------
+    >>> import threadpoolctl
+    >>> from gpower._utils.threads import get_thread_count
+    >>> with threadpoolctl.threadpool_limits(1):
+    ...     get_thread_count()
+    1
+    """
+    if _is_limited.get():
+        return 1
+    limits = [library.get_num_threads() for library in _find_blas_libraries().lib_controllers]
+    return max(1, min([joblib.cpu_count(), *limits]))
+
+
+@contextmanager
+def use_one_thread() -> Iterator[None]:
+    """Let the code inside start no threads, because other threads do the same work at the same time."""
+    token = _is_limited.set(True)
+    try:
+        yield
+    finally:
+        _is_limited.reset(token)
+
+
+def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """Yield ``function(item)`` for every item, in order, computed by as many threads as `get_thread_count` allows.
+
+    No more results than threads wait to be used, which limits the memory of results that are added up. The threads
+    inherit the context of the caller, such as that of `numpy.errstate`.
+    """
+    n_threads = min(get_thread_count(), len(items))
+    if n_threads <= 1:
+        yield from map(function, items)
+        return
+
+    def call(item: T) -> R:
+        with use_one_thread():
+            return function(item)
+
+    pending: deque[Future[R]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        for item in items:
+            pending.append(pool.submit(copy_context().run, call, item))
+            if len(pending) > n_threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

@@ -1,0 +1,229 @@
+"""Container of a matrix less its fitted part on covariates: X − F B is never formed.
+
+F, samples × covariates, contains the covariates and B their coefficients, so that a product with X − F B is one with X
+and one with two thin matrices. A sparse X stays sparse, and a matrix on disk, in a cluster or on a device stays there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpower._utils.arrays import Array, take_rows, to_host
+from gpower.operators.storage.base import Container, NonFiniteEntry
+from gpower.operators.storage.dense import DenseMatrix
+
+#: Share of the variance of a column, by dtype, below which the rest that covariates leave is rounding error.
+MIN_RESIDUAL_SHARE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+
+
+class CovariateSums(NamedTuple):
+    """Weighted sums of products with the covariates F, in float64, where the matrix is."""
+
+    sums: Array  # Fᵀw, (c,)
+    gram: Array  # FᵀWF, (c, c)
+    cross: Array  # FᵀWX, (c, n_features)
+    total_weight: float
+
+
+class ResidualMatrix(Container):
+    """The matrix X − F B, where X is another container.
+
+    Parameters
+    ----------
+    base : Container
+        The matrix X, (n_samples, n_features).
+    F : ndarray of shape (n_samples, c)
+        The covariates, on the host or where the matrix is, as are their coefficients.
+    B : ndarray of shape (c, n_features), optional
+        By default the coefficients are estimated: F must then be orthonormal with respect to the
+        weights, FᵀWF = I, and B is FᵀWX.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Weights W on the host for which sums with the covariates are computed once and kept; None stands for ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.operators import as_container
+    >>> from gpower.operators.storage.residual import ResidualMatrix
+    >>> X = np.array([[1.0, 4.0], [3.0, 2.0]])
+    >>> ResidualMatrix(as_container(X), np.array([[-1.0], [1.0]]) / np.sqrt(2)).to_dense()
+    array([[2., 3.],
+           [2., 3.]])
+    """
+
+    def __init__(self, base: Container, F: Array, B: Array | None = None, sample_weight: Array | None = None) -> None:
+        self.base = base
+        self.shape, self.dtype = base.shape, base.dtype
+        self.is_sparse, self.is_remote = base.is_sparse, base.is_remote
+        self.storage_description, self.has_double_sums = base.storage_description, base.has_double_sums
+        self.feature_names = base.feature_names
+        self.F = base.to_backend(F.astype(base.dtype))
+        self._sample_weight = sample_weight
+        self._kept_sums: CovariateSums | None = None
+        if B is None:
+            self._kept_sums = self._compute_sums(sample_weight)
+            B = self._kept_sums.cross
+        self.B = base.to_backend(B.astype(base.dtype))
+
+    def _get_sums(self, weight: Array | None) -> CovariateSums:
+        """Return the sums for some weights, (n_samples,) or None, kept if the weights are those of the constructor."""
+        kept = self._sample_weight
+        is_kept = weight is kept
+        if weight is not None and kept is not None:  # the operator passes squares of square roots of the weights
+            is_kept = np.allclose(to_host(weight), kept, rtol=1e-5, atol=0)
+        if not is_kept:
+            return self._compute_sums(weight)
+        if self._kept_sums is None:
+            self._kept_sums = self._compute_sums(kept)
+        return self._kept_sums
+
+    def _compute_sums(self, weight: Array | None) -> CovariateSums:
+        """Compute the sums in one pass over the matrix."""
+        F = self.F if weight is None else self.base.to_backend(weight).astype(self.dtype)[:, None] * self.F
+        cross = self.base.transposed_times(F).T.astype(np.float64)
+        F = F.astype(np.float64)
+        total = self.shape[0] if weight is None else float(np.sum(to_host(weight), dtype=np.float64))
+        return CovariateSums(np.sum(F, axis=0), F.T @ self.F.astype(np.float64), cross, total)
+
+    @property
+    def max_cached_columns(self) -> int:
+        """Return the number of columns of the base that may be gathered at once."""
+        return self.base.max_cached_columns
+
+    @property
+    def max_gram_columns(self) -> int:
+        """Return the largest number of columns whose Gram matrix takes little memory."""
+        return self.base.max_gram_columns
+
+    @property
+    def max_gram_share(self) -> float:
+        """Return the share of n_samples below which an ascent works on a Gram matrix."""
+        return self.base.max_gram_share
+
+    @property
+    def should_use_covariance(self) -> bool:
+        """Return whether the covariance should replace the base."""
+        return self.base.should_use_covariance
+
+    def column_read_share(self, idx: Array) -> float:
+        """Return the share of the base that is read to gather some columns."""
+        return self.base.column_read_share(idx)
+
+    def row_read_share(self, idx: Array) -> float:
+        """Return the share of the base that is read to gather some rows."""
+        return self.base.row_read_share(idx)
+
+    def supports_take(self, n_columns: int) -> bool:
+        """Return whether a product that uses `n_columns` columns should read only those."""
+        return self.base.supports_take(n_columns)
+
+    def should_copy(self, n_columns: int) -> bool:
+        """Return whether `n_columns` columns may be gathered as an array."""
+        return self.base.should_copy(n_columns)
+
+    def to_backend(self, values: Array) -> Array:
+        """Return a small array in the memory of the matrix."""
+        return self.base.to_backend(values)
+
+    def wrap_array(self, A: Array) -> DenseMatrix:
+        """Return the container of an array of gathered columns."""
+        return self.base.wrap_array(A)
+
+    def find_non_finite(self, is_suspected: bool, allow_nan: bool) -> NonFiniteEntry | None:
+        """Return the first entry of the base that is not finite; the covariates are finite."""
+        return self.base.find_non_finite(is_suspected, allow_nan)
+
+    def prepare(self, double_sums: bool) -> ResidualMatrix:
+        """Return the residuals of the base as it is used in a fit."""
+        base = self.base.prepare(double_sums)
+        return self if base is self.base else ResidualMatrix(base, self.F, self.B, self._sample_weight)
+
+    def subtract_offsets(self, shift: Array) -> ResidualMatrix:
+        """Return the residuals with a constant subtracted from each column of the base."""
+        shifted = ResidualMatrix(self.base.subtract_offsets(shift), self.F, self.B, self._sample_weight)
+        if self._kept_sums is not None:
+            offset = np.outer(self._kept_sums.sums, shift.astype(np.float64))
+            shifted._kept_sums = self._kept_sums._replace(cross=self._kept_sums.cross - offset)
+        return shifted
+
+    def take(self, idx: Array) -> ResidualMatrix:
+        """Return the residuals of the columns `idx`, with the sums that are kept for them."""
+        columns = self.to_backend(idx)
+        taken = ResidualMatrix(self.base.take(idx), self.F, self.B[:, columns], self._sample_weight)
+        if self._kept_sums is not None:
+            taken._kept_sums = self._kept_sums._replace(cross=self._kept_sums.cross[:, columns])
+        return taken
+
+    def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
+        """Return the residuals of the samples of a mask, or all samples and weights, as the base does."""
+        samples, weight = self.base._select_rows(row_mask)
+        if samples is self.base:
+            return self, weight
+        return ResidualMatrix(samples, take_rows(self.F, np.flatnonzero(row_mask)), self.B), weight
+
+    def times(self, T: Array) -> Array:
+        """Compute X T − F(B T)."""
+        return self.base.times(T) - self.F @ (self.B @ T)
+
+    def transposed_times(self, Y: Array) -> Array:
+        """Compute XᵀY − Bᵀ(FᵀY)."""
+        return self.base.transposed_times(Y) - self.B.T @ (self.F.T @ Y)
+
+    def project_samples(self, loadings: Array, mean: Array) -> Array:
+        """Compute the scores (X − F B − mean) @ loadings; lazy if those of the base are."""
+        return self.base.project_samples(loadings, mean) - self.F @ (self.B @ loadings)
+
+    def to_dense(self) -> Array:
+        """Return the residuals as a new array."""
+        return self.columns(np.arange(self.shape[1]))
+
+    def columns(self, idx: Array) -> Array:
+        """Return the residuals of some columns in the new array that the base returns."""
+        A = self.base.columns(idx)
+        A -= self.F @ self.B[:, self.to_backend(idx)]
+        return A
+
+    def get_rows(self, idx: Array) -> Array:
+        """Return the residuals of some samples."""
+        return self.base.get_rows(idx) - take_rows(self.F, idx) @ self.B
+
+    def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
+        """Compute (X − F B − mean)ᵀ diag(w) (X − F B − mean) by expanding the product."""
+        sums, gram, cross, _ = self._get_sums(weight)
+        B = self.B.astype(np.float64)
+        if idx is not None:
+            columns = self.to_backend(idx)
+            B, cross = B[:, columns], cross[:, columns]
+        if mean is not None:
+            cross = cross - np.outer(sums, mean.astype(np.float64))
+        mixed = B.T @ cross
+        return self.base.gram(mean, weight, idx) - mixed - mixed.T + B.T @ (gram @ B)
+
+    def weighted_sums(self, weight: Array | None) -> Array:
+        """Compute the weighted sums of the residuals."""
+        return self.base.weighted_sums(weight) - self._get_sums(weight).sums @ self.B.astype(np.float64)
+
+    def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
+        """Compute the weighted sums of (x − F b − shift)²; zero where only rounding error is left."""
+        whole = self.base.squared_deviations(shift, weight)
+        return self._subtract_fitted(whole, shift.astype(np.float64), self._get_sums(weight))
+
+    def _subtract_fitted(self, whole: Array, shift: Array, sums: CovariateSums) -> Array:
+        """Return Σw(x − F b − shift)² of every column, (n_features,), given `whole`, Σw(x − shift)²."""
+        B = self.B.astype(np.float64)
+        cross = sums.cross - np.outer(sums.sums, shift)  # FᵀW(X − shift)
+        squares = whole + np.sum(B * (sums.gram @ B - 2 * cross), axis=0)
+        # Sums of products with large means round in proportion to these: Σ w|f| is at most (Σw Σwf²)^½.
+        sizes = np.sqrt(sums.total_weight * np.diagonal(sums.gram)) @ np.abs(B)
+        rounding = 16 * float(np.finfo(self.dtype).eps) * np.abs(shift) * sizes
+        return np.where(squares <= MIN_RESIDUAL_SHARE[self.dtype] * whole + rounding, 0.0, squares)  # NaN stays
+
+    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
+        """Compute means and norms of the residuals from those of the base and the sums with the covariates."""
+        mean, deviation, reads = self.base.compute_moments(weight, total_weight)
+        sums = self._get_sums(weight)
+        centered = sums._replace(gram=sums.gram - np.outer(sums.sums, sums.sums) / total_weight)
+        residual = np.sqrt(self._subtract_fitted(deviation**2, mean, centered))
+        return mean - sums.sums @ self.B.astype(np.float64) / total_weight, residual, reads + 1
