@@ -88,6 +88,7 @@ ORDER = (
     "parts_of_digits",
     "outlying_samples",
     "known_variables",
+    "batches",
     "optimality",
     "other_methods",
     "figure_one",

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -23,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpower import GPower, GPowerCV, Solver
+from gpower._utils.warnings import ScaleWarning
 from gpower.datasets import gaussian
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -452,7 +454,7 @@ def test_print_shows_the_components_of_a_fitted_model():
     model = GPower(1, cardinality=3)
     assert str(model) == repr(model)
     text = str(model.fit(planted()))
-    assert text.startswith("GPower: 1 component of 3 variables, ")
+    assert text.startswith("GPower: 1 component, 3 variables in all, ")
     assert text.count("\n") == 1
     assert repr(model) == "GPower(cardinality=3, n_components=1)"
     with pytest.warns(UserWarning, match="before it converged"):
@@ -478,3 +480,39 @@ def test_moments_do_not_depend_on_the_number_of_threads(monkeypatch):
         again = GPower(1, cardinality=3, scale=True).fit(np.asarray(X, order=order))
         np.testing.assert_allclose(again.mean_, model.mean_, atol=1e-14)
         np.testing.assert_allclose(again.scale_, model.scale_, rtol=1e-13)
+
+
+def test_variables_of_far_larger_scale_that_make_up_components_are_named_with_the_remedy():
+    wine = load_wine(as_frame=True).data
+    with pytest.warns(ScaleWarning, match=r"^Components 1, 2 of 3: .*'proline' \(388 times\).*use scale=True\.$"):
+        model = GPower(3, cardinality=3).fit(wine)
+    assert len(model.warnings_) == 1
+    assert not GPower(3, cardinality=3, scale=True).fit(wine).warnings_.size
+
+
+def test_two_variables_of_extreme_scale_that_share_a_component_raise_the_scale_warning():
+    X = np.random.default_rng(0).standard_normal((50, 6))
+    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+    X[:, :2] *= 1000  # neither variable alone has nearly all of the loadings
+    with pytest.warns(ScaleWarning, match=r"column 1 \(1,\d\d\d times\), column 0 \(1,\d\d\d times\)"):
+        GPower(1, cardinality=3).fit(X)
+
+
+def test_a_covariance_of_unequal_scales_is_told_of_the_correlation_matrix():
+    with pytest.warns(ScaleWarning, match="give the correlation matrix"):
+        GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5)
+
+
+def test_the_summary_ends_with_the_warnings_of_the_fit(capsys):
+    with pytest.warns(ScaleWarning) as caught:
+        GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5).summary(top=1)
+    assert " ".join(capsys.readouterr().out.split()).endswith(f"and 1 more Warning: {caught[0].message}")
+
+
+def test_a_text_column_that_the_model_does_not_know_is_explained():
+    wine = load_wine(as_frame=True).data
+    model = GPower(1, cardinality=3, scale=True).fit(wine)
+    with pytest.raises(
+        ValueError, match=r"'note'\. The model was fitted without them: pass X\[model\.feature_names_in_\]"
+    ):
+        model.transform(wine.assign(note="late"))

@@ -9,6 +9,7 @@ from tests.contracts.device_double import DeviceArray
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
 
 from gpower import GPower, GPowerCV, GPowerWarning, Solver, SparsityPath, sparsity_path, stability_selection
+from gpower.validation.variable_rules import VariableRules
 
 NAMES = [f"gene{j}" for j in range(12)]
 RULES = {
@@ -323,6 +324,12 @@ class TestEmptyRules:
         np.testing.assert_array_equal(one.components_, GPower(2, cardinality=3).fit(X).components_)
 
 
+@pytest.mark.parametrize("as_labels", [list, np.array])
+def test_variables_with_an_empty_label_are_in_no_group(as_labels):
+    rules = VariableRules(4, 1, groups=as_labels(["a", "", "a", ""]))
+    np.testing.assert_array_equal(rules.group_indices, [0, 1, 0, 2])
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("rules", "sentence"),
@@ -334,6 +341,7 @@ class TestRefused:
                 "groups names 'gene99', but the variables have no names; give column numbers",
             ),
             ({"groups": [None] * 12}, "groups has no label for any variable"),
+            ({"groups": np.array([" "] * 12)}, "groups has no label for any variable"),
             ({"groups": np.zeros(12)}, "groups puts all 12 variables into one group, 0.0, which leaves nothing"),
             ({"groups": [["a", "b"], *range(11)]}, r"groups has \['a', 'b'\] for variable 0; a label is a name"),
             ({"groups": 3}, "groups=3: one label per variable is needed"),

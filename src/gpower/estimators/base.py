@@ -17,7 +17,8 @@ from gpower._utils.arrays import Array, is_device_array, to_host
 from gpower._utils.backends import as_native, asarrays_like, is_foreign_array, make_converter_to, to_numpy
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame
-from gpower._utils.text import format_names, make_names_unique
+from gpower._utils.optional import import_optional
+from gpower._utils.text import format_count, format_names, get_variable_name, make_names_unique
 from gpower.estimators.notebook import format_summary, render_component_table
 from gpower.estimators.outliers import OutlierDistanceMixin
 from gpower.io.model_file import (
@@ -29,7 +30,7 @@ from gpower.io.model_file import (
     simulate_json_round_trip,
     write_model,
 )
-from gpower.operators import Container
+from gpower.operators import Container, as_container
 from gpower.operators.explained_variance import (
     Scores,
     captured_variance,
@@ -38,7 +39,9 @@ from gpower.operators.explained_variance import (
     count_shared_variables,
     project_samples,
 )
+from gpower.operators.storage.residual import ResidualMatrix
 from gpower.solvers.results import ComponentResult
+from gpower.validation.covariates import CovariateEncoding, CovariateVariables, read_covariates
 from gpower.validation.data import to_plain_table
 from gpower.validation.imputation import impute_from_loadings
 from gpower.validation.params import get_constructor_params
@@ -49,10 +52,19 @@ from gpower.validation.solver import make_solver, restore_solver
 #: Parameters of an estimator, or its fitted attributes, by name.
 NamedValues: TypeAlias = dict[str, Any]
 #: Shapes of the arrays that a model file must contain; m components, n variables.
-_REQUIRED_SHAPES = {"components_": "mn", "mean_": "n", "scale_": "n", "n_features_in_": ""}
-_REQUIRED_SHAPES |= dict.fromkeys(("cardinality_", "explained_variance_", "explained_variance_ratio_"), "m")
+_REQUIRED_SHAPES = {
+    "components_": "mn",
+    "mean_": "n",
+    "scale_": "n",
+    **dict.fromkeys(("cardinality_", "explained_variance_", "explained_variance_ratio_"), "m"),
+    **dict.fromkeys(("overlap_", "loading_correlation_", "score_correlation_", "score_covariance_"), "mm"),
+    **dict.fromkeys(("n_features_in_", "n_samples_", "n_passes_"), ""),
+}
 #: Shapes of the arrays that it may contain.
-_OPTIONAL_SHAPES = {"feature_names_in_": "n", "extraction_order_": "m"}
+_OPTIONAL_SHAPES = {
+    "feature_names_in_": "n",
+    **dict.fromkeys(("extraction_order_", "upper_bound_", "optimality_ratio_"), "m"),
+}
 
 
 def _is_fitted_attribute(name: str) -> bool:
@@ -136,6 +148,14 @@ def summarize_fit(
         "loading_correlation_": cosine_matrix(to_host(result.Z.T @ result.Z).astype(np.float64)),
         "score_correlation_": cosine_matrix(scores.gram),
     }
+    if prepared.covariates is not None:
+        common |= {
+            "covariates_names_": prepared.covariates.encoding.names,
+            "covariates_levels_": prepared.covariates.encoding.levels,
+            "covariates_mean_": prepared.covariates.mean,
+            "covariates_coef_": prepared.covariates.coef,
+            "covariate_variance_ratio_": prepared.covariate_variance_ratio,
+        }
     return FitSummary(
         result.Z.T.astype(prepared.dtype), by_component, common, scores.variances / moments.degrees_of_freedom
     )
@@ -148,6 +168,8 @@ class SparsePCAEstimator(
 
     components_: Array
     cardinality_: Array
+    covariates_coef_: Array
+    covariates_mean_: Array
     n_passes_: float
     mean_: Array
     scale_: Array
@@ -188,7 +210,7 @@ class SparsePCAEstimator(
             self.solver = solver.set_params(**{name.removeprefix("solver__"): options[name] for name in options})
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any, covariates: Any = None, batch: Any = None) -> Array:
         """Compute the scores ``(X - mean_) / scale_ @ components_.T``.
 
         A model of a precomputed covariance has no means and scales: centre and scale X yourself.
@@ -196,13 +218,43 @@ class SparsePCAEstimator(
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+        covariates, batch : optional
+            Covariates and batch labels of these samples, if the model was fitted with any: their fitted part is
+            subtracted from X first.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
         """
         native = self._read_samples(X)
-        return make_converter_to(X)(project_samples(native, *self._get_fitted_arrays_like(native)))
+        fitted = self._get_fitted_arrays_like(native)
+        return make_converter_to(X)(project_samples(self._subtract_covariates(native, covariates, batch, X), *fitted))
+
+    def _subtract_covariates(self, X: Any, covariates: Any, batch: Any, given: Any) -> Any:
+        """Return checked samples X, as `_read_samples` returns them, less the part that their covariates predict.
+
+        Without covariates in the fit, X itself. Raise ValueError if covariates are missing or were not fitted, or if
+        they name the samples otherwise than `given`, the samples as the user passed them.
+        """
+        fitted = vars(self)
+        if "covariates_coef_" not in fitted:
+            if covariates is not None or batch is not None:
+                raise ValueError("The model was fitted without covariates and batches; it takes none here.")
+            return X
+        names = fitted["covariates_names_"]
+        container = as_container(X)
+        if get_constructor_params(self).get("covariance") == "precomputed":  # covariates are variables of X
+            columns = CovariateVariables.find(names, fitted.get("feature_names_in_"), container.shape[1]).columns
+            return ResidualMatrix(container, to_host(container.columns(columns)), self.covariates_coef_)
+        if covariates is None and batch is None:
+            expected = ", ".join(dict.fromkeys(names))
+            raise ValueError(
+                f"The model was fitted to what covariates do not predict; pass those of the samples as covariates= or "
+                f"batch=: {expected}."
+            )
+        known = read_covariates(covariates, batch, container.shape[0], getattr(given, "index", None))
+        C = CovariateEncoding(names, fitted["covariates_levels_"]).encode(known)
+        return ResidualMatrix(container, C - self.covariates_mean_, self.covariates_coef_)
 
     def _get_fitted_arrays_like(self, X: Any) -> tuple[Array, Array, Array]:
         """Return loadings (n_features, m), means and scales as arrays of the library and device of X.
@@ -255,7 +307,7 @@ class SparsePCAEstimator(
         data = scores @ np.linalg.pinv(Z.astype(np.float64), rcond=rcond) * scale + mean
         return make_converter_to(X)(np.asarray(data, scores.dtype))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, covariates: Any = None, batch: Any = None) -> float:
         """Compute the share of the variance of X that is retained in the span of the components, between 0 and 1.
 
         A projection of X on the components keeps this share and loses the rest. `explained_variance_ratio_` is smaller:
@@ -266,16 +318,20 @@ class SparsePCAEstimator(
         X : array-like or sparse matrix of shape (n_samples, n_features)
             New data; a covariance matrix if the model was fitted to one.
         y : ignored
+        covariates, batch : optional
+            Covariates and batch labels of these samples, if the model was fitted with any. The share is then that of
+            the variance which they do not predict.
 
         Returns
         -------
         float
         """
-        X = self._read_samples(X)
+        native = self._read_samples(X)
         if get_constructor_params(self).get("covariance") != "precomputed":
-            return compute_captured_share(X, *self._get_fitted_arrays_like(X))
-        Z, total = self.components_.T.astype(np.float64), float(np.trace(X))
-        return captured_variance(Z.T @ (X @ Z), Z) / total if total > 0 else 0.0
+            fitted = self._get_fitted_arrays_like(native)
+            return compute_captured_share(self._subtract_covariates(native, covariates, batch, X), *fitted)
+        Z, total = self.components_.T.astype(np.float64), float(np.trace(native))
+        return captured_variance(Z.T @ (native @ Z), Z) / total if total > 0 else 0.0
 
     def loadings(self, feature_names: Sequence[str] | None = None) -> list[dict[str, float]]:
         """Return the variables of each component by name, the largest absolute loading first.
@@ -292,17 +348,19 @@ class SparsePCAEstimator(
         """
         names, rows = self._get_variable_names(feature_names), to_numpy(self.components_)
         orders = (np.argsort(-np.abs(row), kind="stable")[: np.count_nonzero(row)] for row in rows)
-        return [{names[j]: float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)]
+        return [
+            {get_variable_name(j, names): float(row[j]) for j in order} for row, order in zip(rows, orders, strict=True)
+        ]
 
-    def _get_variable_names(self, feature_names: Sequence[str] | None) -> list[str]:
-        """Return unique names of the variables: the given ones, those of the fitted frame, or x0, x1, ….
+    def _get_variable_names(self, feature_names: Sequence[str] | None) -> list[str] | None:
+        """Return unique names of the variables: the given ones, those of the fitted frame, or None.
 
         Raise if the model is not fitted, or if the number of given names is not that of the variables.
         """
         check_is_fitted(self)
         names = feature_names if feature_names is not None else getattr(self, "feature_names_in_", None)
         if names is None:
-            names = [f"x{j}" for j in range(self.components_.shape[1])]
+            return None
         if len(names) != self.components_.shape[1]:
             raise ValueError(
                 f"feature_names has {len(names)} entries, but there are {self.components_.shape[1]} variables."
@@ -336,7 +394,35 @@ class SparsePCAEstimator(
         rows = to_numpy(self.components_)
         shown = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
         columns = dict(zip(self.get_feature_names_out(), rows[:, shown], strict=True))
-        return make_frame(columns, [names[j] for j in shown])
+        return make_frame(columns, [get_variable_name(j, names) for j in shown.tolist()])
+
+    def summary(self, feature_names: Sequence[str] | None = None, *, top: int = 50) -> None:
+        """Print the components side by side, with their variance and loadings, as the command ``gpower fit`` does.
+
+        It needs rich, of the ``cli`` extra; ``print(model)`` gives a shorter text without it.
+
+        Parameters
+        ----------
+        feature_names : sequence of str, optional
+            As in `loadings`.
+        top : int, default=50
+            Largest number of loadings of a component.
+
+        Examples
+        --------
+        >>> from gpower import GPower
+        >>> from gpower.datasets import load_pitprops
+        >>> GPower(1, cardinality=2, covariance="precomputed").fit(load_pitprops().correlation).summary()
+        GPower, 13 variables Component 1 ... x0 +0.707 x1 +0.707
+        """
+        names = self._get_variable_names(feature_names)
+        # The text of the command lies in a layer above this one.
+        terminal = import_optional("gpower.report.terminal", "cli", "A summary needs", "rich")
+        console = terminal.Console()
+        title = f"{type(self).__name__}, {format_count(self.n_features_in_, 'variable')}"
+        terminal.print_components(console, self, names, title, top)
+        for warning in getattr(self, "warnings_", ()):
+            terminal.print_line(console, f"Warning: {warning}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that is read without pickle.

@@ -63,9 +63,9 @@ class GPower(SparsePCAEstimator):
         Require non-negative loadings; a component then has at most `cardinality` of them.
     groups : sequence of labels or dict, optional
         Group of each variable, in the order of the columns. A dictionary maps a name or column number to a group, and
-        every other variable is a group of its own, as is one whose label is missing (None or NaN). A component uses all
-        variables of a group or none: `cardinality` counts groups, and `gamma` weighs a group by the square root of its
-        size unless `penalty_weights` is given.
+        every other variable is a group of its own, as is one whose label is missing (None, NaN or an empty text). A
+        component uses all variables of a group or none: `cardinality` counts groups, and `gamma` weighs a group by the
+        square root of its size unless `penalty_weights` is given.
     include, exclude : sequence of int or str, or one each
         Variables that are always among the `cardinality`, and variables that are never used, by name or column number;
         one list for all components, or one list for each.
@@ -96,6 +96,8 @@ class GPower(SparsePCAEstimator):
     missing : {"error", "impute"}, default="error"
         Refuse missing values (NaN), or estimate them by a model of means and `n_components` ordinary components, fitted
         to the observed entries. `transform` then estimates them by the sparse components.
+    balance : bool, default=False
+        Weight the samples so that all batches, whose labels `fit` gets as `batch`, count equally.
     n_init : int or "auto", default="auto"
         Least number of starts; the best result is kept. "auto" scores all columns by their correlations and starts at
         the best of them and at the components of a sketch. A larger number adds columns.
@@ -159,6 +161,16 @@ class GPower(SparsePCAEstimator):
         constraint, and the share of it that was reached; see `gpower.certify_total`.
     mean_, scale_ : ndarray of shape (n_features,)
         Means and scales that were applied to the variables.
+    covariates_coef_ : ndarray of shape (c, n_features)
+        With covariates or batches: the coefficients of the c encoded covariates. A variable is its mean plus
+        ``(C - covariates_mean_) @ covariates_coef_`` plus its residual.
+    covariates_names_, covariates_levels_ : ndarray of str of shape (c,)
+        The covariate that each column of C encodes, and the level that it indicates; empty for numbers.
+    covariates_mean_ : ndarray of shape (c,)
+        Means of the encoded covariates.
+    covariate_variance_ratio_ : float
+        Share of the variance that the covariates predict, and that was removed. `explained_variance_ratio_` refers to
+        the rest. With ``scale=True``, the mean of the shares of all variables.
     notes_ : ndarray of str
         Remarks on the data that are no reason for concern, such as constant columns.
     warnings_ : ndarray of str
@@ -213,6 +225,7 @@ class GPower(SparsePCAEstimator):
     center: bool = True
     scale: bool = False
     missing: str = "error"
+    balance: bool = False
     n_init: int | str = "auto"
     tol: float = 1e-6
     max_iter: int = 1000
@@ -225,7 +238,7 @@ class GPower(SparsePCAEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, covariates: Any = None, batch: Any = None) -> Self:
         """Find the components of X.
 
         Parameters
@@ -240,6 +253,13 @@ class GPower(SparsePCAEstimator):
             Non-negative weights that express how reliable each sample is; only their ratios matter. Variances are
             divided by Σw − Σw²/Σw, which is n_samples − 1 if all weights are one. Counts as weights give the same
             components as repeated rows, and variances larger by the factor (Σw − 1)/(Σw − Σw²/Σw).
+        covariates : frame, mapping or array-like of shape (n_samples,) or (n_samples, c), optional
+            What is already known about the samples, such as age or sequencing depth. The components are those of the
+            residuals of X: the part that a linear regression on the covariates does not predict. Text and categories
+            become indicators. With ``covariance="precomputed"``, names or column numbers of the variables that are
+            covariates of the others.
+        batch : array-like of shape (n_samples,), optional
+            Labels of batches, each of which is centred by itself; the same as a categorical covariate.
 
         Returns
         -------
@@ -247,8 +267,26 @@ class GPower(SparsePCAEstimator):
         """
         convert = make_converter_to(X)
         with capture_warnings() as input_warnings:
-            table = read_estimator_input(self, X)
+            table = read_estimator_input(self, X).with_covariates(covariates, batch)
         return self._fit_validated(table, sample_weight, input_warnings)._convert_fitted_arrays(convert)
+
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, covariates: Any = None, batch: Any = None
+    ) -> Array:
+        """Find the components of X and return its scores; the same as `fit` and then `transform`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+        sample_weight, covariates, batch : optional
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X, y, sample_weight, covariates, batch).transform(X, covariates, batch)
 
     def _fit_validated(
         self, table: EstimatorInput, sample_weight: Any = None, earlier_warnings: Sequence[str] = ()
@@ -376,6 +414,8 @@ class GPower(SparsePCAEstimator):
         result = self._solve(prepared)
         self._ascent_ends = to_host(result.Z if result.ascent_loadings is None else result.ascent_loadings)
         fit = summarize_fit(prepared, result, sort=True)
+        for name in [name for name in vars(self) if name.startswith("covariate")]:
+            delattr(self, name)  # of an earlier fit
         self.__dict__.update(fit.attributes)
         if self.n_components == "auto":
             self.notes_ = np.append(self.notes_, describe_selection(self.component_p_values_)).astype(object)
@@ -385,7 +425,7 @@ class GPower(SparsePCAEstimator):
             log_fit(self)
         new_warnings: list[WarningSpec] = [
             *self._iter_component_count_warnings(),
-            *fit_warnings(self, prepared.has_variance, fit.unadjusted_variance),
+            *fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance),
             *((note, GPowerWarning) for note in result.notes),
         ]
         self.warnings_ = np.array([*earlier_warnings, *(message for message, _ in new_warnings)], dtype=object)

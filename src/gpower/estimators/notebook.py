@@ -42,15 +42,15 @@ def format_summary(model: Any) -> str:
     >>> from gpower import GPower
     >>> from gpower.datasets import load_pitprops
     >>> print(GPower(1, cardinality=2, covariance="precomputed").fit(load_pitprops().correlation))
-    GPower: 1 component of 2 variables, 15 % of the variance
+    GPower: 1 component, 2 variables in all, 15 % of the variance
       1: 2 variables, 15 %: x0 +0.71, x1 +0.71
     """
     rows = _list_component_cells(model)
     n_variables = len(set().union(*model.loadings()))
     share = 100 * float(model.explained_variance_ratio_.sum())
     lines = [
-        f"{type(model).__name__}: {format_count(len(rows), 'component')} of {format_count(n_variables, 'variable')}, "
-        f"{share:.3g} % of the variance"
+        f"{type(model).__name__}: {format_count(len(rows), 'component')}, {format_count(n_variables, 'variable')} in "
+        f"all, {share:.3g} % of the variance"
     ]
     for number, percent, count, largest in rows[:MAX_TABLE_COMPONENTS]:
         lines.append(f"  {number}: {format_count(int(count), 'variable')}, {percent} %: {largest}".rstrip(": "))

@@ -11,8 +11,8 @@ from sklearn.utils.validation import validate_data
 from gpower._utils.arrays import Array, is_device_array
 from gpower._utils.backends import as_native
 from gpower._utils.messages import format_param
-from gpower._utils.text import make_names_unique
-from gpower.io.stores.source import to_working_block
+from gpower._utils.text import format_names, make_names_unique
+from gpower.io.stores.source import sum_duplicate_entries
 from gpower.operators import as_container, find_registered_container
 
 
@@ -25,13 +25,15 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
     stores the number and names of the variables, otherwise they are compared with those of the fit; of a container or
     an array on a device only the number is. `memory_limit`, a number of bytes or text such as "2GB", is for containers.
     """
+    memory_bytes = None if memory_limit is None else parse_memory_size(memory_limit)
     X = as_native(to_plain_table(X))
     if is_device_array(X):
         return _set_or_check_features(estimator, _check_device_array(X), reset)
-    container = find_registered_container(X, None if memory_limit is None else parse_memory_size(memory_limit))
-    if container is not None:
-        return _set_or_check_features(estimator, container, reset)
-    _refuse_non_matrix(X)
+    if type(X) is not np.ndarray:  # an array is the usual case; np.memmap is registered
+        container = find_registered_container(X, memory_bytes)
+        if container is not None:
+            return _set_or_check_features(estimator, container, reset)
+    _refuse_non_matrix(X, None if reset else vars(estimator).get("feature_names_in_"))
     try:
         table = validate_data(
             estimator,
@@ -49,7 +51,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
         if "float() argument" in str(error) or "Cannot cast" in str(error):
             raise TypeError(f"X is not a table of numbers ({error}); give samples × variables.") from None
         raise
-    return to_working_block(table, table.dtype)  # duplicate entries of a sparse matrix are summed
+    return table if isinstance(table, np.ndarray) else sum_duplicate_entries(table)
 
 
 def to_plain_table(X: Any) -> Any:
@@ -125,10 +127,11 @@ def _set_or_check_features(estimator: Any, X: Any, reset: bool) -> Any:
     return X
 
 
-def _refuse_non_matrix(X: Any) -> None:
+def _refuse_non_matrix(X: Any, fitted_names: Array | None) -> None:
     """Raise for objects mistaken for a matrix: an estimator, an AnnData object, a lazy frame, text columns.
 
-    Any other object passes; `validate_data` of scikit-learn checks it afterwards.
+    Any other object passes; `validate_data` of scikit-learn checks it afterwards. `fitted_names` are the names of the
+    variables of a fitted model, if there are any; a text column that is none of them can be left out.
     """
     if isinstance(X, BaseEstimator):
         raise TypeError(
@@ -143,10 +146,11 @@ def _refuse_non_matrix(X: Any) -> None:
         return
     text = [str(name) for name, dtype in zip(X.columns, X.dtypes, strict=True) if _is_text_column(X, name, dtype)]
     if text:
-        shown = ", ".join(repr(name) for name in text[:3]) + (", …" if len(text) > 3 else "")
+        remedy = "Drop them, or make them the index if they name the samples."
+        if fitted_names is not None and not set(text) & set(fitted_names):
+            remedy = "The model was fitted without them: pass X[model.feature_names_in_]."
         raise ValueError(
-            f"{len(text)} column(s) hold text or dates, not numbers: {shown}. "
-            "Drop them, or make them the index if they name the samples."
+            f"{len(text)} column(s) hold text or dates, not numbers: {format_names([*map(repr, text)])}. {remedy}"
         )
 
 
@@ -202,6 +206,6 @@ def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
     )
 
 
-def format_variable_name(j: int, names: Array | None) -> str:
-    """Return how a message names variable j: its quoted name, or its column number."""
+def format_variable_name(j: int, names: Any) -> str:
+    """Return how a message names variable j: its quoted name, or its column number without `names`."""
     return repr(str(names[j])) if names is not None else str(j)

@@ -32,7 +32,7 @@ from gpower.solvers.specification import (
 from gpower.solvers.working_set import AscentSettings
 from gpower.validation.checks import is_number, is_sequence, to_python, to_python_list
 from gpower.validation.solver import Solver, resolve_solver
-from gpower.validation.variable_rules import FeatureNames, VariableRules
+from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, FeatureNames, VariableRules
 
 #: Types of a parameter with one value for all components, or one per component.
 IntPerComponent = int | Sequence[int] | None
@@ -43,6 +43,21 @@ DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
 USE_WORKING_SET_BY_ALGORITHM = {"auto": None, "working_set": True, "full": False}
 REFITS_BY_NAME = {"auto": AUTO_REFIT, "norms": RefitSpec((1,)), "variance": RefitSpec((2,)), None: RefitSpec(())}
+#: Allowed values of the options of an estimator, and of those of its solver.
+ESTIMATOR_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "method": ("deflation", "block"),
+    "variance": ("l2", "l1"),
+    "covariance": (None, "precomputed"),
+    "deflation": tuple(DEFLATION_RULES),
+    "constraint": (None, *CONSTRAINTS),
+    **dict.fromkeys(("positive", "center", "scale", "balance", "certify", "resume", "warm_start"), (True, False)),
+}
+SOLVER_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "algorithm": tuple(USE_WORKING_SET_BY_ALGORITHM),
+    "refit": tuple(REFITS_BY_NAME),
+    "accumulate_dtype": (None, "float64"),
+    **dict.fromkeys(("local_search", "acceleration"), (True, False)),
+}
 
 
 def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: FeatureNames = None) -> FitSpec:
@@ -61,16 +76,16 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
             f"{format_param('n_components', m)} is more than the number of variables, n_features={shape[1]}; "
             f"ask for at most {shape[1]}."
         )
-    check_option(params["method"], "method", ("deflation", "block"))
-    check_option(params["variance"], "variance", ("l2", "l1"))
-    check_option(params["covariance"], "covariance", (None, "precomputed"))
-    check_option(params["deflation"], "deflation", tuple(DEFLATION_RULES))
-    for name in ("positive", "center", "scale", "certify", "resume", "warm_start"):
-        check_option(params[name], name, (True, False))
-    _check_solver(solver)
+    for values, options in ((params, ESTIMATOR_OPTIONS), (vars(solver), SOLVER_OPTIONS)):
+        for name, allowed in options.items():
+            check_option(values[name], name, allowed)
+    if solver.callback is not None and not callable(solver.callback):
+        raise ValueError(f"callback={solver.callback!r}: a function of the state of the ascent is needed, or None.")
     block = params["method"] == "block"
     _check_option_combinations(params, block, m, shape)
-    sparsity = _build_sparsity_spec(params, VariableRules.from_params(params, shape[1], m, names))
+    has_rules = any(params[name] is not None for name in (*VARIABLE_RULE_NAMES, "budget"))
+    rules = VariableRules.from_params(params, shape[1], m, names) if has_rules else None
+    sparsity = _build_sparsity_spec(params, shape[1], m, rules)
     is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
     return FitSpec(
         sparsity=sparsity,
@@ -81,7 +96,7 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
         refit=REFITS_BY_NAME[solver.refit],
         local_search=bool(solver.local_search),
         deflation=DEFLATION_RULES[params["deflation"]],
-        regularization=float(solver.regularization),
+        regularization=check_float(solver.regularization, "regularization", 0.0),
         constraint=_build_constraint(params, sparsity, shape),
         settings=AscentSettings(
             use_working_set=USE_WORKING_SET_BY_ALGORITHM[solver.algorithm],
@@ -91,18 +106,6 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
             callback=solver.callback,
         ),
     )
-
-
-def _check_solver(solver: Solver) -> None:
-    """Raise if an option of the solver is not valid; `init`, which needs the data, is checked with them."""
-    check_option(solver.algorithm, "algorithm", tuple(USE_WORKING_SET_BY_ALGORITHM))
-    check_option(solver.refit, "refit", tuple(REFITS_BY_NAME))
-    check_option(solver.local_search, "local_search", (True, False))
-    check_option(solver.acceleration, "acceleration", (True, False))
-    check_option(solver.accumulate_dtype, "accumulate_dtype", (None, "float64"))
-    check_float(solver.regularization, "regularization", 0.0)
-    if solver.callback is not None and not callable(solver.callback):
-        raise ValueError(f"callback={solver.callback!r}: a function of the state of the ascent is needed, or None.")
 
 
 def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
@@ -148,13 +151,16 @@ def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, s
         )
 
 
-def _build_sparsity_spec(params: Mapping[str, Any], variable_rules: VariableRules) -> SparsitySpec:
-    """Return the kind of sparsity and its level for each component; raise if parameters are not valid.
+def _build_sparsity_spec(
+    params: Mapping[str, Any], n: int, m: int, variable_rules: VariableRules | None
+) -> SparsitySpec:
+    """Return the kind of sparsity of m components of n variables and its levels; raise if parameters are not valid.
 
-    Levels are cardinalities, fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per
-    component. The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own.
+    `variable_rules` is None if the user gave neither rules on the variables nor a budget. Levels are cardinalities,
+    fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component. The penalty of the
+    result is a family, whose level the solver sets; only a `CustomPenalty` has its own.
     """
-    penalty, n, m = params["penalty"], variable_rules.n_features, variable_rules.n_components
+    penalty = params["penalty"]
     is_custom = isinstance(penalty, Penalty)
     if not is_custom and not isinstance(penalty, str):
         raise ValueError(
@@ -166,11 +172,11 @@ def _build_sparsity_spec(params: Mapping[str, Any], variable_rules: VariableRule
         _check_custom_penalty(family, (n, m if params["method"] == "block" else 1))
     samples = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": samples}
-    if variable_rules.active_params or params["budget"] is not None:
+    if variable_rules is not None and (variable_rules.active_params or params["budget"] is not None):
         return _build_restricted_sparsity(params, variable_rules, common)
     if params["cardinality"] is not None:
         if _is_variance_share(params["cardinality"]):
-            return _build_min_cardinality(params, variable_rules, common)
+            return _build_min_cardinality(params, n, m, variable_rules, common)
         common["levels"] = _expand_cardinalities(params["cardinality"], m, n)
         if is_custom:
             family.at_cardinality(np.asarray(common["levels"]))  # raises if the penalty has no cardinality
@@ -212,7 +218,7 @@ def _build_restricted_sparsity(
                 "budget=, the largest sum of the weights, or gamma."
             )
         if _is_variance_share(params["cardinality"]):
-            return _build_min_cardinality(params, variable_rules, spec_kwargs)
+            return _build_min_cardinality(params, variable_rules.n_features, m, variable_rules, spec_kwargs)
         spec_kwargs["levels"] = _expand_cardinalities(
             params["cardinality"], m, variable_rules.n_groups, "groups" in active
         )
@@ -237,13 +243,12 @@ def _is_variance_share(cardinality: Any) -> bool:
 
 
 def _build_min_cardinality(
-    params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
+    params: Mapping[str, Any], n: int, m: int, variable_rules: VariableRules | None, spec_kwargs: dict[str, Any]
 ) -> SparsitySpec:
     """Return the sparsity of the fewest variables that explain given shares of variance.
 
     Its `cardinality_spec` is the specification for the smallest cardinality that the rules admit.
     """
-    m = variable_rules.n_components
     if params["method"] == "block":
         raise ValueError(
             f"{format_param('cardinality', params['cardinality'])} is a share of the variance that an unrestricted "
@@ -251,7 +256,8 @@ def _build_min_cardinality(
             f"{format_param('method', 'deflation')}."
         )
     shares = tuple(float(s) for s in expand_per_component(params["cardinality"], "cardinality", m))
-    inner = _build_sparsity_spec({**params, "cardinality": variable_rules.cardinality_range[0]}, variable_rules)
+    smallest = 1 if variable_rules is None else variable_rules.cardinality_range[0]
+    inner = _build_sparsity_spec({**params, "cardinality": smallest}, n, m, variable_rules)
     return MinCardinality(cardinality_spec=inner, penalty_family=inner.penalty_family, levels=shares, **spec_kwargs)
 
 
@@ -287,7 +293,7 @@ def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: 
 
     `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance.
     """
-    name = check_option(params["constraint"], "constraint", (None, *CONSTRAINTS))
+    name = params["constraint"]
     if name is None:
         return None
     if _is_variance_share(params["cardinality"]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,8 @@ class UnwrappedModel:
         pipeline = model[: positions[-1] + 1]
         inner = copy(pipeline[-1])
         if len(pipeline) > 1 and hasattr(inner, "components_") and not hasattr(inner, "feature_names_in_"):
-            inner.feature_names_in_ = _get_pipeline_feature_names(pipeline[:-1], inner.n_features_in_)
+            with suppress(AttributeError, NotFittedError, ValueError):  # a step may have no names
+                inner.feature_names_in_ = np.asarray(pipeline[:-1].get_feature_names_out(), dtype=object)
         return cls(inner, pipeline)
 
     @classmethod
@@ -79,11 +81,3 @@ class UnwrappedModel:
     def compute_scores(self, X: Any) -> Array:
         """Return the scores of samples, transformed by the whole pipeline."""
         return np.asarray((self.model if self.pipeline is None else self.pipeline).transform(X))
-
-
-def _get_pipeline_feature_names(earlier_steps: Pipeline, n_features: int) -> Array:
-    """Return the names of the variables after some steps of a pipeline, or x0, x1, … if a step has no names."""
-    try:
-        return np.asarray(earlier_steps.get_feature_names_out(), dtype=object)
-    except (AttributeError, NotFittedError, ValueError):
-        return np.array([f"x{j}" for j in range(n_features)], dtype=object)

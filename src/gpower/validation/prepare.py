@@ -25,6 +25,14 @@ from gpower.operators.storage.blocks import BlockMatrix
 from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, FitSpec
 from gpower.solvers.working_set import MAX_DIRECT_ENTRIES
 from gpower.validation.covariance import check_covariance, detect_matrix_kind
+from gpower.validation.covariates import (
+    NO_BATCH_MESSAGE,
+    CovariateEncoding,
+    CovariateRegression,
+    Covariates,
+    CovariateVariables,
+    read_covariates,
+)
 from gpower.validation.data import check_finite, check_range, check_table, format_variable_name
 from gpower.validation.imputation import impute
 from gpower.validation.params import (
@@ -91,6 +99,10 @@ class PreparedData:
         Changes of the data that the user did not request, one message each.
     input_dtype : dtype, optional
         Type of the data, if the operator has another one.
+    covariates : CovariateRegression, optional
+        The regression of the variables on the covariates, if the operator is that of its residuals.
+    is_standardized : bool
+        Whether the variables were scaled to unit variance.
     """
 
     operator: Operator
@@ -100,6 +112,8 @@ class PreparedData:
     feature_names: Array | None = None
     preprocessing_notes: tuple[str, ...] = ()
     input_dtype: np.dtype[Any] | None = None
+    covariates: CovariateRegression | None = None
+    is_standardized: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -141,12 +155,26 @@ class PreparedData:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the notes on the data, one message each: changes, and constant columns."""
+        notes = self.preprocessing_notes
+        if self.covariates is not None:
+            names = ", ".join(dict.fromkeys(self.covariates.encoding.names))
+            notes = (
+                *notes,
+                f"{names} predicted {self.covariate_variance_ratio:.1%} of the variance, which was removed.",
+            )
         constant = self.constant_columns
         if not constant.size:
-            return self.preprocessing_notes
+            return notes
         shown = ", ".join(format_variable_name(j, self.feature_names) for j in constant[:3])
         shown += ", …" if constant.size > 3 else ""
-        return (*self.preprocessing_notes, f"{constant.size} column(s) do not vary and get no loading: {shown}.")
+        return (*notes, f"{constant.size} column(s) do not vary and get no loading: {shown}.")
+
+    @property
+    def covariate_variance_ratio(self) -> float:
+        """Return the share of the variance that the covariates predict; of standardised variables, their mean share."""
+        if self.covariates is None:
+            return 0.0
+        return self.covariates.compute_variance_ratio(self.moments.deviation_norms, self.is_standardized)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +193,10 @@ class EstimatorInput:
         All parameters of the estimator.
     preprocessing_notes : tuple of str
         Changes of the data, one message each.
+    row_names : index of a frame or None
+        Names of the samples, with which those of covariates are compared.
+    covariates : Covariates, CovariateVariables or None
+        What is removed from the variables; for a covariance, some of its variables.
     """
 
     X: Any
@@ -172,6 +204,8 @@ class EstimatorInput:
     feature_names: Array | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     preprocessing_notes: tuple[str, ...] = ()
+    row_names: Any = None
+    covariates: Covariates | CovariateVariables | None = None
 
     @cached_property
     def container(self) -> Container:
@@ -190,7 +224,28 @@ class EstimatorInput:
 
     def select_samples(self, idx: Array) -> EstimatorInput:
         """Return the input with the samples `idx` only, a copy; for a table in memory, not a container."""
-        return replace(self, X=self.X[idx])
+        covariates = self.covariates.select_samples(idx) if isinstance(self.covariates, Covariates) else None
+        return replace(self, X=self.X[idx], covariates=covariates)
+
+    def with_covariates(self, covariates: Any, batch: Any = None) -> EstimatorInput:
+        """Return the input with checked covariates and batch labels, which `prepare` removes from the variables.
+
+        Arguments are those of `GPower.fit`; None stands for none. With a covariance, covariates are variables of it.
+        """
+        if covariates is None and batch is None:
+            return self
+        if self.data_params.covariance is None:
+            columns = read_covariates(covariates, batch, self.shape[0], self.row_names)
+            encoding = CovariateEncoding.from_columns(columns)
+            labels = None if batch is None else columns[-1].values
+            return replace(self, covariates=Covariates(encoding, encoding.encode(columns), labels))
+        if batch is not None:
+            raise ValueError(
+                f"batch= labels samples, and {format_param('covariance', 'precomputed')} has none; give the data, or "
+                "the covariance of the data that are centred in each batch."
+            )
+        found = CovariateVariables.find(covariates, self.feature_names, self.shape[1])
+        return replace(self, covariates=found)
 
     def load_into_memory(self, reason: str) -> EstimatorInput:
         """Return the input in the memory of this machine; raise with the `reason` if it does not fit.
@@ -339,22 +394,44 @@ class EstimatorInput:
         if table.block_matrix is not None and table.block_matrix.fits_in_memory and table._should_load_into_memory:
             table = table.load_into_memory("A small table is solved in memory")
         table = table.to_float64() if table._should_upcast else table
-        weight = check_sample_weight(sample_weight, self.shape[0], table.X.dtype)
-        operator, moments = table._build_operator(
-            weight, self._should_reduce_to_covariance(fit_specs) if reduce is None else reduce
-        )
+        weight = check_sample_weight(table._balance(sample_weight), self.shape[0], table.X.dtype)
+        regression = table._regress_on_covariates(weight)
+        should_reduce = self._should_reduce_to_covariance(fit_specs) if reduce is None else reduce
+        operator, moments = table._build_operator(regression, weight, should_reduce)
         check_finite(table.X, self.feature_names, moments.column_norms)
         check_range(moments.column_norms, self.feature_names, self.X.dtype)
         check_required_variables(fit_specs, moments.column_norms, self.feature_names)
+
+        def build_float64_operator() -> Operator:
+            exact = table.to_float64()
+            return exact._build_operator(exact._regress_on_covariates(weight), weight, True, moments)[0]
+
         return PreparedData(
             operator,
             moments,
             tuple(fit_specs),
-            lambda: table.to_float64()._build_operator(weight, True, moments)[0],
+            build_float64_operator,
             feature_names=self.feature_names,
             preprocessing_notes=notes,
             input_dtype=self.X.dtype,
+            covariates=regression,
+            is_standardized=bool(self.data_params.scale),
         )
+
+    def _balance(self, sample_weight: Any) -> Any:
+        """Return the sample weights, adjusted so that batches have equal weight if the parameter `balance` is set."""
+        if not self.params.get("balance"):
+            return sample_weight
+        if self.covariates is None:
+            raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
+        return self.covariates.balance(check_sample_weight(sample_weight, self.shape[0], np.dtype(np.float64)))
+
+    def _regress_on_covariates(self, weight: Array | None) -> CovariateRegression | None:
+        """Return the regression of the variables on the covariates, for checked weights; None without covariates."""
+        if self.covariates is None:
+            return None
+        with np.errstate(all="ignore"):  # values that are not finite are named later
+            return self.covariates.regress(self.container, weight, bool(self.data_params.center))
 
     @property
     def _should_load_into_memory(self) -> bool:
@@ -367,17 +444,22 @@ class EstimatorInput:
         return isinstance(self.X, np.ndarray) and self.X.size <= MAX_UPCAST_ENTRIES
 
     def _build_operator(
-        self, weight: Array | None, reduce: bool, moments: Moments | None = None
+        self,
+        regression: CovariateRegression | None,
+        weight: Array | None,
+        reduce: bool,
+        moments: Moments | None = None,
     ) -> tuple[Operator, Moments]:
         """Build the operator; entries that are not finite make the norms of their columns not finite.
 
+        It is the operator of the data or, with a `regression` on covariates, of its residuals.
         `weight`, (n_samples,), comes from `check_sample_weight`. `reduce` allows tall data to be replaced by their
         covariance. `moments` are those of an earlier call with the same weights, and save a pass.
         """
         data_params = self.data_params
         with np.errstate(all="ignore"):
             return as_operator(
-                self.X,
+                self.X if regression is None else regression.residuals,
                 center=data_params.center,
                 scale=data_params.scale,
                 sample_weight=weight,
@@ -489,7 +571,7 @@ def read_estimator_input(estimator: BaseEstimator, X: Any, *, reset: bool = True
     params = get_constructor_params(estimator)
     table = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))
     data_params, names = DataParams.from_params(params), vars(estimator).get("feature_names_in_")
-    if reset and data_params.covariance is None and isinstance(table, np.ndarray):
+    if reset and data_params.covariance is None and isinstance(table, np.ndarray) and table.shape[0] == table.shape[1]:
         rows = getattr(X, "index", None)
         kind = detect_matrix_kind(table, rows is not None and names is not None and list(rows) == list(names))
         if kind:
@@ -497,4 +579,4 @@ def read_estimator_input(estimator: BaseEstimator, X: Any, *, reset: bool = True
                 f"The table looks like a {kind} matrix; if it is, add {format_param('covariance', 'precomputed')}.",
                 InputFormatWarning,
             )
-    return EstimatorInput(table, data_params, names, params)
+    return EstimatorInput(table, data_params, names, params, row_names=getattr(X, "index", None))

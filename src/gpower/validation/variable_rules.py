@@ -18,10 +18,11 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
-from gpower._utils.text import find_column, format_names
+from gpower._utils.text import find_column, format_names, get_variable_name
 from gpower._utils.warnings import GPowerWarning, WarningSpec
 from gpower.penalties.support_rules import SupportRules
 from gpower.validation.checks import is_number, is_sequence, to_python_list
+from gpower.validation.data import format_variable_name
 
 #: Names of the variables, or None.
 FeatureNames = Sequence[str] | Array | None
@@ -79,7 +80,7 @@ class VariableRules:
 
     def format_variable(self, j: int) -> str:
         """Return how a message names variable j: its quoted name, or its column number."""
-        return repr(str(self.feature_names[j])) if self.feature_names is not None else str(j)
+        return format_variable_name(j, self.feature_names)
 
     def find_column(self, variable: Any, parameter: str) -> int:
         """Return the column of a variable given by name or column number; `parameter` is named in the error."""
@@ -96,21 +97,11 @@ class VariableRules:
         hint = f"; similar names are {', '.join(map(repr, near))}" if near else ""
         raise ValueError(f"{parameter} names {variable!r}, but no variable has this name{hint}.")
 
-    @property
-    def _nontrivial_groups(self) -> tuple[Array, list[Any]] | None:
-        """Return group indices and labels; None if every variable is a group of its own."""
-        if self.groups is None:
-            return None
-        indices, labels = self._group_indices_and_labels
-        return None if len(labels) == self.n_features else (indices, labels)
-
     @cached_property
     def _group_indices_and_labels(self) -> tuple[Array, list[Any]]:
         """Return the index of each variable's group, (n,), and the labels of the groups."""
         if self.groups is None:
             return np.arange(self.n_features), [(_UNGROUPED_MARKER, j) for j in range(self.n_features)]
-        if isinstance(self.groups, np.ndarray) and self.groups.dtype.kind in "iuU" and self.groups.ndim == 1:
-            return self._index_label_array(self.groups)
         labels = self._get_variable_labels()
         for j, label in enumerate(labels):
             if not isinstance(label, Hashable):
@@ -118,37 +109,19 @@ class VariableRules:
                     f"groups has {reprlib.repr(label)} for variable {self.format_variable(j)}; a label is a name or a "
                     "number, and a variable is in one group."
                 )
-            if label is None or (label == label) is not True:  # not a number, or pandas' missing value
+            # None, not a number, pandas' missing value, or an empty cell.
+            if label is None or (label == label) is not True or (isinstance(label, str) and not label.strip()):
                 labels[j] = (_UNGROUPED_MARKER, j)
         if self.n_features and all(map(_is_ungrouped, labels)) and len(self.groups):
             raise ValueError("groups has no label for any variable; give some, or None.")
         distinct = list(dict.fromkeys(labels))
+        if len(distinct) == 1 and self.n_features > 1:
+            raise ValueError(
+                f"groups puts all {self.n_features} variables into one group, {distinct[0]!r}, which leaves nothing to "
+                "choose; give several groups, or None."
+            )
         index_by_label = {label: g for g, label in enumerate(distinct)}
-        return self._check_several_groups(np.array([index_by_label[label] for label in labels], np.intp), distinct)
-
-    def _index_label_array(self, labels: Array) -> tuple[Array, list[Any]]:
-        """Return group indices and labels of an array of labels; groups are in the order of their first variables."""
-        self._check_label_count(labels.size)
-        distinct, first, index = np.unique(labels, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        return self._check_several_groups(np.argsort(order)[index], distinct[order].tolist())
-
-    def _check_several_groups(self, group_indices: Array, group_labels: list[Any]) -> tuple[Array, list[Any]]:
-        """Return group indices and labels; raise if all variables are in one group."""
-        if len(group_labels) == 1 and self.n_features > 1:
-            raise ValueError(
-                f"groups puts all {self.n_features} variables into one group, {group_labels[0]!r}, which leaves "
-                "nothing to choose; give several groups, or None."
-            )
-        return group_indices, group_labels
-
-    def _check_label_count(self, count: int) -> None:
-        """Raise unless there is one label per variable."""
-        if count != self.n_features:
-            raise ValueError(
-                f"groups has {count} labels, but there are {self.n_features} variables; give one for each, or a "
-                "dictionary by name."
-            )
+        return np.array([index_by_label[label] for label in labels], np.intp), distinct
 
     def _get_variable_labels(self) -> list[Any]:
         """Return one label per variable; variables that a dictionary does not name get a label of their own."""
@@ -162,13 +135,20 @@ class VariableRules:
                 f"{format_param('groups', self.groups)}: one label per variable is needed, or a dictionary by name."
             )
         labels = to_python_list(self.groups)
-        self._check_label_count(len(labels))
+        if len(labels) != self.n_features:
+            raise ValueError(
+                f"groups has {len(labels)} labels, but there are {self.n_features} variables; give one for each, or a "
+                "dictionary by name."
+            )
         return labels
 
-    @property
+    @cached_property
     def group_indices(self) -> Array | None:
         """Return the index of each variable's group, (n,); None if every variable is a group of its own."""
-        return None if self._nontrivial_groups is None else self._nontrivial_groups[0]
+        if self.groups is None:
+            return None
+        indices, labels = self._group_indices_and_labels
+        return None if len(labels) == self.n_features else indices
 
     @property
     def _full_group_indices(self) -> Array:
@@ -178,7 +158,7 @@ class VariableRules:
     @property
     def n_groups(self) -> int:
         """Return the number of groups."""
-        return self.n_features if self._nontrivial_groups is None else len(self._nontrivial_groups[1])
+        return self.n_features if self.group_indices is None else len(self._group_indices_and_labels[1])
 
     def format_group(self, g: int) -> str:
         """Return how a message names group g: its label, or the name of a variable without a group."""
@@ -193,11 +173,10 @@ class VariableRules:
         indices, labels = self._group_indices_and_labels
         squares = np.bincount(indices, z * z, minlength=len(labels))
         order = np.argsort(-squares, kind="stable")[: np.count_nonzero(squares)]
-        return [self._get_variable_name(labels[g][1]) if _is_ungrouped(labels[g]) else labels[g] for g in order]
-
-    def _get_variable_name(self, j: int) -> str:
-        """Return the name of variable j, or x0, x1, … without names."""
-        return f"x{j}" if self.feature_names is None else str(self.feature_names[j])
+        return [
+            get_variable_name(labels[g][1], self.feature_names) if _is_ungrouped(labels[g]) else labels[g]
+            for g in order
+        ]
 
     @property
     def cardinality_range(self) -> tuple[int, int]:
@@ -284,7 +263,8 @@ class VariableRules:
     def _assign_weights_in_order(self, given: Any, variable_weights: Array) -> None:
         """Fill in the weights of all variables, given in the order of the columns."""
         try:
-            values = given if _is_numeric_vector(given) else [_to_float_or_nan(value) for value in given]
+            is_vector = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "fiu"
+            values = given if is_vector else [_to_float_or_nan(value) for value in given]
         except TypeError:
             needed = "one non-negative number per variable is needed, or a dictionary by name"
             raise ValueError(f"{format_param('penalty_weights', given)}: {needed}.") from None
@@ -305,7 +285,7 @@ class VariableRules:
                 j = self._find_weighted_column(key)
                 variable_weights[j] = _check_penalty_weight(value, self.format_variable(j))
             else:
-                (variable_weights if self._nontrivial_groups is None else group_weights)[g] = _check_penalty_weight(
+                (variable_weights if self.group_indices is None else group_weights)[g] = _check_penalty_weight(
                     value, self.format_group(g)
                 )
         group = self._full_group_indices
@@ -370,16 +350,17 @@ class VariableRules:
         for include, exclude in zip(self.included_columns, self.excluded_columns, strict=True):
             both = np.intersect1d(include, exclude)
             if both.size:
+                names = format_names([self.format_variable(int(j)) for j in both])
                 raise ValueError(
-                    f"{self._format_variables_with_verb(both)} in include and in exclude; keep each variable in one of "
-                    "the two."
+                    f"{names} {'is' if both.size == 1 else 'are'} in include and in exclude; keep each variable in one "
+                    "of the two."
                 )
             if exclude.size == self.n_features:
                 raise ValueError(f"exclude names all {self.n_features} variables, which leaves none to use.")
 
     def check_levels(self, support_rules: SupportRules, levels: Sequence[float], parameter: str) -> None:
         """Raise if the required variables exceed a level, or if the allowed variables cannot reach it."""
-        what = "groups" if self._nontrivial_groups is not None else "variables"
+        what = "groups" if self.group_indices is not None else "variables"
         for j, level in enumerate(levels):
             unit = support_rules.select_unit(j)
             required = np.flatnonzero(unit.required[:, 0])
@@ -404,18 +385,13 @@ class VariableRules:
                     f"{format_param('budget', level)} pays for nothing: the cheapest of the {what} costs {cheapest:g}."
                 )
 
-    def _format_variables_with_verb(self, idx: Array) -> str:
-        """Return the names of variables, followed by "is" or "are"."""
-        names = format_names([self.format_variable(int(j)) for j in idx])
-        return f"{names} is" if idx.size == 1 else f"{names} are"
-
 
 def check_required_have_variance(support_rules: SupportRules, norms: Array, names: FeatureNames) -> None:
     """Raise if a required variable, or all variables of a required group, are constant: their norms are zero."""
     is_constant = support_rules.group_norms_sq(support_rules.mask_excluded(norms[:, None])) == 0
     columns = np.flatnonzero(support_rules.broadcast_to_variables(support_rules.required & is_constant).any(axis=1))
     if columns.size:
-        shown = format_names([str(j) if names is None else repr(str(names[int(j)])) for j in columns])
+        shown = format_names([format_variable_name(int(j), names) for j in columns])
         raise ValueError(f"include asks for {shown}, which does not vary and can have no loading; leave it out.")
 
 
@@ -445,11 +421,6 @@ def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
     for j, part in enumerate(lists):
         masks[part, j] = True
     return masks
-
-
-def _is_numeric_vector(values: Any) -> bool:
-    """Return whether values are a one-dimensional array of real numbers."""
-    return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu"
 
 
 def _to_float_or_nan(value: Any) -> float:

@@ -1,0 +1,326 @@
+"""Covariates and batches: what is known about the samples, and is removed from the variables before a fit.
+
+Numbers are used as they are; categories, and the batches, become one indicator per level. The encoded covariates C have
+a column per number and level. The fit sees the residuals of the variables, the part that C does not predict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpower._utils.arrays import Array, to_host
+from gpower._utils.messages import format_param
+from gpower._utils.text import find_column
+from gpower.operators import Container
+from gpower.operators.storage.residual import MIN_RESIDUAL_SHARE, ResidualMatrix
+from gpower.validation.checks import is_sequence
+
+#: Singular value of the scaled covariates, relative to the largest, below which a direction repeats the others.
+MIN_RELATIVE_SINGULAR_VALUE = 1e-9
+#: Name of the batch labels among the encoded covariates.
+BATCH_NAME = "batch"
+NO_BATCH_MESSAGE = "{balance} weights batches equally; pass their labels as batch=."
+
+
+class CovariateColumn(NamedTuple):
+    """A covariate before it is encoded: numbers in float64, or text labels as objects, (n_samples,)."""
+
+    name: str
+    values: Array
+
+    @property
+    def is_numeric(self) -> bool:
+        """Return whether the covariate consists of numbers."""
+        return self.values.dtype.kind == "f"
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateEncoding:
+    """The columns of the encoded covariates, as a fit found them.
+
+    Attributes
+    ----------
+    names : ndarray of str of shape (c,)
+        The covariate that each column encodes.
+    levels : ndarray of str of shape (c,)
+        The level that a column of zeros and ones indicates; empty for a column of numbers.
+    """
+
+    names: Array
+    levels: Array
+
+    @classmethod
+    def from_columns(cls, columns: list[CovariateColumn]) -> CovariateEncoding:
+        """Return the encoding of covariates: one column per number, and one per level in alphabetical order."""
+        pairs = [
+            (column.name, level)
+            for column in columns
+            for level in ([""] if column.is_numeric else sorted(set(column.values)))
+        ]
+        names, levels = zip(*pairs, strict=True)
+        return cls(np.array(names, object), np.array(levels, object))
+
+    def encode(self, columns: list[CovariateColumn]) -> Array:
+        """Return the encoded covariates, (n_samples, c), in float64.
+
+        Raise ValueError if a covariate is missing or of another type, or if it has a level that the fit did not see.
+        """
+        by_name = {column.name: column for column in columns}
+        unknown = [name for name in by_name if name not in self.names]
+        lacking = [name for name in dict.fromkeys(self.names) if name not in by_name]
+        if unknown or lacking:
+            problem = f"lack {lacking[0]!r}" if lacking else f"contain {unknown[0]!r}, which the fit did not have"
+            raise ValueError(
+                f"The covariates {problem}; pass those of the fit: {', '.join(dict.fromkeys(self.names))}."
+            )
+        for name in by_name:
+            self._check_column(by_name[name])
+        encoded = [
+            by_name[name].values if level == "" else by_name[name].values == level
+            for name, level in zip(self.names, self.levels, strict=True)
+        ]
+        return np.column_stack(encoded).astype(np.float64)
+
+    def _check_column(self, column: CovariateColumn) -> None:
+        """Raise ValueError unless a covariate has the type and only levels that the fit saw."""
+        levels = set(self.levels[self.names == column.name])
+        if column.is_numeric != (levels == {""}):
+            expected = "numbers" if levels == {""} else "categories"
+            raise ValueError(f"The covariate {column.name!r} had {expected} in the fit, and has others here.")
+        new = [] if column.is_numeric else sorted(set(column.values) - levels)
+        if new:
+            raise ValueError(
+                f"The covariate {column.name!r} has the level {new[0]!r}, which the fit did not see; its levels were "
+                f"{', '.join(sorted(levels))}. Nothing can be removed for it: fit again with samples of that level."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Covariates:
+    """The encoded covariates of all samples.
+
+    Attributes
+    ----------
+    encoding : CovariateEncoding
+    values : ndarray of shape (n_samples, c)
+        The encoded covariates in float64, on the host.
+    batch : ndarray of str of shape (n_samples,) or None
+        The batch of each sample.
+    """
+
+    encoding: CovariateEncoding
+    values: Array
+    batch: Array | None = None
+
+    def select_samples(self, idx: Array) -> Covariates:
+        """Return the covariates of some samples, with the columns of all."""
+        return Covariates(self.encoding, self.values[idx], None if self.batch is None else self.batch[idx])
+
+    def balance(self, sample_weight: Array | None) -> Array:
+        """Return sample weights, (n_samples,), with which every batch has the same total weight."""
+        if self.batch is None:
+            raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
+        weight = np.ones(len(self.batch)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        _, labels = np.unique(self.batch.astype(str), return_inverse=True)
+        totals = np.bincount(labels, weight)
+        return weight * (weight.sum() / (totals.size * np.where(totals > 0, totals, 1)))[labels]
+
+    def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
+        """Return the least-squares regression of all variables on the covariates, in one pass over X.
+
+        With `center` the covariates are centred, which is a regression with an intercept. Raise ValueError if the
+        covariates leave nothing.
+        """
+        w = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        mean = w @ self.values / w.sum() if center else np.zeros(self.values.shape[1])
+        D = np.sqrt(w)[:, None] * (self.values - mean)
+        norms = np.sqrt(np.sum(D**2, axis=0))
+        whole = np.sqrt(w @ self.values**2)
+        scale = np.where(norms > 1e-12 * whole, norms, np.inf)  # constant columns predict nothing
+        _, s, Vt = np.linalg.svd(D / scale, full_matrices=False)
+        rank = int(np.sum(s > MIN_RELATIVE_SINGULAR_VALUE * max(s[0], 1.0)))
+        if rank >= np.count_nonzero(w) - int(center):
+            raise ValueError(
+                f"The covariates have {rank} independent columns and there are {np.count_nonzero(w)} samples: they "
+                "predict every variable exactly. Pass fewer covariates, or categories with fewer levels."
+            )
+        back = Vt[:rank].T / s[:rank] / scale[:, None]  # (c, rank): C − mean times this is orthonormal
+        residuals = ResidualMatrix(X, (self.values - mean) @ back, sample_weight=sample_weight)
+        B = to_host(residuals.B).astype(np.float64)
+        return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals)
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateRegression:
+    """Least-squares regression of the variables on covariates.
+
+    Attributes
+    ----------
+    encoding : CovariateEncoding
+    mean : ndarray of shape (c,)
+        Weighted means of the encoded covariates; zeros without centring.
+    coef : ndarray of shape (c, n_features)
+        Coefficients: a variable is its mean plus ``(C − mean) @ coef`` plus its residual. Of collinear covariates the
+        coefficients of smallest norm.
+    fitted_squares : ndarray of shape (n_features,)
+        Weighted sum of squares of the fitted part of every variable.
+    residuals : ResidualMatrix or ndarray
+        The part of the matrix that the covariates do not predict; of a covariance, its Schur complement.
+    """
+
+    encoding: CovariateEncoding
+    mean: Array
+    coef: Array
+    fitted_squares: Array
+    residuals: Any
+
+    def compute_variance_ratio(self, residual_norms: Array, standardized: bool) -> float:
+        """Return the share of the variance that the covariates take, given the norms of the residuals, (n_features,).
+
+        The variance is that of all variables together; if they are `standardized`, the mean of their shares.
+        """
+        whole = self.fitted_squares + to_host(residual_norms) ** 2
+        varies = whole > 0
+        if standardized and varies.any():
+            return float(np.mean(self.fitted_squares[varies] / whole[varies]))
+        return float(self.fitted_squares.sum() / whole.sum()) if varies.any() else 0.0
+
+
+def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any = None) -> list[CovariateColumn]:
+    """Return the covariates and the batches as columns; raise ValueError unless they have a value for every sample.
+
+    Parameters
+    ----------
+    covariates : frame, mapping, array-like of shape (n_samples,) or (n_samples, c), or None
+        Numbers and categories; columns of an array are called covariate_1, covariate_2, ….
+    batch : array-like of shape (n_samples,) or None
+        Labels.
+    n_samples : int
+    row_names : index of a frame, optional
+        Names of the samples of X. If the covariates have other ones, their order is doubtful, which is an error.
+    """
+    columns = list(_iter_columns(covariates)) if covariates is not None else []
+    if batch is not None:
+        labels = np.asarray(batch)
+        columns.append((BATCH_NAME, labels.astype(str).astype(object) if labels.dtype.kind in "iub" else batch))
+    _check_row_names(covariates, row_names)
+    names = [name for name, _ in columns]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise ValueError(f"Two covariates are called {repeated!r}; rename one of them.")
+    return [_read_column(name, values, n_samples) for name, values in columns]
+
+
+def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the columns of a frame, a mapping, a series or an array."""
+    if hasattr(covariates, "columns") or (hasattr(covariates, "keys") and not hasattr(covariates, "dtype")):
+        yield from ((str(name), covariates[name]) for name in getattr(covariates, "columns", covariates))
+        return
+    array = np.asarray(covariates)
+    if array.ndim == 1:
+        yield str(getattr(covariates, "name", None) or "covariate_1"), covariates
+    elif array.ndim == 2:
+        yield from ((f"covariate_{j + 1}", array[:, j]) for j in range(array.shape[1]))
+    else:
+        raise ValueError(f"covariates has the shape {array.shape}; give a table of samples × covariates.")
+
+
+def _check_row_names(covariates: Any, row_names: Any) -> None:
+    """Raise ValueError if the covariates and X are frames with different names of their samples."""
+    index: Any = getattr(covariates, "index", None)
+    if any(names is None or callable(names) or hasattr(names, "step") for names in (index, row_names)):
+        return  # not frames, or frames whose samples are only numbered
+    if len(index) == len(row_names) and list(index) != list(row_names):
+        place = next(i for i, pair in enumerate(zip(index, row_names, strict=True)) if pair[0] != pair[1])
+        raise ValueError(
+            f"Row {place} is {index[place]!r} in the covariates and {row_names[place]!r} in X; bring them into the "
+            "same order, as covariates.loc[X.index] does."
+        )
+
+
+def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
+    """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values."""
+    is_categorical = str(getattr(values, "dtype", "")).lower().startswith(("categor", "enum"))
+    array = np.asarray(values, dtype=object)
+    if array.shape != (n_samples,):
+        raise ValueError(f"The covariate {name!r} has the shape {array.shape}, but there are {n_samples} samples.")
+    missing = np.flatnonzero([_is_missing(value) for value in array])
+    if missing.size:
+        raise ValueError(
+            f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0); "
+            "fill them, or leave those samples out."
+        )
+    if is_categorical or not all(isinstance(value, Real | np.bool_) for value in array):
+        return CovariateColumn(name, np.array([str(value) for value in array], dtype=object))
+    numbers = array.astype(np.float64)
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError(f"The covariate {name!r} contains infinity; replace it.")
+    return CovariateColumn(name, numbers)
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, pandas' NA or NaT, or blank text."""
+    if isinstance(value, str):
+        return not value.strip()
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateVariables:
+    """Variables of a covariance matrix that are covariates of the others.
+
+    Attributes
+    ----------
+    names : ndarray of str of shape (c,)
+    columns : ndarray of int of shape (c,)
+    """
+
+    names: Array
+    columns: Array
+
+    @classmethod
+    def find(cls, selectors: Any, feature_names: Array | None, n_features: int) -> CovariateVariables:
+        """Return the variables given by name or column number; raise ValueError if there is no such variable."""
+        names = [f"x{j}" if feature_names is None else str(feature_names[j]) for j in range(n_features)]
+        by_name = {} if feature_names is None else {name: j for j, name in enumerate(names)}
+        selectors = list(selectors) if is_sequence(selectors) else [selectors]
+        columns = [find_column(selector, by_name, n_features) for selector in selectors]
+        if not columns or None in columns:
+            wrong = selectors[columns.index(None)] if columns else selectors
+            raise ValueError(
+                f"With {format_param('covariance', 'precomputed')}, covariates are variables of the matrix, by name or "
+                f"column number; {wrong!r} is none of its {n_features} variables."
+            )
+        idx = np.array(columns, np.intp)
+        return cls(np.array(names, dtype=object)[idx], idx)
+
+    def balance(self, sample_weight: Array | None) -> Array:
+        """Raise ValueError: a covariance has no samples in batches."""
+        raise ValueError(f"{format_param('balance', True)} weights batches of samples; a covariance has no samples.")
+
+    def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
+        """Return the regression of all variables of a covariance X on these; weights and `center` have no effect.
+
+        The residuals are the Schur complement of X, in which the rows and columns of the covariates are zero.
+        """
+        S, idx = X.to_dense(), self.columns
+        deviation = np.sqrt(np.maximum(np.diagonal(S)[idx], 0))
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        correlation = S[np.ix_(idx, idx)] / np.outer(deviation, deviation)
+        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_SINGULAR_VALUE, hermitian=True)
+        coef = inverse @ (S[idx] / deviation[:, None]) / deviation[:, None]
+        rest = S - S[:, idx] @ coef
+        rest = (rest + rest.T) / 2
+        gone = np.diagonal(rest) <= MIN_RESIDUAL_SHARE[S.dtype] * np.diagonal(S)
+        gone[idx] = True
+        rest[gone] = 0
+        rest[:, gone] = 0
+        encoding = CovariateEncoding(self.names, np.full(idx.size, "", dtype=object))
+        return CovariateRegression(encoding, np.zeros(idx.size), coef, np.diagonal(S) - np.diagonal(rest), rest)

@@ -1,0 +1,291 @@
+"""Fits with covariates equal fits to explicitly residualised tables, whatever the container of the data is."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from tests.contracts.device_double import DeviceArray
+
+from gpower import GPower
+
+P, N, C = 40, 12, 3
+
+
+def make_table(seed, n_samples=P, n_features=N):
+    """Return a table whose variables depend on covariates, the covariates, and sample weights."""
+    rng = np.random.default_rng(seed)
+    covariates = rng.standard_normal((n_samples, C)) + 3
+    X = rng.standard_normal((n_samples, n_features)) + 2
+    X[:, :4] += 2 * rng.standard_normal((n_samples, 1))
+    X += covariates @ rng.standard_normal((C, n_features))
+    X = np.where(rng.random(X.shape) < 0.4, X, 0.0)
+    return X, covariates, rng.uniform(0.2, 2.0, n_samples)
+
+
+def residualize(X, covariates, weight=None, center=True):
+    """Return the residuals of the weighted least-squares regression, with the means of X put back."""
+    w = np.ones(len(X)) if weight is None else weight
+    design = np.column_stack([np.ones(len(X)), covariates]) if center else covariates
+    root = np.sqrt(w)[:, None]
+    coef = np.linalg.lstsq(root * design, root * X, rcond=None)[0]
+    rest = X - design @ coef
+    return rest + w @ X / w.sum() if center else rest
+
+
+def to_dask(X):
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    return da.from_array(X, chunks=(11, X.shape[1]))
+
+
+def to_zarr(X):
+    zarr = pytest.importorskip("zarr")
+    stored = zarr.zeros(shape=X.shape, chunks=(7, 5), dtype=X.dtype)
+    stored[:] = X
+    return stored
+
+
+CONTAINERS = {
+    "array": lambda X: X,
+    "Fortran": np.asfortranarray,
+    "CSR": sp.csr_array,
+    "CSC": sp.csc_array,
+    "frame": pd.DataFrame,
+    "zarr": to_zarr,
+    "Dask": to_dask,
+    "device": DeviceArray,
+}
+OPTIONS = {
+    "cardinality": {"cardinality": 3},
+    "gamma": {"gamma": 0.2},
+    "scaled": {"cardinality": 3, "scale": True},
+    "not centred": {"cardinality": 3, "center": False},
+    "orthogonalized": {"cardinality": 4, "deflation": "orthogonalized"},
+    "block": {"gamma": 0.1, "method": "block"},
+}
+
+
+def to_array(values):
+    return np.asarray(values.a if isinstance(values, DeviceArray) else values)
+
+
+def assert_same_fit(model, expected, rtol=1e-8):
+    np.testing.assert_allclose(to_array(model.components_), expected.components_, atol=rtol)
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=rtol)
+    np.testing.assert_allclose(model.explained_variance_ratio_, expected.explained_variance_ratio_, rtol=rtol)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal weights", "weights"])
+@pytest.mark.parametrize(
+    ("container", "options"),
+    [*((name, "scaled") for name in CONTAINERS), *(("array", name) for name in OPTIONS), ("CSR", "block")],
+)
+def test_a_fit_with_covariates_is_the_fit_to_the_residuals(container, options, weighted):
+    container, options = CONTAINERS[container], OPTIONS[options]
+    for seed in range(3):
+        X, covariates, weight = make_table(seed)
+        weight = weight if weighted else None
+        rest = residualize(X, covariates, weight, options.get("center", True))
+        expected = GPower(2, **options).fit(rest, sample_weight=weight)
+        model = GPower(2, **options).fit(container(X), sample_weight=weight, covariates=covariates)
+        assert_same_fit(model, expected)
+        scores = model.transform(container(X), covariates=covariates)
+        scores = scores.compute() if hasattr(scores, "compute") else scores
+        np.testing.assert_allclose(to_array(scores), expected.transform(rest), atol=1e-7)
+
+
+@pytest.mark.parametrize("container", [lambda X: X, sp.csr_array], ids=["array", "CSR"])
+@pytest.mark.parametrize(("n_samples", "n_features"), [(60, 300), (900, 40)], ids=["wide", "tall"])
+def test_larger_tables_are_those_of_the_residuals_as_well(container, n_samples, n_features):
+    X, covariates, _ = make_table(3, n_samples, n_features)
+    expected = GPower(3, cardinality=6).fit(residualize(X, covariates))
+    assert_same_fit(GPower(3, cardinality=6).fit(container(X), covariates=covariates), expected)
+
+
+def test_a_sparse_matrix_is_never_densified():
+    X = sp.random_array((6000, 1500), density=0.01, format="csr", rng=np.random.default_rng(0))
+    covariates = np.random.default_rng(1).standard_normal((6000, 5))
+    GPower(1, cardinality=5).fit(X[:50], covariates=covariates[:50])  # imports are not counted
+    tracemalloc.start()
+    GPower(2, cardinality=5).fit(X, covariates=covariates).transform(X, covariates=covariates)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * X.shape[0] * X.shape[1]
+
+
+def test_score_is_the_share_of_the_residual_variance():
+    X, covariates, _ = make_table(0)
+    rest = residualize(X, covariates)
+    expected = GPower(2, cardinality=3, scale=True).fit(rest).score(rest)
+    for data in (X, sp.csr_array(X)):
+        model = GPower(2, cardinality=3, scale=True).fit(data, covariates=covariates)
+        assert model.score(data, covariates=covariates) == pytest.approx(expected, rel=1e-8)
+
+
+def test_new_samples_lose_what_the_fitted_coefficients_predict():
+    X, covariates, _ = make_table(1)
+    model = GPower(2, cardinality=3, scale=True).fit(X[:30], covariates=covariates[:30])
+    rest = X[30:] - (covariates[30:] - model.covariates_mean_) @ model.covariates_coef_
+    expected = (rest - model.mean_) / model.scale_ @ model.components_.T
+    np.testing.assert_allclose(model.transform(X[30:], covariates=covariates[30:]), expected, atol=1e-10)
+
+
+def test_categories_are_indicators_and_batches_are_a_category():
+    X, covariates, _ = make_table(2)
+    labels = np.array(["a", "b", "c", "b"] * 10)
+    indicators = (labels[:, None] == np.array(["a", "b"])).astype(float)
+    expected = GPower(2, cardinality=3).fit(X, covariates=np.column_stack([covariates[:, :1], indicators]))
+    frame = pd.DataFrame({"age": covariates[:, 0], "plate": pd.Categorical(labels)})
+    model = GPower(2, cardinality=3).fit(X, covariates=frame)
+    assert_same_fit(model, expected)
+    assert list(model.covariates_names_) == ["age", "plate", "plate", "plate"]
+    assert list(model.covariates_levels_) == ["", "a", "b", "c"]
+    by_batch = GPower(2, cardinality=3).fit(X, covariates=frame[["age"]], batch=labels)
+    assert_same_fit(by_batch, expected)
+    centred = X.copy()
+    for label in "abc":
+        centred[labels == label] -= centred[labels == label].mean(axis=0)
+    assert_same_fit(GPower(2, cardinality=3).fit(X, batch=labels), GPower(2, cardinality=3).fit(centred))
+
+
+def test_balanced_batches_have_equal_weight():
+    X, _, weight = make_table(4)
+    labels = np.repeat([1, 2], [30, 10])
+    balanced = np.where(labels == 1, weight / weight[:30].sum(), weight / weight[30:].sum())
+    expected = GPower(2, cardinality=3).fit(X, sample_weight=balanced * weight.sum() / 2, batch=labels)
+    model = GPower(2, cardinality=3, balance=True).fit(X, sample_weight=weight, batch=labels)
+    assert_same_fit(model, expected)
+    with pytest.raises(ValueError, match="balance=True weights batches equally; pass their labels as batch="):
+        GPower(2, cardinality=3, balance=True).fit(X)
+
+
+def test_covariates_of_a_covariance_are_some_of_its_variables():
+    X, covariates, _ = make_table(5)
+    joint = np.cov(np.column_stack([X, covariates]).T)
+    names = [f"gene{j}" for j in range(N)] + ["age", "depth", "dose"]
+    frame = pd.DataFrame(joint, names, names)
+    model = GPower(2, cardinality=3, covariance="precomputed").fit(frame, covariates=["age", "depth", "dose"])
+    expected = GPower(2, cardinality=3).fit(X, covariates=covariates)
+    np.testing.assert_allclose(model.components_[:, :N], expected.components_, atol=1e-8)
+    assert not model.components_[:, N:].any()
+    np.testing.assert_allclose(model.covariates_coef_[:, :N], expected.covariates_coef_, atol=1e-8)
+    centred = np.column_stack([X - X.mean(axis=0), covariates - covariates.mean(axis=0)])
+    scores = model.transform(pd.DataFrame(centred, columns=names))
+    np.testing.assert_allclose(scores, expected.transform(X, covariates=covariates), atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_the_removed_share_of_variance_is_reported(scale):
+    X, covariates, _ = make_table(6)
+    rest = residualize(X, covariates)
+    shares = 1 - rest.var(axis=0) / X.var(axis=0)
+    expected = shares.mean() if scale else 1 - rest.var(axis=0).sum() / X.var(axis=0).sum()
+    model = GPower(1, cardinality=3, scale=scale).fit(X, covariates=covariates)
+    assert model.covariate_variance_ratio_ == pytest.approx(expected, rel=1e-8)
+    assert f"predicted {expected:.1%} of the variance" in model.notes_[0]
+    assert not hasattr(model.fit(X), "covariate_variance_ratio_")
+
+
+def test_collinear_and_constant_covariates_change_nothing():
+    X, covariates, _ = make_table(7)
+    more = np.column_stack([covariates, covariates.sum(axis=1), np.full(P, 7.0)])
+    assert_same_fit(
+        GPower(2, cardinality=3).fit(X, covariates=more), GPower(2, cardinality=3).fit(X, covariates=covariates)
+    )
+
+
+def test_a_variable_that_is_a_covariate_gets_no_loading():
+    X, covariates, _ = make_table(8)
+    X[:, 5] = 1000 * covariates[:, 0]
+    model = GPower(2, cardinality=3).fit(X, covariates=covariates)
+    assert not model.components_[:, 5].any()
+
+
+def test_certificates_bound_the_residuals():
+    X, covariates, _ = make_table(9)
+    expected = GPower(2, cardinality=3, certify=True).fit(residualize(X, covariates))
+    model = GPower(2, cardinality=3, certify=True).fit(X, covariates=covariates)
+    np.testing.assert_allclose(model.upper_bound_, expected.upper_bound_, rtol=1e-8)
+
+
+def test_saved_models_keep_their_covariates(tmp_path):
+    X, covariates, _ = make_table(10)
+    frame = pd.DataFrame({"age": covariates[:, 0], "sex": ["f", "m"] * 20})
+    model = GPower(2, cardinality=3).fit(X, covariates=frame)
+    model.save(tmp_path / "model.npz")
+    loaded = GPower.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.transform(X, covariates=frame), model.transform(X, covariates=frame))
+
+
+def test_covariates_are_routed_through_a_pipeline():
+    X, covariates, _ = make_table(11)
+    with config_context(enable_metadata_routing=True):
+        model = GPower(2, cardinality=3).set_fit_request(covariates=True).set_transform_request(covariates=True)
+        pipeline = make_pipeline(FunctionTransformer(), model).fit(X, covariates=covariates)
+        scores = pipeline.transform(X, covariates=covariates)
+    expected = GPower(2, cardinality=3).fit_transform(X, covariates=covariates)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+FRAME = pd.DataFrame({"age": np.arange(P, dtype=float), "sex": ["f", "m"] * (P // 2)})
+
+
+@pytest.mark.parametrize(
+    ("covariates", "batch", "message"),
+    [
+        (FRAME.assign(age=FRAME["age"].where(FRAME.index != 3)), None, "'age' has 1 missing value.*row 3"),
+        (FRAME.assign(sex=FRAME["sex"].where(FRAME.index > 1)), None, "'sex' has 2 missing value.*row 0"),
+        (None, [""] + ["a"] * (P - 1), "'batch' has 1 missing value"),
+        (FRAME.iloc[:-1], None, "'age' has the shape .39,., but there are 40 samples"),
+        (None, np.arange(P), "predict every variable exactly"),
+        (FRAME.assign(age=np.inf), None, "'age' contains infinity"),
+        (pd.concat([FRAME["age"], FRAME["age"]], axis=1), None, "Two covariates are called 'age'"),
+        (np.zeros((P, 2, 2)), None, "covariates has the shape"),
+    ],
+    ids=["NaN", "no label", "blank batch", "length", "a level per sample", "infinity", "same name", "shape"],
+)
+def test_unusable_covariates_are_refused(covariates, batch, message):
+    with pytest.raises(ValueError, match=message):
+        GPower(1, cardinality=3).fit(make_table(0)[0], covariates=covariates, batch=batch)
+
+
+def test_other_sample_names_are_refused():
+    X = pd.DataFrame(make_table(0)[0], index=[f"s{i}" for i in range(P)])
+    with pytest.raises(ValueError, match="Row 0 is 's39' in the covariates and 's0' in X"):
+        GPower(1, cardinality=3).fit(X, covariates=FRAME.set_axis(X.index[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("covariates", "message"),
+    [
+        (None, "pass those of the samples as covariates= or batch=: age, sex"),
+        (FRAME[["age"]], "lack 'sex'; pass those of the fit: age, sex"),
+        (FRAME.assign(dose=1.0), "contain 'dose', which the fit did not have"),
+        (FRAME.assign(sex="x"), "'sex' has the level 'x', which the fit did not see; its levels were f, m"),
+        (FRAME.assign(sex=1.0), "'sex' had categories in the fit, and has others here"),
+    ],
+    ids=["none", "missing", "unknown", "new level", "type"],
+)
+def test_transform_needs_the_covariates_of_the_fit(covariates, message):
+    X = make_table(0)[0]
+    model = GPower(1, cardinality=3).fit(X, covariates=FRAME)
+    with pytest.raises(ValueError, match=message):
+        model.transform(X, covariates=covariates)
+
+
+def test_a_model_without_covariates_takes_none():
+    X = make_table(0)[0]
+    with pytest.raises(ValueError, match="fitted without covariates"):
+        GPower(1, cardinality=3).fit(X).transform(X, covariates=FRAME)
+
+
+def test_a_batch_of_a_covariance_is_refused():
+    with pytest.raises(ValueError, match="batch= labels samples"):
+        GPower(1, cardinality=2, covariance="precomputed").fit(np.eye(4), batch=[1, 1, 2, 2])
+    with pytest.raises(ValueError, match="'dose' is none of its 4 variables"):
+        GPower(1, cardinality=2, covariance="precomputed").fit(np.eye(4), covariates=["dose"])
