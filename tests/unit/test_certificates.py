@@ -11,12 +11,14 @@ from hypothesis import example, settings
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tests.planted_data import make_planted_components
 
 from gpower import Certificate, GPower, best_subset, certify, certify_total, sparsity_path
 from gpower.certificates import certify_components
 from gpower.certificates.certificate import Clock
-from gpower.certificates.inputs import prepare_certificate_operator
+from gpower.certificates.inputs import prepare_certificate_data
 from gpower.certificates.row_bound import RowDual, RowProblem, initialize_rows, minimize_row_bound
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression
 from gpower.operators import as_operator
@@ -155,10 +157,10 @@ def test_data_sparse_data_and_their_covariance_agree():
 
 @pytest.mark.parametrize("container", [np.asarray, np.asfortranarray, sp.csr_array])
 def test_data_in_double_precision_are_read_where_they_are(container):
-    X = container(gaussian(200, 5000, random_state=0))
+    X = container(gaussian(1000, 10_000, random_state=0))  # ten times as many entries as sparse sums read at once
     tracemalloc.start()
     try:
-        prepare_certificate_operator(X, None)
+        prepare_certificate_data(X, None)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -400,6 +402,16 @@ class TestEstimator:
     def test_models_that_cannot_be_certified_are_refused_before_the_fit(self, options, sentence):
         with pytest.raises(ValueError, match=sentence):
             GPower(1, **options).fit(np.eye(4))
+
+
+def test_a_pipeline_is_certified_as_its_model_on_the_transformed_data():
+    X = np.random.default_rng(0).standard_normal((30, 6)) * np.arange(1, 7)
+    pipeline = make_pipeline(StandardScaler(), GPower(2, cardinality=2)).fit(X)
+    scaled = StandardScaler().fit_transform(X)
+    for single, whole in zip(certify(pipeline, X), certify(pipeline[-1], scaled), strict=True):
+        assert (single.value, single.upper_bound) == (whole.value, whole.upper_bound)
+    total, expected = certify_total(pipeline, X), certify_total(pipeline[-1], scaled)
+    assert (total.value, total.upper_bound) == (expected.value, expected.upper_bound)
 
 
 def test_objects_without_loadings_are_refused():

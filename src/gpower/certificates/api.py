@@ -8,21 +8,16 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array, normalize_columns
-from gpower._utils.messages import format_param
 from gpower.certificates.bounds import bound_with_penalty, eigenvalue_profile, gershgorin_profile, trace_profile
 from gpower.certificates.candidates import covering_eigenvalue, largest_full_eigenvalue
-from gpower.certificates.cascade import BoundState, add_cheap_bounds, add_row_bound, gather_columns_and_scores
+from gpower.certificates.cascade import BoundState, add_cheap_bounds, add_row_bound, gather_sample_space
 from gpower.certificates.certificate import Certificate, Clock
-from gpower.certificates.inputs import check_components, get_loadings, prepare_certificate_operator
+from gpower.certificates.inputs import read_certificate_input
 from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
 from gpower.operators.base import Operator
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.validation.params import check_float, check_option, expand_per_component
-from gpower.validation.pipelines import UnwrappedModel
-from gpower.validation.variable_rules import VARIABLE_RULE_NAMES
 
-#: Smoothings of the row bound on the penalised objective, and L-BFGS steps for each.
-PENALIZED_SMOOTHINGS, PENALIZED_STEPS = (0.03, 0.01, 0.003, 0.001), 40
 #: The row bound on the penalised objective is skipped above this number of variables, and if γ is below this share of
 #: the best bound, where the penalty is rounding.
 MAX_PENALIZED_VARIABLES, MIN_RELATIVE_GAMMA = 600, 1e-9
@@ -79,62 +74,11 @@ def certify(
     """
     tol = check_float(tol, "tol", 0.0)
     max_time = check_float(max_time, "max_time", 0.0)
-    unwrapped = UnwrappedModel.unwrap(model)
-    model, X = unwrapped.model, unwrapped.apply_earlier_steps(X)
-    loadings = get_loadings(model)
-    args = certificate_args(model)
-    preprocessing = infer_preprocessing_args(model, covariance)
-    operator = prepare_certificate_operator(X, sample_weight=sample_weight, **preprocessing)
-    Z = check_components(loadings, operator.shape[1])
+    checked = read_certificate_input(model, X, covariance, sample_weight)
+    args = checked.args
     deflation = args["deflation"] if deflation is None else deflation
     args["deflation"] = check_option(deflation, "deflation", tuple(DEFLATION_RULES))
-    return certify_components(operator, Z, **args, tol=tol, max_time=max_time)
-
-
-def params_or_none(model: object, *names: str) -> list[Any]:
-    """Return parameters or attributes of a model; None for each that it lacks, as loadings alone do."""
-    return [getattr(model, name, None) for name in names]
-
-
-def certificate_args(model: object) -> dict[str, Any]:
-    """Return the arguments of `certify_components` that describe how a model was fitted.
-
-    `model` may also be an array of loadings, which has no parameters. γ is None unless the components solve the plain
-    ℓ0-penalised problem, and the order is None if all were found at once. Raise ValueError for ``variance="l1"``.
-    """
-    variance, deflation = params_or_none(model, "variance", "deflation")
-    cardinality, l1_bound = params_or_none(model, "cardinality", "l1_bound")
-    if variance == "l1":
-        raise ValueError(
-            f"The model was fitted with {format_param('variance', 'l1')}, which maximises ‖Az‖₁; the bounds are on "
-            "‖Az‖₂². Pass model.components_ to certify that variance instead."
-        )
-    penalty, method, gamma = params_or_none(model, "penalty", "method", "gamma_")
-    constraint, order = params_or_none(model, "constraint", "extraction_order_")
-    if method == "block" or constraint is not None:  # all components were found at once
-        order = None
-    is_restricted = any(value is not None for value in params_or_none(model, "budget", *VARIABLE_RULE_NAMES))
-    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None or is_restricted:
-        gamma = None
-    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur", "order": order}
-
-
-def infer_preprocessing_args(model: Any, covariance: str | None) -> dict[str, Any]:
-    """Return how the data of a model were centred, scaled and imputed, from its parameters or its means and scales.
-
-    The result has the parameters of `inputs._InputParams`. A model without any of these, or an array of loadings, is
-    taken for one of centred and unscaled data. A `covariance` that is not None takes precedence over that of the model.
-    """
-    model_covariance, missing = params_or_none(model, "covariance", "missing")
-    center, mean, scale, scales = params_or_none(model, "center", "mean_", "scale", "scale_")
-    if covariance is None and model_covariance == "precomputed":
-        covariance = "precomputed"
-    if center is None:
-        center = mean is None or np.any(mean)
-    if scale is None:
-        scale = scales is not None and np.any(np.asarray(scales) != 1)
-    args = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
-    return args | ({"missing": missing, "n_components": len(model.components_)} if missing == "impute" else {})
+    return certify_components(checked.operator, checked.Z, **args, tol=tol, max_time=max_time)
 
 
 def certify_components(
@@ -233,9 +177,9 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
     profiles = (trace_profile(np.diagonal(S), n), gershgorin_profile(S, n), eigenvalue_profile(S, n))
     best = bound_with_penalty(np.minimum.reduce(profiles), gamma) - view.shift
     with clock.interruptible():
-        columns_and_scores = gather_columns_and_scores(state, gamma)
-        if columns_and_scores is not None:
-            best = min(best, covering_eigenvalue(*columns_and_scores, gamma))
+        space = gather_sample_space(state, gamma)
+        if space is not None:
+            best = min(best, covering_eigenvalue(space.columns, space.scores, gamma))
         if n <= MAX_PENALIZED_VARIABLES and gamma > MIN_RELATIVE_GAMMA * best and not clock.is_expired:
             best = min(best, _penalized_row_bound(S, gamma, best, clock) - view.shift)
     return max(best, 0.0)
@@ -249,8 +193,4 @@ def _penalized_row_bound(S: Array, gamma: float, known_bound: float, clock: Cloc
     n = S.shape[0]
     scale = known_bound + gamma
     problem = RowProblem(S / scale, k=n, fixed=np.zeros(n, bool), fixed_price=gamma / scale)
-    rows = initialize_rows(problem, gamma / scale)
-    result = minimize_row_bound(
-        problem, rows, target=0.0, clock=clock, smoothings=PENALIZED_SMOOTHINGS, steps=PENALIZED_STEPS
-    )
-    return result.bound * scale
+    return minimize_row_bound(problem, initialize_rows(problem, gamma / scale), target=0.0, clock=clock).bound * scale

@@ -21,6 +21,7 @@ no bound depends on one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -182,12 +183,19 @@ def gershgorin_profile(S: Array, k: int) -> Array:
 
 
 def eigenvalue_profile(S: Array, k: int) -> Array:
-    """Return a profile of λmax(Σ) for every j > 0, (k + 1,), as λmax(Σ_II) ≤ λmax(Σ)."""
+    """Return a profile of λmax(Σ) for every j > 0, (k + 1,), as λmax(Σ_II) ≤ λmax(Σ); S is (n, n), and k ≤ n."""
     return np.concatenate([[0.0], np.full(k, largest_eigenvalue(S))])
 
 
-def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np.inf) -> tuple[float, float]:
-    """Return the smallest λmax(soft_t(Σ)) + k·max(t, floor) over t, and that t.
+class ScalarMinimum(NamedTuple):
+    """Least value of a function that was found, and where."""
+
+    value: float
+    argument: float
+
+
+def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np.inf) -> ScalarMinimum:
+    """Return the smallest bound λmax(soft_t(Σ)) + k·max(t, floor) over t as `value`, and that t as `argument`.
 
     With U = soft_t(Σ) − Σ, whose entries are at most t in size, zᵀΣz = zᵀsoft_t(Σ)z − zᵀUz ≤ λmax(soft_t(Σ)) + t‖z‖₁²,
     and ‖z‖₁² ≤ j for j variables. This is a feasible point of the dual of [dEJL07], with U_j = λmax + jt in (F).
@@ -198,8 +206,7 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     Examples
     --------
     >>> import numpy as np
-    >>> bound, t = soft_threshold_bound(np.ones((3, 3)), 2)
-    >>> round(bound, 6)
+    >>> round(soft_threshold_bound(np.ones((3, 3)), 2).value, 6)
     2.0
     """
     variances = np.diagonal(S)
@@ -213,8 +220,8 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     return minimize_on_grid(compute_bound, np.linspace(0, max_threshold, N_THRESHOLD_GRID_POINTS))
 
 
-def minimize_on_grid(function: Callable[[float], float], grid: Array) -> tuple[float, float]:
-    """Minimise a function over a grid, refine around the best point, and return the least value and its argument.
+def minimize_on_grid(function: Callable[[float], float], grid: Array) -> ScalarMinimum:
+    """Minimise a function over a grid, (n_points,), and refine around the best point.
 
     `grid` is sorted, either way. The function may return infinity, where it has no bound.
     """
@@ -225,4 +232,4 @@ def minimize_on_grid(function: Callable[[float], float], grid: Array) -> tuple[f
         refined = minimize_scalar(
             function, bounds=(low, high), method="bounded", options={"xatol": 2e-3 * (high - low)}
         )
-    return min((values[i], float(grid[i])), (float(refined.fun), float(refined.x)))
+    return min(ScalarMinimum(values[i], float(grid[i])), ScalarMinimum(float(refined.fun), float(refined.x)))

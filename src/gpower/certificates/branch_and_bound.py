@@ -6,22 +6,22 @@ max(incumbent, largest pruned bound, largest open bound) is an upper bound on th
 after any node.
 
 `BestFirstSearch` is the loop. `SupportSearch` branches on single variables: a node allows some variables and fixes
-others. It can bound a node in two ways, by the cheap bounds or by the row bound with screening.
+others, and is bounded by rows and reduced by screening. `group_search` branches on whole groups.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from math import comb
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.certificates.bounds import EPS, largest_eigenvalue, trace_profile
+from gpower.certificates.bounds import EPS
 from gpower.certificates.candidates import CandidateCovariance
 from gpower.certificates.certificate import Clock
 from gpower.certificates.row_bound import DualRows, RowProblem, initialize_rows, minimize_row_bound, screen_variables
@@ -180,6 +180,7 @@ class SupportSearch(BestFirstSearch[Node]):
         return Node(bound, np.arange(n), np.zeros(n, bool), None, np.ones(n))
 
     def _compute_value(self, support: Array) -> float:
+        """Return λmax of the scaled S on a support, indices among the candidates, not empty."""
         return float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1])
 
     def update_incumbent(self, support: Array) -> None:
@@ -195,16 +196,14 @@ class SupportSearch(BestFirstSearch[Node]):
         """Return the problem of a node, for the row bound."""
         return RowProblem(self.S[np.ix_(node.allowed_variables, node.allowed_variables)], self.k, node.fixed)
 
-    def run(self, assess: NodeAssessor, clock: Clock) -> None:
-        """Search until every node is pruned or the clock expires, with bounds by `assess`."""
-        self.run_best_first(lambda node: self._expand(assess, node, clock), clock)
+    def run(self, clock: Clock) -> None:
+        """Search until every node is pruned or the clock expires."""
 
-    def _expand(self, assess: NodeAssessor, node: Node, clock: Clock) -> tuple[Node, ...]:
-        tightened = None if self.enumerate_if_leaf(node) else assess(self, node, clock)
-        if tightened is None or self.enumerate_if_leaf(tightened):
-            return ()
-        self.update_from_weights(tightened)
-        return tightened.branch()
+        def expand(node: Node) -> tuple[Node, ...]:
+            tightened = None if self.enumerate_if_leaf(node) else assess_by_rows(self, node, clock)
+            return () if tightened is None or self.enumerate_if_leaf(tightened) else tightened.branch()
+
+        self.run_best_first(expand, clock)
 
     def update_from_weights(self, node: Node) -> None:
         """Round the relaxed solution to the fixed variables and the free ones of the largest weights."""
@@ -222,47 +221,13 @@ class SupportSearch(BestFirstSearch[Node]):
         """
         if not self.is_leaf(node):
             return False
-        value, support = best_completion(
+        best = find_best_support(
             self.S, node.allowed_variables[node.fixed], node.free_variables, node.count_open_slots(self.k)
         )
-        self.update_incumbent(support)
-        self.record_pruned_bound(value * (1 + 8 * self.k * EPS))
+        assert best is not None  # without a clock the enumeration is complete
+        self.update_incumbent(best.support)
+        self.record_pruned_bound(best.bound)
         return True
-
-
-#: Function that returns a node with a smaller bound, and perhaps fewer variables, or None if the node is pruned. It
-#: records the bound of a pruned node, and that of supports that it removes, by `record_pruned_bound`.
-NodeAssessor = Callable[[SupportSearch, Node, Clock], Node | None]
-
-
-def assess_cheaply(search: SupportSearch, node: Node, clock: Clock) -> Node | None:
-    """Bound a node by trace, Gershgorin and the largest eigenvalue of its variables; return None if it is pruned.
-
-    The weights of the returned node are the squared entries of the leading eigenvector. The clock is not read.
-    """
-    problem = search.make_row_problem(node)
-    bound = min(node.bound, _compute_cheap_bound(problem), largest_eigenvalue(problem.S))
-    if bound <= search.pruning_threshold:
-        search.record_pruned_bound(bound)
-        return None
-    return replace(node, bound=bound, weights=np.square(np.linalg.eigh(problem.S)[1][:, -1]))
-
-
-def _compute_cheap_bound(problem: RowProblem) -> float:
-    """Compute the trace and Gershgorin bounds over supports that contain the fixed variables; return the smaller.
-
-    At least one slot must be open. `floor` and prices of the problem are not used.
-    """
-    variances = np.diagonal(problem.S)
-    fixed = problem.fixed
-    slots = problem.n_open_slots
-    trace = float(np.sum(variances[fixed])) + float(trace_profile(variances[~fixed], slots)[-1])
-    rows = np.abs(problem.S)
-    np.fill_diagonal(rows, 0.0)
-    largest_free = -np.sort(-rows[:, ~fixed], axis=1)[:, :slots]
-    largest_free[~fixed, slots - 1 :] = 0.0  # a free variable takes one of the slots itself
-    discs = variances + np.sum(rows[:, fixed], axis=1) + np.sum(largest_free, axis=1)
-    return min(trace, float(np.max(discs))) * (1 + 4 * problem.k * EPS)
 
 
 def assess_by_rows(
@@ -300,26 +265,48 @@ def assess_by_rows(
     return node
 
 
-def best_completion(S: Array, fixed: Array, free: Array, slots: int, clock: Clock | None = None) -> tuple[float, Array]:
-    """Return the largest λmax(S_II) over I = fixed ∪ J, J of `slots` free variables, and that I; −∞ if time is up.
+class SupportBatch(NamedTuple):
+    """Some supports of equal size and their values."""
 
-    `fixed` and `free` are disjoint arrays of indices into S, not both empty; if fewer than `slots` are free, J contains
-    them all. The returned I is increasing. The value has the rounding error of LAPACK, which a bound must add.
+    supports: Array  # (n_supports, k) of int: indices into S, first the fixed ones, then the free ones, increasing
+    values: Array  # (n_supports,): λmax(S_II), with the rounding error of LAPACK
+
+
+def iterate_supports(S: Array, fixed: Array, free: Array, slots: int) -> Iterator[SupportBatch]:
+    """Yield all supports I = fixed ∪ J, J of `slots` free variables, and λmax(S_II), in batches.
+
+    S is symmetric, (n, n), in float64. `fixed` and `free` are disjoint arrays of indices into S, not both empty; if
+    fewer than `slots` are free, J contains them all.
+    """
+    subsets = combinations(free.tolist(), min(slots, free.size))
+    while batch := list(islice(subsets, ENUMERATION_BATCH_SIZE)):
+        supports = np.hstack([np.tile(fixed, (len(batch), 1)), np.array(batch, np.intp)])
+        yield SupportBatch(supports, np.linalg.eigvalsh(S[supports[:, :, None], supports[:, None, :]])[:, -1])
+
+
+class BestSupport(NamedTuple):
+    """The best of all supports that were enumerated."""
+
+    support: Array  # (k,) of int: indices into S, increasing
+    bound: float  # λmax(S_II) of this support plus the rounding error of LAPACK, so that no support has a larger value
+
+
+def find_best_support(
+    S: Array, fixed: Array, free: Array, slots: int, clock: Clock | None = None
+) -> BestSupport | None:
+    """Return the best of the supports of `iterate_supports`; None if the clock expires before all are compared.
 
     Examples
     --------
     >>> import numpy as np
-    >>> best_completion(np.diag([1.0, 3.0, 2.0]), np.array([0]), np.array([1, 2]), 1)
-    (3.0, array([0, 1]))
+    >>> find_best_support(np.diag([1.0, 3.0, 2.0]), np.array([0]), np.array([1, 2]), 1).support
+    array([0, 1])
     """
     best_value, best_support = -np.inf, fixed
-    subsets = combinations(free.tolist(), min(slots, free.size))
-    while batch := list(islice(subsets, ENUMERATION_BATCH_SIZE)):
+    for batch in iterate_supports(S, fixed, free, slots):
         if clock is not None and clock.is_expired:
-            return -np.inf, fixed
-        supports = np.hstack([np.tile(fixed, (len(batch), 1)), np.array(batch, np.intp)])  # (batch, k)
-        values = np.linalg.eigvalsh(S[supports[:, :, None], supports[:, None, :]])[:, -1]
-        j = int(np.argmax(values))
-        if values[j] > best_value:
-            best_value, best_support = float(values[j]), supports[j]
-    return best_value, np.sort(best_support)
+            return None
+        j = int(np.argmax(batch.values))
+        if batch.values[j] > best_value:
+            best_value, best_support = float(batch.values[j]), batch.supports[j]
+    return BestSupport(np.sort(best_support), best_value * (1 + 8 * best_support.size * EPS))

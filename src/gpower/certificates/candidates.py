@@ -24,6 +24,7 @@ x is the vector of scores of a component. The certificate is exact if that compo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +32,7 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array, apply_soft_threshold, safe_reciprocal
 from gpower.certificates.bounds import (
     EPS,
+    eigenvalue_rounding_error,
     largest_eigenvalue,
     largest_sparse_eigenvalue,
     minimize_on_grid,
@@ -115,16 +117,23 @@ def _build_candidates(operator: Operator, idx: Array, floor: float) -> Candidate
     return CandidateCovariance(idx, S + shift * np.eye(idx.size), floor, shift)
 
 
-def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> tuple[Array, float]:
-    """Return the indices of the largest variances and of the support, and the largest variance left out.
+class VariableSelection(NamedTuple):
+    """The variables of large variance, and how large the others are."""
 
-    `support` contains indices into `variances`. The returned indices are increasing and may be fewer than
-    `max_variables`; the variance left out is zero if there is none.
+    indices: Array  # (m,) of int, increasing
+    floor: float  # largest variance of a variable that is not selected; zero if there is none
+
+
+def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> VariableSelection:
+    """Select the largest variances, (n,), and the support, indices into them.
+
+    There are `max_variables` of them, or fewer if variables of the support have large variances too, or more if the
+    support alone is larger.
     """
     order = np.argsort(-variances, kind="stable")
     idx = np.union1d(order[: max(max_variables - support.size, 0)], support).astype(np.intp)
     rest = np.delete(variances, idx)
-    return idx, float(np.max(rest, initial=0.0))
+    return VariableSelection(idx, float(np.max(rest, initial=0.0)))
 
 
 def _compute_covariance(operator: Operator, idx: Array) -> Array:
@@ -174,7 +183,7 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
     """Return the least λmax(Σ Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)².
 
     A, (p, m), contains at least the columns with ‖aᵢ‖² above the smallest ρ tried, and x, (p,), is a unit vector; both
-    come from `cascade.gather_columns_and_scores`. The result is infinity if the two squares are equal.
+    come from `cascade.gather_sample_space`. The result is infinity if the two squares are equal.
     """
     squares = np.sort((A.T @ x) ** 2)[::-1]
     low = float(squares[k]) if k < squares.size else 0.0
@@ -182,14 +191,7 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
     if not high > low:
         return np.inf
     grid = low + (high - low) * RHO_GRID_SHARES
-    bound, _ = minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid)
-    return bound
-
-
-def largest_full_eigenvalue(operator: Operator) -> float:
-    """Return an upper bound on λmax(Σ) over all variables; infinity if the matrix is too large."""
-    gram = _compute_small_gram(operator)
-    return np.inf if gram is None else largest_eigenvalue(gram)
+    return minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid).value
 
 
 def compute_full_spectrum(operator: Operator) -> Array | None:
@@ -198,19 +200,16 @@ def compute_full_spectrum(operator: Operator) -> Array | None:
     They come from A Aᵀ if there are samples, and there are then n_samples of them: the number of zeros may differ from
     that of Σ. Rounding is not added.
     """
-    gram = _compute_small_gram(operator)
-    return None if gram is None else np.linalg.eigvalsh(gram)
-
-
-def _compute_small_gram(operator: Operator) -> Array | None:
-    """Compute A Aᵀ if the operator has samples, else Σ; return None if the matrix is too large.
-
-    The result may be the matrix of the operator itself; do not change it.
-    """
     if operator.shape[0] > MAX_GRAM_SAMPLES:  # without samples, `shape` is (n_features, n_features)
         return None
     gram = operator.sample_gram if operator.has_samples else operator.gram
-    return gram(np.arange(operator.shape[1]))
+    return np.linalg.eigvalsh(gram(np.arange(operator.shape[1])))
+
+
+def largest_full_eigenvalue(operator: Operator) -> float:
+    """Return an upper bound on λmax(Σ) over all variables; infinity if the matrix is too large."""
+    w = compute_full_spectrum(operator)
+    return np.inf if w is None else float(w[-1]) + eigenvalue_rounding_error(w)
 
 
 def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, clock: Clock) -> float:
@@ -246,8 +245,7 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
         thresholded.eliminate_zeros()
         return np.inf if clock.is_expired else largest_sparse_eigenvalue(thresholded) + k * (t + epsilon)
 
-    bound, _ = minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS))
-    return bound
+    return minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS)).value
 
 
 def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:

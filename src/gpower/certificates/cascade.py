@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from gpower._utils.arrays import Array, embed_rows, orient
 from gpower.certificates import bounds, candidates
 from gpower.certificates.branch_and_bound import ROOT_SCHEDULE, Node, RowBoundSchedule, SupportSearch, assess_by_rows
 from gpower.certificates.candidates import CandidateCovariance
-from gpower.certificates.certificate import Bound, Certificate, Clock, relative_gap
+from gpower.certificates.certificate import Bound, Certificate, Clock, find_least_bound, relative_gap
 from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
 from gpower.operators.base import Operator
 from gpower.solvers.component import solve_component
@@ -66,14 +67,9 @@ class BoundState:
         return np.diagonal(view.S) if view.floor == 0 else self.operator.column_norms**2 + view.shift
 
     @property
-    def best_bound(self) -> Bound:
-        """Return the least bound, the first of equal ones."""
-        return min(self.bounds, key=lambda bound: bound.value, default=Bound("none", np.inf))
-
-    @property
     def upper_bound(self) -> float:
         """Return the least bound, but at least the value: only rounding makes a bound smaller."""
-        return max(self.best_bound.value, self.value)
+        return max(find_least_bound(self.bounds).value, self.value)
 
     def is_done(self, clock: Clock) -> bool:
         """Return whether the gap is within the tolerance or the clock has expired."""
@@ -103,7 +99,7 @@ class BoundState:
 
     def to_certificate(self, seconds: float) -> Certificate:
         """Return the certificate, with the total time in seconds."""
-        return Certificate(self.value, self.upper_bound, self.k, self.tol, self.best_bound.method, self.bounds, seconds)
+        return Certificate.from_bounds(self.value, self.bounds, cardinality=self.k, tol=self.tol, seconds=seconds)
 
 
 def solve_on_support(operator: Operator, support: Array) -> Array:
@@ -159,14 +155,17 @@ def add_cheap_bounds(state: BoundState, clock: Clock) -> Iterator[BoundState]:
 
 
 def _bound_by_trace(state: BoundState, clock: Clock) -> Bound:
+    """Return the sum of the k largest variances. Like the other steps, return a bound for Σ, without the shift."""
     return Bound("trace", float(bounds.trace_profile(state.variances, state.k)[-1]) - state.candidates.shift)
 
 
 def _bound_by_gershgorin(state: BoundState, clock: Clock) -> Bound:
+    """Return the bound by Gershgorin's discs of the candidates."""
     return Bound("gershgorin", _bound_from_profile(state, bounds.gershgorin_profile))
 
 
 def _bound_by_eigenvalue(state: BoundState, clock: Clock) -> Bound:
+    """Return the smaller of λmax of the candidates, extended by (F), and λmax over all variables, if it is computed."""
     full_bound = np.inf if state.candidates.floor == 0 else candidates.largest_full_eigenvalue(state.operator)
     return Bound("eigenvalue", min(_bound_from_profile(state, bounds.eigenvalue_profile), full_bound))
 
@@ -176,15 +175,16 @@ def _bound_by_soft_threshold(state: BoundState, clock: Clock) -> Bound | None:
     view, k = state.candidates, state.k
     if k * view.floor >= state.upper_bound:
         return None
-    bound, threshold = bounds.soft_threshold_bound(view.S, k, view.floor, state.upper_bound)
-    return Bound("soft threshold", bound - view.shift, threshold=threshold)
+    least = bounds.soft_threshold_bound(view.S, k, view.floor, state.upper_bound)
+    return Bound("soft threshold", least.value - view.shift, threshold=least.argument)
 
 
 def _bound_by_sample_space(state: BoundState, clock: Clock) -> Bound:
-    columns_and_scores = gather_columns_and_scores(state)
-    if columns_and_scores is None:
-        return Bound("sample space", np.inf)
-    return Bound("sample space", candidates.sample_space_bound(*columns_and_scores, state.k))
+    """Return the sample-space bound; infinity if the columns are not available."""
+    space = gather_sample_space(state)
+    return Bound(
+        "sample space", np.inf if space is None else candidates.sample_space_bound(space.columns, space.scores, state.k)
+    )
 
 
 def _bound_by_full_soft_threshold(state: BoundState, clock: Clock) -> Bound | None:
@@ -207,13 +207,20 @@ def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int
     return bounds.bound_with_floor(profile, k, view.floor) - view.shift
 
 
-def gather_columns_and_scores(state: BoundState, rho: float | None = None) -> tuple[Array, Array] | None:
-    """Return the columns of variance above ρ, (p, m), and unit scores of the component, (p,); None if too many.
+class SampleSpace(NamedTuple):
+    """Columns aᵢ of a matrix with Σ = AᵀA, and the scores of a component; both in float64 on the host."""
+
+    columns: Array  # (p, m): at least the columns with ‖aᵢ‖² above the ρ that was asked for
+    scores: Array  # (p,): unit vector
+
+
+def gather_sample_space(state: BoundState, rho: float | None = None) -> SampleSpace | None:
+    """Return the columns of variance above ρ and the scores of the component; None if the columns are too many.
 
     By default ρ is the smallest value that the sample-space bound tries. Columns of smaller variance may be included.
     If all n variables are candidates, and there are no samples or more than n, the columns are those of a factor of Σ
     plus the shift, with p = n. The result is also None for a component of no variance, and for a covariance of which
-    variables were left out. Both arrays are on the host.
+    variables were left out.
     """
     operator, view, p = state.operator, state.candidates, state.operator.shape[0]
     if not state.value > 0:
@@ -221,7 +228,7 @@ def gather_columns_and_scores(state: BoundState, rho: float | None = None) -> tu
     if view.floor == 0 and (not operator.has_samples or p > view.variables.size):
         A = _factor_covariance(view.S)
         scores = A @ state.z
-        return A, scores / np.linalg.norm(scores)
+        return SampleSpace(A, scores / np.linalg.norm(scores))
     if not operator.has_samples or p > candidates.MAX_CANDIDATE_VARIABLES:
         return None
     x = operator.combine(state.z[:, None])
@@ -230,7 +237,7 @@ def gather_columns_and_scores(state: BoundState, rho: float | None = None) -> tu
         c = operator.correlate(x)[:, 0]
         rho = float(np.sort(c * c)[::-1][state.k]) if state.k < c.size else 0.0
     idx = np.flatnonzero(operator.column_norms**2 > 0.999 * rho)
-    return None if p * idx.size > MAX_SAMPLE_SPACE_ENTRIES else (operator.columns(idx), x[:, 0])
+    return None if p * idx.size > MAX_SAMPLE_SPACE_ENTRIES else SampleSpace(operator.columns(idx), x[:, 0])
 
 
 def _factor_covariance(S: Array) -> Array:
@@ -239,30 +246,33 @@ def _factor_covariance(S: Array) -> Array:
     return np.asarray((Q * np.sqrt(np.maximum(w, 0) + bounds.eigenvalue_rounding_error(w))).T)
 
 
-def create_search(state: BoundState, candidates: CandidateCovariance) -> SupportSearch:
-    """Create a search over some candidates, without nodes, with the component as its incumbent.
+class SearchStart(NamedTuple):
+    """A search without open nodes, and the node of all its supports.
 
-    The candidates are those of the state, or fewer by `narrow`, which keeps the support. The component is not zero.
+    If there is a root, the caller must open or enumerate it, as its bound is not yet part of that of the search. If it
+    is None, the search is over and has the proven bound as its `variance_bound`.
     """
-    k = min(state.k, candidates.variables.size)
+
+    search: SupportSearch
+    root: Node | None
+
+
+def start_search(state: BoundState, candidates: CandidateCovariance, clock: Clock) -> SearchStart:
+    """Create a search with the component as its incumbent, and its root, bounded by rows and reduced by screening.
+
+    The candidates are those of the state, or fewer by `narrow`, which keeps the support. The component is not zero. The
+    search is over if the root is pruned, or if a better support may contain a variable that was left out, so that
+    branching cannot close the gap.
+    """
     support = np.searchsorted(candidates.variables, state.support)  # positions; relies on all being candidates
+    k = min(state.k, candidates.variables.size)
     scale = state.value + candidates.shift
-    return SupportSearch(candidates, k, support, scale, tol=SEARCH_TOLERANCE_SHARE * state.tol)
-
-
-def start_search(state: BoundState, candidates: CandidateCovariance, clock: Clock) -> tuple[SupportSearch, Node | None]:
-    """Create a search over some candidates, and its root, bounded by rows and reduced by screening.
-
-    The root is None if the search is over: either it is pruned, or a better support may contain a variable that was
-    left out, so that branching cannot close the gap. The search then has the proven bound as its `variance_bound`;
-    otherwise the caller must open or enumerate the root, whose bound is not yet part of that of the search.
-    """
-    search = create_search(state, candidates)
+    search = SupportSearch(candidates, k, support, scale, tol=SEARCH_TOLERANCE_SHARE * state.tol)
     root = search.make_root(state.upper_bound)
     problem = RowProblem(search.S, state.k, root.fixed, candidates.floor / search.scale)
     rows = initialize_rows(problem, max((bound.threshold for bound in state.bounds), default=0.0) / search.scale)
     if candidates.floor == 0:
-        return search, assess_by_rows(search, replace(root, rows=rows), clock, ROOT_SCHEDULE)
+        return SearchStart(search, assess_by_rows(search, replace(root, rows=rows), clock, ROOT_SCHEDULE))
     smoothings, steps = (*ROOT_SCHEDULE[0][0], *ROOT_SCHEDULE[1][0]), ROOT_SCHEDULE[0][1]
     result = minimize_row_bound(
         problem, rows, target=search.pruning_threshold, clock=clock, smoothings=smoothings, steps=steps
@@ -272,8 +282,8 @@ def start_search(state: BoundState, candidates: CandidateCovariance, clock: Cloc
     root = replace(root, bound=min(root.bound, result.bound), rows=result.rows)
     if omitted_bound > search.pruning_threshold:
         search.record_pruned_bound(root.bound)
-        return search, None
-    return search, assess_by_rows(search, root, clock, ROOT_SCHEDULE[1:])
+        return SearchStart(search, None)
+    return SearchStart(search, assess_by_rows(search, root, clock, ROOT_SCHEDULE[1:]))
 
 
 def add_row_bound(state: BoundState, clock: Clock) -> BoundState:

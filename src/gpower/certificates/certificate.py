@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpower._utils.arrays import Array
 from gpower._utils.text import format_count
 
 if TYPE_CHECKING:
@@ -107,6 +108,18 @@ class Certificate:
     cardinality_unit: str = "variables"
     search: SubsetState | None = field(default=None, repr=False)
 
+    @classmethod
+    def from_bounds(
+        cls, value: float, bounds: Sequence[Bound], *, cardinality: int, tol: float, seconds: float, **fields: Any
+    ) -> Certificate:
+        """Create the certificate of a value from all bounds on it, in order; `fields` are further attributes.
+
+        The upper bound is the least of the bounds, but at least the value: only rounding makes a bound smaller.
+        """
+        least = find_least_bound(bounds)
+        upper = max(least.value, value)
+        return cls(value, upper, cardinality, tol, least.method, tuple(bounds), seconds, **fields)
+
     @property
     def gap(self) -> float:
         """Return upper_bound/value − 1: no component of this cardinality is better by a larger share."""
@@ -140,6 +153,54 @@ class Certificate:
             f"{size}: {self.value:.6g} found, at most {self.upper_bound:.6g} possible "
             f"(gap {100 * gap:.3g}%, {verdict}); {self.method}, {self.seconds:.1f} s"
         )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of `best_subset`, passed to its callback.
+
+    Attributes
+    ----------
+    bound : float
+        Proven upper bound so far.
+    incumbent : float
+        Value of the best support so far.
+    nodes, open : int
+        Number of nodes created so far, and of those that are still open.
+    seconds : float
+        Time since the call began.
+    support : ndarray of int
+        Column numbers of the best support, increasing. While `best_subset` runs its last search, over single variables,
+        it is the best support before that search, and `incumbent` may already be the value of a better one.
+
+    Examples
+    --------
+    >>> from gpower import best_subset
+    >>> from gpower.datasets import gaussian
+    >>> seen = []
+    >>> _ = best_subset(gaussian(20, 30, random_state=0), cardinality=4, callback=seen.append)
+    >>> all(progress.incumbent <= progress.bound for progress in seen)
+    True
+    """
+
+    bound: float
+    incumbent: float
+    nodes: int
+    open: int
+    seconds: float
+    support: Array
+
+
+class CertifiedComponent(NamedTuple):
+    """A component, or several that were searched together, and its certificate."""
+
+    component: Array  # (n_features,) or (n_components, n_features): unit loadings, the largest one positive
+    certificate: Certificate
+
+
+def find_least_bound(bounds: Sequence[Bound]) -> Bound:
+    """Return the least bound, the first of equal ones; an infinite one if there are none."""
+    return min(bounds, key=lambda bound: bound.value, default=Bound("none", float("inf")))
 
 
 def relative_gap(value: float, upper: float) -> float:

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, islice
 from math import comb
 
 import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower.certificates.bounds import EPS
+from gpower.certificates.branch_and_bound import iterate_supports
 from gpower.certificates.certificate import Clock
 
 #: Largest number of supports listed for one k, and of variables that fit into a mask of 64 bits.
 MAX_LISTED_SUPPORTS, MAX_MASK_VARIABLES = 500_000, 63
-#: Number of supports whose eigenvalues are computed in one call.
-LISTING_BATCH_SIZE = 4096
 
 
 def can_list_supports(n_variables: int, cardinalities: Sequence[int]) -> bool:
@@ -58,13 +56,11 @@ def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
     rounding error of LAPACK.
     """
     values, masks = [], []
-    subsets = combinations(range(S.shape[0]), k)
-    while batch := list(islice(subsets, LISTING_BATCH_SIZE)):
+    for batch in iterate_supports(S, np.arange(0), np.arange(S.shape[0]), k):
         if clock.is_expired:
             return None
-        supports = np.array(batch, np.intp)  # (batch, k)
-        values.append(np.linalg.eigvalsh(S[supports[:, :, None], supports[:, None, :]])[:, -1])
-        masks.append(np.bitwise_or.reduce(np.left_shift(np.uint64(1), supports.astype(np.uint64)), axis=1))
+        values.append(batch.values)
+        masks.append(np.bitwise_or.reduce(np.left_shift(np.uint64(1), batch.supports.astype(np.uint64)), axis=1))
     order = np.argsort(-np.concatenate(values), kind="stable")
     return SupportList(np.concatenate(values)[order], np.concatenate(masks)[order])
 
@@ -90,9 +86,10 @@ class DisjointSearch:
         return max(self.incumbent_value, self.open_bound) * (1 + 8 * max(self.cardinalities) * EPS)
 
     def run(self, S: Array, clock: Clock) -> None:
-        """Search until every set is visited or pruned, or the clock expires.
+        """Search until every set is visited or pruned, or the clock expires; call it once.
 
-        Ctrl-C expires the clock and does not raise. If the lists are not finished, `upper_bound` stays infinite.
+        S is symmetric, (n, n), in float64, and `can_list_supports` has accepted n and the cardinalities. Ctrl-C expires
+        the clock and does not raise. If the lists are not finished, `upper_bound` stays infinite.
         """
         with clock.interruptible():
             sizes = set(self.cardinalities)

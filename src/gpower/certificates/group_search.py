@@ -16,7 +16,7 @@ import numpy as np
 from gpower._utils.arrays import Array, embed_rows, orient
 from gpower.certificates.bounds import EPS, largest_eigenvalue
 from gpower.certificates.branch_and_bound import BestFirstSearch, SearchNode
-from gpower.certificates.certificate import Bound, Certificate, Clock
+from gpower.certificates.certificate import Bound, Certificate, CertifiedComponent, Clock, Progress
 from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.grouped import GroupCardinality
@@ -46,24 +46,26 @@ class GroupSearch(BestFirstSearch[GroupNode]):
     incumbent_groups: Array  # (n_groups,) of bool, at least one of them with a variable
 
     def __post_init__(self) -> None:
-        g = self.incumbent_groups.size
-        members = [np.flatnonzero(self.group_labels == i) for i in range(g)]
-        self.block_norms = np.zeros((g, g))  # spectral norms of the blocks S_gh; zero for a group without variables
-        for i, rows in enumerate(members):
-            for j in range(i + 1):
-                block = self.S[np.ix_(rows, members[j])]
-                self.block_norms[i, j] = self.block_norms[j, i] = np.linalg.norm(block, 2) if block.size else 0.0
+        self.block_norms = _compute_block_norms(self.S, self.group_labels, self.incumbent_groups.size)
         self.incumbent_value = self._compute_value(self.incumbent_groups)
+
+    def make_progress(self, seconds: float, columns: Array) -> Progress:
+        """Return the progress after some seconds; `columns`, (n,), are the column numbers of the variables of S."""
+        support = columns[self.find_variables(self.incumbent_groups)]
+        n_open = len(self.open_nodes)
+        return Progress(self.upper_bound, self.incumbent_value, self.n_nodes, n_open, seconds, support)
 
     def find_variables(self, groups: Array) -> Array:
         """Return the indices of the variables of some groups, given as a mask."""
         return np.flatnonzero(groups[self.group_labels])
 
     def _take_covariance(self, groups: Array) -> Array:
+        """Return a copy of S over the variables of some groups, given as a mask."""
         support = self.find_variables(groups)
         return self.S[np.ix_(support, support)]
 
     def _compute_value(self, groups: Array) -> float:
+        """Return λmax of S over some groups, a mask, at least one of them with a variable."""
         return float(np.linalg.eigvalsh(self._take_covariance(groups))[-1])
 
     def _compute_bound(self, allowed: Array, fixed: Array) -> float:
@@ -73,14 +75,15 @@ class GroupSearch(BestFirstSearch[GroupNode]):
         groups are fixed, and more than k are allowed.
         """
         slots = self.k - int(np.count_nonzero(fixed))
-        free = allowed & ~fixed
-        own_norms = np.diagonal(self.block_norms)
-        fixed_value = largest_eigenvalue(self._take_covariance(fixed)) if fixed.any() else 0.0
-        trace = fixed_value + float(np.sum(np.sort(own_norms[free])[::-1][:slots]))
-        other_norms = self.block_norms - np.diag(own_norms)
-        largest_free = -np.sort(-other_norms[:, free], axis=1)[:, :slots]
-        largest_free[free, slots - 1 :] = 0.0  # a free group takes one of the slots itself
-        discs = (own_norms + other_norms[:, fixed].sum(axis=1) + largest_free.sum(axis=1))[allowed]
+        norms = self.block_norms[np.ix_(allowed, allowed)]
+        is_fixed = fixed[allowed]
+        own_norms = np.diagonal(norms)
+        fixed_value = largest_eigenvalue(self._take_covariance(fixed)) if is_fixed.any() else 0.0
+        trace = fixed_value + float(np.sum(np.sort(own_norms[~is_fixed])[::-1][:slots]))
+        other_norms = norms - np.diag(own_norms)
+        largest_free = -np.sort(-other_norms[:, ~is_fixed], axis=1)[:, :slots]
+        largest_free[~is_fixed, slots - 1 :] = 0.0  # a free group takes one of the slots itself
+        discs = own_norms + other_norms[:, is_fixed].sum(axis=1) + largest_free.sum(axis=1)
         rounding = 1 + 8 * self.S.shape[0] * EPS
         return min(largest_eigenvalue(self._take_covariance(allowed)), min(trace, float(np.max(discs))) * rounding)
 
@@ -100,6 +103,7 @@ class GroupSearch(BestFirstSearch[GroupNode]):
         return replace(node, bound=bound)
 
     def _update_incumbent(self, groups: Array) -> None:
+        """Make a selection, a mask, the incumbent if it is better, and record its value as a pruned bound."""
         value = self._compute_value(groups)
         self.record_pruned_bound(value * (1 + 8 * self.S.shape[0] * EPS))
         if value > self.incumbent_value:
@@ -119,8 +123,17 @@ class GroupSearch(BestFirstSearch[GroupNode]):
         return [self.assess(child) for child in children]
 
 
-#: Function that receives a search and the variables it is over; the search stops if it returns a true value.
-GroupSearchCallback = Callable[[GroupSearch, Array], object]
+def _compute_block_norms(S: Array, group_labels: Array, n_groups: int) -> Array:
+    """Compute the spectral norms of the blocks S_gh, (n_groups, n_groups); zero for a group without variables."""
+    if np.array_equal(group_labels, np.arange(n_groups)):  # every variable is a group: no decomposition is needed
+        return np.abs(S)
+    members = [np.flatnonzero(group_labels == i) for i in range(n_groups)]
+    norms = np.zeros((n_groups, n_groups))
+    for i, rows in enumerate(members):
+        for j in range(i + 1):
+            block = S[np.ix_(rows, members[j])]
+            norms[i, j] = norms[j, i] = np.linalg.norm(block, 2) if block.size else 0.0
+    return norms
 
 
 def best_groups(
@@ -129,9 +142,9 @@ def best_groups(
     k: int,
     tol: float,
     clock: Clock,
-    callback: GroupSearchCallback | None = None,
-) -> tuple[Array, Certificate]:
-    """Return the component of k admissible groups with the largest variance, (n_features,), and its certificate.
+    callback: Callable[[Progress], object] | None = None,
+) -> CertifiedComponent:
+    """Find the component of k admissible groups with the largest variance.
 
     Parameters
     ----------
@@ -146,10 +159,10 @@ def best_groups(
     clock : Clock
         Time limit; its callback is replaced if `callback` is given. Ctrl-C ends the search and does not raise.
     callback : callable, optional
-        Called with the search and the column numbers of its variables, (n,).
+        Called with the progress; the search stops if it returns a true value.
     """
     spec = FitSpec(sparsity=ExactCardinality(penalty_family=GroupCardinality(support_rules, np.ones(1)), levels=(k,)))
-    z = solve_component(operator, spec, np.random.RandomState(0)).Z
+    start = solve_component(operator, spec, np.random.RandomState(0)).Z  # (n_features, 1)
     usable = np.flatnonzero(~support_rules.excluded[:, 0] & (operator.column_norms > 0))
     if usable.size > MAX_GROUP_SEARCH_VARIABLES:
         raise ValueError(
@@ -161,26 +174,25 @@ def best_groups(
     labels = np.arange(usable.size) if rules.group_labels is None else rules.group_labels
     required = rules.required[:, 0]
     n_selected = min(k - int(support_rules.required_cost[0]) + int(np.count_nonzero(required)), rules.n_groups)
-    first_groups = rules.groups_hit(z[usable] != 0)[:, 0] | required
+    first_groups = rules.groups_hit(start[usable] != 0)[:, 0] | required
     search = GroupSearch(operator.gram(usable).astype(np.float64), labels, n_selected, first_groups, tol=tol)
     search.push(search.assess(GroupNode(np.inf, np.ones(rules.n_groups, bool), required)))
     if callback is not None:
-        clock.callback = lambda: callback(search, usable)
+        clock.callback = lambda: callback(search.make_progress(clock.elapsed_seconds, usable))
         clock.poll_callback()
     search.run_best_first(search.expand, clock)
     support = usable[search.find_variables(search.incumbent_groups)]
     loadings, variances = compute_leading_components(operator, 1, support)
     value = float(variances[0])
-    bound = Bound("search", max(search.upper_bound, value), clock.elapsed_seconds)
-    certificate = Certificate(
-        value=value,
-        upper_bound=bound.value,
+    seconds = clock.elapsed_seconds
+    certificate = Certificate.from_bounds(
+        value,
+        (Bound("search", max(search.upper_bound, value), seconds),),
         cardinality=k,
         tol=tol,
-        method="search",
-        bounds=(bound,),
-        seconds=clock.elapsed_seconds,
+        seconds=seconds,
         nodes=search.n_nodes,
         cardinality_unit="variables" if support_rules.group_labels is None else "groups",
     )
-    return orient(embed_rows(loadings, support, operator.shape[1]))[:, 0], certificate
+    z = orient(embed_rows(loadings, support, operator.shape[1]))[:, 0]
+    return CertifiedComponent(z, certificate)

@@ -1,9 +1,10 @@
-"""Check the arguments of certificates: the matrix becomes an operator, the components become unit columns."""
+"""Read the arguments of certificates: the data become an operator, the components unit columns, the model its args."""
 
 from __future__ import annotations
 
 import reprlib
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,9 +12,87 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpower._utils.arrays import Array, normalize_columns
 from gpower._utils.backends import to_numpy
+from gpower._utils.messages import format_param
 from gpower.operators import Operator
 from gpower.validation.params import check_option
+from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import PreparedData, read_estimator_input
+from gpower.validation.variable_rules import VARIABLE_RULE_NAMES
+
+
+class CertificateArgs(TypedDict):
+    """How the components of a model were found; the arguments of `certify_components` of the same names."""
+
+    cardinality: Any  # number of variables as given to the model; None if none was given
+    gamma: Any  # (m,): absolute γ, only of the plain ℓ0-penalised problem; else None
+    deflation: str  # key of `DEFLATION_RULES`
+    order: Any  # (m,) of int: index of each component in the order of extraction; None if all were found at once
+
+
+@dataclass(frozen=True, eq=False)
+class CertificateInput:
+    """The checked arguments of a certificate."""
+
+    model: Any  # last step of a pipeline, the model itself, or an array of loadings
+    operator: Operator  # the data, in float64 in host memory, not deflated; at least one column varies
+    Z: Array  # (n_features, m): loadings, each column of unit length or zero, float64, on the host
+    args: CertificateArgs
+
+
+def read_certificate_input(model: Any, X: Any, covariance: str | None, sample_weight: Any) -> CertificateInput:
+    """Check the arguments of `certify` and `certify_total`, which documents them, and read the data as in the fit."""
+    unwrapped = UnwrappedModel.unwrap(model)
+    loadings = _get_loadings(unwrapped.model)
+    args = certificate_args(unwrapped.model)
+    reader_params = _infer_reader_params(unwrapped.model, covariance)
+    X = unwrapped.apply_earlier_steps(X)
+    operator = prepare_certificate_data(X, sample_weight=sample_weight, **reader_params).operator
+    return CertificateInput(unwrapped.model, operator, _check_components(loadings, operator.shape[1]), args)
+
+
+def _get_attributes(model: object, *names: str) -> list[Any]:
+    """Return parameters or attributes of a model; None for each that it lacks, as loadings alone do."""
+    return [getattr(model, name, None) for name in names]
+
+
+def certificate_args(model: object) -> CertificateArgs:
+    """Return the arguments of `certify_components` that describe how a model was fitted.
+
+    `model` may also be an array of loadings, which has no parameters. Raise ValueError for ``variance="l1"``.
+    """
+    variance, deflation = _get_attributes(model, "variance", "deflation")
+    cardinality, l1_bound = _get_attributes(model, "cardinality", "l1_bound")
+    if variance == "l1":
+        raise ValueError(
+            f"The model was fitted with {format_param('variance', 'l1')}, which maximises ‖Az‖₁; the bounds are on "
+            "‖Az‖₂². Pass model.components_ to certify that variance instead."
+        )
+    penalty, method, gamma = _get_attributes(model, "penalty", "method", "gamma_")
+    constraint, order = _get_attributes(model, "constraint", "extraction_order_")
+    if method == "block" or constraint is not None:  # all components were found at once
+        order = None
+    is_restricted = any(value is not None for value in _get_attributes(model, "budget", *VARIABLE_RULE_NAMES))
+    if penalty != "l0" or method != "deflation" or cardinality is not None or l1_bound is not None or is_restricted:
+        gamma = None
+    return {"cardinality": cardinality, "gamma": gamma, "deflation": deflation or "schur", "order": order}
+
+
+def _infer_reader_params(model: Any, covariance: str | None) -> dict[str, Any]:
+    """Return how the data of a model were centred, scaled and imputed, from its parameters or its means and scales.
+
+    The result has the parameters of `_InputParams`. A model without any of these, or an array of loadings, is taken for
+    one of centred and unscaled data. A `covariance` that is not None takes precedence over that of the model.
+    """
+    model_covariance, missing = _get_attributes(model, "covariance", "missing")
+    center, mean, scale, scales = _get_attributes(model, "center", "mean_", "scale", "scale_")
+    if covariance is None and model_covariance == "precomputed":
+        covariance = "precomputed"
+    if center is None:
+        center = mean is None or np.any(mean)
+    if scale is None:
+        scale = scales is not None and np.any(np.asarray(scales) != 1)
+    args = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
+    return args | ({"missing": missing, "n_components": len(model.components_)} if missing == "impute" else {})
 
 
 class _InputParams(BaseEstimator):
@@ -31,17 +110,7 @@ class _InputParams(BaseEstimator):
         self.missing, self.n_components = missing, n_components
 
 
-def prepare_certificate_operator(
-    X: Any, covariance: str | None, *, sample_weight: Any = None, **reader_params: Any
-) -> Operator:
-    """Return X as an operator in float64, read with the parameters of `_InputParams`.
-
-    Raise ValueError if X cannot be certified.
-    """
-    return prepare_certificate_input(X, covariance, sample_weight=sample_weight, **reader_params).operator
-
-
-def prepare_certificate_input(
+def prepare_certificate_data(
     X: Any, covariance: str | None, *, sample_weight: Any = None, **reader_params: Any
 ) -> PreparedData:
     """Return X as an operator in float64 with its feature names, read with the parameters of `_InputParams`.
@@ -60,10 +129,10 @@ def prepare_certificate_input(
     return prepared
 
 
-def get_loadings(model: Any) -> Array:
+def _get_loadings(model: Any) -> Array:
     """Return the loadings of a fitted model, or the array that was passed in its place, in float64, on the host.
 
-    The shape is not checked, and the loadings are not normalised; `check_components` does both.
+    The shape is not checked, and the loadings are not normalised; `_check_components` does both.
     """
     if isinstance(model, BaseEstimator):
         check_is_fitted(model, "components_")
@@ -76,7 +145,7 @@ def get_loadings(model: Any) -> Array:
         ) from None
 
 
-def check_components(components: Array, n_features: int) -> Array:
+def _check_components(components: Array, n_features: int) -> Array:
     """Return loadings, (m, n_features), as unit columns, (n_features, m); zero columns stay zero.
 
     A vector of n_features loadings is one component.

@@ -29,12 +29,18 @@ import numpy as np
 from gpower._utils.arrays import Array, orient
 from gpower._utils.messages import format_param
 from gpower.certificates import candidates
-from gpower.certificates.api import certificate_args, infer_preprocessing_args
 from gpower.certificates.bounds import EPS, eigenvalue_rounding_error, trace_profile
 from gpower.certificates.cascade import add_cheap_bounds, add_row_bound, solve_on_support, start_from_heuristic
-from gpower.certificates.certificate import Bound, Certificate, Clock, relative_gap
+from gpower.certificates.certificate import (
+    Bound,
+    Certificate,
+    CertifiedComponent,
+    Clock,
+    find_least_bound,
+    relative_gap,
+)
 from gpower.certificates.disjoint import DisjointSearch, can_list_supports
-from gpower.certificates.inputs import check_components, get_loadings, prepare_certificate_operator
+from gpower.certificates.inputs import read_certificate_input
 from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
@@ -45,8 +51,8 @@ from gpower.validation.params import check_float, check_int, check_option, expan
 
 #: Share of the time limit for the bounds on single components.
 SINGLES_TIME_SHARE = 0.4
-#: Largest number of variables for the row bound, its smoothings, and L-BFGS steps for each.
-MAX_ROW_BOUND_VARIABLES, JOINT_SMOOTHINGS, JOINT_STEPS = 300, (0.03, 0.01, 0.003, 0.001), 60
+#: Largest number of variables for the row bound.
+MAX_ROW_BOUND_VARIABLES = 300
 #: Largest violation of a constraint, summed over pairs of components, that counts as rounding.
 MAX_CONSTRAINT_VIOLATION = 1e-6
 
@@ -66,7 +72,7 @@ def certify_total(
     Parameters
     ----------
     model : fitted model or array-like of shape (n_components, n_features)
-        `GPower`, anything else with ``components_``, or the loadings alone.
+        `GPower`, a pipeline with one, any other model with ``components_``, or the loadings alone.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The data that the model was fitted on, or the covariance.
     covariance : {None, "precomputed"}
@@ -98,15 +104,12 @@ def certify_total(
     """
     tol = check_float(tol, "tol", 0.0)
     max_time = check_float(max_time, "max_time", 0.0)
-    components = get_loadings(model)
-    cardinality = certificate_args(model)["cardinality"]
-    constraint = getattr(model, "constraint", None) if constraint is None else constraint
+    checked = read_certificate_input(model, X, covariance, sample_weight)
+    constraint = getattr(checked.model, "constraint", None) if constraint is None else constraint
     constraint = check_option(constraint, "constraint", (None, *CONSTRAINTS))
-    preprocessing = infer_preprocessing_args(model, covariance)
-    operator = prepare_certificate_operator(X, sample_weight=sample_weight, **preprocessing)
-    Z = check_components(components, operator.shape[1])
+    cardinality = checked.args["cardinality"]
     return certify_joint_variance(
-        operator, Z, cardinality=cardinality, constraint=constraint, tol=tol, max_time=max_time
+        checked.operator, checked.Z, cardinality=cardinality, constraint=constraint, tol=tol, max_time=max_time
     )
 
 
@@ -171,14 +174,9 @@ class JointBoundState:
         self.cardinalities = sorted(self.cardinalities)
 
     @property
-    def best_bound(self) -> Bound:
-        """Return the least bound, the first of equal ones."""
-        return min(self.bounds, key=lambda bound: bound.value, default=Bound("none", np.inf))
-
-    @property
     def upper_bound(self) -> float:
         """Return the least bound, but at least the value: only rounding makes a bound smaller."""
-        return max(self.best_bound.value, self.value)
+        return max(find_least_bound(self.bounds).value, self.value)
 
     def compute_certificate(self) -> Certificate:
         """Compute the bounds that apply to the constraint until the gap is small enough; return the certificate.
@@ -201,15 +199,9 @@ class JointBoundState:
                     value = step()
             if np.isfinite(value):
                 self.bounds.append(Bound(step.__name__, value, time.perf_counter() - start_time))
-        return Certificate(
-            self.value,
-            self.upper_bound,
-            sum(self.cardinalities),
-            self.tol,
-            self.best_bound.method,
-            tuple(self.bounds),
-            self.clock.elapsed_seconds,
-            self.n_nodes,
+        total, seconds = sum(self.cardinalities), self.clock.elapsed_seconds
+        return Certificate.from_bounds(
+            self.value, self.bounds, cardinality=total, tol=self.tol, seconds=seconds, nodes=self.n_nodes
         )
 
     def singles(self) -> float:
@@ -255,10 +247,7 @@ class JointBoundState:
         problem = RowProblem(
             view.S / scale, min(k, n), np.zeros(n, bool), n_components=min(m, n), total_cardinality=total
         )
-        start = initialize_rows(problem, 0.0)
-        result = minimize_row_bound(
-            problem, start, target=float(m), clock=self.clock, smoothings=JOINT_SMOOTHINGS, steps=JOINT_STEPS
-        )
+        result = minimize_row_bound(problem, initialize_rows(problem, 0.0), target=float(m), clock=self.clock)
         return result.bound * scale - m * view.shift
 
     def listing(self) -> float:
@@ -277,8 +266,8 @@ class JointBoundState:
         return search.upper_bound - total_shift
 
 
-def best_disjoint(operator: Operator, cardinality: Any, tol: float, max_time: float) -> tuple[Array, Certificate]:
-    """Return the best components without a common variable, (m, n_features), and a certificate; see `best_subset`.
+def best_disjoint(operator: Operator, cardinality: Any, tol: float, max_time: float) -> CertifiedComponent:
+    """Find the best components without a common variable, (m, n_features); see `best_subset`.
 
     The operator is in float64 in host memory. `cardinality` is not yet checked: one number, or one per component, whose
     order the rows of the result have.
@@ -303,4 +292,4 @@ def best_disjoint(operator: Operator, cardinality: Any, tol: float, max_time: fl
         Z[:, order] = orient(np.column_stack([solve_on_support(operator, idx) for idx in state.improved_supports]))
         value = float(Scores.from_loadings(operator, Z).variances.sum())
         certificate = replace(certificate, value=value, upper_bound=max(certificate.upper_bound, value))
-    return Z.T.copy(), certificate
+    return CertifiedComponent(Z.T.copy(), certificate)

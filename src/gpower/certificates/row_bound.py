@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -51,6 +52,8 @@ from gpower._utils.arrays import Array
 from gpower.certificates.bounds import eigenvalue_rounding_error
 from gpower.certificates.certificate import Clock
 
+#: Smoothings of a minimisation without screening, and L-BFGS steps for each.
+SMOOTHINGS, STEPS_PER_SMOOTHING = (0.03, 0.01, 0.003, 0.001), 60
 #: Number of corrections that L-BFGS stores.
 N_LBFGS_CORRECTIONS = 10
 #: Eigenvectors with a smaller share in the smoothed eigenvalue sum are left out of its gradient.
@@ -152,31 +155,38 @@ def initialize_rows(problem: RowProblem, threshold: float) -> DualRows:
     return DualRows(R, np.full(problem.S.shape[0], t if problem.fixed_price is None else problem.fixed_price))
 
 
-def smooth_eigenvalue_sum(w: Array, count: int, smoothing: float) -> tuple[float, Array]:
-    """Return a smooth upper bound on the sum of the `count` largest eigenvalues, and its derivatives, called shares.
+class SmoothedSum(NamedTuple):
+    """A smooth upper bound on the sum of the largest eigenvalues, and its derivatives by the eigenvalues."""
 
-    w contains all eigenvalues, increasing. One is smoothed to μ·log Σ exp(w/μ), several to
-    min_s count·s + μ Σ log(1 + exp((w − s)/μ)), whose shares 1/(1 + exp((s − w)/μ)) add up to `count`.
+    value: float
+    shares: Array  # (n,), from 0 to 1; they add up to the number of eigenvalues in the sum
+
+
+def smooth_eigenvalue_sum(w: Array, count: int, smoothing: float) -> SmoothedSum:
+    """Smooth the sum of the `count` largest eigenvalues.
+
+    w, (n,), contains all eigenvalues, increasing, and μ is the `smoothing`, positive. One eigenvalue is smoothed to
+    μ·log Σ exp(w/μ), several to min_s count·s + μ Σ log(1 + exp((w − s)/μ)), with shares 1/(1 + exp((s − w)/μ)).
 
     Examples
     --------
     >>> import numpy as np
-    >>> value, share = smooth_eigenvalue_sum(np.array([0.0, 1.0, 2.0]), 2, 1e-3)
-    >>> round(value, 6), share.round(6)
+    >>> smoothed = smooth_eigenvalue_sum(np.array([0.0, 1.0, 2.0]), 2, 1e-3)
+    >>> round(smoothed.value, 6), smoothed.shares.round(6)
     (3.0, array([0., 1., 1.]))
     """
     if count == 1:
         share = np.exp((w - w[-1]) / smoothing)
         total = float(share.sum())
-        return float(w[-1]) + smoothing * float(np.log(total)), share / total
+        return SmoothedSum(float(w[-1]) + smoothing * float(np.log(total)), share / total)
     if count >= w.size:
-        return float(np.sum(w)), np.ones(w.size)
+        return SmoothedSum(float(np.sum(w)), np.ones(w.size))
     low, high = float(w[0]) - 50 * smoothing, float(w[-1]) + 50 * smoothing
     for _ in range(N_BISECTION_STEPS):
         s = (low + high) / 2
         share = expit((w - s) / smoothing)
         low, high = (s, high) if float(share.sum()) > count else (low, s)
-    return count * s + smoothing * float(np.sum(np.logaddexp(0, (w - s) / smoothing))), share
+    return SmoothedSum(count * s + smoothing * float(np.sum(np.logaddexp(0, (w - s) / smoothing))), share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +272,13 @@ class RowDual:
 
 
 def minimize_row_bound(
-    problem: RowProblem, rows: DualRows, *, target: float, clock: Clock, smoothings: Sequence[float], steps: int
+    problem: RowProblem,
+    rows: DualRows,
+    *,
+    target: float,
+    clock: Clock,
+    smoothings: Sequence[float] = SMOOTHINGS,
+    steps: int = STEPS_PER_SMOOTHING,
 ) -> RowBoundResult:
     """Minimise the row bound from a start by L-BFGS, with less and less smoothing, and return the best point.
 
@@ -300,16 +316,25 @@ def minimize_row_bound(
     return dual.best_result
 
 
-def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: float) -> tuple[Array, Array]:
-    """Return masks of variables that better supports may contain, and that they all contain, both (n,) of bool.
+class Screening(NamedTuple):
+    """What is proven about the supports that are better than a threshold; both masks include the fixed variables.
 
-    A support is better if its value exceeds `pruning_threshold`, in units of the scaled S. The second mask includes the
-    fixed variables, and the first one too. If a variable is required and not in the first mask, no support is better.
-    For one component without a fixed price; supports with variables left out of S are not considered.
+    If a variable is required and not kept, no support is better.
+    """
+
+    keep: Array  # (n,) of bool: variables that better supports may contain
+    required: Array  # (n,) of bool: variables that all better supports contain
+
+
+def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: float) -> Screening:
+    """Find variables that no support, or every support, of value above `pruning_threshold` contains.
+
+    The threshold is in units of the scaled S. The problem has one component and no fixed price; `rows` are over its
+    variables. Supports with variables left out of S are not considered.
     """
     keep, required = np.ones(problem.fixed.size, bool), problem.fixed.copy()
     if problem.n_open_slots < 1 or problem.fixed.all():
-        return keep, required
+        return Screening(keep, required)
     b = float(np.max(rows.prices[~problem.fixed]))
     fixed_cost = float(np.sum(rows.prices[problem.fixed]))
     w, Q = np.linalg.eigh(problem.build_matrix(rows))
@@ -321,7 +346,7 @@ def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: flo
     if w[-1] > theta and (w.size == 1 or w[-2] < theta - margin):
         terms = Q**2 / (theta - w)  # (n, n); the diagonal of P⁻¹ is the sum of each row
         required = required | (np.sum(terms, axis=1) < -SIGN_TOLERANCE * np.sum(np.abs(terms), axis=1))
-    return keep, required
+    return Screening(keep, required)
 
 
 def _find_excluded_variables(problem: RowProblem, rows: DualRows, Q: Array, inverse: Array) -> Array:

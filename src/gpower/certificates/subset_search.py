@@ -13,19 +13,17 @@ import numpy as np
 from gpower._utils.arrays import Array, embed_rows
 from gpower._utils.text import format_names
 from gpower._utils.warnings import warn_all
-from gpower.certificates.bounds import EPS
-from gpower.certificates.branch_and_bound import SupportSearch, assess_by_rows, assess_cheaply, best_completion
+from gpower.certificates.branch_and_bound import SupportSearch, find_best_support
 from gpower.certificates.cascade import (
     BoundState,
     add_cheap_bounds,
-    create_search,
     select_row_candidates,
     start_from_heuristic,
     start_search,
 )
-from gpower.certificates.certificate import Bound, Certificate, Clock
-from gpower.certificates.group_search import GroupSearch, best_groups
-from gpower.certificates.inputs import prepare_certificate_input
+from gpower.certificates.certificate import Bound, Certificate, CertifiedComponent, Clock, Progress
+from gpower.certificates.group_search import best_groups
+from gpower.certificates.inputs import prepare_certificate_data
 from gpower.certificates.joint import best_disjoint
 from gpower.operators.base import Operator
 from gpower.validation.params import check_float, check_int, check_option
@@ -33,47 +31,9 @@ from gpower.validation.variable_rules import VariableRules, check_required_have_
 
 #: If there are at most this many supports, all are enumerated.
 MAX_ENUMERATED_SUPPORTS = 20_000
-#: Time limit in seconds of the search with cheap bounds, which solves easy problems quickly.
-MAX_CHEAP_SEARCH_SECONDS = 0.5
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The progress of `best_subset`, passed to its callback.
-
-    Attributes
-    ----------
-    bound : float
-        Proven upper bound so far.
-    incumbent : float
-        Value of the best support so far.
-    nodes, open : int
-        Number of nodes created so far, and of those that are still open.
-    seconds : float
-        Time since the call began.
-    support : ndarray of int
-        Variables of the best support, increasing. While `best_subset` runs its last search, over single variables, it
-        is the best support before that search, and `incumbent` may already be the value of a better one.
-
-    Examples
-    --------
-    >>> from gpower import best_subset
-    >>> from gpower.datasets import gaussian
-    >>> seen = []
-    >>> _ = best_subset(gaussian(20, 30, random_state=0), cardinality=4, callback=seen.append)
-    >>> all(progress.incumbent <= progress.bound for progress in seen)
-    True
-    """
-
-    bound: float
-    incumbent: float
-    nodes: int
-    open: int
-    seconds: float
-    support: Array
-
-
-class BestSubset(tuple[Array, Certificate]):
+class BestSubset(CertifiedComponent):
     """A pair of a component, or several, and its certificate; prints the variables by name and the certificate.
 
     Examples
@@ -84,18 +44,10 @@ class BestSubset(tuple[Array, Certificate]):
     <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0.0 s>
     """
 
-    feature_names: Array | None = None
-
-    @classmethod
-    def from_pair(cls, result: tuple[Array, Certificate], feature_names: Array | None) -> BestSubset:
-        """Create the pair from a component and its certificate, with the names of the variables."""
-        pair = cls(result)
-        pair.feature_names = feature_names
-        return pair
+    feature_names: Array | None = None  # (n_features,) of str, set by `best_subset`; None stands for x0, x1, …
 
     def __repr__(self) -> str:
-        component, certificate = self
-        parts = [*(self._format_component(z) for z in np.atleast_2d(component)), str(certificate)]
+        parts = [*(self._format_component(z) for z in np.atleast_2d(self.component)), str(self.certificate)]
         return f"<BestSubset: {'; '.join(parts)}>"
 
     def _format_component(self, z: Array) -> str:
@@ -171,9 +123,10 @@ def best_subset(
     """
     tol = check_float(tol, "tol", 0.0)
     max_time = check_float(max_time, "max_time", 0.0)
-    prepared = prepare_certificate_input(X, covariance)
-    operator, names = prepared.operator, prepared.feature_names
-    rules = VariableRules(operator.shape[1], 1, names, groups, include, exclude)
+    prepared = prepare_certificate_data(X, covariance)
+    operator, n = prepared.operator, prepared.operator.shape[1]
+    rules = VariableRules(n, 1, prepared.feature_names, groups, include, exclude)
+    check_option(constraint, "constraint", (None, "disjoint"))
     if rules.active_params:
         if resume is not None or constraint is not None:
             other = "resume" if resume is not None else "constraint"
@@ -181,18 +134,21 @@ def best_subset(
                 f"{rules.active_params[0]} does not go together with {other} in an exact search; leave one of them out."
             )
         k = check_int(cardinality, "cardinality", 1)
-        return BestSubset.from_pair(_search_with_rules(operator, rules, k, Clock(max_time), tol, callback), names)
-    if check_option(constraint, "constraint", (None, "disjoint")) is not None:
+        found = _search_with_rules(operator, rules, k, Clock(max_time), tol, callback)
+    elif constraint is not None:
         if resume is not None or callback is not None:
             raise ValueError('constraint="disjoint" takes neither callback nor resume; increase max_time instead.')
-        return BestSubset.from_pair(best_disjoint(operator, cardinality, tol, max_time), names)
-    k = check_int(cardinality, "cardinality", 1)
-    n = operator.shape[1]
-    if k > n:
-        raise ValueError(f"cardinality={k} is larger than the number of variables, n_features={n}.")
-    initial_state = None if resume is None else _check_resumed_state(resume, operator, k, tol)
-    state = search_subset(operator, k, tol, max_time=max_time, callback=callback, initial_state=initial_state)
-    return BestSubset.from_pair((state.bound_state.z, state.to_certificate()), names)
+        found = best_disjoint(operator, cardinality, tol, max_time)
+    else:
+        k = check_int(cardinality, "cardinality", 1)
+        if k > n:
+            raise ValueError(f"cardinality={k} is larger than the number of variables, n_features={n}.")
+        initial_state = None if resume is None else _check_resumed_state(resume, operator, k, tol)
+        state = search_subset(operator, k, tol, max_time=max_time, callback=callback, initial_state=initial_state)
+        found = CertifiedComponent(state.bound_state.z, state.to_certificate())
+    result = BestSubset(*found)
+    result.feature_names = prepared.feature_names
+    return result
 
 
 def _search_with_rules(
@@ -202,11 +158,11 @@ def _search_with_rules(
     clock: Clock,
     tol: float,
     callback: Callable[[Progress], object] | None,
-) -> tuple[Array, Certificate]:
+) -> CertifiedComponent:
     """Find the best admissible support: by a search over variables if some are only excluded, else over groups.
 
-    Return unit loadings, (n_features,), and the certificate. `variable_rules` are for one component and have at least
-    one active parameter; k, a number of groups if there are groups, is checked here.
+    The operator is in float64 in host memory. `variable_rules` are for one component and have at least one active
+    parameter; k, a number of groups if there are groups, is checked here.
     """
     support_rules = variable_rules.build_support_rules()
     assert support_rules is not None
@@ -222,18 +178,12 @@ def _search_with_rules(
         state = search_subset(
             operator.take(allowed), k, tol, max_time=clock.max_seconds, callback=call_with_columns if callback else None
         )
-        return embed_rows(state.bound_state.z[:, None], allowed, operator.shape[1])[:, 0], state.to_certificate()
+        z = embed_rows(state.bound_state.z[:, None], allowed, operator.shape[1])[:, 0]
+        return CertifiedComponent(z, state.to_certificate())
 
-    def call_user(search: GroupSearch, usable: Array) -> object:  # `usable`: column numbers of the search's variables
-        support = usable[search.find_variables(search.incumbent_groups)]
-        n_open = len(search.open_nodes)
-        seconds = clock.elapsed_seconds
-        progress = Progress(search.upper_bound, search.incumbent_value, search.n_nodes, n_open, seconds, support)
-        return callback(progress) if callback else None
-
-    z, certificate = best_groups(operator, support_rules, k, tol, clock, call_user if callback else None)
-    warn_all(variable_rules.warn_unused_includes(variable_rules.find_unused_includes(z[None])))
-    return z, certificate
+    found = best_groups(operator, support_rules, k, tol, clock, callback)
+    warn_all(variable_rules.warn_unused_includes(variable_rules.find_unused_includes(found.component[None])))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,13 +192,12 @@ class SubsetState:
 
     bound_state: BoundState
     tree: SupportSearch | None = None  # search with row bounds; None before its root is bounded
-    n_cheap_nodes: int = 0  # nodes of the search with cheap bounds
     seconds: float = 0.0  # total time of all calls
 
     @property
     def n_nodes(self) -> int:
-        """Return the number of nodes of both searches."""
-        return self.n_cheap_nodes + (0 if self.tree is None else self.tree.n_nodes)
+        """Return the number of nodes of the search tree."""
+        return 0 if self.tree is None else self.tree.n_nodes
 
     def make_progress(self, seconds: float) -> Progress:
         """Return the progress after some seconds; the tree may be in the middle of its search.
@@ -331,13 +280,12 @@ def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetS
         yield (state := replace(state, bound_state=_enumerate_supports(state.bound_state, clock)))
         for bound_state in add_cheap_bounds(state.bound_state, clock):
             yield (state := replace(state, bound_state=bound_state))
-        yield (state := _search_cheaply(state, clock))
         clock.poll_callback()
     if state.tree is None and not state.bound_state.is_done(clock):
         yield (state := _bound_at_root(state, clock))
     if state.tree is not None and state.tree.open_nodes:
         start_time = time.perf_counter()
-        state.tree.run(assess_by_rows, clock)
+        state.tree.run(clock)
         yield replace(state, bound_state=state.bound_state.with_search_result(state.tree, "search", start_time))
 
 
@@ -352,29 +300,12 @@ def _enumerate_supports(bound_state: BoundState, clock: Clock) -> BoundState:
         return bound_state
     start_time = time.perf_counter()
     with clock.interruptible():
-        value, support = best_completion(view.S, np.arange(0), np.arange(n), k, clock)
-        if np.isfinite(value):
-            bound = Bound("enumeration", value * (1 + 8 * k * EPS) - view.shift)
+        best = find_best_support(view.S, np.arange(0), np.arange(n), k, clock)
+        if best is not None:
             # All variables are candidates (the floor is zero), so that positions in S are column numbers.
-            return bound_state.with_support(support).with_bound(bound, start_time)
+            bound = Bound("enumeration", best.bound - view.shift)
+            return bound_state.with_support(best.support).with_bound(bound, start_time)
     return bound_state
-
-
-def _search_cheaply(state: SubsetState, clock: Clock) -> SubsetState:
-    """Search with cheap bounds for a short time, and add the bound that it proves.
-
-    Return the state unchanged if it is done, or if variables were left out of the candidates. The tree is not kept, and
-    the callback is not called meanwhile.
-    """
-    bound_state = state.bound_state
-    if bound_state.is_done(clock) or bound_state.candidates.floor > 0:
-        return state
-    start_time = time.perf_counter()
-    search = create_search(bound_state, bound_state.candidates)
-    search.push(search.make_root(bound_state.upper_bound))
-    search.run(assess_cheaply, clock.make_child(MAX_CHEAP_SEARCH_SECONDS))
-    bound_state = bound_state.with_search_result(search, "cheap search", start_time)
-    return replace(state, bound_state=bound_state, n_cheap_nodes=search.n_nodes)
 
 
 def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
