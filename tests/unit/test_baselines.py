@@ -27,6 +27,7 @@ from gpower.baselines import (
     SCoTLASS,
     Thresholding,
 )
+from gpower.baselines.dspca import compute_dual_bound, project_l1_ball, project_spectraplex, solve_relaxation
 from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
 from gpower.baselines.greedy import (
     compute_bordered_eigenvalues,
@@ -37,7 +38,6 @@ from gpower.baselines.greedy import (
 from gpower.baselines.levels import bisect_penalty_level
 from gpower.baselines.rotation import OrthomaxObjective
 from gpower.baselines.scotlass import OrthogonalL1Ball
-from gpower.baselines.semidefinite import compute_dual_bound, project_l1_ball, project_spectraplex, solve_relaxation
 from gpower.datasets import gaussian, load_pitprops
 from gpower.operators import as_operator
 from gpower.operators.explained_variance import Scores
@@ -627,7 +627,7 @@ def _backward_by_definition(S, k):
 def test_both_directions_choose_as_they_are_defined(seed):
     S = random_covariance(8, seed)
     operator, _ = as_operator(S, covariance=True)
-    assert select_forward(operator, 8, is_full_search=True)[0].tolist() == _greedy_by_definition(S, 8)
+    assert select_forward(operator, 8, is_full_search=True).supports[-1].tolist() == _greedy_by_definition(S, 8)
     supports, variances = select_backward(operator, 8)
     for k in range(1, 9):
         assert supports[k - 1].tolist() == _backward_by_definition(S, k)
@@ -637,7 +637,7 @@ def test_both_directions_choose_as_they_are_defined(seed):
 def test_the_approximate_search_takes_the_variable_most_correlated_with_the_component():
     S = random_covariance(8, 3)
     operator, _ = as_operator(S, covariance=True)
-    order, _ = select_forward(operator, 8, is_full_search=False)
+    order = select_forward(operator, 8, is_full_search=False).supports[-1]
     for k in range(1, 8):
         u = np.linalg.eigh(S[np.ix_(order[:k], order[:k])])[1][:, -1]
         rest = [j for j in range(8) if j not in order[:k]]
@@ -724,7 +724,7 @@ def test_projections_are_nearest_points(seed):
     rng = np.random.default_rng(seed)
     M = rng.standard_normal((5, 5)) * 3
     M = M + M.T
-    nearest, _ = project_spectraplex(M, 2)
+    nearest = project_spectraplex(M, 2).X
     shrunk = project_l1_ball(M, 2.0)
     assert np.sum(np.abs(shrunk)) <= 2 + 1e-9
     for _ in range(20):

@@ -150,10 +150,10 @@ def test_a_name_that_was_not_compared_is_refused(table):
 
 def test_missing_extras_are_named(table, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r'pip install "gpower\[io\]"'):
+    with pytest.raises(ImportError, match=r"pip install .*pandas"):
         table.to_frame()
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r'pip install "gpower\[plot\]"'):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         table.plot()
 
 

@@ -43,12 +43,12 @@ class BaselineResult:
     Attributes
     ----------
     Z : ndarray of shape (n_features, m)
-        Loadings.
+        Loadings of one component, m = 1, or of all; unit columns, or zero, in the dtype of the operator, on the host.
     n_iter : int
         Number of steps.
     converged : bool
     gamma, objective : float
-        Penalty and objective value; NaN if the method has none.
+        Absolute penalty, and objective value in the units of ‖A z‖ or ‖A z‖²; NaN if the method has none.
     compute_gap : callable
         Function that returns the stationarity gap, which takes a pass over the matrix.
     extra_attributes : mapping of str to ndarray
@@ -68,7 +68,7 @@ class BaselineResult:
 
     @classmethod
     def from_ascent(cls, ascent_result: AscentResult, Z: Array, **fields: Any) -> BaselineResult:
-        """Return the result of an ascent whose loadings are Z."""
+        """Return the result of an ascent whose loadings are Z, (n_features, m); `fields` are further attributes."""
         return cls(
             Z,
             ascent_result.n_iter,
@@ -87,7 +87,7 @@ class BaselineResult:
 class ComponentTask:
     """Input of a method: the matrix, the checked parameters and the components found so far."""
 
-    operator: Operator  # the matrix A, deflated by the earlier components if the method finds one at a time
+    operator: Operator  # the matrix A, on the host, deflated by the earlier components if they are found one at a time
     degrees_of_freedom: float  # the covariance is AᵀA divided by this
     fit_spec: FitSpec  # checked parameters that the method shares with `GPower`
     rng: np.random.RandomState
@@ -110,7 +110,10 @@ class ComponentTask:
         return self.earlier_loadings.shape[1]
 
     def advance(self, result: BaselineResult, deflation_rule: str) -> ComponentTask:
-        """Return the task of the next component, with the matrix deflated by this one."""
+        """Return the task of the next component, with the matrix deflated by this one, a single component.
+
+        After the last component the matrix is not deflated.
+        """
         operator = (
             DEFLATION_RULES[deflation_rule].remove(self.operator, result.Z[:, 0])
             if self.component_index + 1 < self.n_components
@@ -171,14 +174,18 @@ class Baseline(SparsePCAEstimator, ABC):
         self.__dict__.update(fit.attributes | _collect_extra_attributes(results))
         warn_all(
             [
-                *fit_warnings(self, prepared.has_variance, fit.unadjusted_variance),
+                *fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance),
                 *((note, GPowerWarning) for note in joined.notes),
             ]
         )
         return self
 
     def build_fit_spec(self, shape: tuple[int, int]) -> FitSpec:
-        """Return the checked parameters that the method shares with `GPower`."""
+        """Return the checked parameters that the method shares with `GPower`, for data of this shape.
+
+        Raise ValueError if one is not valid, if both parameters that fix the sparsity are given, or if a cardinality is
+        a share of the variance.
+        """
         defaults = GPower().get_params()
         shared = {k: v for k, v in self.get_params().items() if k in defaults and k not in REDEFINED_PARAMS}
         check_option(self.refit, "refit", (True, False))
@@ -215,7 +222,11 @@ class Baseline(SparsePCAEstimator, ABC):
 
     @abstractmethod
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
-        """Return one result for each component, or a single result with all of them."""
+        """Return one result for each component, or a single result with all of them.
+
+        `task` is that of the first component: its matrix is not deflated, and no loadings are found yet. `fit` has
+        checked all parameters.
+        """
 
 
 def find_components_sequentially(
@@ -226,7 +237,8 @@ def find_components_sequentially(
 ) -> list[BaselineResult]:
     """Find one component after the other, each in the matrix deflated by the earlier ones.
 
-    If no variance is left, a component is zero and has the `empty_attributes`.
+    `find_component` receives a task whose matrix has a column that varies, and returns a result of one component. If
+    no variance is left, a component is zero and has the `empty_attributes`, the extra attributes of one component.
     """
     results: list[BaselineResult] = []
     empty = BaselineResult(
@@ -238,8 +250,16 @@ def find_components_sequentially(
     return results
 
 
+def multiply_gram(operator: Operator, B: Array) -> Array:
+    """Return AᵀA B, (n_features, m), in the dtype of the operator, without forming AᵀA; takes two passes over A."""
+    return operator.correlate(operator.combine(B.astype(operator.dtype)))
+
+
 def refit_baseline_loadings(operator: Operator, Z: Array) -> Array:
-    """Return the loadings of maximum variance on the support of Z: the post-processing of the paper."""
+    """Return the loadings of maximum variance on the support of Z, (n_features, m): the paper's post-processing.
+
+    The operator is not deflated. All columns are refitted together.
+    """
     pattern = Z != 0
     problem = Problem(operator, FixedSupport(pattern), np.ones(Z.shape[1], operator.dtype))
     point = problem.feasible_set.make_point(operator.combine(Z.astype(operator.dtype)))
@@ -252,7 +272,10 @@ def keep_largest(Z: Array, cardinality: Sequence[int]) -> Array:
 
 
 def _join_results(results: list[BaselineResult]) -> ComponentResult:
-    """Join the results of all components into one."""
+    """Join the results of all components into one; `Z` has a column and `gamma` an entry for each component.
+
+    The other arrays have one entry per result. This computes the stationarity gaps.
+    """
     return ComponentResult(
         Z=np.hstack([result.Z for result in results]),
         gamma=np.repeat([result.gamma for result in results], [result.Z.shape[1] for result in results]),
@@ -265,7 +288,7 @@ def _join_results(results: list[BaselineResult]) -> ComponentResult:
 
 
 def _collect_extra_attributes(results: list[BaselineResult]) -> dict[str, Array]:
-    """Return the extra attributes of all components, with one row per component."""
+    """Return the extra attributes of all components, with one row per component; all results have the same names."""
     return {
         name: _stack_padded_rows([result.extra_attributes[name] for result in results])
         for name in results[0].extra_attributes
@@ -273,7 +296,7 @@ def _collect_extra_attributes(results: list[BaselineResult]) -> dict[str, Array]
 
 
 def _stack_padded_rows(rows: list[Array]) -> Array:
-    """Stack the rows of all results; shorter ones are padded with NaN, or with −1 if they are integers."""
+    """Stack the rows of all results, (m,) or (m, k) each; shorter ones are padded with NaN, or −1 for integers."""
     if rows[0].ndim == 1:
         return np.concatenate(rows)
     width = max(part.shape[1] for part in rows)

@@ -8,6 +8,7 @@ equation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -100,6 +101,7 @@ class Greedy(Baseline):
         )
 
     def _find_component(self, task: ComponentTask) -> BaselineResult:
+        """Select a support of the deflated matrix, which has a column that varies, and refit its loadings."""
         operator, norms, j = task.operator, task.operator.column_norms, task.component_index
         if task.target_cardinality:
             gamma = np.nan
@@ -108,27 +110,38 @@ class Greedy(Baseline):
             gamma = float(task.fit_spec.sparsity.levels[j]) * float(norms.max()) ** 2
             max_cardinality = int(np.count_nonzero(norms.astype(np.float64) ** 2 > gamma))
         max_cardinality = min(max_cardinality, int(np.count_nonzero(norms)))
-        order, variances = select_forward(operator, max_cardinality, is_full_search=self.search == "full")
-        sizes = np.arange(1, order.size + 1)
-        supports = [order[:size] for size in sizes]
+        path = select_forward(operator, max_cardinality, is_full_search=self.search == "full")
+        order = path.supports[-1]
         if self.backward:
-            backward_supports, values = select_backward(operator, len(supports))
-            pairs = zip(supports, backward_supports, values > variances, strict=True)
-            supports = [backward if is_better else forward for forward, backward, is_better in pairs]
-            variances = np.maximum(variances, values)
-        k = len(supports) if task.target_cardinality else int(np.argmax(variances - gamma * sizes)) + 1
-        z, value = refit_unit(operator, np.sort(supports[k - 1]))
-        path = {"order_": order[None], "path_variance_": variances[None] / task.degrees_of_freedom}
+            path = path.take_better(select_backward(operator, order.size))
+        sizes = np.arange(1, order.size + 1)
+        k = order.size if task.target_cardinality else int(np.argmax(path.variances - gamma * sizes)) + 1
+        z, value = refit_unit(operator, np.sort(path.supports[k - 1]))
+        attributes = {"order_": order[None], "path_variance_": path.variances[None] / task.degrees_of_freedom}
         objective = value if task.target_cardinality else value - gamma * k
-        return BaselineResult(z[:, None], len(supports), True, gamma, objective, extra_attributes=path)
+        return BaselineResult(z[:, None], order.size, True, gamma, objective, extra_attributes=attributes)
 
 
-def select_forward(operator: Operator, max_cardinality: int, *, is_full_search: bool) -> tuple[Array, Array]:
+class SelectionPath(NamedTuple):
+    """Supports of 1, …, k variables and their variances."""
+
+    supports: list[Array]  # entry j − 1: column numbers of j variables
+    variances: Array  # (k,): λmax of AᵀA on each support
+
+    def take_better(self, other: SelectionPath) -> SelectionPath:
+        """Return the support of larger variance for every number of variables; both paths are equally long."""
+        pairs = zip(self.supports, other.supports, other.variances > self.variances, strict=True)
+        supports = [theirs if is_better else own for own, theirs, is_better in pairs]
+        return SelectionPath(supports, np.maximum(self.variances, other.variances))
+
+
+def select_forward(operator: Operator, max_cardinality: int, *, is_full_search: bool) -> SelectionPath:
     """Add variables one at a time, beginning with the one of largest norm.
 
-    Return the variables in the order of selection and the variance after each step, (max_cardinality,) both. Every step
-    takes one pass over the matrix. A full search compares the largest eigenvalues of all enlarged supports. Otherwise
-    the variable most correlated with the current component x is added; (aᵢᵀx)² is a lower bound of the gain.
+    Each support contains the variables in the order in which they were added. At least `max_cardinality` columns, which
+    is at least one, vary. Every step takes one pass over the matrix. A full search compares the largest eigenvalues of
+    all enlarged supports. Otherwise the variable most correlated with the current component x is added; (aᵢᵀx)² is a
+    lower bound of the gain.
     """
     squares = operator.column_norms.astype(np.float64) ** 2
     order = [stable_argmax(squares)]
@@ -145,7 +158,7 @@ def select_forward(operator: Operator, max_cardinality: int, *, is_full_search: 
         order.append(stable_argmax(values))
         S[k] = _compute_gram_row(operator, order[-1])
         variances.append(float(np.linalg.eigvalsh(S[: k + 1, order])[-1]))
-    return np.array(order), np.array(variances)
+    return SelectionPath([np.array(order[: size + 1]) for size in range(len(order))], np.array(variances))
 
 
 def _compute_gram_row(operator: Operator, i: int) -> Array:
@@ -159,7 +172,7 @@ def compute_bordered_eigenvalues(w: Array, border_squares: Array, corners: Array
     Each is the root above max(w) of λ − d − Σᵢ cᵢ²/(λ − wᵢ), an increasing concave function, so that Newton's method
     from a lower bound rises to it. The bound is the larger eigenvalue of the 2 × 2 matrix of the largest w and d.
 
-    w is ascending, (k,); `border_squares` contains cᵢ², (k, n), and `corners` d, (n,), for each candidate.
+    w is ascending, (k,); `border_squares` contains cᵢ², (k, n), and `corners` d ≥ 0, (n,), for each candidate.
 
     Examples
     --------
@@ -181,10 +194,10 @@ def compute_bordered_eigenvalues(w: Array, border_squares: Array, corners: Array
     return np.asarray(value)
 
 
-def select_backward(operator: Operator, max_cardinality: int) -> tuple[list[Array], Array]:
-    """Remove variables one at a time from all of them.
+def select_backward(operator: Operator, max_cardinality: int) -> SelectionPath:
+    """Remove variables one at a time from all that vary, which are at least `max_cardinality`.
 
-    Return the supports of 1, …, `max_cardinality` variables and their variances.
+    The path has the supports of 1, …, `max_cardinality` variables, each increasing. AᵀA of all columns is formed.
     """
     active = np.flatnonzero(operator.column_norms)
     S = operator.gram(np.arange(operator.shape[1])).astype(np.float64)
@@ -195,13 +208,14 @@ def select_backward(operator: Operator, max_cardinality: int) -> tuple[list[Arra
             supports.append(active)
             variances.append(float(w[-1]))
         active = np.delete(active, int(np.argmax(compute_shrunk_eigenvalues(w, U))))
-    return supports[::-1], np.array(variances[::-1])
+    return SelectionPath(supports[::-1], np.array(variances[::-1]))
 
 
 def compute_shrunk_eigenvalues(w: Array, U: Array) -> Array:
     """Return the largest eigenvalues of U diag(w) Uᵀ without row and column i, for every i, (n,).
 
-    Each is the root between the two largest of w (ascending) of Σⱼ uᵢⱼ²/(wⱼ − λ), which increases with λ.
+    w, (n,), and U, (n, n), are all eigenvalues and eigenvectors; the result is zero if n is one. Each is the root
+    between the two largest of w (ascending) of Σⱼ uᵢⱼ²/(wⱼ − λ), which increases with λ.
 
     Examples
     --------

@@ -22,10 +22,11 @@ def bisect_penalty_level(
 ) -> T:
     """Return the solution with `target_size` variables, at a level between a too sparse and a too dense one.
 
-    `solve` computes the solution at a level, and `count_variables` its number of variables. At most `max_bisections`
-    levels are tried. With `prefer_densest` the search continues to the densest level that gives the target, where the
-    penalty shrinks the loadings least. If the number jumps over the target, the result is the smallest solution above
-    the target that was found, or else the largest below.
+    `solve` computes the solution at a level, and `count_variables` its number of variables. The solution at
+    `sparse_level` is not computed; it may be the larger or the smaller of the two levels. At most `max_bisections`
+    levels between them are tried. With `prefer_densest` the search continues to the densest level that gives the
+    target, where the penalty shrinks the loadings least. If the number jumps over the target, the result is the
+    smallest solution above the target that was found, or else the largest below.
 
     Examples
     --------
@@ -51,4 +52,5 @@ def bisect_penalty_level(
 
 
 def _rank_size_mismatch(size: int, target_size: int) -> tuple[bool, int]:
+    """Return a key that is smaller for a better size: sizes below the target come last, then the distance counts."""
     return size < target_size, abs(size - target_size)

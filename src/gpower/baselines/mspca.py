@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from gpower._utils.arrays import Array, Seed, normalize_columns
-from gpower.baselines.base import Baseline, BaselineResult, ComponentTask
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, multiply_gram
 from gpower.operators import Operator
 from gpower.operators.explained_variance import cosine_matrix
 from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
@@ -103,63 +104,70 @@ class MSPCA(Baseline):
         return [BaselineResult(Z, n_iter, best is not None, objective=components.compute_variance())]
 
 
+class _PowerResult(NamedTuple):
+    """Ends of truncated power iterations, one per start."""
+
+    Z: Array  # (n_features, n_starts): unit loadings
+    values: Array  # (n_starts,): zᵀ(Σ − VVᵀ)z of each
+
+
 class _AlternatingComponents:
-    """State of one run: the loadings, (n_features, m), and the penalty on their dependence."""
+    """State of one run: the loadings, (n_features, m), and the penalty on their dependence. Σ stands for AᵀA."""
 
     def __init__(
         self, operator: Operator, cardinality: list[int], constraint: Constraint, rng: np.random.RandomState
     ) -> None:
         self.operator, self.cardinality, self.constraint, self.rng = operator, cardinality, constraint, rng
-        self.Z = np.zeros((operator.shape[1], len(cardinality)), operator.dtype)
-        self.gram = np.zeros(0) if operator.has_samples else operator.gram(np.arange(operator.shape[1]))
-        self.penalty, self.pair_weights = 0.0, np.zeros(len(cardinality))
-
-    def multiply_gram(self, Z: Array) -> Array:
-        """Return ΣZ, where Σ stands for AᵀA."""
-        if not self.operator.has_samples:
-            return self.gram @ Z
-        return self.operator.correlate(self.operator.combine(Z))
+        self.Z = np.zeros((operator.shape[1], len(cardinality)), operator.dtype)  # unit columns after the first round
+        self.penalty = 0.0  # λ
+        self.pair_weights = np.zeros(len(cardinality))  # w_s of component s
 
     def compute_variance(self) -> float:
         """Return the total variance of the components, in units of ‖A z‖²."""
-        return float(np.sum(self.Z * self.multiply_gram(self.Z)))
+        return float(np.sum(self.Z * multiply_gram(self.operator, self.Z)))
 
     def compute_violation(self) -> float:
         """Return the sum over pairs of |cosines| of loadings, or of scores."""
-        other = self.multiply_gram(self.Z) if self.constraint.name == "uncorrelated" else self.Z
+        other = multiply_gram(self.operator, self.Z) if self.constraint.name == "uncorrelated" else self.Z
         return float(np.abs(np.triu(cosine_matrix(self.Z.T @ other), 1)).sum())
 
     def increase_penalty(self, value: float, violation: float, progress: float) -> None:
-        """Increase the penalty for the next round; `progress` is the share of rounds done."""
+        """Increase the penalty for the next round; `progress`, from 0 to 1, is the share of rounds done.
+
+        `value` is the total variance of the components, and `violation` that of the constraint, positive.
+        """
         step = SLOW_GROWTH_SHARE if progress < FAST_GROWTH_START else FAST_GROWTH_SHARE
         self.penalty += step * (violation if progress < VIOLATION_PHASE_END else value / violation)
 
     def update_components(self) -> None:
-        """Update every component once."""
+        """Maximise the penalised variance of every component in turn, the others held fixed.
+
+        The first round has random starts only and no penalty, and its values become the weights of the components.
+        """
         is_first_round = not self.Z.any()
         for j, k in enumerate(self.cardinality):
             others = np.delete(self.Z, j, axis=1)
-            V = self.multiply_gram(others) if self.constraint.name == "uncorrelated" else others
+            V = multiply_gram(self.operator, others) if self.constraint.name == "uncorrelated" else others
             V = V * np.sqrt(self.penalty * np.delete(self.pair_weights, j))
             starts = self.rng.standard_normal((len(self.Z), N_RANDOM_STARTS)).astype(V.dtype)
             if not is_first_round:
                 starts = np.hstack([self.Z[:, j : j + 1], starts])
-            Z, values = self._run_power_iterations(starts, V, k)
-            best = int(np.argmax(values))
-            self.Z[:, j] = Z[:, best]
+            result = self._run_power_iterations(starts, V, k)
+            best = int(np.argmax(result.values))
+            self.Z[:, j] = result.Z[:, best]
             if is_first_round:
-                self.pair_weights[j] = values[best]
+                self.pair_weights[j] = result.values[best]
 
-    def _run_power_iterations(self, Z: Array, V: Array, cardinality: int) -> tuple[Array, Array]:
+    def _run_power_iterations(self, Z: Array, V: Array, cardinality: int) -> _PowerResult:
         """Run truncated power iterations of Σ − VVᵀ, shifted to be positive semidefinite, from every column of Z.
 
-        Return the final loadings, (n_features, n_starts), and their values, (n_starts,).
+        Z is (n_features, n_starts), not zero; V is (n_features, m − 1); both are in the dtype of the operator.
         """
         shift = float(np.linalg.eigvalsh(V.T @ V)[-1]) if V.shape[1] else 0.0
         last = np.full(Z.shape[1], -np.inf)
         Z = normalize_columns(Z)
         for _ in range(MAX_POWER_STEPS):
-            Y = self.multiply_gram(Z) - V @ (V.T @ Z)
+            Y = multiply_gram(self.operator, Z) - V @ (V.T @ Z)
             values = np.sum(Z * Y, axis=0)
             if np.all(values <= last + POWER_VALUE_TOLERANCE * np.abs(values)):
                 break
@@ -167,4 +175,4 @@ class _AlternatingComponents:
             small = np.argpartition(np.abs(Y), -cardinality, axis=0)[:-cardinality]
             np.put_along_axis(Y, small, 0.0, axis=0)
             last, Z = values, normalize_columns(Y)
-        return Z, last
+        return _PowerResult(Z, last)

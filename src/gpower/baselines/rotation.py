@@ -106,7 +106,11 @@ class RotatedPCA(Baseline):
         return [BaselineResult.from_ascent(best, Z, extra_attributes={"rotation_": R})]
 
     def _find_rotation(self, L: Array, task: ComponentTask) -> AscentResult:
-        """Return the best ascent from the identity and from random rotations."""
+        """Return the best ascent from the identity and from random rotations; its point is R, (m, m).
+
+        L, (n, m) in float64, has the loadings to rotate, one at least. The value is that of the criterion, without the
+        convexifying term; the point is refined by further steps that `n_iter` does not count.
+        """
         objective = OrthomaxObjective(L, CRITERION_WEIGHTS[self.criterion])
         m = L.shape[1]
         settings = task.fit_spec.settings

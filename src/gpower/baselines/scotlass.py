@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -93,7 +94,7 @@ class SCoTLASS(Baseline):
     random_state: Seed = None
 
     def _check_own_params(self, shape: tuple[int, int]) -> None:
-        self._check_single_sparsity_param("t")
+        self._check_single_sparsity_param("t")  # not `_sparsity_param`, as a smaller t selects fewer variables
         check_int(self.n_init, "n_init", 1)
         for bound in [] if self.t is None else expand_per_component(self.t, "t", self.n_components):
             check_float(bound, "t", 1.0)
@@ -109,7 +110,11 @@ class SCoTLASS(Baseline):
         )
 
     def _find_component(self, task: ComponentTask, deflated_task: ComponentTask, t: float) -> BaselineResult:
-        """Find the next component; starts come from the matrix deflated by the earlier ones."""
+        """Find the next component within ‖z‖₁ ≤ t, or of the target cardinality, which takes precedence.
+
+        `task` has the matrix itself, on which the variance is maximised; `deflated_task` the matrix deflated by the
+        earlier components, from which the starts come, and the earlier loadings, to which z is orthogonal.
+        """
         starts = self._generate_starts(task, deflated_task.operator)
         first_start = starts[0]
         earlier = deflated_task.earlier_loadings
@@ -143,7 +148,11 @@ class SCoTLASS(Baseline):
         return replace(result, Z=Z, extra_attributes={"t_": np.maximum(result.extra_attributes["t_"], l1_norm)})
 
     def _generate_starts(self, task: ComponentTask, deflated_operator: Operator) -> list[Point]:
-        """Return the first principal component of the deflated matrix, and promising columns, as starts."""
+        """Return `n_init` starts or fewer: the first principal component of the deflated matrix, and its columns.
+
+        Each is a point of one unit in the feasible set of the matrix that is not deflated, `task.operator`. Columns are
+        chosen by the norms of the deflated matrix; there are fewer if fewer columns vary.
+        """
         problem = Problem(task.operator, L1Ball(1.0), np.ones(1, deflated_operator.dtype))
         first, _ = compute_leading_components(deflated_operator, 1)
         starts = [problem.feasible_set.make_point(task.operator.combine(first.astype(deflated_operator.dtype)))]
@@ -152,6 +161,20 @@ class SCoTLASS(Baseline):
             columns = make_unit_starts(problem, norms, min(self.n_init - 1, int(np.count_nonzero(norms))), task.rng)
             starts += [columns.select_unit(j) for j in range(columns.C.shape[1])]
         return starts
+
+
+class _DualPoint(NamedTuple):
+    """A point of the dual of `OrthogonalL1Ball` for j earlier components, float64."""
+
+    u: Array  # (1 + j,): λ and ν
+    value: float
+    gradient: Array  # (1 + j,)
+    hessian: Array  # (1 + j, 1 + j), damped far from the minimum
+
+    @property
+    def residual(self) -> float:
+        """Return the largest |entry| of the gradient."""
+        return float(np.max(np.abs(self.gradient)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +200,7 @@ class OrthogonalL1Ball(L1Ball):
         return OrthogonalL1Ball(self.s, self.basis[idx])
 
     def _maximize_unit(self, c: Array) -> Array:
+        """Return the maximiser z for c, both (n,) in the dtype of c; zero if c is in the span of the basis."""
         if self.basis.shape[1] == 0:
             return super()._maximize_unit(c)
         B = self.basis.astype(np.float64)
@@ -190,34 +214,37 @@ class OrthogonalL1Ball(L1Ball):
             return np.asarray(d / length, c.dtype)
         z = super()._maximize_unit(d)
         level = np.min(np.abs(d), where=z != 0, initial=np.inf)  # at or above the threshold of z
-        u, residual = self._minimize_dual(c64, B, np.append(0.9 * level, nu))
-        if residual > MAX_DUAL_RESIDUAL:
+        minimum = self._minimize_dual(c64, B, np.append(0.9 * level, nu))
+        if minimum.residual > MAX_DUAL_RESIDUAL:
             return np.asarray(self._maximize_by_column_generation(c64, B, nu), c.dtype)
-        z = apply_soft_threshold(c64 - B @ u[1:], u[0])
+        z = apply_soft_threshold(c64 - B @ minimum.u[1:], minimum.u[0])
         return np.asarray(z / np.linalg.norm(z), c.dtype)
 
-    def _minimize_dual(self, c: Array, B: Array, u: Array) -> tuple[Array, float]:
-        """Minimise the dual by damped Newton steps from u; return (λ, ν) and the largest |entry| of the gradient."""
-        value, gradient, hessian = self._evaluate_dual(c, B, u)
+    def _minimize_dual(self, c: Array, B: Array, u: Array) -> _DualPoint:
+        """Minimise the dual by damped Newton steps from u = (λ, ν); the `residual` of the result says how well.
+
+        c is (n,), B, (n, j), the earlier loadings and u, (1 + j,), has λ below the largest |c − Bν|; all float64.
+        """
+        point = self._evaluate_dual(c, B, u)
         for _ in range(MAX_NEWTON_STEPS):
-            if np.max(np.abs(gradient)) <= DUAL_TOLERANCE:
+            if point.residual <= DUAL_TOLERANCE:
                 break
-            step = -np.linalg.solve(hessian, gradient)
+            step = -np.linalg.solve(point.hessian, point.gradient)
             for _ in range(MAX_STEP_REDUCTIONS):
-                trial = u + step
-                trial[0] = max(trial[0], 0.0)
-                new_value, new_gradient, new_hessian = self._evaluate_dual(c, B, trial)
-                if new_value <= value + 1e-4 * float((trial - u) @ gradient):
+                u = point.u + step
+                u[0] = max(u[0], 0.0)
+                trial = self._evaluate_dual(c, B, u)
+                if trial.value <= point.value + 1e-4 * float((u - point.u) @ point.gradient):
                     break
                 step = step / 4
             else:
                 break
-            gain = value - new_value
-            u, value, gradient, hessian = trial, new_value, new_gradient, new_hessian
-            vector_length = value - np.sqrt(self.s) * u[0]  # near zero if no vector of unit length attains the value
-            if gain <= 1e-15 * value or vector_length <= ZERO_VECTOR_SHARE * value:
+            gain = point.value - trial.value
+            point = trial
+            vector_length = point.value - np.sqrt(self.s) * u[0]  # near zero if no unit vector attains the value
+            if gain <= 1e-15 * point.value or vector_length <= ZERO_VECTOR_SHARE * point.value:
                 break
-        return u, float(np.max(np.abs(gradient)))
+        return point
 
     def _maximize_by_column_generation(self, c: Array, B: Array, nu: Array) -> Array:
         """Return the maximiser as a convex combination of maximisers without the orthogonality constraint.
@@ -241,13 +268,13 @@ class OrthogonalL1Ball(L1Ball):
             Z = np.column_stack([Z, z])
         return np.asarray(Z[:, : program.x.size] @ program.x)
 
-    def _evaluate_dual(self, c: Array, B: Array, u: Array) -> tuple[float, Array, Array]:
-        """Return the dual function at u = (λ, ν), its gradient and its Hessian, damped far from the minimum."""
+    def _evaluate_dual(self, c: Array, B: Array, u: Array) -> _DualPoint:
+        """Evaluate the dual function at u = (λ, ν), (1 + j,); its value is infinite if λ exceeds all |c − Bν|."""
         t = apply_soft_threshold(c - B @ u[1:], u[0])
         length = float(np.linalg.norm(t))
         bound = float(np.sqrt(self.s))
         if length == 0:  # λ exceeds all entries
-            return np.inf, np.zeros(u.size), np.eye(u.size)
+            return _DualPoint(u, np.inf, np.zeros(u.size), np.eye(u.size))
         active = t != 0
         z = t[active] / length
         D = np.column_stack([np.sign(z), B[active]])  # −∂t/∂(λ, ν)
@@ -257,7 +284,8 @@ class OrthogonalL1Ball(L1Ball):
         squares = D.T @ D
         residual = max(float(np.max(np.abs(gradient))), 1e-12)
         damping = residual * np.trace(squares) / u.size * np.eye(u.size)
-        return length + bound * float(u[0]), gradient, (squares - np.outer(slopes, slopes) + damping) / length
+        hessian = (squares - np.outer(slopes, slopes) + damping) / length
+        return _DualPoint(u, length + bound * float(u[0]), gradient, hessian)
 
 
 def _note_exceeded_bound(result: BaselineResult, t: float, j: int) -> BaselineResult:
@@ -273,7 +301,11 @@ def _note_exceeded_bound(result: BaselineResult, t: float, j: int) -> BaselineRe
 
 
 def orthogonalize_to_earlier(Z: Array, earlier: Array) -> Array:
-    """Return Z made orthogonal to the earlier loadings on its support, or Z unchanged if that alters it much."""
+    """Return Z made orthogonal to the earlier loadings on its support, or Z unchanged if that alters it much.
+
+    Z is (n_features, 1), of unit length or zero, and `earlier` (n_features, j). The support stays as it is, unless a
+    loading becomes exactly zero.
+    """
     support = np.flatnonzero(Z[:, 0])
     if support.size == 0 or earlier.shape[1] == 0:
         return Z

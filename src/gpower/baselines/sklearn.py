@@ -110,7 +110,10 @@ class ScikitLearnSparsePCA(Baseline):
         return tags
 
     def _fit_at_alpha(self, A: Array, task: ComponentTask, alpha: float) -> BaselineResult:
-        """Fit scikit-learn's SparsePCA at one penalty."""
+        """Fit scikit-learn's SparsePCA to samples A, (p, n_features), at one penalty.
+
+        The loadings are unit columns in float64 or the dtype of A; the callers convert them.
+        """
         model = SparsePCA(
             task.n_components,
             alpha=alpha,
@@ -132,9 +135,10 @@ class ScikitLearnSparsePCA(Baseline):
 
 
 def _get_dense_samples(operator: Operator, centred: bool) -> Array:
-    """Return the matrix A as a dense array for scikit-learn, which would centre it again.
+    """Return the matrix A as a dense array, (p, n_features), for scikit-learn, which would centre it again.
 
-    If the mean of A is not zero, every row is repeated with the opposite sign, so that centring has no effect.
+    Raise ValueError for a sparse matrix. If the mean of A is not zero, every row is repeated with the opposite sign, so
+    that centring has no effect, and divided by √2, so that AᵀA is the same.
     """
     if operator.is_sparse:
         raise ValueError("scikit-learn's SparsePCA takes no sparse matrix of samples.")
@@ -143,7 +147,10 @@ def _get_dense_samples(operator: Operator, centred: bool) -> Array:
 
 
 def _keep_largest_overall(Z: Array, total: int) -> Array:
-    """Return Z with the `total` largest loadings of all columns together, scaled to unit columns."""
+    """Return Z, (n_features, m), with the `total` largest loadings of all columns together, scaled to unit columns.
+
+    Loadings that tie with the smallest of them are kept too.
+    """
     if np.count_nonzero(Z) <= total:
         return Z
     threshold = np.sort(np.abs(Z), axis=None)[-total]

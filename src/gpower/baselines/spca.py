@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
 from gpower._utils.arrays import Array, apply_soft_threshold, normalize_columns, polar_factor
-from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, keep_largest
-from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
-from gpower.operators import Operator
+from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, keep_largest, multiply_gram
+from gpower.baselines.elastic_net import ElasticNetSolution, solve_elastic_net, solve_elastic_net_of_size
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.validation.checks import is_number
 from gpower.validation.params import FloatPerComponent, check_float, expand_per_component
@@ -100,7 +100,7 @@ class SPCA(Baseline):
 
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         axes = compute_leading_components(task.operator, task.n_components)[0].astype(np.float64)
-        multiply_covariance, gram = self._build_covariance_product(task)
+        multiply_covariance, ridge_gram = self._build_covariance_product(task)
         weights = self._compute_l1_weights(multiply_covariance(axes))
         cardinalities: Sequence[int | None] = task.target_cardinality or [None] * task.n_components
         Z = np.zeros_like(axes)
@@ -110,8 +110,8 @@ class SPCA(Baseline):
             n_iter += 1
             targets = multiply_covariance(axes).T
             problems = zip(targets, weights, cardinalities, strict=True)
-            solutions = [_solve_regression(gram, c, weight, k) for c, weight, k in problems]
-            coefficients = np.column_stack([beta for beta, _ in solutions])
+            solutions = [_solve_regression(ridge_gram, c, weight, k) for c, weight, k in problems]
+            coefficients = np.column_stack([solution.beta for solution in solutions])
             previous, Z = Z, normalize_columns(coefficients)
             axes = polar_factor(multiply_covariance(coefficients)) if coefficients.any() else axes
             converged = bool(np.max(np.abs(Z - previous)) <= self.tol)
@@ -122,18 +122,20 @@ class SPCA(Baseline):
                 Z.astype(task.operator.dtype),
                 n_iter,
                 converged,
-                extra_attributes={"l1_": np.array([weight for _, weight in solutions])},
+                extra_attributes={"l1_": np.array([solution.l1 for solution in solutions])},
                 notes=tuple(_explain_shortfalls(Z, cardinalities)),
             )
         ]
 
-    def _build_covariance_product(self, task: ComponentTask) -> tuple[Callable[[Array], Array], Array | None]:
-        """Return a function that multiplies by Σ, and Σ + ridge·I, (n, n), or None if the ridge is infinite."""
+    def _build_covariance_product(self, task: ComponentTask) -> _CovarianceProduct:
+        """Form Σ and Σ + ridge·I, or neither if the ridge is infinite."""
         operator = task.operator
         if not np.isfinite(self.ridge):
-            return lambda B: _multiply_gram(operator, B) / task.degrees_of_freedom, None
+            return _CovarianceProduct(
+                lambda B: multiply_gram(operator, B).astype(np.float64) / task.degrees_of_freedom, None
+            )
         S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees_of_freedom
-        return lambda B: np.asarray(S @ B), S + self.ridge * np.eye(S.shape[0])
+        return _CovarianceProduct(lambda B: np.asarray(S @ B), S + self.ridge * np.eye(S.shape[0]))
 
     def _compute_l1_weights(self, targets: Array) -> Array:
         """Return the ℓ1 weight of each component; `targets` are Σα, (n_features, m)."""
@@ -142,25 +144,30 @@ class SPCA(Baseline):
         return np.array(expand_per_component(self.l1, "l1", targets.shape[1]), float)
 
 
-def _solve_regression(gram: Array | None, c: Array, weight: float, cardinality: int | None) -> tuple[Array, float]:
-    """Return the coefficients of a component and their ℓ1 weight for c = Σα; threshold c if `gram` is None."""
+class _CovarianceProduct(NamedTuple):
+    """Products with the covariance Σ of the data, in float64 on the host."""
+
+    multiply: Callable[[Array], Array]  # B ↦ ΣB, both (n_features, m)
+    ridge_gram: Array | None  # Σ + ridge·I, (n_features, n_features); None if the ridge is infinite
+
+
+def _solve_regression(ridge_gram: Array | None, c: Array, l1: float, cardinality: int | None) -> ElasticNetSolution:
+    """Solve the regression of one component, c = Σα of shape (n_features,); threshold c if `ridge_gram` is None.
+
+    The ℓ1 weight is not read if a cardinality is given.
+    """
     if not c.any():
-        return np.zeros_like(c), 0.0
-    if gram is None:
-        level = weight / 2 if cardinality is None else _find_soft_threshold(np.abs(c), cardinality)
-        return apply_soft_threshold(c, level), 2 * level
+        return ElasticNetSolution(np.zeros_like(c), 0.0)
+    if ridge_gram is None:
+        level = l1 / 2 if cardinality is None else _find_soft_threshold(np.abs(c), cardinality)
+        return ElasticNetSolution(apply_soft_threshold(c, level), 2 * level)
     if cardinality is None:
-        return solve_elastic_net(gram, c, weight), weight
-    return solve_elastic_net_of_size(gram, c, cardinality)
-
-
-def _multiply_gram(operator: Operator, B: Array) -> Array:
-    """Return AᵀA B in float64 without forming AᵀA."""
-    return operator.correlate(operator.combine(B.astype(operator.dtype))).astype(np.float64)
+        return ElasticNetSolution(solve_elastic_net(ridge_gram, c, l1), l1)
+    return solve_elastic_net_of_size(ridge_gram, c, cardinality)
 
 
 def _find_soft_threshold(values: Array, k: int) -> float:
-    """Return the threshold that leaves k values: the (k + 1)-th largest, or zero if there are at most k.
+    """Return the threshold that leaves k of some non-negative values, (n,): the (k + 1)-th largest, or zero if n ≤ k.
 
     If it equals the largest value, the next smaller number is returned, so that some values are left.
     """
@@ -171,7 +178,7 @@ def _find_soft_threshold(values: Array, k: int) -> float:
 
 
 def _explain_shortfalls(Z: Array, cardinality: Sequence[int | None]) -> Iterator[str]:
-    """Yield a note for every component that has fewer variables than its cardinality."""
+    """Yield a note for every component, a column of Z, that has fewer variables than its cardinality, but not none."""
     for j, (count, k) in enumerate(zip(np.count_nonzero(Z, axis=0), cardinality, strict=True)):
         if k is not None and 0 < count < k:
             yield (

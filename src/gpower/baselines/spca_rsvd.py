@@ -77,7 +77,10 @@ class RankOneSVD(Baseline):
         return find_components_sequentially(task, self.deflation, self._find_component)
 
     def _find_component(self, task: ComponentTask) -> BaselineResult:
-        """Ascend from the first principal component; calibrate gamma if an ℓ1 component has a target cardinality."""
+        """Ascend from the first principal component; calibrate gamma if an ℓ1 component has a target cardinality.
+
+        The matrix of the task is deflated and has a column that varies.
+        """
         operator, norms = task.operator, task.operator.column_norms
         sparsity = task.fit_spec.sparsity.select_unit(task.component_index)
         problem = sparsity.make_problem(operator, norms, np.ones(1))

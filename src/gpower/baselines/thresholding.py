@@ -73,7 +73,10 @@ def check_threshold(threshold: float | None) -> None:
 
 
 def truncate_loadings(Z: Array, cardinality: Sequence[int] | None, level: float) -> Array:
-    """Return unit columns with the largest loadings of Z: as many as `cardinality`, or those of at least `level`."""
+    """Return unit columns with the largest loadings of Z, (n_features, m), on the host, and zeros elsewhere.
+
+    As many as `cardinality`, one number per column, are kept, or those of at least `level`, a positive number or zero.
+    """
     if cardinality is not None:
         return keep_largest(Z, cardinality)
     rounding_factor = 1 - 1e3 * np.finfo(Z.dtype).eps
