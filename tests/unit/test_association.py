@@ -110,6 +110,12 @@ class TestOrder:
     """Rows of a frame with sample names are put into the order of the samples, or refused."""
 
     X = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=["a", "b", "c"])
+
+    def test_a_series_is_a_frame_of_one_column(self):
+        ages = pd.Series([30, 40, 50], index=["c", "b", "a"])
+        assert align_metadata(self.X, ages)["metadata"].tolist() == [50, 40, 30]
+        assert align_metadata(self.X, ages.rename("age"))["age"].tolist() == [50, 40, 30]
+
     ages = pd.DataFrame({"age": [3, 1, 2]}, index=["c", "a", "b"])
 
     def test_rows_are_found_by_name(self):
@@ -121,9 +127,10 @@ class TestOrder:
         assert align_metadata(self.X, numbered) is numbered
         assert align_metadata(self.X.to_numpy(), self.ages) is self.ages
         assert align_metadata(self.X, {"age": [1, 2, 3]}) == {"age": [1, 2, 3]}
+        assert align_metadata(self.X, self.ages, metadata_by_order=True) is self.ages
 
     def test_other_names_are_refused(self):
-        with pytest.raises(ValueError, match="no row for the sample 'a'"):
+        with pytest.raises(ValueError, match=r"3 of 3 samples have no row \(a, b, c\), and 3 of 3 rows no sample \("):
             align_metadata(self.X, self.ages.rename(index=str.upper))
         with pytest.raises(ValueError, match="names a sample twice"):
             align_metadata(self.X, pd.concat([self.ages, self.ages]))

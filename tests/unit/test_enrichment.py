@@ -13,14 +13,7 @@ from scipy import stats
 from sklearn.decomposition import PCA
 
 from gpower import GPower
-from gpower.analysis.enrichment import (
-    IndexScan,
-    RandomIndex,
-    Universe,
-    enrich,
-    random_index,
-    scan_index,
-)
+from gpower.analysis.enrichment import Universe, enrich, random_index
 from gpower.datasets import expression_cohort, load_planted_expression
 
 TWENTY = [f"g{j}" for j in range(20)]
@@ -222,7 +215,7 @@ class TestResult:
     def test_frame_without_pandas(self, monkeypatch):
         result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(ImportError, match=r'need pandas: pip install "gpower\[io\]"'):
+        with pytest.raises(ImportError, match=r"need pandas: pip install .*pandas"):
             result.to_frame()
         assert next(result.records())["genes"] == "g0"
 
@@ -271,8 +264,8 @@ class TestChance:
         gene_sets = {"ABC": list("ABC"), "FGH": list("FGH")}
         result = enrich(loadings([0, 1, 2], n=8), gene_sets, genes=list("ABCDEFGH"))
         chance = random_index(result, n_draws=1000, random_state=0)
-        assert abs(chance.mean - 1 / 56) < 4 * chance.standard_error
-        assert set(chance.values) == {0.0, 0.5}
+        assert abs(chance.mean() - 1 / 56) < 4 * chance.std(ddof=1) / np.sqrt(1000)
+        assert set(chance) == {0.0, 0.5}
 
     def test_draws_have_the_sizes_of_the_components(self):
         universe = Universe.from_genes(TWENTY, {"S": ["g0"]})
@@ -282,38 +275,13 @@ class TestChance:
 
     def test_repeats_from_its_seed(self):
         result = enrich(loadings([0, 1, 2]), {"S": TWENTY[:3]}, genes=TWENTY)
-        first, again = (random_index(result, n_draws=20, random_state=3).values for _ in range(2))
+        first, again = (random_index(result, n_draws=20, random_state=3) for _ in range(2))
         np.testing.assert_array_equal(first, again)
-
-    def test_share_reaching(self):
-        assert RandomIndex(np.array([0.0, 0.0, 0.2])).share_reaching(0.2) == 0.5
-        assert math.isnan(RandomIndex(np.array([0.1])).standard_error)
 
     def test_no_draws(self):
         result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
         with pytest.raises(ValueError, match="n_draws=0: a whole number of at least 1"):
             random_index(result, n_draws=0)
-
-
-class TestScan:
-    def test_maximum_and_equal_cardinality(self):
-        table = load_planted_expression()
-        pca = PCA(3).fit(table.X)
-        scan = scan_index(dict.fromkeys((1, 5, 100), pca), table.gene_sets, genes=table.feature_names, random_state=0)
-        at = [enrich(pca, table.gene_sets, genes=table.feature_names, top=k).index for k in (1, 5, 100)]
-        np.testing.assert_array_equal(scan.indices, at)
-        assert scan.maximum == max(at)
-        assert scan.best_cardinality == 5
-        assert (scan.chance < scan.maximum / 2).all()
-        assert scan.to_frame().columns.tolist() == ["cardinality", "index", "chance", "chance_standard_error"]
-
-    def test_ties_go_to_the_fewest_genes(self):
-        zeros = np.zeros(3)
-        assert IndexScan(np.array([30, 20, 10]), np.array([0.2, 0.2, 0.1]), zeros, zeros).best_cardinality == 20
-
-    def test_nothing_to_scan(self):
-        with pytest.raises(ValueError, match="no cardinality to scan"):
-            scan_index({}, {"S": ["g0"]})
 
 
 def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort():
@@ -325,7 +293,7 @@ def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort():
         for k in (20, 40):
             sparse = GPower(10, cardinality=k, method="block", n_init=1).fit(cohort.X)
             results = [enrich(m, cohort.gene_sets, genes=cohort.feature_names, top=k) for m in (sparse, pca)]
-            found.append([k, *(result.index for result in results), random_index(results[0], n_draws=5).mean])
+            found.append([k, *(result.index for result in results), random_index(results[0], n_draws=5).mean()])
     table = np.array(found)
     for k in (20, 40):
         sparse, dense, chance = table[table[:, 0] == k, 1:].mean(axis=0)

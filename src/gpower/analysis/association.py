@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from gpower._utils.arrays import Array
+from gpower.io.tables.metadata import describe_unmatched_samples
 
 #: Words, in lower case, that mean a missing value.
 MISSING_VALUE_WORDS = frozenset(
@@ -30,7 +31,7 @@ MAX_CATEGORIES = 6
 MIN_TEST_SAMPLES, MIN_GROUP_SAMPLES = 4, 2
 TEST_NAMES = ("Spearman", "Kruskal–Wallis", "χ²")
 
-#: Columns by name: a mapping, or a pandas DataFrame.
+#: Columns by name: a mapping, or a pandas DataFrame. `align_metadata` also accepts a Series.
 Metadata: TypeAlias = Mapping[str, Iterable[object]]
 
 
@@ -84,14 +85,19 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
     is_known = is_known & np.isfinite(numbers)
     distinct = np.unique(numbers[is_known])
     is_categorical = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
-    return MetadataColumn(np.array(words, dtype=object) if is_categorical else numbers, is_known)
+    if not is_categorical:
+        return MetadataColumn(numbers, is_known)
+    return MetadataColumn(np.array([word.removesuffix(".0") for word in words], dtype=object), is_known)
 
 
-def align_metadata(X: object, metadata: Metadata, names: Sequence[str] | None = None) -> Metadata:
+def align_metadata(
+    X: object, metadata: Metadata, names: Sequence[str] | None = None, metadata_by_order: bool = False
+) -> Metadata:
     """Return metadata in the order of the samples: the rows of a DataFrame are selected by its index.
 
-    `names` are the names of the samples, by default the index of X. If X or the metadata have no names, only row
-    numbers, the metadata are returned as they are.
+    A Series is a DataFrame of one column, named "metadata" if the Series has no name. `names` are the names of the
+    samples, by default the index of X. With `metadata_by_order`, or if X or the metadata have no names, only row
+    numbers, the rows stay as they are.
 
     Examples
     --------
@@ -100,16 +106,19 @@ def align_metadata(X: object, metadata: Metadata, names: Sequence[str] | None = 
     >>> align_metadata(X, ages)["age"].tolist()
     [40, 50]
     """
+    if hasattr(metadata, "to_frame"):
+        name = getattr(metadata, "name", None)
+        metadata = metadata.to_frame("metadata" if name is None else name)
     sample_names = get_row_names(X) if names is None else list(map(str, names))
     row_names = get_row_names(metadata)
-    if sample_names is None or row_names is None or row_names == sample_names:
+    if metadata_by_order or sample_names is None or row_names is None or row_names == sample_names:
         return metadata
     row_of = {name: i for i, name in enumerate(row_names)}
-    absent = next((name for name in sample_names if name not in row_of), None)
-    if absent is not None:
+    if not row_of.keys() >= set(sample_names):
         raise ValueError(
-            f"metadata: the index has no row for the sample {absent!r}; give one row for each sample of the data. "
-            "metadata.reindex(X.index) adds rows without values."
+            f"metadata: by the index, {describe_unmatched_samples(sample_names, row_names)}. Give one row for each "
+            "sample of the data: metadata.reindex(X.index) adds rows without values, and "
+            "metadata.reset_index(drop=True) matches the rows by order."
         )
     if len(row_of) < len(row_names):
         raise ValueError("metadata: the index names a sample twice; keep one row for each.")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
+from sklearn.utils import check_random_state
 
-from gpower._utils.arrays import Array
+from gpower._utils.arrays import Array, Seed
 from gpower._utils.frames import make_frame
 from gpower.analysis.enrichment.gene_universe import Universe
 from gpower.io.gmt import GeneSets
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["Enrichment", "enrich"]
+__all__ = ["Enrichment", "enrich", "random_index"]
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,41 @@ def compute_overrepresentation(universe: Universe, selected: sparse.csr_array, s
     axis = 1 if scope == "component" else None
     adjusted = stats.false_discovery_control(p_values, axis=axis, method="bh").reshape(p_values.shape)
     return Enrichment(universe, selected, overlaps, p_values, adjusted, alpha, scope)
+
+
+def random_index(enrichment: Enrichment, *, n_draws: int = 200, random_state: Seed = None) -> NDArray[np.float64]:
+    """Compute the pathway enrichment index of random genes: as many per component, the same sets and adjustment.
+
+    Most draws have the index 0, but sets overlap, so that one draw can hit many of them: average many draws.
+
+    Parameters
+    ----------
+    enrichment : Enrichment
+        The enrichment to compare with.
+    n_draws : int, default 200
+        Number of draws; each draws the genes of every component anew.
+    random_state : int, RandomState or None
+        Source of the random numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_draws,)
+        The index of each draw.
+
+    Examples
+    --------
+    >>> from gpower.analysis.enrichment import enrich, random_index
+    >>> sets = {"ABC": ["A", "B", "C"], "FGH": ["F", "G", "H"]}
+    >>> result = enrich([[0.9, 0.3, 0.3, 0, 0, 0, 0, 0]], sets, genes=list("ABCDEFGH"))
+    >>> bool(random_index(result, random_state=0).mean() < result.index)
+    True
+    """
+    n_draws = check_int(n_draws, "n_draws", 1)
+    rng = check_random_state(random_state)
+    universe, sizes = enrichment.universe, enrichment.n_selected.tolist()
+    draws = (universe.draw(sizes, rng) for _ in range(n_draws))
+    results = (compute_overrepresentation(universe, genes, enrichment.scope, enrichment.alpha) for genes in draws)
+    return np.array([result.index for result in results])
 
 
 def _compute_upper_tail(
