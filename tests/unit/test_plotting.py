@@ -64,6 +64,14 @@ def test_every_bar_is_inside_its_panel(model):
             assert top < bar.get_y() < bar.get_y() + bar.get_height() < bottom
 
 
+def test_all_panels_have_one_symmetric_scale(model):
+    limits = {axes.get_xlim() for axes in plot_loadings(model, NAMES)}
+    assert len(limits) == 1
+    ((left, right),) = limits
+    assert left == -right
+    assert right > 1.0  # the largest loading of all
+
+
 def test_the_title_gives_the_share_of_the_variance(model):
     titles = [axes.get_title(loc="left") for axes in plot_loadings(model)]
     assert titles == ["Component 1 · 31.4 % of variance", "Component 2 · 12.5 % of variance"]
@@ -159,7 +167,7 @@ def test_a_fitted_model():
 
 def test_the_missing_extra_is_named(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r'pip install "gpower\[plot\]"'):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         plot_loadings(model)
 
 

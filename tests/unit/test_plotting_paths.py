@@ -1,5 +1,6 @@
 """Figures of paths, cross-validation and stability draw the numbers of these objects."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -117,6 +118,28 @@ def test_ticks_of_cardinalities_are_plain_numbers_inside_the_axis(path):
     np.testing.assert_array_equal(ticks, axes.get_xticks())
     assert low < ticks[0] < ticks[-1] < high
     assert ticks == [1, 2, 5, 10]
+
+
+@pytest.mark.parametrize(
+    ("cardinality", "labels"),
+    [
+        ([1, 3, 12000], ["1", "3", "12,000"]),
+        ([1, 2, 1000, 1100], ["1", "3", "10", "30", "100", "300", "1,000"]),
+        ([1, *range(100, 200_000, 1000)], ["1", "10", "100", "1,000", "10,000", "100,000"]),
+    ],
+)
+def test_ticks_of_large_tables_have_one_notation_and_do_not_collide(cardinality, labels):
+    n = len(cardinality)
+    stand_in = SimpleNamespace(
+        cardinality=np.array(cardinality)[:, None],
+        explained_variance_ratio=np.full((n, 1), 0.1),
+        pca_variance_ratio=np.array([0.5]),
+    )
+    axes = plot_tradeoff(stand_in)
+    assert [label.get_text() for label in axes.get_xticklabels()] == labels
+    axes.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 # --- γ and cardinality ---
@@ -300,7 +323,9 @@ def test_frequencies_are_sorted_and_the_selected_marked():
     assert [label.get_color() for label in first.get_yticklabels()] == ["black", "black", "0.5"]
     (threshold,) = first.lines
     assert threshold.get_xdata()[0] == 0.8
-    assert second.get_title(loc="left") == "Component 2 · 1 selected\n≤ 1.2 expected by chance"
+    assert second.get_title(loc="left") == "Component 2 · 1 selected\nnot more than the ≤ 1.2 expected by chance"
+    assert first.get_title(loc="left") == "Component 1 · 2 selected\n≤ 0.5 expected by chance"
+    assert faces[0] != second.patches[0].get_facecolor()  # chance alone could have selected as many
 
 
 def test_stability_of_the_planted_modules(planted):

@@ -4,6 +4,7 @@ from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 from tests.planted_data import make_planted_components
@@ -13,6 +14,7 @@ from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import (
     plot_biplot,
     plot_correlation_circle,
+    plot_heatmap,
     plot_loadings,
     plot_metadata,
     plot_outliers,
@@ -27,6 +29,7 @@ from gpower.plotting.style import set_left_title
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
+from matplotlib.collections import LineCollection  # noqa: E402
 from matplotlib.text import Text  # noqa: E402
 
 LONG = "a name of sixty characters, as those of pathways of genes are"[:60]
@@ -80,7 +83,9 @@ def find_illegible_texts(panels):
 
 
 def tips_of(axes):
-    return np.array([text.xy for text in axes.texts if not text.get_text()])
+    """Return the ends of the lines of variables, (n_variables, 2)."""
+    lines = [each for each in axes.collections if isinstance(each, LineCollection)]
+    return np.array([segment[1] for collection in lines for segment in collection.get_segments()])
 
 
 def test_nothing_leaves_the_circle_though_the_scores_are_correlated():
@@ -124,6 +129,7 @@ def drawings(model, X, names, groups):
     yield "outliers", plot_outliers(model, X, samples)
     yield "loadings", plot_loadings(model, names)
     yield "support", plot_support(model, names)
+    yield "heatmap", plot_heatmap(model, X, metadata=metadata, feature_names=names)
     if len(model.components_) > 1:
         yield "circle", plot_correlation_circle(model, X, feature_names=names)
         yield "biplot", plot_biplot(model, X, labels=groups, feature_names=names)
@@ -204,6 +210,12 @@ def test_colours_and_shapes_are_two_groupings(model, wine):
     assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 3
     words = [text.get_text() for text in axes.get_legend().get_texts()]
     assert words == ["class_0", "class_1", "class_2", "_first", r"\$second\$"]
+    named = plot_scores(model, wine.X, color=pd.Series(wine.classes, name="cultivar"))
+    assert named.get_legend().get_texts()[0].get_text() == "cultivar"
+    numbered = plot_scores(model, wine.X, labels=np.arange(len(wine.X)) % 3 + 1.0)
+    assert [text.get_text() for text in numbered.get_legend().get_texts()] == ["1", "2", "3"]
+    with pytest.raises(ValueError, match="labels and color are two names of the same parameter"):
+        plot_scores(model, wine.X, labels=batch, color=batch)
 
 
 def test_an_ellipse_covers_its_share():
@@ -218,9 +230,12 @@ def test_an_ellipse_covers_its_share():
     assert np.mean(is_inside) == pytest.approx(0.9, abs=0.015)
 
 
-def test_groups_of_three_have_no_ellipse(model, wine):
-    labels = ["few"] * 3 + ["many"] * (len(wine.X) - 3)
-    assert len(plot_scores(model, wine.X, labels=labels, ellipse=0.95).patches) == 1
+@pytest.mark.parametrize(("n_few", "n_ellipses"), [(9, 1), (10, 2)])
+def test_groups_of_fewer_than_ten_have_no_ellipse(model, wine, n_few, n_ellipses):
+    labels = ["few"] * n_few + ["many"] * (len(wine.X) - n_few)
+    axes = plot_scores(model, wine.X, labels=labels, ellipse=0.95)
+    assert len(axes.patches) == n_ellipses
+    assert ("(groups of 10 or more)" in axes.texts[0].get_text()) == (n_ellipses == 1)
 
 
 def test_all_pairs(model, wine):
@@ -243,15 +258,24 @@ def test_shared_variables_are_counted():
 
 def test_the_scree_shows_the_adjusted_variance_next_to_pca(model, wine):
     axes = plot_scree(model, wine.X)
-    np.testing.assert_allclose([bar.get_height() for bar in axes.patches], 100 * model.explained_variance_ratio_)
+    curves = {line.get_label(): line.get_ydata() for line in axes.lines}
     A = ((wine.X - wine.X.mean()) / wine.X.std()).to_numpy()
     singular = np.linalg.svd(A, compute_uv=False) ** 2
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), 100 * (singular / singular.sum())[:4])
-    np.testing.assert_allclose(axes.lines[1].get_ydata()[-1], 100 * model.explained_variance_ratio_.sum())
-    bars = plot_scree(model)  # without the data there are no ordinary components
-    assert len(bars.lines) == 1
+    np.testing.assert_allclose(curves["sparse components"], 100 * model.explained_variance_ratio_)
+    np.testing.assert_allclose(curves["sparse, cumulative"], 100 * np.cumsum(model.explained_variance_ratio_))
+    np.testing.assert_allclose(curves["PCA"], 100 * (singular / singular.sum())[:4])
+    assert axes.get_yscale() == "linear"
+    assert [line.get_label() for line in plot_scree(model).lines] == ["sparse components", "sparse, cumulative"]
     single = plot_scree(GPower(1, cardinality=5, scale=True).fit(wine.X), wine.X)  # its total is itself
-    assert [text.get_text() for text in single.get_legend().get_texts()] == ["ordinary components", "sparse components"]
+    assert [text.get_text() for text in single.get_legend().get_texts()] == ["sparse components", "PCA"]
+
+
+def test_variances_far_apart_are_drawn_on_a_logarithmic_scale():
+    X = np.random.default_rng(0).standard_normal((50, 1)) + np.random.default_rng(1).standard_normal((50, 200))
+    axes = plot_scree(GPower(2, cardinality=1).fit(X), X)
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylabel() == "% of variance (logarithmic scale)"
+    assert find_illegible_texts(axes) == []
 
 
 def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
@@ -281,8 +305,50 @@ def test_metadata_in_a_map():
     assert words[1, 1] == "−1.00*"
     assert list(words[:, 2]) == ["–", "–"]
     assert not any(word.endswith("*") for word in words[:, 3])
+    assert [bar.get_ylabel() for bar in axes.figure.axes[1:]] == [
+        "Spearman's ρ (numbers)",
+        "correlation ratio η (groups)",
+    ]
+    numbers, groups = axes.collections
+    assert numbers.get_clim() == (-1, 1)
+    assert groups.get_clim() == (0, 1)
+    np.testing.assert_allclose([numbers.get_array()[0, 0], numbers.get_array()[1, 1]], [1, -1])
     rows = [label.get_text() for label in axes.get_yticklabels()]
     assert rows == ["up · Spearman", r"down_\$ · Spearman", "same · Kruskal–Wallis", "batch · Kruskal–Wallis"]
+
+
+def test_the_heat_map_has_the_standardised_values_in_order_of_score_and_loading(model, wine):
+    *_, axes = plot_heatmap(model, wine.X, 1, feature_names=wine.names)
+    used = np.flatnonzero(model.components_[1])
+    used = used[np.argsort(-model.components_[1, used])]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [wine.names[i] for i in used]
+    values = wine.X.to_numpy()[np.argsort(-model.transform(wine.X)[:, 1])][:, used]
+    expected = (values - values.mean(axis=0)) / values.std(axis=0)
+    np.testing.assert_allclose(axes.collections[0].get_array(), expected, atol=1e-8)
+
+
+def test_bars_of_metadata_are_next_to_their_samples(model, wine):
+    score = model.transform(wine.X)[:, 0]
+    metadata = {"score": score, "sign": np.where(score > 0, "up", "down"), "no": [f"{i % 9} of 9" for i in range(178)]}
+    numbers, groups, many, _ = plot_heatmap(model, wine.X, metadata=metadata)
+    shades = numbers.images[0].get_array()[:, 0, :3].sum(axis=1)  # bright is large, and the largest score is on top
+    assert np.all(np.diff(shades) <= 1e-12)
+    assert len(np.unique(groups.images[0].get_array()[:, 0, :3], axis=0)) == 2
+    assert np.count_nonzero(np.diff(groups.images[0].get_array()[:, 0, 0])) == 1
+    assert len(np.unique(many.images[0].get_array()[:, 0, :3], axis=0)) == 8  # seven colours, and grey
+    (legend,) = numbers.figure.legends
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words[0] == "score"
+    assert sorted(words[3:6]) == ["down", "sign", "up"]
+    assert words[-1] == "2 other groups"
+
+
+def test_a_component_without_variables_has_no_heat_map(wine):
+    empty = SimpleNamespace(components_=np.zeros((1, 13)), explained_variance_ratio_=[0.0])
+    with pytest.raises(ValueError, match="component=0 has no variable"):
+        plot_heatmap(empty, wine.X)
+    with pytest.raises(ValueError, match="component=1: the model has 1, counted from 0"):
+        plot_heatmap(empty, wine.X, 1)
 
 
 def test_names_of_another_length_are_refused(model, wine):

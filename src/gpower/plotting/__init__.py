@@ -2,13 +2,11 @@
 
 # The public functions of each module are listed in its `__all__` and nowhere else.
 
+from gpower.plotting.bars import *
 from gpower.plotting.biplot import *
 from gpower.plotting.convergence import *
-from gpower.plotting.loadings import *
-from gpower.plotting.metadata import *
+from gpower.plotting.heatmaps import *
 from gpower.plotting.paths import *
-from gpower.plotting.rankings import *
 from gpower.plotting.save import *
 from gpower.plotting.scores import *
 from gpower.plotting.scree import *
-from gpower.plotting.selection import *

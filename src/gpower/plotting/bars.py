@@ -1,49 +1,247 @@
-"""Horizontal bars with names, the longest on top, in one panel per component: loadings and selection frequencies."""
+"""Plot bars with names, the longest on top: loadings, selection frequencies, methods by variance, gene sets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
+from gpower._utils.backends import to_numpy
+from gpower.plotting.models import FittedModel, format_component_label
 from gpower.plotting.style import (
+    BLUE,
+    ORANGE,
     SMALL_FONT_SIZE,
+    VERMILION,
     AxesLike,
     Panel,
     Panels,
     create_panels,
+    escape_label,
     estimate_label_width,
     flatten_given_axes,
+    get_single_panel,
+    resolve_variable_names,
+    set_left_title,
     write_centred_text,
     write_panel_note,
 )
+from gpower.validation.pipelines import UnwrappedModel
+
+if TYPE_CHECKING:
+    from gpower.analysis.enrichment import Enrichment
+    from gpower.baselines.comparison import ComparisonEntry
+    from gpower.model_selection import Stability
+
+__all__ = ["plot_comparison", "plot_enrichment", "plot_loadings", "plot_stability"]
 
 PANELS_PER_ROW = 3
 #: Smallest number of bars for which a panel has space, so that a single bar does not fill it.
 MIN_BAR_SLOTS = 2
+#: Largest number of characters of a gene set's name that a figure shows.
+MAX_SET_NAME_LENGTH = 48
 
 
-def rank_nonzero_by_size(values: Array) -> NDArray[np.intp]:
-    """Return the indices of the nonzero values, the largest absolute value first."""
-    order = np.argsort(-np.abs(values), kind="stable")
-    return order[: np.count_nonzero(values)]
+def plot_loadings(
+    model: FittedModel, feature_names: Sequence[str] | None = None, axes: AxesLike = None, *, max_variables: int = 40
+) -> Panels:
+    """Plot the nonzero loadings as bars, one panel per component, the largest on top.
+
+    Positive loadings are blue and point right, negative ones are vermilion and point left. All panels have the same
+    scale. The title gives the share of the variance that the component explains.
+
+    Parameters
+    ----------
+    model : GPower
+        Fitted model, or any object with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those the model was fitted with, or x0, x1, ….
+    axes : sequence of matplotlib Axes, optional
+        Axes to draw on, one for each component; by default those of a new figure.
+    max_variables : int, default 40
+        Maximum number of loadings drawn for a component, the largest ones; a note gives the total number.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, of shape (n_components,)
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_pitprops
+    >>> from gpower.plotting import plot_loadings
+    >>> pitprops = load_pitprops()
+    >>> model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
+    >>> axes = plot_loadings(model, pitprops.feature_names)
+    >>> axes[0].get_title(loc="left")
+    'Component 1 · 22.6 % of variance'
+    >>> axes[0].figure.savefig("pitprops.png")  # doctest: +SKIP
+    """
+    model = UnwrappedModel.unwrap_fitted(model).model
+    components = to_numpy(model.components_)
+    names = resolve_variable_names(model, feature_names, components.shape[1])
+    colours = np.where(components > 0, BLUE, VERMILION)
+    panels, _ = _draw_bar_panels(axes, components, names, max_variables, color=colours)
+    limit = 1.08 * (np.abs(components).max() or 1.0)
+    for j, panel in enumerate(panels):
+        set_left_title(panel, format_component_label(model, j))
+        panel.set_xlabel("loading", fontsize=SMALL_FONT_SIZE)
+        panel.axvline(0, color="0.25", linewidth=0.8)
+        panel.set_xlim(-limit, limit)
+    return panels
 
 
-def draw_bar_panels(
-    axes: AxesLike,
-    values: Array,
-    is_highlighted: Array,
-    names: Sequence[str],
-    max_bars: int,
-    **colours: tuple[str, str],
+def plot_stability(
+    stability: Stability, feature_names: Sequence[str] | None = None, axes: AxesLike = None, *, max_variables: int = 25
+) -> Panels:
+    """Plot the selection frequency of each variable as bars, one panel per component, the most frequent on top.
+
+    Variables at or above the dashed threshold are selected; the bars of the others are hollow, with grey names. The
+    title contains the bound on the number of variables selected by chance. Bars of selected variables are blue if there
+    are more of them than that bound, and orange if chance alone could have selected as many.
+
+    Parameters
+    ----------
+    stability : Stability
+        Result of `gpower.stability_selection`.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those of the data, or x0, x1, ….
+    axes : sequence of matplotlib Axes, optional
+        Axes to draw on, one for each component; by default those of a new figure.
+    max_variables : int, default 25
+        Maximum number of variables drawn for a component, the most frequent ones; a note gives the total number.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, of shape (n_components,)
+
+    Examples
+    --------
+    >>> from gpower import stability_selection
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_stability
+    >>> data = load_planted_expression()
+    >>> stability = stability_selection(data.X, n_components=1, cardinality=8, n_subsamples=10)
+    >>> axes = plot_stability(stability, data.feature_names)
+    >>> print(axes[0].get_title(loc="left"))
+    Component 1 · 8 selected
+    ≤ 0.71 expected by chance
+    """
+    frequency = np.asarray(stability.frequency)
+    selected = np.asarray(stability.selected)
+    names = resolve_variable_names(stability, feature_names, frequency.shape[1])
+    is_beyond_chance = selected.sum(axis=1) > stability.expected_false_selections
+    selected_colours = np.where(is_beyond_chance, BLUE, ORANGE)[:, None]
+    panels, shown = _draw_bar_panels(
+        axes,
+        frequency,
+        names,
+        max_variables,
+        color=np.where(selected, selected_colours, "white"),
+        edgecolor=np.where(selected, selected_colours, "0.5"),
+    )
+    for j, panel in enumerate(panels):
+        for label, is_selected in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
+            label.set_color("black" if is_selected else "0.5")
+        bound = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
+        evidence = bound if is_beyond_chance[j] else f"not more than the {bound}"
+        set_left_title(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{evidence}")
+        panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=SMALL_FONT_SIZE)
+        panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
+        panel.set_xlim(0, 1.03)
+    return panels
+
+
+def plot_comparison(comparison: Iterable[ComparisonEntry], axes: AxesLike = None) -> Panel:
+    """Plot the adjusted variance relative to PCA as bars, the best method on top, with the time of each.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    axes : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import compare
+    >>> from gpower.plotting import plot_comparison
+    >>> from gpower.datasets import load_pitprops
+    >>> table = compare(load_pitprops().correlation, n_components=1, cardinality=4, covariance="precomputed",
+    ...                 methods=["gpower-l0", "thresholding"])
+    >>> [label.get_text() for label in plot_comparison(table).get_yticklabels()]
+    ['gpower-l0', 'thresholding']
+    """
+    methods = (entry for entry in comparison if entry.method != "pca")
+    shown = sorted(methods, key=lambda entry: np.nan_to_num(entry.share_of_pca, nan=-np.inf), reverse=True)
+    panel = get_single_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
+    shares = np.nan_to_num([100 * entry.share_of_pca for entry in shown])
+    colours = [BLUE if entry.method.startswith("gpower") else "0.72" for entry in shown]
+    _draw_bars(panel, shares, [escape_label(entry.method) for entry in shown], len(shown), color=colours)
+    panel.axvline(100, color="0.25", linewidth=0.8)
+    panel.set_xlim(0, 118)
+    panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL_FONT_SIZE)
+    for position, (share, entry) in enumerate(zip(shares, shown, strict=True)):
+        text = "does not run here" if entry.model is None else f"{entry.seconds:.2g} s"
+        panel.text(102 if share else 1, position, text, va="center", fontsize=7.5, color="0.4")
+    return panel
+
+
+def plot_enrichment(result: Enrichment, axes: AxesLike = None, *, top: int = 20) -> Panel:
+    """Plot −log10 of the adjusted p-values as bars, the most enriched sets on top.
+
+    A set is drawn once, for the component in which it is most enriched; its label has the number of that component.
+
+    Parameters
+    ----------
+    result : Enrichment
+        Result of `gpower.analysis.enrichment.enrich`.
+    axes : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+    top : int, default 20
+        Maximum number of sets.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower.analysis.enrichment import enrich
+    >>> from gpower.plotting import plot_enrichment
+    >>> result = enrich([[1, 1, 0, 0]], {"AB": ["A", "B"], "CD": ["C", "D"]}, genes=list("ABCD"))
+    >>> axes = plot_enrichment(result)
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['AB (1)']
+    """
+    best_component = result.adjusted_p_values.argmin(axis=0)
+    p_values = result.adjusted_p_values.min(axis=0)
+    order = np.lexsort((result.p_values.min(axis=0), p_values))
+    order = order[result.overlaps[:, order].any(axis=0)][:top]
+    n_slots = max(order.size, 1)
+    panel = get_single_panel(axes, 7.5, 1.0 + 0.24 * n_slots)
+    lengths = -np.log10(np.maximum(p_values[order], np.finfo(float).tiny))
+    colours = [BLUE if p_values[i] < result.alpha else "0.75" for i in order]
+    set_names = [escape_label(result.universe.set_names[i], MAX_SET_NAME_LENGTH) for i in order]
+    labels = [f"{name} ({best_component[i] + 1})" for name, i in zip(set_names, order, strict=True)]
+    _draw_bars(panel, lengths, labels, n_slots, color=colours)
+    panel.axvline(-np.log10(result.alpha), color="0.25", linewidth=0.8, linestyle="--")
+    panel.set_xlabel("−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=SMALL_FONT_SIZE)
+    return panel
+
+
+def _draw_bar_panels(
+    axes: AxesLike, values: Array, names: Sequence[str], max_bars: int, **colours: Array
 ) -> tuple[Panels, list[NDArray[np.intp]]]:
-    """Draw a panel for each row of values, with bars of the `max_bars` largest.
+    """Draw a panel for each row of values, with bars of the `max_bars` largest, in colours of the shape of `values`.
 
-    Return the panels and, for each, the indices of the values drawn. `colours` are pairs: for highlighted values, and
-    for the others. Bars have the same height in all panels of a row.
+    Return the panels and, for each, the indices of the values drawn. Bars have the same height in all panels of a row.
     """
     orders = [rank_nonzero_by_size(row) for row in values]
     shown = [order[:max_bars] for order in orders]
@@ -51,42 +249,39 @@ def draw_bar_panels(
     n_wide = min(n_panels, PANELS_PER_ROW) if axes is None else n_panels
     slots = [max(MIN_BAR_SLOTS, *map(len, shown[start : start + n_wide])) for start in range(0, n_panels, n_wide)]
     if axes is None:
-        name_width = estimate_label_width(names[i] for indices in shown for i in indices)
-        panels = _create_bar_panels(n_panels, n_wide, slots, name_width)
+        width = 2.6 + max(1.2, estimate_label_width(names[i] for indices in shown for i in indices))
+        height = 0.95 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
+        grid = create_panels(len(slots), n_wide, n_wide * width, height, height_ratios=slots)
+        for unused in grid.flat[n_panels:]:
+            unused.set_axis_off()
+        panels = np.asarray(grid.flat[:n_panels])
     else:
         panels = flatten_given_axes(axes, n_panels, f"the model has {n_panels} components")
     for j, (panel, indices) in enumerate(zip(panels, shown, strict=True)):
-        style = {part: np.where(is_highlighted[j, indices], *pair).tolist() for part, pair in colours.items()}
-        draw_bars(panel, values[j, indices], [names[i] for i in indices], slots[j // n_wide], **style)
-        _style_bar_panel(panel, len(orders[j]), len(indices))
+        style = {part: table[j, indices].tolist() for part, table in colours.items()}
+        _draw_bars(panel, values[j, indices], [names[i] for i in indices], slots[j // n_wide], **style)
+        if not len(indices):
+            write_centred_text(panel, "no active variable")
+        elif len(indices) < len(orders[j]):
+            note = f"the {len(indices)} largest of {len(orders[j])}"
+            write_panel_note(panel, 0.98, 0.02, note, fontsize=7.5, backgroundcolor="white")
     return panels, shown
 
 
-def _create_bar_panels(n_panels: int, n_columns: int, slots: list[int], name_width: float) -> Panels:
-    """Create a figure with space for names; each row of panels is as high as its largest number of bars needs."""
-    height = 0.85 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
-    grid = create_panels(len(slots), n_columns, (2.6 + max(name_width, 1.2)) * n_columns, height, height_ratios=slots)
-    for unused in grid.flat[n_panels:]:
-        unused.set_axis_off()
-    return np.asarray(grid.flat[:n_panels])
-
-
-def draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **style: Any) -> None:
+def _draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **style: Any) -> None:
     """Draw the bars, the first on top, in a panel with space for `n_slots`."""
     positions = np.arange(len(values))
     axes.barh(positions, values, height=0.72, linewidth=0.8, **style)
     axes.set_yticks(positions, names, fontsize=SMALL_FONT_SIZE)
     axes.set_ylim(n_slots - 0.4, -0.6)
-
-
-def _style_bar_panel(axes: Panel, n_bars: int, n_shown: int) -> None:
-    """Set ticks and grid, and write a note if not all bars are drawn."""
     axes.tick_params(axis="x", labelsize=SMALL_FONT_SIZE)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    if n_bars == 0:
-        write_centred_text(axes, "no active variable")
-    elif n_shown < n_bars:
-        write_panel_note(axes, 0.98, 0.02, f"the {n_shown} largest of {n_bars}", fontsize=7.5, backgroundcolor="white")
+
+
+def rank_nonzero_by_size(values: Array) -> NDArray[np.intp]:
+    """Return the indices of the nonzero values, the largest absolute value first."""
+    order = np.argsort(-np.abs(values), kind="stable")
+    return order[: np.count_nonzero(values)]

@@ -1,4 +1,4 @@
-"""Plot the variables of a model: biplot, correlation circle, and variables shared by components."""
+"""Plot the variables of a model: biplot and correlation circle."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from numpy.typing import ArrayLike
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.backends import to_numpy
 from gpower.estimators.base import SparsePCAEstimator
-from gpower.operators.explained_variance import count_shared_variables
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.labels import place_labels, sample_arrow_points
-from gpower.plotting.loadings import FittedModel, format_component_label, prepare_operator
+from gpower.plotting.labels import place_labels
+from gpower.plotting.models import FittedModel, check_component_pair, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import SampleAppearance, get_group_colour
-from gpower.plotting.scores import check_component_pair, draw_scores
+from gpower.plotting.scores import draw_scores
 from gpower.plotting.style import (
     BLACK,
-    SMALL_FONT_SIZE,
     AxesLike,
     Panel,
     get_single_panel,
@@ -29,7 +27,7 @@ from gpower.plotting.style import (
 )
 from gpower.validation.pipelines import UnwrappedModel
 
-__all__ = ["plot_biplot", "plot_correlation_circle", "plot_overlap"]
+__all__ = ["plot_biplot", "plot_correlation_circle"]
 
 
 def plot_biplot(
@@ -40,12 +38,13 @@ def plot_biplot(
     feature_names: Sequence[str] | None = None,
     axes: AxesLike = None,
     *,
+    color: Iterable[object] | None = None,
     max_variables: int = 20,
 ) -> Panel:
-    """Plot the scores of the samples on two components, with the loadings of the variables as arrows.
+    """Plot the scores of the samples on two components, with the loadings of the variables as lines from the origin.
 
-    The two loadings of a variable are the coordinates of its arrow; all arrows are scaled by the same factor to fill
-    the panel. Most variables are active in only one of two sparse components, so that their arrows lie on an axis.
+    The two loadings of a variable are the coordinates of the dot at the end of its line; all are scaled by the same
+    factor to fill the panel. Most variables are used by only one of two sparse components: their dots lie on an axis.
 
     Parameters
     ----------
@@ -54,14 +53,14 @@ def plot_biplot(
     X : array-like or sparse matrix of shape (n_samples, n_features)
     components : pair of int, default (0, 1)
         Indices of the components on the two axes.
-    labels : sequence, optional
+    labels, color : sequence, optional
         As for `plot_scores`.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     max_variables : int, default 20
-        Maximum number of arrows, those of the largest loadings.
+        Maximum number of variables drawn, those with the largest loadings.
 
     Returns
     -------
@@ -83,44 +82,45 @@ def plot_biplot(
     loadings = np.asarray(to_numpy(model.components_))[pair].T  # (n_features, 2)
     names = resolve_variable_names(model, feature_names, len(loadings))
     scores = unwrapped.compute_scores(X)[:, pair]
-    samples = SampleAppearance.from_labels(len(scores), labels)
+    samples = SampleAppearance.from_labels(len(scores), labels, color=color)
     panel = get_single_panel(axes, 5.9 + samples.legend_width, 5.0)
     draw_scores(panel, scores, samples)
     used = rank_nonzero_by_size(np.abs(loadings).max(axis=1))
     shown = used[:max_variables]
-    arrow_scale = _compute_arrow_scale(scores, loadings[shown])
-    tips = arrow_scale * loadings[shown]
-    _draw_arrows(panel, tips, BLACK)
-    _set_limits_with_margin(panel, np.vstack([scores, tips]))
+    line_scale = _compute_line_scale(scores, loadings[shown])
+    tips = line_scale * loadings[shown]
+    colours = [BLACK] * shown.size
+    line_points = _draw_variable_lines(panel, tips, colours)
+    points = np.vstack([scores, tips, [[0.0, 0.0]]])
+    margin = 0.12 * np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)  # for names
+    (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
+    panel.set(xlim=(left, right), ylim=(bottom, top))
     style_panel(panel, *(format_component_label(model, j) for j in pair))
     selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
-    write_panel_note(panel, 0.01, 0.01, f"arrows: loadings × {arrow_scale:.3g}{selection}", fontsize=7, ha="left")
+    write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
-    avoided_points = np.vstack([sample_arrow_points(tips), scores])
-    place_labels(panel, tips, [names[i] for i in shown], avoided_points, [BLACK] * shown.size)
+    place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=scores)
     return panel
 
 
-def _compute_arrow_scale(scores: Array, loadings: Array) -> float:
-    """Return the factor that scales the longest arrow to 95 % of the largest score."""
+def _compute_line_scale(scores: Array, loadings: Array) -> float:
+    """Return the factor that scales the longest line to 95 % of the largest score."""
     max_scores = np.abs(scores).max(axis=0, initial=0)
     max_loadings = np.abs(loadings).max(axis=0, initial=0)
     ratios = [0.95 * s / z for s, z in zip(max_scores, max_loadings, strict=True) if s > 0 and z > 0]
     return float(min(ratios, default=1.0))
 
 
-def _draw_arrows(axes: Panel, tips: Array, colour: str) -> None:
-    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 0.8, "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0}
-    for x, y in tips:
-        axes.annotate("", (x, y), (0, 0), arrowprops=style).set_in_layout(False)
+def _draw_variable_lines(axes: Panel, tips: Array, colours: Sequence[str]) -> Array:
+    """Draw a line from the origin to each tip, which has a dot, and return points on the lines, (24 · n_tips, 2).
 
+    Dots stay distinct where the heads of arrows would hide each other: variables of one component lie on an axis.
+    """
+    from matplotlib.collections import LineCollection
 
-def _set_limits_with_margin(axes: Panel, points: Array) -> None:
-    """Set the limits of both axes to contain the origin and the points, with a margin for names."""
-    for set_limits, values in ((axes.set_xlim, points[:, 0]), (axes.set_ylim, points[:, 1])):
-        low, high = min(values.min(), 0.0), max(values.max(), 0.0)
-        margin = 0.12 * ((high - low) or 1.0)
-        set_limits(low - margin, high + margin)
+    axes.add_collection(LineCollection([[(0, 0), tuple(tip)] for tip in tips], colors=colours, linewidths=0.8))
+    axes.scatter(tips[:, 0], tips[:, 1], s=16, c=colours, edgecolors="white", linewidths=0.5, zorder=3)
+    return np.vstack([share * tips for share in np.linspace(0.05, 1, 24)])
 
 
 def plot_correlation_circle(
@@ -167,7 +167,7 @@ def plot_correlation_circle(
     >>> model = GPower(2, cardinality=5, covariance="precomputed").fit(pitprops.correlation)
     >>> axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
     >>> axes.get_ylabel()
-    'Component 2 less component 1'
+    'Component 2, the part uncorrelated with component 1'
     """
     pair = check_component_pair(components, len(model.components_))
     loadings = np.asarray(to_numpy(model.components_), np.float64)[pair].T
@@ -177,19 +177,17 @@ def plot_correlation_circle(
     shown = used[np.argsort(-np.sum(correlations[used] ** 2, axis=1), kind="stable")][:max_variables]
     panel = get_single_panel(axes, 5.6, 5.6)
     _draw_correlation_circles(panel)
-    owners = np.abs(loadings[shown]).argmax(axis=1)
-    for owner in (0, 1):
-        _draw_arrows(panel, correlations[shown[owners == owner]], get_group_colour(owner))
+    tips = correlations[shown]
+    colours = [get_group_colour(owner) for owner in np.abs(loadings[shown]).argmax(axis=1)]
+    line_points = _draw_variable_lines(panel, tips, colours)
     first, second = (j + 1 for j in pair)
-    style_panel(panel, f"Component {first}", f"Component {second} less component {first}")
+    style_panel(panel, f"Component {first}", f"Component {second}, the part uncorrelated with component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
         axis.label.set_color(get_group_colour(owner))
-    note = "colours: component of the larger loading\ninner circle: half explained"
+    note = "colours: component of the larger loading\ninner circle: half of the variance explained"
     write_panel_note(panel, 0.01, 0.01, note, fontsize=7, ha="left")
     set_left_title(panel, f"Correlations of {len(shown)} of the {len(used)} variables in use")
-    colours = [get_group_colour(owner) for owner in owners]
-    tips = correlations[shown]
-    place_labels(panel, tips, [names[i] for i in shown], sample_arrow_points(tips), colours)
+    place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=tips)
     return panel
 
 
@@ -221,46 +219,3 @@ def _draw_correlation_circles(axes: Panel) -> None:
     for draw in (axes.axhline, axes.axvline):
         draw(0, color="0.7", linewidth=0.7)
     axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
-
-
-def plot_overlap(model: FittedModel, axes: AxesLike = None) -> Panel:
-    """Plot the number of variables that each pair of components shares, with cardinalities on the diagonal.
-
-    The shade is that number as a share of the smaller cardinality of the pair.
-
-    Parameters
-    ----------
-    model : GPower
-        Fitted model, or any object with `components_`.
-    axes : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> from gpower.plotting import plot_overlap
-    >>> axes = plot_overlap(SimpleNamespace(components_=[[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]]))
-    >>> [text.get_text() for text in axes.texts]
-    ['2', '1', '1', '2']
-    """
-    counts = count_shared_variables(np.asarray(to_numpy(model.components_)).T)
-    m = len(counts)
-    panel = get_single_panel(axes, 2.0 + 0.42 * m, 1.4 + 0.42 * m)
-    share = counts / np.maximum(np.minimum.outer(np.diagonal(counts), np.diagonal(counts)), 1)
-    edges = np.arange(m + 1) - 0.5
-    panel.pcolormesh(edges, edges, share, cmap="Blues", vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
-    for i, j in np.ndindex(m, m):
-        colour = "white" if share[i, j] > 0.6 else "black"
-        panel.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=SMALL_FONT_SIZE, color=colour)
-    panel.set(xlim=(-0.5, m - 0.5), ylim=(m - 0.5, -0.5), aspect="equal")
-    panel.set_xticks(np.arange(m), [str(j + 1) for j in range(m)], fontsize=SMALL_FONT_SIZE)
-    panel.set_yticks(np.arange(m), [f"Component {j + 1}" for j in range(m)], fontsize=SMALL_FONT_SIZE)
-    panel.set_xlabel("component\nshade: share of the smaller", fontsize=SMALL_FONT_SIZE)
-    panel.tick_params(length=0)
-    panel.spines[:].set_visible(False)
-    set_left_title(panel, "Variables in common")
-    return panel

@@ -15,19 +15,21 @@ N_LABEL_DIRECTIONS, LABEL_DISTANCES_PT = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
 LABEL_MARGIN_PT = np.array([1.5, 0.75])
 #: Cost of covering a point, as an additional distance.
 COVERED_POINT_COST_PT = 8
-#: Space kept free around labelled points, such as the tips of arrows.
+#: Space kept free around blocked points, such as the tips of lines.
 POINT_CLEARANCE_PT = 2.0
 #: Distance above which a line connects the label with its point.
 MIN_LEADER_LINE_PT = 12.0
+LEADER_LINE_STYLE: StyleKwargs = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
 def place_labels(
     axes: Panel,
     points: Array,
     names: Sequence[str],
-    avoided_points: Array,
     colours: Sequence[str],
     *,
+    blocked_points: Array,
+    avoided_points: Array,
     n_unlabelled: int = 0,
 ) -> None:
     """Write names next to points in the given order, and in a corner the number of points without a name.
@@ -39,56 +41,55 @@ def place_labels(
     ----------
     axes : matplotlib Axes
     points : ndarray of shape (n_names, 2)
-        Points to label. No label covers one of them.
+        Points to label.
     names : sequence of str
         Escaped names of the points.
-    avoided_points : ndarray of shape (n, 2)
-        Points that a label should not cover if possible.
     colours : sequence of str
         Colours of the names.
+    blocked_points : ndarray of shape (n_blocked, 2)
+        Points that no label may cover.
+    avoided_points : ndarray of shape (n_avoided, 2)
+        Points that a label should not cover if possible.
     n_unlabelled : int
         Number of points without a name, to which those are added whose name does not fit.
     """
+    from matplotlib.patheffects import withStroke
+    from matplotlib.text import Text
+
     if not len(names):
         return
     corner = write_panel_note(axes, 0.99, 0.01, f"{len(names) + n_unlabelled} more not named", fontsize=7)
     axes.figure.canvas.figure.draw_without_rendering()
     occupied = [np.array(text.get_window_extent().extents) for text in axes.texts if text.get_text()]
-    positions = axes.transData.transform(points)  # in pixels
-    avoided = axes.transData.transform(avoided_points)
+    positions, blocked, avoided = map(axes.transData.transform, (points, blocked_points, avoided_points))  # in pixels
     panel = axes.get_window_extent().extents + np.array([1, 1, -1, -1])
     pixels = axes.figure.dpi / 72  # per typographic point
+    style: StyleKwargs = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SMALL_FONT_SIZE}
+    style["path_effects"] = [withStroke(linewidth=2, foreground="white", alpha=0.8)]  # keeps text over points legible
     for point, position, name, colour in zip(points, positions, names, colours, strict=True):
-        text = axes.annotate(
-            name, tuple(point), (0, 0), textcoords="offset points", fontsize=SMALL_FONT_SIZE, color=colour
-        )
+        text = axes.annotate(name, tuple(point), (0, 0), color=colour, arrowprops=LEADER_LINE_STYLE, **style)
         text.set_in_layout(False)
-        size = np.array(text.get_window_extent().size) + 2 * LABEL_MARGIN_PT * pixels
-        boxes, distance = _generate_label_boxes(position, size, panel, pixels)
-        cost = distance + COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
-        clear = _count_points_in_boxes(boxes, positions, POINT_CLEARANCE_PT * pixels) == 0
-        box = _choose_label_box(boxes[clear], cost[clear], panel, occupied)
-        text.remove()
-        if box is None:
+        size = np.array(Text.get_window_extent(text).size) + 2 * LABEL_MARGIN_PT * pixels
+        boxes, cost = _generate_label_boxes(position, size, panel, pixels)
+        cost = cost + COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
+        is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
+        is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
+        for other in occupied:
+            is_free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
+        if not is_free.any():
+            text.remove()
             n_unlabelled += 1
-        else:
-            occupied.append(box)
-            _draw_label(axes, point, name, box, colour)
+            continue
+        box = boxes[int(np.argmin(np.where(is_free, cost, np.inf)))]
+        occupied.append(box)
+        offset = (box[:2] + box[2:]) / 2 - position
+        text.set_position(tuple(offset / pixels))
+        if np.max(np.abs(offset) - size / 2) <= MIN_LEADER_LINE_PT * pixels and text.arrow_patch is not None:
+            text.arrow_patch.set_visible(False)
     if n_unlabelled:
         corner.set_text(f"{n_unlabelled} more not named")
     else:
         corner.remove()
-
-
-def _choose_label_box(boxes: Array, cost: Array, panel: Array, occupied_boxes: list[Array]) -> Array | None:
-    """Return the cheapest box (left, bottom, right, top) in pixels that is inside the panel and overlaps no other.
-
-    Return None if there is no such box.
-    """
-    free = np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
-    for other in occupied_boxes:
-        free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
-    return boxes[int(np.argmin(np.where(free, cost, np.inf)))] if free.any() else None
 
 
 def _count_points_in_boxes(boxes: Array, points: Array, margin: float = 0.0) -> Array:
@@ -98,9 +99,9 @@ def _count_points_in_boxes(boxes: Array, points: Array, margin: float = 0.0) -> 
 
 
 def _generate_label_boxes(point: Array, size: Array, panel: Array, pixels_per_point: float) -> tuple[Array, Array]:
-    """Return boxes around a point, (n_boxes, 4), and the cost of each, in typographic points.
+    """Return boxes (left, bottom, right, top) around a point in pixels, (n_boxes, 4), and the cost of each.
 
-    The cost is the distance, plus up to 2 for directions towards the middle of the panel.
+    The cost is the distance in typographic points, plus up to 2 for directions towards the middle of the panel.
     """
     outward = np.arctan2(*(point - (panel[:2] + panel[2:]) / 2)[::-1])
     angles = outward + np.pi * np.array([0, *(s * i / 8 for i in range(1, 8) for s in (1, -1)), 1])
@@ -110,30 +111,3 @@ def _generate_label_boxes(point: Array, size: Array, panel: Array, pixels_per_po
     middle = point + offset
     direction_cost = np.tile(np.linspace(0, 2, N_LABEL_DIRECTIONS), len(LABEL_DISTANCES_PT))
     return np.hstack([middle - size / 2, middle + size / 2]), distance + direction_cost
-
-
-def _draw_label(axes: Panel, point: Array, name: str, box: Array, colour: str) -> None:
-    """Write a name into its box, with a line to its point if that is far away."""
-    from matplotlib.patheffects import withStroke
-
-    pixels = axes.figure.dpi / 72
-    offset = ((box[:2] + box[2:]) / 2 - axes.transData.transform(point)) / pixels
-    size = (box[2:] - box[:2]) / pixels
-    distance = float(np.max(np.abs(offset) - size / 2))
-    leader_line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
-    arrowprops = leader_line if distance > MIN_LEADER_LINE_PT else None
-    style: StyleKwargs = {
-        "textcoords": "offset points",
-        "ha": "center",
-        "va": "center",
-        "fontsize": SMALL_FONT_SIZE,
-        "color": colour,
-    }
-    text = axes.annotate(name, tuple(point), tuple(offset), arrowprops=arrowprops, **style)
-    text.set_path_effects([withStroke(linewidth=2, foreground="white", alpha=0.8)])  # keeps text over points legible
-    text.set_in_layout(False)
-
-
-def sample_arrow_points(tips: Array) -> Array:
-    """Return points along arrows from the origin, which labels should not cover, (16 · n_arrows, 2)."""
-    return np.vstack([share * tips for share in np.linspace(0.1, 1, 16)])

@@ -1,4 +1,4 @@
-"""Plot sparsity paths: variance against cardinality, cardinality against γ, and loadings along the path."""
+"""Plot curves over the number of variables: variance, cardinality against γ, loadings, cross-validation."""
 
 from __future__ import annotations
 
@@ -32,12 +32,24 @@ from gpower.plotting.style import (
     set_left_title,
     style_panel,
 )
+from gpower.validation.params import check_option
+from gpower.validation.pipelines import UnwrappedModel
 
 if TYPE_CHECKING:
-    from gpower.model_selection import SparsityPath
+    from gpower.model_selection import GPowerCV, SparsityPath
 
-__all__ = ["plot_cardinality", "plot_path_loadings", "plot_tradeoff"]
+__all__ = ["plot_cardinality", "plot_cv", "plot_path_loadings", "plot_tradeoff"]
 
+ERROR_BAR_STYLE: StyleKwargs = CURVE_STYLE | {"capsize": 2.5, "elinewidth": 0.9}
+CHOSEN_POINT_STYLE: StyleKwargs = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
+#: Label of the vertical axis for each criterion.
+CRITERION_AXIS_LABELS = {
+    "prediction": "% of held-out variance, mean ± 1 s.e.",
+    "agreement": "correlation of scores between folds",
+    "stability": "agreement of supports beyond chance",
+    "sparseness": "index of sparseness",
+    "reliability": "Cronbach's α of held-out scores",
+}
 OTHER_VARIABLES_STYLE: StyleKwargs = {"color": "0.75", "linewidth": 0.7, "label": "others"}
 
 
@@ -265,3 +277,70 @@ def _space_labels_apart(positions: Array, min_distance: float) -> Array:
     moved = np.empty_like(positions)
     moved[order] = steps + isotonic_regression(positions[order] - steps, y_min=0.0, y_max=max(1 - steps[-1], 0.0))
     return moved
+
+
+def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None) -> Panel:
+    """Plot a cross-validation criterion against the cardinality; circles mark the chosen cardinalities.
+
+    By default the criterion of the choice is drawn, which the legend names, or "prediction" if components were chosen
+    by different criteria. Prediction scores are means over folds ± one standard error, from the sample standard
+    deviation as in the rule "one-se". In a sequential search the score of a component includes the earlier components.
+    The criterion "share" is drawn as "prediction".
+
+    Parameters
+    ----------
+    cv : GPowerCV
+        Fitted model, a pipeline that contains one, or any object with `cv_results_`, `n_splits_`, `cardinality_` and
+        `chosen_by_`.
+    axes : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+    criterion : str, optional
+        Criterion to draw, as in `GPowerCV`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import GPowerCV
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_cv
+    >>> cv = GPowerCV(1, cardinalities=[4, 8, 16]).fit(load_planted_expression().X)
+    >>> axes = plot_cv(cv)
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['component 1: 8 by prediction']
+    """
+    cv = UnwrappedModel.unwrap(cv).model
+    drawn_criterion = _resolve_drawn_criterion(criterion, list(cv.chosen_by_))
+    component = np.asarray(cv.cv_results_["param_component"])
+    cardinality = np.asarray(cv.cv_results_["param_cardinality"])
+    panel = get_single_panel(axes)
+    style_panel(panel, "", CRITERION_AXIS_LABELS[drawn_criterion])
+    for j, (index, chosen_by) in enumerate(zip(np.unique(component), cv.chosen_by_, strict=True)):
+        rows = np.flatnonzero(component == index)
+        rows = rows[np.argsort(cardinality[rows], kind="stable")]
+        x = cardinality[rows]
+        y, error = _get_criterion_values(cv, drawn_criterion, rows)
+        chosen = int(np.asarray(cv.cardinality_)[max(int(index), 0)])
+        name = "all components" if index < 0 else f"component {index + 1}"
+        panel.errorbar(x, y, error, label=f"{name}: {chosen} by {chosen_by}", **get_curve_style(j), **ERROR_BAR_STYLE)
+        is_chosen = x == chosen
+        panel.plot(x[is_chosen], y[is_chosen], color=get_curve_style(j)["color"], label="_", **CHOSEN_POINT_STYLE)
+    set_cardinality_axis(panel, cardinality, "non-zero loadings")
+    draw_legend_above(panel)
+    return panel
+
+
+def _resolve_drawn_criterion(criterion: str | None, chosen_by: list[str]) -> str:
+    """Return the criterion to draw."""
+    resolved = criterion or (chosen_by[0] if len(set(chosen_by)) == 1 else "prediction")
+    return check_option("prediction" if resolved == "share" else resolved, "criterion", tuple(CRITERION_AXIS_LABELS))
+
+
+def _get_criterion_values(cv: GPowerCV, criterion: str, rows: Array) -> tuple[Array, Array | None]:
+    """Return the values of some rows of `cv_results_`, and their standard errors, or None if there are none."""
+    if criterion != "prediction":
+        return np.asarray(cv.cv_results_[criterion], float)[rows], None
+    score, deviation = (np.asarray(cv.cv_results_[key], float)[rows] for key in ("mean_test_score", "std_test_score"))
+    return 100 * score, 100 * deviation / np.sqrt(max(cv.n_splits_ - 1, 1))

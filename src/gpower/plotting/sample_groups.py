@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from gpower.plotting.style import (
     SMALL_FONT_SIZE,
     Panel,
     StyleKwargs,
+    draw_colour_bar,
     escape_label,
     estimate_label_width,
 )
@@ -24,6 +26,9 @@ from gpower.plotting.style import (
 MAX_GROUPS = 24
 UNKNOWN_VALUE_STYLE: StyleKwargs = {"facecolors": "none", "edgecolors": "0.6", "linewidths": 0.7}
 COLOUR_MAP = "viridis"
+#: Text and marker style of a line of a legend; a heading has no marker.
+LegendEntry: TypeAlias = tuple[str, StyleKwargs]
+HEADING_STYLE: StyleKwargs = {"marker": "none"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,23 +42,33 @@ class SampleAppearance:
         Groups or values shown by colours.
     marker_column : MetadataColumn or None
         Groups shown by markers, if they differ from those shown by colours.
-    colour_bar_label : str
-        Label of the colour bar: the name of the labels if they have one, as a column of a frame has.
+    colour_name, marker_name : str
+        Names of both columns, as a column of a frame has one; empty if they have no name.
     """
 
     n_samples: int
     colour_column: MetadataColumn | None = None
     marker_column: MetadataColumn | None = None
-    colour_bar_label: str = "value"
+    colour_name: str = ""
+    marker_name: str = ""
 
     @classmethod
     def from_labels(
-        cls, n_samples: int, labels: Iterable[object] | None, shapes: Iterable[object] | None = None
+        cls,
+        n_samples: int,
+        labels: Iterable[object] | None,
+        shapes: Iterable[object] | None = None,
+        *,
+        color: Iterable[object] | None = None,
     ) -> SampleAppearance:
-        """Return the appearance of samples with these labels and shapes, after checking both."""
+        """Return the appearance of samples with these labels, or `color`, and shapes, after checking them."""
+        if labels is not None and color is not None:
+            raise ValueError("labels and color are two names of the same parameter; give one of them.")
+        labels = color if labels is None else labels
         colours = _check_label_column(labels, "labels", n_samples)
         markers = _check_label_column(shapes, "shapes", n_samples, must_be_groups=True)
-        return cls(n_samples, colours, markers, escape_label(getattr(labels, "name", None) or cls.colour_bar_label))
+        names = (escape_label(getattr(column, "name", None) or "") for column in (labels, shapes))
+        return cls(n_samples, colours, markers, *names)
 
     @property
     def colour_groups(self) -> dict[str, NDArray[np.intp]]:
@@ -64,25 +79,22 @@ class SampleAppearance:
         """Draw the points, (n_samples, 2), in their colours and markers."""
         size: StyleKwargs = {"s": 26 if self.n_samples <= 500 else 8}
         style = size | {"alpha": 0.8, "linewidth": 0}
-        markers = self._group_by_marker()
-        if self.colour_column is None:
-            for marker, members in markers.items():
-                _scatter_points(axes, points[members], style | {"color": COLOURS[0], "marker": marker})
-            return
-        for marker, members in markers.items():
-            unknown = members[~self.colour_column.is_known[members]]
+        is_known = np.ones(self.n_samples, bool) if self.colour_column is None else self.colour_column.is_known
+        for marker, members in self._group_by_marker().items():
+            unknown, known = members[~is_known[members]], members[is_known[members]]
             if unknown.size:
-                _scatter_points(axes, points[unknown], size | UNKNOWN_VALUE_STYLE | {"marker": marker})
-            if self.colour_column.is_continuous:
-                known = members[self.colour_column.is_known[members]]
-                shades = self._get_colour_scale() | {"c": self.colour_column.values[known], "marker": marker}
-                _scatter_points(axes, points[known], style | shades)
+                _scatter(axes, points[unknown], size | UNKNOWN_VALUE_STYLE, marker=marker)
+            if self.colour_column is None:
+                _scatter(axes, points[known], style, color=COLOURS[0], marker=marker)
+            elif self.colour_column.is_continuous:
+                shades = {"c": self.colour_column.values[known], "cmap": COLOUR_MAP, "norm": self._get_colour_range()}
+                _scatter(axes, points[known], style | shades, marker=marker)
         for i, colour_members in enumerate(self.colour_groups.values()):
-            for marker, members in markers.items():
+            for marker, members in self._group_by_marker().items():
                 both = np.intersect1d(colour_members, members)
                 group_marker = marker if self.marker_column is not None else MARKERS[i % len(MARKERS)]
                 if both.size:
-                    _scatter_points(axes, points[both], style | {"color": get_group_colour(i), "marker": group_marker})
+                    _scatter(axes, points[both], style, color=get_group_colour(i), marker=group_marker)
 
     def _group_by_marker(self) -> dict[str, NDArray[np.intp]]:
         """Return the indices of the samples of each marker; samples of unknown shape have a dot."""
@@ -92,56 +104,52 @@ class SampleAppearance:
         unknown = np.flatnonzero(~self.marker_column.is_known)
         return groups | ({".": unknown} if unknown.size else {})
 
-    def _get_colour_scale(self) -> StyleKwargs:
+    def _get_colour_range(self) -> Any:
+        """Return the range of the measured values, as an object that matplotlib maps to colours."""
+        from matplotlib.colors import Normalize
+
         assert self.colour_column is not None
-        low, high = np.nanmin(self.colour_column.values), np.nanmax(self.colour_column.values)
-        return {"cmap": COLOUR_MAP, "vmin": low, "vmax": high}
+        return Normalize(np.nanmin(self.colour_column.values), np.nanmax(self.colour_column.values))
 
     @property
     def legend_width(self) -> float:
         """Return the approximate width of the legend in inches."""
         if self.colour_column is None and self.marker_column is None:
             return 0.0
-        groups = [*self.colour_groups, *(self.marker_column.groups if self.marker_column else ())]
-        return 0.9 if not groups else 0.6 + estimate_label_width(map(escape_label, groups))
+        texts = [text for text, _ in self._list_legend_entries()]
+        return 0.9 if not texts else 0.6 + estimate_label_width(map(escape_label, texts))
 
     def draw_legends(self, axes: Panel, panels: Array | None = None) -> None:
         """Draw legend and colour bar outside the axes; the colour bar is next to all `panels` if they are given."""
         from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import Normalize
 
         if self.colour_column is not None and self.colour_column.is_continuous:
-            scale = self._get_colour_scale()
-            shades = ScalarMappable(Normalize(scale["vmin"], scale["vmax"]), COLOUR_MAP)
-            bar = axes.figure.colorbar(shades, ax=axes if panels is None else panels, pad=0.02, aspect=30)
-            bar.set_label(self.colour_bar_label, fontsize=SMALL_FONT_SIZE)
-            bar.ax.tick_params(labelsize=SMALL_FONT_SIZE)
-            bar.outline.set_visible(False)
-        _draw_side_legend(axes, self._list_legend_entries())
+            shades = ScalarMappable(self._get_colour_range(), COLOUR_MAP)
+            draw_colour_bar(axes if panels is None else panels, shades, self.colour_name or "value", aspect=30)
+        entries = self._list_legend_entries()
+        if entries:
+            draw_legend(axes, entries, loc="upper left", bbox_to_anchor=(1.01, 1))
 
-    def _list_legend_entries(self) -> list[tuple[str, StyleKwargs]]:
-        """Return text and marker style of the legend entries."""
-        entries = [
-            (
-                name,
-                {
-                    "color": get_group_colour(i),
-                    "marker": MARKERS[i % len(MARKERS)] if self.marker_column is None else "s",
-                },
-            )
-            for i, name in enumerate(self.colour_groups)
-        ]
+    def _list_legend_entries(self) -> list[LegendEntry]:
+        """Return the lines of the legend: the groups of colours, then those of markers, each below its name."""
+        is_square = self.marker_column is not None
+        entries: list[LegendEntry] = []
+        if self.colour_groups and self.colour_name:
+            entries.append((self.colour_name, HEADING_STYLE))
+        for i, name in enumerate(self.colour_groups):
+            marker = "s" if is_square else MARKERS[i % len(MARKERS)]
+            entries.append((escape_label(name), {"color": get_group_colour(i), "marker": marker}))
         if self.colour_column is not None and not self.colour_column.is_known.all():
             entries.append(("not known", {"markerfacecolor": "none", "markeredgecolor": "0.6", "marker": "o"}))
-        if self.marker_column is not None:
-            entries += [
-                (name, {"color": "0.4", "marker": MARKERS[i]}) for i, name in enumerate(self.marker_column.groups)
-            ]
+        if self.marker_column is not None and self.marker_name:
+            entries.append((self.marker_name, HEADING_STYLE))
+        for i, name in enumerate(self.marker_column.groups if self.marker_column is not None else ()):
+            entries.append((escape_label(name), {"color": "0.4", "marker": MARKERS[i]}))
         return entries
 
 
-def _scatter_points(axes: Panel, points: Array, style: StyleKwargs) -> None:
-    axes.scatter(points[:, 0], points[:, 1], **style)
+def _scatter(axes: Panel, points: Array, style: StyleKwargs, **more_style: Any) -> None:
+    axes.scatter(points[:, 0], points[:, 1], **style, **more_style)
 
 
 def get_group_colour(i: int) -> str:
@@ -149,20 +157,19 @@ def get_group_colour(i: int) -> str:
     return COLOURS[i % len(COLOURS)]
 
 
-def _draw_side_legend(axes: Panel, entries: list[tuple[str, StyleKwargs]]) -> None:
-    """Draw a legend to the right of the panel.
+def draw_legend(target: Any, entries: list[LegendEntry], **location: Any) -> None:
+    """Draw a legend of these lines, with escaped texts, for a panel or a figure.
 
     The texts are set afterwards, because matplotlib drops entries that begin with an underscore.
     """
     from matplotlib.lines import Line2D
 
-    if not entries:
-        return
-    handles = [Line2D([], [], linestyle="none", markersize=5, **style) for _, style in entries]
-    location: StyleKwargs = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "frameon": False}
-    legend = axes.legend(handles, ["name"] * len(handles), fontsize=SMALL_FONT_SIZE, **location)
-    for text, (name, _) in zip(legend.get_texts(), entries, strict=True):
-        text.set_text(escape_label(name))
+    default: StyleKwargs = {"linestyle": "none", "marker": "s", "markersize": 5}
+    handles = [Line2D([], [], **default | style) for _, style in entries]
+    legend = target.legend(handles, ["name"] * len(handles), fontsize=SMALL_FONT_SIZE, frameon=False, **location)
+    for text, (name, style) in zip(legend.get_texts(), entries, strict=True):
+        text.set_text(name)
+        text.set_fontweight("bold" if style is HEADING_STYLE else "normal")
 
 
 def _check_label_column(

@@ -13,7 +13,7 @@ from gpower.analysis.association import get_row_names
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level, compute_t2_limit
 from gpower.plotting.labels import place_labels
-from gpower.plotting.loadings import FittedModel, format_component_label
+from gpower.plotting.models import FittedModel, check_component_pair, format_component_label
 from gpower.plotting.sample_groups import SampleAppearance, get_group_colour
 from gpower.plotting.style import (
     BLUE,
@@ -36,6 +36,8 @@ __all__ = ["plot_outliers", "plot_pairs", "plot_scores"]
 MAX_PAIRED_COMPONENTS = 6
 #: Largest number of samples with a name; more names would hide the points.
 MAX_LABELLED_SAMPLES = 30
+#: Smallest number of samples of a group with an ellipse.
+MIN_ELLIPSE_SAMPLES = 10
 
 
 def plot_scores(
@@ -45,6 +47,7 @@ def plot_scores(
     labels: Iterable[object] | None = None,
     axes: AxesLike = None,
     *,
+    color: Iterable[object] | None = None,
     shapes: Iterable[object] | None = None,
     names: Sequence[str] | None = None,
     ellipse: float | None = None,
@@ -61,8 +64,9 @@ def plot_scores(
         Samples, as `model.transform` takes them.
     components : pair of int, default (0, 1)
         Indices of the components on the two axes.
-    labels : sequence, optional
+    labels, color : sequence, optional
         Group of each sample, at most 24 different ones; or a measured quantity, which is drawn as shades of colour.
+        Both names mean the same. The name of a column of a frame is the title of the legend.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     shapes : sequence, optional
@@ -70,7 +74,8 @@ def plot_scores(
     names : sequence of str, optional
         Names of the samples, written next to the 30 farthest from the mean.
     ellipse : float, optional
-        Share, such as 0.95, of new normal samples that an ellipse around each group would contain.
+        Share, such as 0.95, of new normal samples that an ellipse around each group would contain. Groups of fewer
+        than ten samples get no ellipse: they say too little about their spread.
 
     Returns
     -------
@@ -90,7 +95,7 @@ def plot_scores(
     model = unwrapped.model
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
     scores = unwrapped.compute_scores(X)[:, pair]
-    samples = SampleAppearance.from_labels(len(scores), labels, shapes)
+    samples = SampleAppearance.from_labels(len(scores), labels, shapes, color=color)
     panel = get_single_panel(axes, 5.6 + samples.legend_width, 4.2)
     draw_scores(panel, scores, samples, ellipse)
     style_panel(panel, *(format_component_label(model, j) for j in pair))
@@ -105,10 +110,13 @@ def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellip
     appearance.draw_points(panel, scores)
     notes = []
     if ellipse is not None:
-        groups = appearance.colour_groups or {"": np.arange(len(scores))}
-        for i, members in enumerate(groups.values()):
-            _draw_group_ellipse(panel, scores[members], check_probability_level(ellipse), get_group_colour(i))
-        notes.append(f"ellipses: {100 * ellipse:g} % of new normal samples")
+        groups = list((appearance.colour_groups or {"": np.arange(len(scores))}).values())
+        for i, members in enumerate(groups):
+            if members.size >= MIN_ELLIPSE_SAMPLES:
+                _draw_group_ellipse(panel, scores[members], check_probability_level(ellipse), get_group_colour(i))
+        has_small_group = min(members.size for members in groups) < MIN_ELLIPSE_SAMPLES
+        exception = f" (groups of {MIN_ELLIPSE_SAMPLES} or more)" if has_small_group else ""
+        notes.append(f"ellipses: {100 * ellipse:g} % of new normal samples{exception}")
     correlation = correlate_score_pair(scores)
     if abs(correlation) >= 0.05:
         notes.append(f"correlation of the scores {correlation:+.2f}")
@@ -122,11 +130,9 @@ def correlate_score_pair(scores: Array) -> float:
 
 
 def _draw_group_ellipse(axes: Panel, points: Array, level: float, colour: str) -> None:
-    """Draw the ellipse that would contain a share `level` of new normal samples, for groups of at least four."""
+    """Draw the ellipse that would contain a share `level` of new normal samples."""
     from matplotlib.patches import Ellipse
 
-    if len(points) < 4:
-        return
     values, vectors = np.linalg.eigh(np.cov(points.T))
     width, height = 2 * np.sqrt(values.clip(0) * compute_t2_limit(2, len(points), level))
     angle = np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0]))
@@ -142,23 +148,24 @@ def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> No
     order = np.argsort(-np.sum(((scores - scores.mean(axis=0)) / spread) ** 2, axis=1), kind="stable")
     outer = order[:MAX_LABELLED_SAMPLES]
     labels = [escape_label(names[i]) for i in outer]
-    colours = ["0.25"] * len(labels)
-    place_labels(axes, scores[outer], labels, scores, colours, n_unlabelled=len(names) - len(labels))
-
-
-def check_component_pair(components: tuple[int, int], n_components: int) -> list[int]:
-    """Return the indices of two different components; raise ValueError if they are not."""
-    pair = list(components)
-    if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= j < n_components for j in pair):
-        raise ValueError(
-            f"components={components!r}: give two different ones of the model's {n_components}, counted from 0"
-            + (f"; fit one with {format_param('n_components', 2)} or more." if n_components < 2 else ".")
-        )
-    return pair
+    place_labels(
+        axes,
+        scores[outer],
+        labels,
+        ["0.25"] * len(labels),
+        blocked_points=scores[outer],
+        avoided_points=scores,
+        n_unlabelled=len(names) - len(labels),
+    )
 
 
 def plot_pairs(
-    model: FittedModel, X: ArrayLike, labels: Iterable[object] | None = None, *, n_components: int | None = None
+    model: FittedModel,
+    X: ArrayLike,
+    labels: Iterable[object] | None = None,
+    *,
+    color: Iterable[object] | None = None,
+    n_components: int | None = None,
 ) -> Panels:
     """Plot the scores of every pair of components below the diagonal, histograms on it, and correlations above.
 
@@ -167,7 +174,7 @@ def plot_pairs(
     model : GPower
         Fitted model, or any object with `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-    labels : sequence, optional
+    labels, color : sequence, optional
         As for `plot_scores`.
     n_components : int, optional
         Number of leading components to draw; by default all, at most six.
@@ -192,7 +199,7 @@ def plot_pairs(
             f"Pairs need two components or more; fit a model with {format_param('n_components', 2)}, or use "
             "plot_loadings."
         )
-    samples = SampleAppearance.from_labels(len(scores), labels)
+    samples = SampleAppearance.from_labels(len(scores), labels, color=color)
     side = max(1.5, min(2.4, 9 / m))
     panels = create_panels(m, m, 0.5 + side * m + samples.legend_width, 0.4 + side * m, sharex="col")
     for i in range(m):
@@ -236,7 +243,8 @@ def plot_outliers(
 ) -> Panel:
     """Plot the squared residual of each sample against its distance within the components, Hotelling's T².
 
-    Dashed lines are limits below which a share `level` of normal samples lies. Samples beyond one of them are named.
+    Dashed lines are limits below which a share `level` of normal samples lies. Samples beyond one of them are named,
+    at most the 30 farthest.
 
     Parameters
     ----------
@@ -289,6 +297,14 @@ def plot_outliers(
     counts = f"{by_t2} by T², {by_residual} by residual, {beyond.all(axis=1).sum()} by both, of {len(distances)}"
     write_panel_note(panel, 0.99, 1.01, f"beyond the {100 * level:g} % limits: {counts}", fontsize=7.5)
     order = np.argsort(-np.max(distances / np.maximum(limits, np.finfo(float).tiny), axis=1), kind="stable")
-    order = order[is_outlier[order]]
-    place_labels(panel, distances[order], [escape_label(labels[i]) for i in order], distances, ["0.25"] * len(order))
+    named = order[is_outlier[order]][:MAX_LABELLED_SAMPLES]
+    place_labels(
+        panel,
+        distances[named],
+        [escape_label(labels[i]) for i in named],
+        ["0.25"] * len(named),
+        blocked_points=distances[named],
+        avoided_points=distances,
+        n_unlabelled=int(is_outlier.sum()) - len(named),
+    )
     return panel

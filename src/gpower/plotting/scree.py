@@ -11,7 +11,7 @@ from gpower._utils.arrays import Array
 from gpower._utils.text import format_count
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.plotting.loadings import prepare_operator
+from gpower.plotting.models import prepare_operator
 from gpower.plotting.style import (
     BLACK,
     BLUE,
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_components", "plot_scree"]
 
+SPARSE_STYLE: StyleKwargs = {"color": BLUE, "marker": "o", "markersize": 6, "label": "sparse components"}
+PCA_STYLE: StyleKwargs = {"color": BLACK, "marker": "D", "markersize": 4.5, "linewidth": 1.0, "label": "PCA"}
+#: Largest ratio of the variances of a figure for which a linear scale shows the smallest one.
+MAX_LINEAR_RATIO = 20
+
 
 def plot_scree(
     model: SparsePCAEstimator,
@@ -40,10 +45,11 @@ def plot_scree(
     *,
     test: ComponentTest | None = None,
 ) -> Panel:
-    """Plot the variance that each component explains as bars, with the cumulative variance.
+    """Plot the variance that each component explains, and the cumulative variance, next to those of PCA.
 
     Variances are adjusted: variance shared with higher-variance components is not counted, so that the total is what
-    all components explain together.
+    all components explain together. A component of few variables may explain much less than one of all variables; the
+    scale is then logarithmic.
 
     Parameters
     ----------
@@ -68,23 +74,22 @@ def plot_scree(
     >>> X = load_planted_expression().X
     >>> axes = plot_scree(GPower(3, cardinality=8).fit(X), X)
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
-    ['ordinary components', 'sparse, running total', 'ordinary, running total', 'sparse components']
+    ['sparse components', 'sparse, cumulative', 'PCA', 'PCA, cumulative']
     """
     shares = 100 * np.asarray(model.explained_variance_ratio_, float)
     positions = np.arange(1, shares.size + 1)
     panel = get_single_panel(axes, max(5.0, 2.4 + 0.45 * shares.size), 3.8)
-    panel.bar(positions, shares, width=0.62, color=BLUE, label="sparse components")
-    cumulated = {"sparse, running total": (shares, BLUE)}
+    curves = [("sparse", shares, SPARSE_STYLE)]
     if X is not None:
-        pca_shares = 100 * compute_pca_shares(model, X)
-        panel.plot(positions, pca_shares, "D", color=BLACK, markersize=4.5, label="ordinary components")
-        cumulated["ordinary, running total"] = (pca_shares, BLACK)
+        curves.append(("PCA", 100 * compute_pca_shares(model, X), PCA_STYLE))
+    for label, values, style in curves:
+        panel.plot(positions, values, **style)
+        if shares.size > 1:
+            cumulative_style = style | {"linestyle": "--", "linewidth": 0.9, "markersize": 2.5}
+            panel.plot(positions, np.cumsum(values), **cumulative_style | {"label": f"{label}, cumulative"})
     if test is not None:
         _draw_null_quantiles(panel, test, shares.size)
-    for label, (values, colour) in cumulated.items() if shares.size > 1 else ():
-        panel.plot(positions, np.cumsum(values), "--", marker=".", color=colour, linewidth=0.9, label=label)
     _style_scree_panel(panel, shares.size)
-    draw_legend_above(panel)
     return panel
 
 
@@ -103,15 +108,30 @@ def _draw_null_quantiles(axes: Panel, test: ComponentTest, max_components: int) 
 
 
 def _style_scree_panel(axes: Panel, n_components: int) -> None:
+    """Set the scales and labels of a panel with all its curves, and draw the legend."""
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
     style_panel(axes, "component", "% of variance")
-    axes.set_xlim(min(0.4, n_components - 1.6), max(n_components + 0.6, 2.6))  # a single bar does not fill its panel
-    axes.set_ylim(bottom=0)
+    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
+    drawn = drawn[drawn > 0]
+    if drawn.size and drawn.max() > MAX_LINEAR_RATIO * drawn.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.minorticks_off()
+        axes.set_ylabel("% of variance (logarithmic scale)", fontsize=NORMAL_FONT_SIZE)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlim(0.5, n_components + 0.5)
     axes.set_xticks(np.arange(1, n_components + 1, max(1, n_components // 12)))
     axes.xaxis.grid(False)
+    draw_legend_above(axes)
 
 
 def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
     """Plot the variance and the p-value of each component with the null quantiles, PCA components and Horn's line.
+
+    Components that explain more than chance are blue, the others hollow.
 
     Parameters
     ----------
@@ -137,17 +157,16 @@ def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
     positions = np.arange(1, m + 1)
     percent = 100 / test.total_variance
     panel = get_single_panel(axes, max(5.6, 2.4 + 0.5 * m), 4.0)
-    colours = [BLUE if j < test.n_components else "0.8" for j in range(m)]
-    panel.bar(positions, percent * test.variance, width=0.62, color=colours, label="sparse components")
-    _draw_null_quantiles(panel, test, m)
-    pca_style: StyleKwargs = {"color": BLACK, "markersize": 3.5, "linewidth": 0.8, "label": "ordinary components"}
-    panel.plot(positions, percent * test.pca_variance, "D-", **pca_style)
+    panel.plot(positions, percent * test.variance, **SPARSE_STYLE)
+    beyond = slice(test.n_components, m)
+    panel.plot(positions[beyond], percent * test.variance[beyond], "o", color=BLUE, markerfacecolor="white", label="_")
+    panel.plot(positions, percent * test.pca_variance, **PCA_STYLE)
     horn_style: StyleKwargs = {"color": MUTED_COLOUR, "linewidth": 1.6, "label": "Horn's line"}
     panel.plot(positions, percent * test.horn, ":", **horn_style)
+    _draw_null_quantiles(panel, test, m)
     _style_scree_panel(panel, m)
     tick_labels = [f"{j + 1}\np={p:.2g}" if j < test.n_tested else f"{j + 1}" for j, p in enumerate(test.p_values)]
     panel.set_xticks(positions, tick_labels, fontsize=SMALL_FONT_SIZE - 0.5)
-    draw_legend_above(panel)
     count = format_count(test.n_components, "component")
     panel.set_xlabel(f"component; {count} at the level {test.level:g}", fontsize=NORMAL_FONT_SIZE)
     return panel

@@ -1,4 +1,4 @@
-"""Style of all figures: colours, markers, font sizes, panels, axes, legends, and labels of variables."""
+"""Style of all figures: colours, markers, font sizes, panels, axes, legends, heat maps, and names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpower._utils.optional import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
     from matplotlib.text import Text
 
 #: Types of the axes: one panel, an array of panels, and what a user may pass in place of a new figure.
@@ -29,6 +30,8 @@ BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLOURS
 MARKERS = "osD^vPX*"
 MUTED_COLOUR = "0.45"
 SMALL_FONT_SIZE, NORMAL_FONT_SIZE, TITLE_FONT_SIZE = 8, 9, 9.5
+#: Space between a panel with its titles and the edge of the figure, in inches.
+PADDING_INCHES = 0.09
 CURVE_STYLE: StyleKwargs = {"markersize": 4, "linewidth": 1.3}
 #: Largest number of characters of a name that a figure shows.
 MAX_NAME_LENGTH = 60
@@ -80,7 +83,9 @@ def import_pyplot() -> ModuleType:
 def create_panels(n_rows: int, n_columns: int, width: float, height: float, **options: object) -> Panels:
     """Create a figure of this size in inches and return its grid of panels, (n_rows, n_columns)."""
     options |= {"figsize": (width, height), "squeeze": False, "layout": "constrained"}
-    return np.asarray(import_pyplot().subplots(n_rows, n_columns, **options)[1])
+    figure, panels = import_pyplot().subplots(n_rows, n_columns, **options)
+    figure.get_layout_engine().set(w_pad=PADDING_INCHES, h_pad=PADDING_INCHES)
+    return np.asarray(panels)
 
 
 def flatten_given_axes(axes: AxesLike, n_panels: int, expectation: str) -> Panels:
@@ -122,21 +127,25 @@ def set_cardinality_axis(axes: Panel, cardinality: Array, label: str, *, axis_na
     if counts.size == 0:
         raise ValueError("All loadings are zero: use larger cardinalities or a smaller γ.")
     ticks = _choose_cardinality_ticks(np.unique(counts))
-    tick_labels = [f"{tick:.4g}" if tick < 1e4 else f"{tick:.0e}" for tick in ticks]
     limits = (counts.min() / 1.12, counts.max() * 1.12)
     axes.set(**{f"{axis_name}scale": "log", f"{axis_name}lim": limits})
     axis = {"x": axes.xaxis, "y": axes.yaxis}[axis_name]
-    axis.set_ticks(ticks, tick_labels)
+    axis.set_ticks(ticks, [f"{round(tick, 1):,.10g}" for tick in ticks])
     axis.minorticks_off()
     axis.set_label_text(label, fontsize=NORMAL_FONT_SIZE)
 
 
 def _choose_cardinality_ticks(counts: Array) -> Array:
-    """Return the counts themselves if they are few and well separated, else 1, 2, 5, 10, … within their range."""
-    if counts.size == 1 or (counts.size <= 8 and np.min(counts[1:] / counts[:-1]) >= 1.15):
+    """Return the counts themselves if they are few and well separated, else round numbers within their range.
+
+    The more decades the counts span, the fewer round numbers per decade, so that tick labels do not collide.
+    """
+    span = np.log10(counts[-1] / counts[0])
+    if counts.size <= 8 and np.all(np.diff(np.log10(counts)) >= 0.07 * span):
         return counts
+    leading_digits = [1, 2, 5] if span < 2.5 else [1, 3] if span < 4.5 else [1]
     decades = 10.0 ** np.arange(0, np.ceil(np.log10(counts[-1])) + 1)
-    ticks = np.outer(decades, [1, 2, 5]).ravel()
+    ticks = np.outer(decades, leading_digits).ravel()
     ticks = ticks[(ticks >= counts[0]) & (ticks <= counts[-1])]
     return ticks if ticks.size > 1 else counts[[0, -1]]
 
@@ -162,3 +171,35 @@ def write_panel_note(axes: Panel, x: float, y: float, text: str, **style: object
     """Write a small grey line of text at (x, y), in fractions of the panel's width and height."""
     defaults: StyleKwargs = {"transform": axes.transAxes, "ha": "right", "fontsize": SMALL_FONT_SIZE, "color": "0.4"}
     return axes.text(x, y, text, **defaults | style)
+
+
+def draw_colour_bar(panels: Panel | Panels, colours: ScalarMappable, label: str, aspect: int = 12) -> None:
+    """Draw a colour bar to the right of one or more panels."""
+    panel = np.ravel(np.asarray(panels, dtype=object))[0]
+    bar = panel.figure.colorbar(colours, ax=panels, pad=0.02, aspect=aspect)
+    bar.set_label(label, fontsize=SMALL_FONT_SIZE)
+    bar.ax.tick_params(labelsize=SMALL_FONT_SIZE)
+    bar.outline.set_visible(False)
+
+
+def draw_cells(
+    axes: Panel, values: Array, row_labels: Sequence[str], column_labels: Sequence[str], **style: Any
+) -> ScalarMappable:
+    """Draw a matrix as a heat map with its first row on top; masked and NaN entries show the panel's grey."""
+    n_rows, n_columns = values.shape
+    edges = (np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5)
+    lines: StyleKwargs = {"edgecolors": "white", "linewidth": 0.8}
+    cells = axes.pcolormesh(*edges, values, **lines | style)
+    axes.set_facecolor("0.9")
+    axes.set_ylim(n_rows - 0.5, -0.5)
+    axes.set_xticks(np.arange(len(column_labels)), column_labels, fontsize=SMALL_FONT_SIZE)
+    axes.set_yticks(np.arange(len(row_labels)), row_labels, fontsize=SMALL_FONT_SIZE)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return cells
+
+
+def write_in_cell(axes: Panel, row: int, column: int, text: str, *, is_dark: bool) -> None:
+    """Write text in the middle of a cell of a heat map."""
+    colour = "white" if is_dark else "black"
+    axes.text(column, row, text, ha="center", va="center", fontsize=SMALL_FONT_SIZE, color=colour)

@@ -1,0 +1,336 @@
+"""Plot heat maps: loadings, variables shared by components, association with metadata, and values of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpower._utils.arrays import Array, to_host
+from gpower._utils.backends import to_numpy
+from gpower.analysis.association import Metadata, MetadataColumn, align_metadata, associate, parse_metadata
+from gpower.estimators.base import SparsePCAEstimator
+from gpower.estimators.outliers import check_probability_level
+from gpower.operators.explained_variance import count_shared_variables
+from gpower.plotting.bars import rank_nonzero_by_size
+from gpower.plotting.models import FittedModel, format_component_label, prepare_operator
+from gpower.plotting.sample_groups import COLOUR_MAP, HEADING_STYLE, LegendEntry, draw_legend, get_group_colour
+from gpower.plotting.style import (
+    COLOURS,
+    NORMAL_FONT_SIZE,
+    SMALL_FONT_SIZE,
+    AxesLike,
+    Panel,
+    Panels,
+    StyleKwargs,
+    create_panels,
+    draw_cells,
+    draw_colour_bar,
+    escape_label,
+    estimate_label_width,
+    get_single_panel,
+    resolve_variable_names,
+    set_left_title,
+    write_centred_text,
+    write_in_cell,
+)
+from gpower.validation.pipelines import UnwrappedModel
+
+__all__ = ["plot_heatmap", "plot_metadata", "plot_overlap", "plot_support"]
+
+#: Colour map of numbers with a sign; blue is positive, as in the bars of loadings.
+SIGNED_COLOUR_MAP = "RdBu"
+#: Standard deviations from the mean at which the colours of `plot_heatmap` end.
+MAX_DEVIATION = 2.5
+#: Largest number of characters of the names of metadata next to a heat map of samples.
+MAX_LEGEND_TEXT_LENGTH = 30
+#: Tests of association, with the name of the strength, its colours and its smallest value.
+STRENGTH_SCALES = {
+    "Spearman": ("Spearman's ρ (numbers)", SIGNED_COLOUR_MAP, -1.0),
+    "Kruskal–Wallis": ("correlation ratio η (groups)", "Purples", 0.0),
+    "χ²": ("Cramér's V (groups)", "Greens", 0.0),
+}
+
+
+def plot_support(
+    model: FittedModel, feature_names: Sequence[str] | None = None, axes: AxesLike = None, *, max_variables: int = 40
+) -> Panel:
+    """Plot the loadings of all variables in use as a heat map of components × variables.
+
+    Variables are sorted by the component in which their loading is largest, and then by that loading. Positive loadings
+    are blue, negative ones red with a minus sign; grey variables are not used by the component.
+
+    Parameters
+    ----------
+    model : GPower
+        Fitted model, or any object with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those the model was fitted with, or x0, x1, ….
+    axes : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+    max_variables : int, default 40
+        Maximum number of variables drawn, those with the largest loadings; the title gives the total number.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_pitprops
+    >>> from gpower.plotting import plot_support
+    >>> pitprops = load_pitprops()
+    >>> model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
+    >>> axes = plot_support(model, pitprops.feature_names)
+    >>> [label.get_text() for label in axes.get_xticklabels()][:4]
+    ['length', 'topdiam', 'bowdist', 'whorls']
+    """
+    model = UnwrappedModel.unwrap_fitted(model).model
+    components = to_numpy(model.components_)
+    names = resolve_variable_names(model, feature_names, components.shape[1])
+    used = rank_nonzero_by_size(np.abs(components).max(axis=0, initial=0))
+    shown = used[:max_variables]
+    sizes = np.abs(components[:, shown])
+    shown = shown[np.lexsort((-sizes.max(axis=0, initial=0), sizes.argmax(axis=0)))]
+    name_width = max(0.7, estimate_label_width(names[i] for i in shown))
+    panel = get_single_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.2 + name_width + 0.32 * len(components))
+    selection = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
+    if not shown.size:
+        write_centred_text(panel, "no active variable")
+        return panel
+    loadings = components[:, shown]
+    largest = float(np.abs(loadings).max())
+    row_labels = [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(model.explained_variance_ratio_)]
+    style = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
+    cells = draw_cells(panel, np.ma.masked_equal(loadings, 0), row_labels, [names[i] for i in shown], **style)
+    panel.tick_params(axis="x", rotation=90)
+    for row, column in zip(*np.nonzero(loadings < 0), strict=True):
+        write_in_cell(panel, row, column, "−", is_dark=abs(loadings[row, column]) > 0.6 * largest)
+    draw_colour_bar(panel, cells, "loading; grey: not used")
+    set_left_title(panel, f"{len(used)} of {components.shape[1]} variables used{selection}")
+    return panel
+
+
+def plot_overlap(model: FittedModel, axes: AxesLike = None) -> Panel:
+    """Plot the number of variables that each pair of components shares, with cardinalities on the diagonal.
+
+    The shade is that number as a share of the smaller cardinality of the pair.
+
+    Parameters
+    ----------
+    model : GPower
+        Fitted model, or any object with `components_`.
+    axes : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from gpower.plotting import plot_overlap
+    >>> axes = plot_overlap(SimpleNamespace(components_=[[0.6, 0.8, 0.0], [0.0, 0.6, 0.8]]))
+    >>> [text.get_text() for text in axes.texts]
+    ['2', '1', '1', '2']
+    """
+    counts = count_shared_variables(np.asarray(to_numpy(model.components_)).T)
+    m = len(counts)
+    panel = get_single_panel(axes, 3.2 + 0.42 * m, 1.3 + 0.42 * m)
+    share = counts / np.maximum(np.minimum.outer(np.diagonal(counts), np.diagonal(counts)), 1)
+    rows = [f"Component {j + 1}" for j in range(m)]
+    cells = draw_cells(panel, share, rows, [str(j + 1) for j in range(m)], cmap="Blues", vmin=0, vmax=1)
+    for i, j in np.ndindex(m, m):
+        write_in_cell(panel, i, j, str(counts[i, j]), is_dark=share[i, j] > 0.6)
+    panel.set(xlim=(-0.5, m - 0.5), aspect="equal")
+    panel.set_xlabel("component", fontsize=SMALL_FONT_SIZE)
+    draw_colour_bar(panel, cells, "share of the smaller\ncomponent's variables")
+    set_left_title(panel, "Variables in common")
+    return panel
+
+
+def plot_metadata(
+    model: FittedModel, X: ArrayLike, metadata: Metadata, axes: AxesLike = None, *, level: float = 0.05
+) -> Panel:
+    """Plot the strength of association between each component and each column of metadata as a heat map.
+
+    For measured columns the strength is Spearman's rank correlation ρ, from −1 (red) to 1 (blue). For groups it is the
+    correlation ratio η of the ranks, from 0 to 1 (purple): η² is the share of the ranks' variance that lies between
+    groups, which the Kruskal–Wallis test uses. For scores with few distinct values it is Cramér's V, from 0 to 1. A
+    star marks p-values below `level` after the Benjamini–Hochberg correction over the whole figure. Samples without a
+    value, and groups of one sample, are left out of that column.
+
+    Parameters
+    ----------
+    model : GPower
+        Fitted model, or any object with `transform` and `explained_variance_ratio_`.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    metadata : mapping of str to sequence, or pandas.DataFrame
+        Columns with a value for every sample, in the order of X; in any order if both are frames whose index names the
+        samples.
+    axes : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+    level : float, default 0.05
+        Adjusted p-value below which a cell has a star.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_metadata
+    >>> X = load_planted_expression().X
+    >>> model = GPower(2, cardinality=8).fit(X)
+    >>> axes = plot_metadata(model, X, {"dose": model.transform(X)[:, 0], "batch": ["a", "b", "c"] * 20})
+    >>> [text.get_text() for text in axes.texts][0]
+    '+1.00*'
+    """
+    association = associate(UnwrappedModel.unwrap(model).compute_scores(X), align_metadata(X, metadata))
+    m, n = association.strength.shape
+    is_significant = association.adjusted_p_values < check_probability_level(level)
+    tests = np.array(association.tests)
+    signed = np.where(tests == "Spearman", association.sign, 1.0) * association.strength  # (n_components, n_columns)
+    names = [f"{escape_label(name)} · {test}" for name, test in zip(association.names, tests, strict=True)]
+    scales = [(test, *scale) for test, scale in STRENGTH_SCALES.items() if test in tests]
+    width = 1.4 + estimate_label_width(names) + 0.6 * m + 0.8 * len(scales)
+    panel = get_single_panel(axes, width, max(1.4 + 0.26 * n, 2.2))
+    for test, label, colour_map, lowest in scales:
+        values = np.ma.masked_invalid(np.where(tests == test, signed, np.nan).T)
+        cells = draw_cells(panel, values, names, [str(j + 1) for j in range(m)], cmap=colour_map, vmin=lowest, vmax=1)
+        draw_colour_bar(panel, cells, label, aspect=14)
+    for j, i in np.ndindex(m, n):
+        strength = float(association.strength[j, i])
+        sign = ("", "+", "−")[int(association.sign[j, i])]
+        text = "–" if np.isnan(strength) else f"{sign}{strength:.2f}{'*' if is_significant[j, i] else ''}"
+        write_in_cell(panel, i, j, text, is_dark=strength > 0.6)
+    panel.set_xlabel("component", fontsize=SMALL_FONT_SIZE)
+    set_left_title(panel, f"Strength of association; * adjusted p < {level:g}")
+    return panel
+
+
+def plot_heatmap(
+    model: SparsePCAEstimator,
+    X: ArrayLike,
+    component: int = 0,
+    metadata: Metadata | None = None,
+    feature_names: Sequence[str] | None = None,
+    *,
+    max_variables: int = 40,
+) -> Panels:
+    """Plot the values of a component's variables as a heat map of samples × variables, next to metadata of the samples.
+
+    Samples are sorted by their score, the largest on top, and variables by their loading, from the largest positive one
+    to the largest negative one; a gap separates both signs. Values are standardised: blue is above the mean of the
+    variable, red below. Each column of metadata is a bar to the left: groups have the colours of the legend, and
+    numbers go from dark (smallest) to bright (largest).
+
+    Parameters
+    ----------
+    model : GPower
+        Fitted model.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    component : int, default 0
+        Index of the component.
+    metadata : mapping of str to sequence, or pandas.DataFrame, optional
+        Columns with a value for every sample, as for `plot_metadata`. The seven largest groups of a column have a
+        colour of their own.
+    feature_names : sequence of str, optional
+        Names of all variables; by default those the model was fitted with, or x0, x1, ….
+    max_variables : int, default 40
+        Maximum number of variables drawn, those with the largest loadings; the title gives the total number.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes, of shape (n_columns + 1,)
+        The bars of the metadata and, as the last, the heat map.
+
+    Examples
+    --------
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.plotting import plot_heatmap
+    >>> data = load_planted_expression()
+    >>> model = GPower(2, cardinality=[8, 6]).fit(data.X)
+    >>> axes = plot_heatmap(model, data.X, 1, {"batch": ["a", "b", "c"] * 20}, data.feature_names)
+    >>> [label.get_text() for label in axes[-1].get_xticklabels()]
+    ['IMMUNE5', 'IMMUNE3', 'IMMUNE4', 'IMMUNE2', 'IMMUNE1', 'IMMUNE6']
+    """
+    unwrapped = UnwrappedModel.unwrap_fitted(model)
+    model = unwrapped.model
+    m = len(model.components_)
+    if not 0 <= component < m:
+        raise ValueError(f"component={component}: the model has {m}, counted from 0.")
+    loadings = to_numpy(model.components_)[component]
+    names = resolve_variable_names(model, feature_names, loadings.size)
+    used = rank_nonzero_by_size(loadings)
+    if not used.size:
+        raise ValueError(f"component={component} has no variable; all its loadings are zero.")
+    shown = used[:max_variables]
+    shown = shown[np.argsort(-loadings[shown], kind="stable")]
+    score = unwrapped.compute_scores(X)[:, component]
+    order = np.argsort(-score, kind="stable")
+    columns = {} if metadata is None else parse_metadata(align_metadata(X, metadata), score.size)
+    values = to_host(prepare_operator(model, unwrapped.apply_earlier_steps(X)).columns(shown))[order]
+    deviations = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), np.finfo(float).tiny)
+
+    n_bars = len(columns)
+    bars = [_colour_metadata_column(column) for column in columns.values()]
+    bar_names = [escape_label(name, MAX_LEGEND_TEXT_LENGTH) for name in columns]
+    entries = [
+        entry for name, (_, groups) in zip(bar_names, bars, strict=True) for entry in [(name, HEADING_STYLE), *groups]
+    ]
+    name_width = estimate_label_width([*(names[i] for i in shown), *bar_names])
+    legend_width = 0.6 + estimate_label_width(text for text, _ in entries) if columns else 0.0
+    ratios = [*[1.2] * n_bars, max(shown.size, 10)]
+    width = 2.2 + 0.2 * sum(ratios) + legend_width
+    panels = np.ravel(create_panels(1, len(ratios), width, 4.2 + name_width, width_ratios=ratios))
+    for panel, name, (colours, _) in zip(panels, bar_names, bars, strict=False):
+        panel.imshow(colours[order][:, None], aspect="auto", interpolation="nearest")
+        panel.set_xticks([0], [name], fontsize=SMALL_FONT_SIZE)
+        panel.set_yticks([])
+        panel.spines[:].set_visible(False)
+        panel.tick_params(length=0)
+    style: StyleKwargs = {"cmap": SIGNED_COLOUR_MAP, "vmin": -MAX_DEVIATION, "vmax": MAX_DEVIATION}
+    style |= {"edgecolors": "none", "rasterized": True}
+    cells = draw_cells(panels[-1], deviations, [], [names[i] for i in shown], **style)
+    n_positive = int(np.count_nonzero(loadings[shown] > 0))
+    panels[-1].axvline(n_positive - 0.5, color="white", linewidth=4)
+    draw_colour_bar(panels[-1], cells, "standard deviations from the mean", aspect=25)
+    selection = f", the {shown.size} largest loadings of {used.size}" if shown.size < used.size else ""
+    set_left_title(panels[-1], format_component_label(model, component) + selection)
+    panels[0].set_ylabel("samples, the largest score on top", fontsize=NORMAL_FONT_SIZE)
+    for panel in panels:
+        panel.tick_params(axis="x", rotation=90)
+    if entries:
+        draw_legend(panels[0].figure, entries, loc="outside right upper")
+    return panels
+
+
+def _colour_metadata_column(column: MetadataColumn) -> tuple[Array, list[LegendEntry]]:
+    """Return the colour of each sample, (n_samples, 4), and the legend entries of a column of metadata."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgba_array
+
+    entries: list[LegendEntry] = []
+    if column.is_continuous:
+        low, high = np.nanmin(column.values), np.nanmax(column.values)
+        shades = colormaps[COLOUR_MAP]
+        colours = shades((column.values - low) / max(high - low, np.finfo(float).tiny))
+        entries += [(f"{low:.4g}", {"color": shades(0.0)}), (f"{high:.4g}", {"color": shades(1.0)})]
+    else:
+        colours = to_rgba_array(["0.8"] * column.values.size)
+        groups = column.groups
+        largest = sorted(groups, key=lambda group: groups[group].size, reverse=True)[: len(COLOURS)]
+        for i, group in enumerate(group for group in groups if group in largest):
+            colours[groups[group]] = to_rgba_array(get_group_colour(i))
+            entries.append((escape_label(group, MAX_LEGEND_TEXT_LENGTH), {"color": get_group_colour(i)}))
+        if len(groups) > len(entries):
+            entries.append((f"{len(groups) - len(entries)} other groups", {"color": "0.8"}))
+    colours[~column.is_known] = 1.0  # white
+    return colours, entries
