@@ -76,7 +76,7 @@ def test_names_are_shown_as_text(page, report_file):
     assert set(normalize_line_ends(HOSTILE)) == set(texts(page, "#t-loadings .variable"))
     heads = texts(page, "#t-samples thead bdi")
     assert heads[-len(report_file["metadata"]) - 1 : -1] == normalize_line_ends(report_file["metadata"])
-    assert set(texts(page, "#warnings li bdi")) >= {format_name(name, 2000) for name in HOSTILE}
+    assert set(texts(page, "#doubts li bdi")) >= {format_name(name, 2000) for name in HOSTILE}
 
 
 def test_names_are_isolated_from_the_surrounding_text(page):

@@ -10,6 +10,8 @@ from scipy import stats
 from tests.browser.chromium import locate_point, require_browser
 from tests.polling import wait_until
 
+from gpower import GPower, component_test, html_report, stability_selection
+
 require_browser()
 CHOSEN = "#t-samples tbody tr:not([hidden])"
 
@@ -78,6 +80,15 @@ class TestNumbers:
             assert "By chance\np = " in card
         assert "GROWTH" in cards[0].partition("Gene sets")[2]
 
+    def test_bars_of_all_cards_have_one_scale(self, page, case):
+        largest = np.abs(case["model"].components_).max()
+        factor = 50 if (case["model"].components_ < 0).any() else 100
+        for j, loadings in enumerate(case["model"].loadings(case["data"].feature_names)):
+            bars = page.locator("#components .card").nth(j).locator(".bar span").all()
+            for bar, loading in zip(bars, loadings.values(), strict=True):
+                width = float(re.search(r"width:([\d.]+)%", bar.get_attribute("style"))[1])
+                assert width == pytest.approx(factor * abs(loading) / largest, abs=0.06)
+
     def test_associations_have_the_sign_of_rho(self, page, case):
         shown = page.locator("#metadata tbody tr").nth(1).locator("td.number")
         for j in range(3):
@@ -136,6 +147,10 @@ class TestSamples:
     def test_pairs_of_components(self, page, case):
         page.get_by_label("Across").select_option("3")
         page.get_by_label("Upwards").select_option("2")
+        page.get_by_label("Upwards").select_option("3")  # the component of the other axis: they swap
+        assert [page.get_by_label(axis).input_value() for axis in ("Across", "Upwards")] == ["2", "3"]
+        page.get_by_label("Across").select_option("3")
+        assert [page.get_by_label(axis).input_value() for axis in ("Across", "Upwards")] == ["3", "2"]
         x, y = page.evaluate("['x', 'y'].map((n) => [...Bokeh.documents[0].get_model_by_name('samples').data[n]])")
         np.testing.assert_allclose([x, y], case["scores"].T[[2, 1]], rtol=1e-12)
         label = "Bokeh.documents[0].get_model_by_name('figure-scores').below[0].axis_label.text"
@@ -144,9 +159,7 @@ class TestSamples:
     def test_colours_by_metadata(self, page):
         drawn = "Bokeh.documents[0].get_model_by_name('figure-scores').renderers"
         visible = f"{drawn}.filter((dots) => dots.visible).map((dots) => dots.name)"
-        assert page.evaluate(visible) == ["by:none"]
-        page.get_by_label("Colour").select_option(label="status")
-        assert page.evaluate(visible) == ["by:m0"]
+        assert page.evaluate(visible) == ["by:m0"]  # the first column of metadata
         legend = page.locator(".legend:visible")
         assert legend.count() == 1
         assert {"case", "control"} <= set(legend.inner_text().split())
@@ -260,11 +273,15 @@ class TestTables:
 def test_the_slider_walks_the_path(page, case):
     slider, path = page.locator("#point"), case["path"]
     sizes = path.cardinality.mean(axis=1)
-    assert slider.input_value() == str(np.argmin(abs(sizes - 19 / 3)))  # the point of the model
-    assert page.evaluate("[...Bokeh.documents[0].get_model_by_name('here').data.x]") == [6]
+    assert page.evaluate("[...Bokeh.documents[0].get_model_by_name('here').data.x]") == [19 / 3]  # the model
+    text = page.locator("#point-words").inner_text()
+    share = case["model"].explained_variance_ratio_.sum() / path.pca_variance_ratio.sum()
+    assert text.startswith(f"6.333 variables per component, as on this page: {100 * share:.4g} % of the variance of ")
     slider.press("Home")
     for i in range(len(path)):
         if i:
+            slider.press("ArrowRight")
+        if "as on this page" in page.locator("#point-words").inner_text():
             slider.press("ArrowRight")
         text = page.locator("#point-words").inner_text()
         assert text.startswith(f"{sizes[i]:.4g} {'variable' if sizes[i] == 1 else 'variables'} per component: ")
@@ -274,7 +291,19 @@ def test_the_slider_walks_the_path(page, case):
         first = page.locator("#point-components .card").first.inner_text()
         largest = next(iter(path[i].loadings(case["data"].feature_names)[0]))
         assert largest in first
-    assert page.locator("#path tbody tr").count() == len(path)
+    assert page.locator("#path tbody tr").count() == len(path) + 1
+
+
+def test_doubts_are_above_everything_else(open_page, tmp_path):
+    X = np.random.default_rng(1).standard_normal((40, 30))
+    model = GPower(2, cardinality=8).fit(X)
+    stability = stability_selection(X, model, n_subsamples=20, random_state=0)
+    test = component_test(X, 2, cardinality=8, n_permutations=39)
+    page = open_page(html_report(model, X, tmp_path / "report.html", results=[stability, test]))
+    doubts = page.locator("#doubts li").all_inner_texts()
+    assert any(doubt.startswith("Component 1 is unstable: ") for doubt in doubts)
+    assert any(doubt.startswith("Component 1 may be chance: ") for doubt in doubts)
+    assert page.locator("#doubts").bounding_box()["y"] < page.locator("#components").bounding_box()["y"]
 
 
 class TestReaders:

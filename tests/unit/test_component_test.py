@@ -9,7 +9,7 @@ from gpower import GPower, certify, component_test
 from gpower.analysis import permutation
 from gpower.analysis.permutation import DeflationStage, Permutations
 from gpower.datasets import load_planted_expression
-from gpower.plotting.loadings import prepare_operator
+from gpower.plotting.models import prepare_operator
 from gpower.solvers.specification import ExactCardinality, FitSpec
 
 SHAPE = (40, 80)

@@ -127,16 +127,33 @@ class TestContent:
         assert len(model.warnings_) > 0
         model.save(tmp_path / "model.npz")
         found = collect(GPower.load(tmp_path / "model.npz"), warnings=["Another.", "Another."])
-        assert found.warnings[-1] == "Another."
-        assert len(found.warnings) == len(model.warnings_) + 1
-        assert "components_[" not in " ".join(found.warnings)
+        assert found.doubts[-1] == "Another."
+        assert len(found.doubts) == len(model.warnings_) + 1
+        assert "components_[" not in " ".join(found.doubts)
         assert MODEL.warnings_.tolist() == []
+
+    def test_every_result_that_casts_doubt_is_named(self):
+        X = np.random.default_rng(1).standard_normal((40, 30))
+        model = GPower(2, cardinality=8).fit(X)
+        stability = stability_selection(X, model, n_subsamples=20, random_state=0)
+        test = component_test(X, 2, cardinality=8, n_permutations=39)
+        assert test.n_components == 0
+        weak = [replace(each, upper_bound=10 * each.upper_bound) for each in certify(model, X)]
+        found = collect(model, X, stability, test, weak).doubts
+        n_selected = stability.selected.sum(axis=1)
+        assert (
+            f"Component 1 is unstable: {n_selected[0]} of its 8 variables reach 80% of the choices in 20" in found[-2]
+        )
+        assert f"Component 1 may be chance: permuted tables explain as much (p = {test.p_values[0]:.2g})." in found
+        assert any(doubt.startswith("Component 2 is proven to reach only ") for doubt in found)
+        sure = certify(MODEL, DATA.X)
+        assert collect(MODEL, DATA.X, sure).doubts == ()
 
     def test_warnings_before_the_search_are_kept(self):
         X = np.corrcoef(DATA.X[:, :10].T)
         with pytest.warns(UserWarning, match="looks like a correlation matrix"):
             model = GPower(2, cardinality=3).fit(X)
-        assert "looks like a correlation matrix" in collect(model, X).warnings[0]
+        assert "looks like a correlation matrix" in collect(model, X).doubts[0]
 
     @pytest.mark.parametrize("kind", ["mapping", "frame"])
     def test_metadata_are_tested_against_the_scores(self, kind):
@@ -145,6 +162,13 @@ class TestContent:
         found = collect(metadata=columns).association
         assert found.names == ("status",)
         assert found.strength[0, 0] > 0.8
+
+    def test_metadata_of_other_samples_are_matched_only_if_asked(self):
+        frame = pytest.importorskip("pandas").DataFrame({"age": np.arange(60)}, index=[f"p{i}" for i in range(60)])
+        given = {"metadata": frame, "sample_names": DATA.sample_names}
+        with pytest.raises(ValueError, match=r"60 of 60 samples have no row \(.*, and 60 of 60 rows no sample \(p0, "):
+            collect(**given)
+        assert collect(**given, metadata_by_order=True).association.names == ("age",)
 
 
 class TestRefused:
@@ -177,7 +201,7 @@ class TestRefused:
 
     def test_an_environment_without_the_packages(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "bokeh", None)
-        with pytest.raises(ImportError, match=r'A report needs bokeh.*: pip install "gpower\[report\]"'):
+        with pytest.raises(ImportError, match=r"A report needs bokeh.*: pip install bokeh jinja2 matplotlib openpyxl"):
             html_report(MODEL, DATA.X, tmp_path / "report.html")
         assert list(tmp_path.iterdir()) == []
 
@@ -315,10 +339,10 @@ class TestText:
         weighed = GPower(2, cardinality=4).fit(DATA.X, sample_weight=np.arange(60) % 3 + 1.0)
         shifted = GPower(2, cardinality=4).fit(DATA.X + 1.0)
         for model in (half, weighed, shifted):
-            assert "was fitted to other samples than the 60 shown here, or with weights" in collect(model).warnings[0]
-        assert collect().warnings == ()
+            assert "was fitted to other samples than the 60 shown here, or with weights" in collect(model).doubts[0]
+        assert collect().doubts == ()
         single = DATA.X.astype(np.float32)
-        assert collect(GPower(2, cardinality=4).fit(single), single).warnings == ()
+        assert collect(GPower(2, cardinality=4).fit(single), single).doubts == ()
 
 
 def _models(found):

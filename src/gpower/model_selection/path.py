@@ -233,7 +233,7 @@ class _PathRequest:
     def path_warnings(self, path: SparsityPath, solutions: Iterable[ComponentResult]) -> Iterator[WarningSpec]:
         """Yield the warnings about the path, each with its category."""
         if not self.prepared.has_variance:  # the first warning of a single fit says so
-            yield next(fit_warnings(path[0], False, path.variance[0]))
+            yield next(fit_warnings(path[0], path.column_norms, path.variance[0]))
             return
         empty = np.any(path.cardinality == 0, axis=1)
         if empty.any():

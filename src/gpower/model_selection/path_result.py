@@ -183,7 +183,7 @@ class SparsityPath(Sequence[GPower]):
         attributes["components_"] = self.components(i).toarray()
         attributes["n_features_in_"] = self.n_features
         model.__dict__.update(attributes)
-        warning_specs = fit_warnings(model, bool(np.any(self.column_norms)), self.variance[i])
+        warning_specs = fit_warnings(model, self.column_norms, self.variance[i])
         model.warnings_ = np.array([message for message, _ in warning_specs], dtype=object)
         return model
 

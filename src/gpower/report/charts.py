@@ -41,7 +41,7 @@ def make_charts(contents: ReportContent) -> dict[str, Any]:
         source = make_samples_source(contents.samples)
         charts["scores"] = make_scores_chart(contents, contents.samples, source)
         charts["outliers"] = make_outliers_chart(contents.samples, source)
-    if contents.results.path is not None:
+    if contents.path_points:
         charts["path"] = make_path_chart(contents)
     return charts
 
@@ -54,11 +54,14 @@ def serialize_charts(charts: dict[str, Any]) -> dict[str, Any]:
     return {"document": document.to_json(deferred=False), "roots": {chart.id: name for name, chart in charts.items()}}
 
 
-def select_colouring_metadata(samples: ReportSamples) -> dict[str, MetadataColumn]:
-    """Return the columns of metadata that colours can show: numbers, or at most `MAX_GROUPS` groups."""
+def select_colouring_metadata(samples: ReportSamples) -> dict[str, tuple[str, MetadataColumn]]:
+    """Return the columns of metadata that colours can show, numbers or at most `MAX_GROUPS` groups, with their names.
+
+    The keys are the fields of the columns in the data source of the charts.
+    """
     return {
-        name: column
-        for name, column in samples.metadata_columns.items()
+        f"m{i}": (name, column)
+        for i, (name, column) in enumerate(samples.metadata_columns.items())
         if (column.is_continuous and column.is_known.any()) or 1 <= len(column.groups) <= MAX_GROUPS
     }
 
@@ -126,9 +129,7 @@ def make_scores_chart(contents: ReportContent, samples: ReportSamples, source: A
     style = {"size": 9 if len(samples.sample_names) <= 500 else 6, "line_color": None, "fill_alpha": 0.85}
     style |= {"nonselection_fill_alpha": 0.12, "source": source}
     dots = [chart.scatter("x", "y", name="by:none", fill_color=PAGE_BLUE, **style)]
-    index_by_name = {name: i for i, name in enumerate(samples.metadata_columns)}
-    for name, column in select_colouring_metadata(samples).items():
-        field = f"m{index_by_name[name]}"
+    for field, (_, column) in select_colouring_metadata(samples).items():
         colours = _make_column_style(field, column)
         dots.append(chart.scatter("x", "y", name=f"by:{field}", visible=False, **colours, **style))
     if samples.variable_indices.size:
@@ -259,10 +260,9 @@ def make_scree_chart(contents: ReportContent) -> Any:
 
 def make_path_chart(contents: ReportContent) -> Any:
     """Return the chart of variance against the number of variables, with the point of the slider marked."""
-    path = contents.results.path
-    assert path is not None
-    cardinality = path.cardinality.mean(axis=1)
-    share = 100 * path.share_of_pca
+    points = contents.path_points
+    cardinality = np.array([point.mean_cardinality for point in points])
+    share = 100 * np.array([point.share_of_pca for point in points])
     is_shown = cardinality > 0
     models = import_bokeh("models")
     label = "variables per component"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gpower.analysis.association import Association, Metadata, align_metadata, a
 from gpower.analysis.enrichment import Enrichment
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.scree import compute_pca_shares
+from gpower.report.doubts import find_doubts
 from gpower.report.results import ReportResults
 from gpower.report.samples import (
     ReportSamples,
@@ -62,19 +64,25 @@ class Component:
     n_gene_sets: int = 0  # number of all enriched gene sets
 
     @property
-    def max_abs_loading(self) -> float:
-        """Return the largest absolute loading, which scales the bars."""
-        return max((abs(variable.loading) for variable in self.variables), default=1.0)
-
-    @property
     def bar_variables(self) -> tuple[Variable, ...]:
         """Return the variables whose loadings are bars on the card."""
         return self.variables[:MAX_LOADING_BARS]
 
+
+@dataclass(frozen=True)
+class PathPoint:
+    """A point of a sparsity path, or the model of the page as such a point."""
+
+    cardinality: tuple[int, ...]  # of each component
+    explained_share: float
+    share_of_pca: float
+    loadings: tuple[dict[str, float], ...]  # the largest loadings of each component, by variable
+    is_model: bool = False
+
     @property
-    def has_both_signs(self) -> bool:
-        """Return whether the bars have loadings of both signs."""
-        return len({variable.loading < 0 for variable in self.bar_variables}) == 2
+    def mean_cardinality(self) -> float:
+        """Return the mean number of variables of a component."""
+        return sum(self.cardinality) / len(self.cardinality)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +103,8 @@ class ReportContent:
     results : ReportResults
     samples : ReportSamples or None
     association : Association or None
-    warnings : tuple of str
+    doubts : tuple of str
+        Sentences on everything that casts doubt on the components, and notes on the data.
     search_estimator : GPower or GPowerCV
         The estimator that found the model: a search, or the model with its names.
     pipeline_steps : tuple of str
@@ -110,15 +119,9 @@ class ReportContent:
     results: ReportResults
     samples: ReportSamples | None = None
     association: Association | None = None
-    warnings: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     search_estimator: Any = field(default=None, repr=False)
     pipeline_steps: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return the notes of the fit and of the gene sets, which are no warnings."""
-        enrichment = self.results.enrichment
-        return (*self.model.notes_, *(() if enrichment is None else enrichment.universe.notes()))
 
     @property
     def n_missing(self) -> int:
@@ -143,11 +146,52 @@ class ReportContent:
         return [(component, variable) for component, variable in pairs if abs(variable.loading) > threshold]
 
     @property
-    def path_start_index(self) -> int:
-        """Return the index of the point of the path whose mean cardinality is nearest to that of the model."""
+    def max_abs_loading(self) -> float:
+        """Return the largest absolute loading of all components, which scales all bars."""
+        return max((abs(variable.loading) for each in self.components for variable in each.variables), default=1.0)
+
+    @property
+    def has_negative_loadings(self) -> bool:
+        """Return whether any loading is negative, so that all bars start in the middle."""
+        return any(variable.loading < 0 for each in self.components for variable in each.variables)
+
+    @cached_property
+    def path_points(self) -> list[PathPoint]:
+        """Return the points of the path and the model, by number of variables; none without a path.
+
+        A point with the cardinalities of the model is left out, because the model stands for it.
+        """
         path = self.results.path
-        cardinality = self.n_loadings / max(len(self.components), 1)
-        return 0 if path is None else int(np.argmin(np.abs(path.cardinality.mean(axis=1) - cardinality)))
+        if path is None:
+            return []
+        model = PathPoint(
+            cardinality=tuple(len(component.variables) for component in self.components),
+            explained_share=sum(component.explained_share for component in self.components),
+            share_of_pca=sum(component.explained_share for component in self.components) / self.pca_shares.sum(),
+            loadings=tuple(_select_largest({v.name: v.loading for v in c.variables}) for c in self.components),
+            is_model=True,
+        )
+        points = [model]
+        for i, cardinality in enumerate(path.cardinality):
+            rows = path.components(i)
+            points.append(
+                PathPoint(
+                    tuple(cardinality.tolist()),
+                    float(path.explained_variance_ratio[i].sum()),
+                    float(path.share_of_pca[i]),
+                    tuple(
+                        _select_largest({self.feature_names[j]: float(z[j]) for j in np.flatnonzero(z)})
+                        for z in rows.toarray()
+                    ),
+                )
+            )
+        others = [point for point in points[1:] if point.cardinality != model.cardinality]
+        return sorted([model, *others], key=lambda point: point.mean_cardinality)
+
+    @property
+    def path_start_index(self) -> int:
+        """Return the index of the model among the points of the path."""
+        return next((i for i, point in enumerate(self.path_points) if point.is_model), 0)
 
     @property
     def n_loadings(self) -> int:
@@ -160,6 +204,7 @@ def collect_content(
     X: Any,
     *,
     metadata: Metadata | None = None,
+    metadata_by_order: bool = False,
     sample_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
     results: ReportResults,
@@ -174,18 +219,19 @@ def collect_content(
     estimator = unwrapped.model if pipeline is None else pipeline[-1]  # it has the feature names of the fit, if any
     table = read_estimator_input(estimator, unwrapped.apply_earlier_steps(X), reset=False).load_into_memory(reason)
     names = _resolve_feature_names(unwrapped.model, feature_names)
-    bare_model = _strip_feature_names(unwrapped.model)
+    bare_model = strip_feature_names(unwrapped.model)
     matrix = to_host(table.X) if is_device_array(table.X) else table.X
     is_covariance = get_constructor_params(bare_model).get("covariance") is not None
     if is_covariance and metadata is not None:
         raise ValueError("metadata describe samples; the model was fitted to a covariance, which has none.")
-    aligned = {} if metadata is None else align_metadata(X, metadata, sample_names)
+    aligned = {} if metadata is None else align_metadata(X, metadata, sample_names, metadata_by_order)
     columns = {str(name): values for name, values in aligned.items()}
     omitted = find_identifying_columns(columns) if anonymise else ()
     shown_columns = {name: values for name, values in columns.items() if name not in omitted}
     results.check_shapes(bare_model.components_.shape)
     used = _find_used_variables(to_numpy(bare_model.components_))
     data_warnings = _check_same_samples(bare_model, matrix, used)
+    gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
     row_names = _read_sample_names(X, table.shape[0]) if sample_names is None else sample_names
     samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
     if samples is not None and anonymise:
@@ -199,10 +245,16 @@ def collect_content(
         results=results,
         samples=samples if with_samples else None,
         association=associate(bare_model.transform(matrix), shown_columns) if shown_columns else None,
-        warnings=tuple(dict.fromkeys([*vars(bare_model).get("warnings_", ()), *data_warnings, *warnings])),
+        doubts=tuple(dict.fromkeys([*data_warnings, *find_doubts(bare_model, results), *warnings, *gene_notes])),
         search_estimator=unwrapped.model,
         pipeline_steps=tuple(type(step).__name__ for _, step in (pipeline.steps[:-1] if pipeline else ())),
     )
+
+
+def _select_largest(loadings: dict[str, float]) -> dict[str, float]:
+    """Return the largest loadings of a component at a point of a path, largest first."""
+    names = sorted(loadings, key=lambda name: -abs(loadings[name]))
+    return {name: loadings[name] for name in names[:MAX_LOADINGS_PER_PATH_POINT]}
 
 
 def _check_same_samples(model: SparsePCAEstimator, matrix: Any, used_variables: NDArray[np.intp]) -> Iterator[str]:
@@ -222,7 +274,7 @@ def _check_same_samples(model: SparsePCAEstimator, matrix: Any, used_variables: 
         )
 
 
-def _strip_feature_names(model: Any) -> SparsePCAEstimator:
+def strip_feature_names(model: Any) -> SparsePCAEstimator:
     """Return a copy of the model, or of the best of a search, without feature names, so that it accepts arrays."""
     bare_model = copy(getattr(model, "best_estimator_", model))
     vars(bare_model).pop("feature_names_in_", None)
@@ -261,8 +313,8 @@ def _make_components(
     index_by_name = {name: j for j, name in enumerate(names)}
     shares = np.asarray(model.explained_variance_ratio_, float)
     gene_sets = _collect_enriched_sets(results.enrichment)
-    ratios = _collect_optimality_ratios(model, results)
-    p_values = _collect_p_values(model, results)
+    ratios = results.get_optimality_ratios(model)
+    p_values = results.get_p_values(model)
     for i, loadings in enumerate(model.loadings(names)):
         frequency = None if results.stability is None else results.stability.frequency[i]
         own_sets = gene_sets.get(i + 1, [])
@@ -295,20 +347,6 @@ def _compute_variable_moments(model: SparsePCAEstimator, matrix: Any, used_varia
         return compute_column_moments(matrix, used_variables)
     spread = np.sqrt(np.diagonal(to_dense(matrix))[used_variables].clip(0))
     return {"mean": np.full(used_variables.size, np.nan), "spread": spread}
-
-
-def _collect_optimality_ratios(model: SparsePCAEstimator, results: ReportResults) -> dict[int, float]:
-    """Return the certified share of the best possible variance of each component, by its index."""
-    if results.certificates:
-        return {i: certificate.ratio for i, certificate in enumerate(results.certificates)}
-    return {i: float(ratio) for i, ratio in enumerate(vars(model).get("optimality_ratio_", ()))}
-
-
-def _collect_p_values(model: SparsePCAEstimator, results: ReportResults) -> dict[int, float]:
-    """Return the p-value of each component tested against permuted tables, by its index."""
-    if results.test is not None:
-        return {i: float(p) for i, p in enumerate(results.test.p_values[: results.test.n_tested])}
-    return {i: float(p) for i, p in enumerate(vars(model).get("component_p_values_", ()))}
 
 
 def _collect_enriched_sets(enrichment: Enrichment | None) -> dict[int, list[dict[str, Any]]]:

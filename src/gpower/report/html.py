@@ -21,6 +21,7 @@ def html_report(
     path: str | os.PathLike[str],
     *,
     metadata: Metadata | None = None,
+    metadata_by_order: bool = False,
     sample_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
     results: Iterable[object] = (),
@@ -44,7 +45,9 @@ def html_report(
         The file to write, conventionally ending in ``.html``.
     metadata : mapping of str to sequence, or pandas.DataFrame, optional
         Metadata with a value for each sample, used to colour the samples and tested for association with the
-        components. Rows of a frame whose index names the samples may be in any order.
+        components. The rows of a frame are matched to the samples by its index.
+    metadata_by_order : bool, default=False
+        Match the rows of the metadata to the samples by their order, whatever their names are.
     sample_names : sequence of str, optional
         Names of the samples; by default those of a frame's index, or s0, s1, ….
     feature_names : sequence of str, optional
@@ -85,6 +88,7 @@ def html_report(
         model,
         X,
         metadata=metadata,
+        metadata_by_order=metadata_by_order,
         sample_names=sample_names,
         feature_names=feature_names,
         results=ReportResults.from_iterable(results),

@@ -155,13 +155,19 @@
   function chooseSamples(source, set, by) {
     const tools = one(".tools[data-for=t-samples]"), choose = (list) => { source.selected.indices = list; };
     const components = source.document.get_model_by_name("figure-scores");
+    const axes = [one("#across"), one("#upwards")];
+    let shown = axes.map((axis) => axis.value);
     const turn = () => {
-      const [x, y] = ["#across", "#upwards"].map((place) => one(place).selectedOptions[0]);
+      // A component is on one axis only: choosing that of the other axis swaps them.
+      axes.forEach((axis, i) => { if (axis.value === axes[1 - i].value && axis.value === shown[i]) axis.value = shown[1 - i]; });
+      shown = axes.map((axis) => axis.value);
+      const [x, y] = axes.map((axis) => axis.selectedOptions[0]);
       set({ x: source.data["t" + x.value], y: source.data["t" + y.value] });
       [components.below[0].axis_label.text, components.left[0].axis_label.text] = [x.textContent, y.textContent];
     };
-    ["#across", "#upwards"].forEach((place) => one(place).addEventListener("change", turn));
+    axes.forEach((axis) => axis.addEventListener("change", turn));
     one("#colour").addEventListener("change", (event) => by(event.target.value));
+    by(one("#colour").value);
     source.selected.properties.indices.change.connect(() => {
       const chosen = new Set(source.selected.indices);
       for (const row of samples) {
@@ -182,7 +188,7 @@
     const step = () => {
       const point = data.path[slider.value];
       here.data = { x: [point.x], y: [point.y] };
-      const count = `${short(point.x)} ${point.x === 1 ? "variable" : "variables"} per component`;
+      const count = `${short(point.x)} ${point.x === 1 ? "variable" : "variables"} per component${point.isModel ? ", as on this page" : ""}`;
       const text = `${count}: ${short(point.y)} % of the variance of ordinary components`;
       one("#point-words").textContent = text;
       slider.setAttribute("aria-valuetext", text);

@@ -7,7 +7,6 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from gpower.report.charts import (
     select_colouring_metadata,
     serialize_charts,
 )
-from gpower.report.content import MAX_LOADINGS_PER_PATH_POINT, ReportContent
+from gpower.report.content import PathPoint, ReportContent
 from gpower.report.excel import encode_workbook
 from gpower.report.requirements import import_for_report
 from gpower.report.static import draw_static_figures
@@ -75,14 +74,14 @@ def render_page(contents: ReportContent, title: str) -> str:
             workbook=encode_workbook(contents),
             words=words,
             pairs=_list_component_pairs(contents),
-            path=_make_path_rows(contents),
             today=date.today().isoformat(),
             style=_mark_safe(jinja2, (TEMPLATE_FOLDER / "page.css").read_text(encoding="utf-8")),
             policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(bokeh_script)} {_hash_script(page_script)}"),
             data=_mark_safe(
                 jinja2,
                 text.encode_script_json(
-                    serialize_charts(make_charts(contents)) | {"path": _make_path_points(contents)}
+                    serialize_charts(make_charts(contents))
+                    | {"path": [_encode_path_point(point) for point in contents.path_points]}
                 ),
             ),
             bokeh_script=_mark_safe(jinja2, bokeh_script),
@@ -115,13 +114,8 @@ def format_exact(number: float | None) -> str:
 
 def _list_colourings(contents: ReportContent) -> list[Colouring]:
     """Return the columns of metadata that colours can show, with their legends."""
-    if contents.samples is None:
-        return []
-    index_by_name = {name: i for i, name in enumerate(contents.samples.metadata_columns)}
-    return [
-        _make_colouring(f"m{index_by_name[name]}", name, column)
-        for name, column in select_colouring_metadata(contents.samples).items()
-    ]
+    columns = {} if contents.samples is None else select_colouring_metadata(contents.samples)
+    return [_make_colouring(key, name, column) for key, (name, column) in columns.items()]
 
 
 def _make_colouring(key: str, name: str, column: MetadataColumn) -> Colouring:
@@ -143,35 +137,8 @@ def _list_component_pairs(contents: ReportContent) -> list[list[tuple[int, float
     ]
 
 
-def _make_path_rows(contents: ReportContent) -> list[tuple[str, float, float]]:
-    """Return for each point of the path the cardinalities, the share of variance, and the share of PCA's variance."""
-    path = contents.results.path
-    if path is None:
-        return []
-    counts = ["-".join(map(str, dict.fromkeys(row.tolist()))) for row in path.cardinality]
-    shares = path.explained_variance_ratio.sum(axis=1).tolist()
-    return list(zip(counts, shares, path.share_of_pca.tolist(), strict=True))
-
-
-def _make_path_points(contents: ReportContent) -> list[dict[str, Any]]:
-    """Return for each point of the path its position in the chart and the largest loadings, for the slider."""
-    path = contents.results.path
-    if path is None:
-        return []
-    points = []
-    for i, cardinality in enumerate(path.cardinality):
-        rows = path.components(i)
-        components = [
-            _list_largest_loadings(rows.indices[a:b], rows.data[a:b], contents.feature_names)
-            for a, b in pairwise(rows.indptr)
-        ]
-        points.append(
-            {"x": float(cardinality.mean()), "y": 100 * float(path.share_of_pca[i]), "components": components}
-        )
-    return points
-
-
-def _list_largest_loadings(indices: Any, loadings: Any, names: list[str]) -> list[tuple[str, float]]:
-    """Return the names and loadings of the largest loadings of a component, largest first."""
-    order = np.argsort(-np.abs(loadings), kind="stable")[:MAX_LOADINGS_PER_PATH_POINT]
-    return [(text.format_name(names[indices[i]]), float(loadings[i])) for i in order if loadings[i]]
+def _encode_path_point(point: PathPoint) -> dict[str, Any]:
+    """Return a point of the path for the slider: its position in the chart, and its largest loadings."""
+    components = [[(text.format_name(name), loading) for name, loading in each.items()] for each in point.loadings]
+    position = {"x": point.mean_cardinality, "y": 100 * point.share_of_pca}
+    return position | {"components": components, "isModel": point.is_model}

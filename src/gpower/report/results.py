@@ -8,6 +8,7 @@ from typing import Any
 
 from gpower.analysis.enrichment import Enrichment
 from gpower.certificates import Certificate
+from gpower.estimators.base import SparsePCAEstimator
 from gpower.model_selection import ComponentTest, SparsityPath, Stability
 
 
@@ -45,6 +46,17 @@ class ReportResults:
                         "stability_selection, component_test, enrich or certify."
                     )
         return cls(**by_field)
+
+    def get_optimality_ratios(self, model: SparsePCAEstimator) -> dict[int, float]:
+        """Return the certified share of the best possible variance of each component, by its index."""
+        ratios = [each.ratio for each in self.certificates] or vars(model).get("optimality_ratio_", ())
+        return {i: float(ratio) for i, ratio in enumerate(ratios)}
+
+    def get_p_values(self, model: SparsePCAEstimator) -> dict[int, float]:
+        """Return the p-value of each component tested against permuted tables, by its index."""
+        if self.test is not None:
+            return dict(enumerate(self.test.p_values[: self.test.n_tested].tolist()))
+        return {i: float(p) for i, p in enumerate(vars(model).get("component_p_values_", ()))}
 
     def check_shapes(self, shape: tuple[int, int]) -> None:
         """Raise if a result does not have the numbers of components and variables in `shape`."""

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, combinations, zip_longest
+from itertools import combinations, zip_longest
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,6 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gpower._utils.text import format_count, format_ratio, make_printable
+from gpower.report.text import format_percent
 
 if TYPE_CHECKING:
     from rich.padding import PaddingDimensions
@@ -59,13 +60,13 @@ def truncate_text(text: str, width: int) -> str:
 def print_components(
     console: Console, model: "SparsePCAEstimator", names: Sequence[str], title: str, top: int = 50
 ) -> None:
-    """Print the components side by side, as many as fit: variance and running total above, loadings below."""
+    """Print the components side by side, as many as fit: variance above, loadings below."""
     components = [list(component.items()) for component in model.loadings(names)]
     components = [[(make_printable(name, len(name)), value) for name, value in loadings] for loadings in components]
     headings = _format_component_headings(model)
     longest = max((len(name) for loadings in components for name, _ in loadings[:top]), default=0)
     name_width = max(5, min(longest, console.width - _LOADING_WIDTH - _COLUMN_PADDING))
-    certificate_width = max((len(line) for head in headings for line in head.splitlines()[3:]), default=0)
+    certificate_width = max((len(line) for head in headings for line in head.splitlines()[2:]), default=0)
     width = max(name_width + _LOADING_WIDTH, len("0.0123 % of variance"), certificate_width)
     per_line = max(1, console.width // (width + _COLUMN_PADDING))
     print_line(console, title)
@@ -79,24 +80,24 @@ def print_components(
 
 
 def _describe_all_components(model: "SparsePCAEstimator") -> Iterator[str]:
-    """Yield lines on the pairs that share variables or are correlated, and on the certificate of all components."""
+    """Yield lines on the variance of all components, on related pairs, and on the certificate of all components."""
     m, shared = len(model.components_), model.overlap_
     scores, loadings = model.score_correlation_, model.loading_correlation_
     pairs = sorted(combinations(range(m), 2), key=lambda pair: (-shared[pair], -abs(scores[pair])))
     reported = [pair for pair in pairs if shared[pair] or abs(scores[pair]) >= MIN_REPORTED_CORRELATION]
+    if m > 1:
+        yield f"All components explain {format_percent(sum(model.explained_variance_ratio_))} of variance"
+        if not any(shared[pair] for pair in pairs):
+            yield "No variable is in two components"
     for i, j in reported[:MAX_PAIRS_SHOWN]:
-        common = format_count(int(shared[i, j]), "variable")
-        yield (
-            f"Components {i + 1} and {j + 1} share {common}; correlation of scores {scores[i, j]:+.2f}, of loadings "
-            f"{loadings[i, j]:+.2f}"
-        )
+        correlations = f"correlation of scores {scores[i, j]:+.2f}, of loadings {loadings[i, j]:+.2f}"
+        common = f" share {format_count(int(shared[i, j]), 'variable')};" if shared[i, j] else ":"
+        yield f"Components {i + 1} and {j + 1}{common} {correlations}"
     if len(reported) > MAX_PAIRS_SHOWN:
         yield (
             f"and {len(reported) - MAX_PAIRS_SHOWN} more pairs share variables or are correlated by "
             f"{MIN_REPORTED_CORRELATION:g} or more"
         )
-    if m > 1 and not any(shared[pair] for pair in pairs):
-        yield "No variable is in two components"
     if "total_optimality_ratio_" in vars(model):
         yield f"All together: ≥ {format_ratio(model.total_optimality_ratio_)} of {_describe_certified_optimum(model)}"
 
@@ -117,11 +118,10 @@ def describe_groups_used(model: "SparsePCAEstimator") -> Iterator[str]:
 
 
 def _format_component_headings(model: "SparsePCAEstimator") -> list[str]:
-    """Return the heading of each component: its variance, the running total, and its certificate rounded down."""
-    shares = [100 * float(share) for share in model.explained_variance_ratio_]
+    """Return the heading of each component: its variance, and its certificate rounded down."""
     headings = [
-        f"Component {j}\n{share:.3g} % of variance\n{total:.3g} % in total"
-        for j, (share, total) in enumerate(zip(shares, accumulate(shares), strict=True), 1)
+        f"Component {j}\n{format_percent(share)} of variance"
+        for j, share in enumerate(model.explained_variance_ratio_, 1)
     ]
     for j, ratio in enumerate(vars(model).get("optimality_ratio_", ())):
         headings[j] += f"\n≥ {format_ratio(ratio)} of the best possible"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from decimal import Decimal
 from typing import Any
 
 from gpower._utils.text import format_ratio
@@ -46,14 +47,14 @@ def encode_script_json(content: Any) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Format a share in percent with three digits.
+    """Format a share in percent with three digits, without an exponent.
 
     Examples
     --------
-    >>> format_percent(0.27134), format_percent(0.00021)
-    ('27.1 %', '0.021 %')
+    >>> format_percent(0.27134), format_percent(0.00021), format_percent(1.234e-8)
+    ('27.1 %', '0.021 %', '0.00000123 %')
     """
-    return f"{100 * share:.3g} %"
+    return f"{Decimal(f'{100 * share:.3g}'):f} %"
 
 
 def format_lower_bound(ratio: float) -> str:

@@ -1,0 +1,70 @@
+"""Reasons to doubt a result, collected in one place for the top of a page and of the output of ``gpower fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpower._utils.arrays import Array
+from gpower._utils.backends import to_numpy
+from gpower._utils.text import format_ratio
+from gpower.estimators.base import SparsePCAEstimator
+from gpower.model_selection import Stability
+from gpower.report.results import ReportResults
+
+#: A p-value from this on, a proven share of the best possible variance below this, and a share of selected variables
+#: below this cast doubt on a component.
+MIN_DOUBTFUL_P_VALUE, MIN_OPTIMALITY_RATIO, MIN_SELECTED_SHARE = 0.05, 0.9, 0.5
+
+
+def find_doubts(model: SparsePCAEstimator, results: ReportResults | None = None) -> Iterator[str]:
+    """Yield a sentence for each warning of the fit, each doubtful component, and each note on the data, once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower import GPower
+    >>> from gpower.report.doubts import find_doubts
+    >>> X = np.random.default_rng(0).standard_normal((40, 9))
+    >>> X[:, 4] = 1
+    >>> print(*find_doubts(GPower(1, cardinality=3).fit(X)))
+    1 column(s) do not vary and get no loading: 4.
+    """
+    results = results or ReportResults()
+    doubts = [
+        *vars(model).get("warnings_", ()),
+        *_find_low_ratios(results.get_optimality_ratios(model)),
+        *_find_high_p_values(results.get_p_values(model), len(model.components_)),
+        *(_find_unstable_components(model, results.stability) if results.stability is not None else ()),
+        *model.notes_,
+    ]
+    yield from dict.fromkeys(map(str, doubts))
+
+
+def _find_low_ratios(ratios: dict[int, float]) -> Iterator[str]:
+    """Yield a sentence for each component, by index, that is proven to reach little of the best possible variance."""
+    for i, ratio in ratios.items():
+        if ratio < MIN_OPTIMALITY_RATIO:
+            yield (
+                f"Component {i + 1} is proven to reach only {format_ratio(ratio)} of the best possible variance; "
+                "other variables may explain more."
+            )
+
+
+def _find_high_p_values(p_values: dict[int, float], n_components: int) -> Iterator[str]:
+    """Yield a sentence for each component, by index, that may be chance, and one for those that were not tested."""
+    for i in range(n_components if p_values else 0):
+        if i not in p_values:
+            yield f"Component {i + 1} was not compared with permuted tables, since an earlier one may be chance."
+        elif p_values[i] >= MIN_DOUBTFUL_P_VALUE:
+            yield f"Component {i + 1} may be chance: permuted tables explain as much (p = {p_values[i]:.2g})."
+
+
+def _find_unstable_components(model: SparsePCAEstimator, stability: Stability) -> Iterator[str]:
+    """Yield a sentence for each component most of whose variables other samples would not choose."""
+    selected: Array = stability.selected & (to_numpy(model.components_) != 0)
+    for number, (n_selected, cardinality) in enumerate(zip(selected.sum(axis=1), model.cardinality_, strict=True), 1):
+        if n_selected < MIN_SELECTED_SHARE * cardinality:
+            yield (
+                f"Component {number} is unstable: {n_selected} of its {cardinality} variables reach "
+                f"{stability.threshold:.0%} of the choices in {stability.n_subsamples} random parts of the samples."
+            )
