@@ -39,6 +39,7 @@ def test_a_fit_calls_upwards_only_through_a_contract(calls):
     for origin, name, function in calls:
         if origin and layer_of(name) > layer_of(origin):
             callback = origin == "gpower.solvers.ascent" and "." not in function
+            callback = callback or origin == "gpower._utils.threads"  # calls the function that it is given
             assert function.rpartition(".")[2] in CONTRACTS or callback, f"{origin} calls {name}.{function}"
 
 

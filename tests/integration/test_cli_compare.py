@@ -47,6 +47,15 @@ def test_all_methods_run_on_the_demo_data(gpower, expression):
     assert max(map(len, lines.values())) <= 80
 
 
+def test_slow_methods_run_on_a_large_table_only_if_asked(gpower, expression, monkeypatch):
+    monkeypatch.setattr("gpower.baselines.comparison.MAX_ENTRIES_OF_SLOW_METHODS", 60 * 150 - 1)
+    result = gpower("compare", expression, "-m", 1, "-k", 8)
+    for name in ("mspca", "scikit-learn"):
+        assert f"{name}: skipped, as it is slow on a large table; --methods {name} runs it." in result.stdout
+    result = gpower("compare", expression, "-m", 1, "-k", 8, "--methods", "mspca")
+    assert "skipped" not in result.stdout
+
+
 def test_json_and_files(gpower, expression, tmp_path):
     folder, picture = tmp_path / "out", tmp_path / "pictures" / "comparison.svg"
     result = gpower(

@@ -113,7 +113,9 @@ def test_mistakes_are_one_line_errors(gpower, model, data, tmp_path):
         "plot", model, data, "--metadata", write_metadata(tmp_path / "few.csv", range(7)), "-o", tmp_path / "f"
     )
     assert result.exit_code == 1
-    assert "no column names the samples of the data, and there are 7 rows for 60 samples" in result.stderr
+    assert "53 of 60 samples have no row (s7, s8, s9, …), and 0 of 7 rows no sample" in result.stderr
+    assert "use --metadata-by-order" in result.stderr
+    assert not (tmp_path / "f").exists()  # no empty folder is left
     np.savetxt(tmp_path / "other.csv", np.eye(7), delimiter=",")
     result = gpower("plot", model, tmp_path / "other.csv", "-o", tmp_path / "f")
     assert result.exit_code == 1
@@ -141,7 +143,10 @@ def test_components_are_counted(gpower, expression, tmp_path):
     args = ("components", expression, "-k", "6", "-m", "4", "--n-permutations", "39")
     result = gpower(*args, "-o", tmp_path, "--plot", tmp_path / "c.png")
     assert result.exit_code == 0, result.stderr
-    assert "3 at the level 0.05, by up to 39 permuted tables" in result.stdout
+    evidence = "explain more than chance at the level 0.05, by up to 39 permuted tables"
+    assert f"3 components {evidence}.\n" in result.stdout
+    fewer = gpower("components", expression, "-k", "6", "--max", "2", "--n-permutations", "39")
+    assert f"All 2 components that were tested {evidence}; there may be more: test them with --max 4" in fewer.stdout
     assert (tmp_path / "c.png").stat().st_size > 0
     test = component_test(EXPRESSION.X, 4, cardinality=6, n_permutations=39)
     with (tmp_path / "components.csv").open() as file:

@@ -23,7 +23,7 @@ from gpower.cli.app import app, command  # noqa: E402
 from gpower.cli.commands import compare as compare_module  # noqa: E402
 from gpower.cli.commands import fit as fit_module  # noqa: E402
 from gpower.cli.commands import path as path_module  # noqa: E402
-from gpower.cli.console import command_context  # noqa: E402
+from gpower.cli.console import OutputSink  # noqa: E402
 from gpower.cli.flags import FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags  # noqa: E402
 from gpower.cli.kinds import find_option_spec  # noqa: E402
 from gpower.cli.options import READ_TABLE_FLAGS  # noqa: E402
@@ -147,7 +147,7 @@ class TestNewCommand:
         monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
 
         @command(reading=READ_TABLE_FLAGS)
-        def tally(data: Path, *, reading: dict, unit: str = "cells", as_json: bool = False) -> None:
+        def tally(sink: OutputSink, data: Path, *, reading: dict, unit: str = "cells", as_json: bool = False) -> None:
             """Count the cells of a table.
 
             Parameters
@@ -158,10 +158,9 @@ class TestNewCommand:
             as_json : bool
                 Print a number.
             """
-            with command_context(as_json=as_json) as answer:
-                table = read_table(data, transpose=reading["transpose"])
-                count = table.X.size if unit == "cells" else len(table.X)
-                answer.print_result(lambda: count, lambda console: console.print(f"{count} {unit}"))
+            table = read_table(data, transpose=reading["transpose"])
+            count = table.X.size if unit == "cells" else len(table.X)
+            sink.print_result(lambda: count, lambda console: console.print(f"{count} {unit}"))
 
         return tally
 
@@ -187,7 +186,7 @@ class TestNewCommand:
         assert "Parameters" not in help_text
 
     def test_a_parameter_without_a_kind_is_refused(self):
-        def broken(*, unit: str = "cells") -> None:
+        def broken(sink: OutputSink, *, unit: str = "cells") -> None:
             """Count."""
 
         with pytest.raises(TypeError, match="unit: a value of type '' cannot be typed; use a type of"):

@@ -111,6 +111,15 @@ class TestTransform:
         assert found.stdout == expected.stdout
         assert "note: 1 column(s) are not variables of the model and are left out: age." in found.stderr
 
+    def test_other_columns_need_not_be_numbers(self, gpower, model, table, tmp_path):
+        header, *lines = table.read_text().splitlines()
+        cells = [f"{line},{'yes' if i % 2 else 'no'},{'' if i == 3 else i}" for i, line in enumerate(lines)]
+        (tmp_path / "more.csv").write_text("\n".join([f"{header},treated,dose", *cells]) + "\n")
+        found = self.scores(gpower, model, tmp_path / "more.csv")
+        assert found.stdout == self.scores(gpower, model, table).stdout
+        for name in ("treated", "dose"):
+            assert f"note: columns that the model does not have are left out: {name}." in found.stderr
+
     def test_missing_columns_are_named(self, gpower, model, tmp_path):
         found = gpower("transform", model, write(tmp_path / "few.csv", NAMES[2:], X[:, 2:]))
         assert found.exit_code == 1

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from tests.polling import wait_until
 
 from gpower import GPower, SparsityPath
@@ -22,7 +23,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from gpower.cli.console import show_progress
+from gpower.cli.console import OutputSink
 
 EXPRESSION = load_planted_expression()
 
@@ -157,7 +158,7 @@ class TestNames:
         with (
             pytest.MonkeyPatch.context() as patch,
             progress_at_once(patch),
-            show_progress(console, "reading [/b]\x07.csv"),
+            OutputSink(console, console).show_progress("reading [/b]\x07.csv"),
         ):
             assert wait_until(lambda: "reading [/b]\\x07.csv" in screen.getvalue())
 
@@ -204,12 +205,12 @@ main()
         data = write(tmp_path / "x.csv", [f"g{j}" for j in range(400)], np.random.default_rng(0).random((60, 400)))
         code = f"""
 import os, signal, sys
-from gpower.cli.commands import path as module
+from gpower.cli.console import OutputSink
 from contextlib import contextmanager
 @contextmanager
-def counted(err, what):
+def counted(sink, what):
     yield lambda done, total: os.kill(os.getpid(), signal.SIGTERM) if done == 3 else None
-module.show_progress_bar = counted
+OutputSink.show_progress_bar = counted
 sys.argv = ["gpower", "path", {str(data)!r}, "-k", "1,2,4,8,16", "-o", {str(tmp_path / "out")!r}]
 from gpower.__main__ import main
 main()
@@ -259,3 +260,13 @@ class TestEnrich:
         assert f"Wrote {out}." in gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
         again = gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
         assert f"Wrote {out}, replacing an earlier one." in again
+
+
+def test_the_summary_of_a_model_is_what_the_command_prints(gpower, tmp_path, capsys):
+    wine = load_wine(as_frame=True).data
+    wine.to_csv(tmp_path / "wine.csv", index=False)
+    printed = gpower("fit", tmp_path / "wine.csv", "-m", 2, "-k", 3, "--scale").stdout.splitlines()
+    GPower(2, cardinality=3, scale=True).fit(wine).summary()
+    title, *table = capsys.readouterr().out.splitlines()
+    assert title == "GPower, 13 variables"
+    assert table == printed[1:]

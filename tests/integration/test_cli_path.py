@@ -13,7 +13,7 @@ typer = pytest.importorskip("typer")
 rich = pytest.importorskip("rich")
 
 
-from gpower.cli.commands import path as path_module  # noqa: E402
+from gpower.cli.console import OutputSink  # noqa: E402
 
 EXPRESSION, PITPROPS = load_planted_expression(), load_pitprops()
 PICTURES = {"t.png": b"\x89PNG", "t.svg": b"<?xml", "deep/er/t.pdf": b"%PDF"}
@@ -52,7 +52,7 @@ def interrupted_after(steps):
         yield tell
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path_module, "show_progress_bar", counted)
+        patch.setattr(OutputSink, "show_progress_bar", counted)
         yield
 
 

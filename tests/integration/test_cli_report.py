@@ -54,6 +54,20 @@ def test_everything(gpower, files):
         assert words in page(files)
 
 
+def test_metadata_of_other_samples_are_matched_only_if_asked(gpower, files):
+    foreign = (files / "samples.csv").read_text().replace("Patient", "Person")
+    (files / "samples.csv").write_text(foreign)
+    given = ["-k", "6", "--metadata", files / "samples.csv", "-o", files / "report.html"]
+    done = gpower("report", files / "genes.csv", *given)
+    assert done.exit_code == 1
+    names = ", ".join(PATIENTS[:3])
+    assert f"60 of 60 samples have no row ({names}, …), and 60 of 60 rows no sample (Person-" in done.stderr
+    assert "use --metadata-by-order" in done.stderr
+    done = gpower("report", files / "genes.csv", *given, "--metadata-by-order")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert '<section id="metadata"' in page(files)
+
+
 def test_a_saved_model(gpower, files):
     assert gpower("fit", files / "genes.csv", "-m", 2, "-k", 5, "-o", files / "results").exit_code == 0
     done = gpower("report", files / "results/model.npz", files / "genes.csv", "--certify", "-o", files / "report.html")
@@ -61,7 +75,7 @@ def test_a_saved_model(gpower, files):
     assert "Of the best possible" in page(files)
     odd = gpower("report", files / "results/model.npz", files / "genes.csv", "-k", 5, "-o", files / "report.html")
     assert odd.exit_code == 1
-    assert "is already fitted, so -k would have no effect; leave it out" in odd.stderr
+    assert "is already fitted, so -k 5 would have no effect; leave it out" in odd.stderr
 
 
 def test_a_saved_search(gpower, files):
@@ -89,7 +103,7 @@ def test_patients(gpower, files, flag):
 def test_hints_about_a_table_do_not_reveal_patients(gpower, files):
     """Names that look like measurements raise a note that quotes a few of them."""
     X = DATA.X.copy()
-    X[:, 3] *= 1000
+    X[:, 3:6] *= [1000, 2000, 3000]
     rows = [f"{7700 + i}.5,{','.join(map(str, row))}" for i, row in enumerate(X)]
     (files / "genes.csv").write_text("\n".join([",".join(DATA.feature_names), *rows]) + "\n")
     asked = ["report", files / "genes.csv", "-k", 5, "-o", files / "report.html"]
@@ -99,7 +113,17 @@ def test_hints_about_a_table_do_not_reveal_patients(gpower, files):
     assert gpower(*asked, "--no-scores").exit_code == 0
     assert "7701.5" not in page(files)
     assert "quotes samples and is left out here" in page(files)
-    assert "of the variance; if units differ" in page(files)  # another note, which quotes none
+    assert "differ from the other variables in scale" in page(files)  # another note, which quotes none
+
+
+def test_notes_about_metadata_do_not_reveal_patients(gpower, files):
+    lines = (files / "samples.csv").read_text().splitlines()
+    (files / "samples.csv").write_text("\n".join(lines[:-1]) + "\n")
+    asked = ["report", files / "genes.csv", "-k", 5, "--metadata", files / "samples.csv", "-o", files / "report.html"]
+    assert f"1 of 60 samples have no row ({PATIENTS[-1]})" in gpower(*asked).stderr
+    assert f"have no row ({PATIENTS[-1]})" in page(files)
+    assert gpower(*asked, "--anonymise").exit_code == 0
+    assert PATIENTS[-1] not in page(files)
 
 
 def test_rules_on_the_variables_are_those_of_fit(gpower, files):
@@ -124,7 +148,7 @@ class TestRefused:
 
     def test_a_folder(self, gpower, files):
         done = gpower("report", files / "genes.csv", "-k", 5, "-o", files)
-        assert (done.exit_code, done.stderr.count("this is a folder; a report is one file")) == (1, 1)
+        assert (done.exit_code, done.stderr.count("this is a folder; the result is one file")) == (1, 1)
 
     def test_a_model_of_another_table(self, gpower, files):
         GPower(2, cardinality=3).fit(DATA.X[:, :10]).save(files / "model.npz")

@@ -51,13 +51,13 @@ def test_a_short_row_with_groups_in_a_column(gpower, tmp_path):
 
 def test_a_model_without_a_number_of_samples(gpower, model):
     change_arrays(model, drop=["n_samples_"])
-    get_line(gpower("inspect", model), model, "n_samples_")
+    get_line(gpower("inspect", model), model, "is damaged: it has no n_samples_")
 
 
 def test_a_report_of_a_model_with_an_empty_array(gpower, model, data, tmp_path):
     pytest.importorskip("jinja2")
     change_arrays(model, overlap_=np.zeros(0))
-    get_line(gpower("report", model, data, "-o", tmp_path / "r.html"), model)
+    get_line(gpower("report", model, data, "-o", tmp_path / "r.html"), model, "is damaged: overlap_ has the shape (0,)")
 
 
 def test_a_checkpoint_on_a_loop_of_links(gpower, data, tmp_path):

@@ -152,7 +152,7 @@ class TestTransformAndInspect:
     def test_scores_into_a_file(self, gpower, table, model, tmp_path):
         result = gpower("transform", model, table, "-o", tmp_path / "scores.csv")
         assert result.exit_code == 0, result.stderr
-        assert f"Wrote the scores of {len(X)} samples into" in result.stdout
+        assert result.stdout.startswith("Wrote ")
         rows = list(csv.reader(io.StringIO((tmp_path / "scores.csv").read_text())))
         assert rows[0] == ["sample", "component_1", "component_2"]
         found = np.array([row[1:] for row in rows[1:]], float)

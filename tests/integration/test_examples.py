@@ -126,16 +126,17 @@ def test_how_many_variables_prints_what_its_page_shows(capsys, tmp_path):
     assert answer.stable.model.cardinality_.tolist() == answer.fewest.best_params_["cardinality"]
 
 
-def test_the_guide_to_known_variables_shows_what_its_example_prints(capsys, monkeypatch):
+@pytest.mark.parametrize(("example", "page"), [("known_variables", "known-variables"), ("batches", "covariates")])
+def test_a_guide_shows_what_its_example_prints(example, page, capsys, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
     monkeypatch.setattr(pyplot, "show", lambda: None)
     try:
-        runpy.run_path(str(EXAMPLES / "known_variables.py"), run_name="__main__")
+        runpy.run_path(str(EXAMPLES / f"{example}.py"), run_name="__main__")
     finally:
         pyplot.close("all")
-    page = (EXAMPLES.parent / "docs" / "known-variables.md").read_text(encoding="utf-8")
-    fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    text = (EXAMPLES.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     assert capsys.readouterr().out == "".join(text for language, text in fences if not language)
 
 

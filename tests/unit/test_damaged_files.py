@@ -300,7 +300,9 @@ class TestOurOwn:
         with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
             GPower.load(model)
 
-    @pytest.mark.parametrize("name", ["components_", "mean_", "scale_", "n_features_in_", "cardinality_"])
+    @pytest.mark.parametrize(
+        "name", ["components_", "mean_", "scale_", "n_features_in_", "cardinality_", "n_samples_", "overlap_"]
+    )
     @pytest.mark.parametrize("other", [np.ones(3), np.ones((2, 2, 2)), np.array(["a"]), None], ids=str)
     def test_shapes_and_kinds_are_checked(self, model, name, other):
         content = members(model)

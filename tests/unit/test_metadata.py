@@ -1,4 +1,4 @@
-"""The reader of metadata matches rows to samples by name, or by order with a warning."""
+"""The reader of metadata matches rows to samples by name, or by order if asked to."""
 
 import pytest
 
@@ -10,7 +10,11 @@ from gpower.datasets import TableError, read_metadata
     ("content", "message"),
     [
         ("id,age\n", "there is no row below the headings"),
-        ("id,age\np,40\nq,50\n", "no column names the samples of the data, and there are 2 rows for 3 samples"),
+        (
+            "age,id\n40,p\n50,q\n60,r\n70,b\n80,v\n",
+            r"no column names the samples of the data; by 'id', 2 of 3 samples have no row \(a, c\), and 4 of 5 rows "
+            r"no sample \(p, q, r, …\)\. .* use metadata_by_order=True",
+        ),
     ],
 )
 def test_metadata_that_fit_no_samples_are_refused(content, message, tmp_path):
@@ -19,15 +23,16 @@ def test_metadata_that_fit_no_samples_are_refused(content, message, tmp_path):
         read_metadata(tmp_path / "samples.csv", 3, ["a", "b", "c"])
 
 
-def test_metadata_without_names_keep_the_order_of_the_file(tmp_path):
+def test_rows_keep_the_order_of_the_file_if_asked_or_without_sample_names(tmp_path):
     (tmp_path / "samples.csv").write_text("age\n40\n50\n60\n")
-    with pytest.warns(GPowerWarning, match="rows are taken in the order of the file"):
-        assert read_metadata(tmp_path / "samples.csv", 3, ["a", "b", "c"]) == {"age": ["40", "50", "60"]}
+    for names, by_order in ((["a", "b", "c"], True), (None, False)):
+        metadata = read_metadata(tmp_path / "samples.csv", 3, names, metadata_by_order=by_order)
+        assert metadata == {"age": ["40", "50", "60"]}
+        with pytest.raises(TableError, match="3 rows for 4 samples, matched by order"):
+            read_metadata(tmp_path / "samples.csv", 4, names, metadata_by_order=by_order)
 
 
-def test_metadata_of_other_or_missing_samples_raise_a_warning(tmp_path):
+def test_samples_without_a_row_are_counted_and_named(tmp_path):
     (tmp_path / "samples.csv").write_text("id,age\nA,40\nB,50\nC,60\n")
-    with pytest.warns(GPowerWarning, match="No column of samples.csv names the samples"):
-        read_metadata(tmp_path / "samples.csv", 3, ["a", "b", "c"])
-    with pytest.warns(GPowerWarning, match="no row for 1 of 3 samples"):
-        read_metadata(tmp_path / "samples.csv", 3, ["A", "B", "D"])
+    with pytest.warns(GPowerWarning, match=r"1 of 3 samples have no row \(D\), and 1 of 3 rows no sample \(C\)"):
+        assert read_metadata(tmp_path / "samples.csv", 3, ["A", "B", "D"]) == {"age": ["40", "50", ""]}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gpower.cli.hints import find_table_hints
-from gpower.datasets import TableError, read_table
+from gpower.datasets import Table, TableError, read_table
 from gpower.io.tables.table import TableFile
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
@@ -209,18 +209,26 @@ class TestWorkbooks:
 
 class TestHints:
     X = np.random.default_rng(0).standard_normal((8, 6))
+    wide = np.random.default_rng(0).standard_normal((30, 40))
 
     def find_hints(self, table, **options):
         return list(find_table_hints(TableFile(Path("t.csv")), table, **options))
 
-    def test_one_variable_with_all_of_the_variance(self, write):
-        A = self.X * [1, 1, 1000, 1, 1, 1]
-        lines = [",".join("abcdef"), *(",".join(map(repr, row)) for row in A.tolist())]
-        table = read_table(write("t.csv", "\n".join(lines)))
-        assert self.find_hints(table) == [
-            "variable 'c' has 100% of the variance; if units differ between variables, add --scale"
+    def test_a_few_variables_unlike_the_others(self):
+        names = (*(f"g{j}" for j in range(36)), "dose", "patient age", "codes", "days_alive")
+        X = self.wide * np.where(np.arange(40) == 36, 1000, 1)
+        X[:, 38] = np.arange(30) % 3
+        differ = "from the other variables in scale, kind of values or name; to leave out, add --drop"
+        assert self.find_hints(Table(X, names)) == [
+            f"dose, patient age, codes, days_alive differ {differ} 'dose,patient age,codes,days_alive'"
         ]
-        assert self.find_hints(table, scale=True) == []
+        renamed = (*names[:36], "big", "b", "codes", "d")
+        assert self.find_hints(Table(X, renamed), scale=True) == [f"codes differs {differ} codes"]
+        assert self.find_hints(Table(X[:, :36], names[:36])) == []
+
+    def test_variables_of_mixed_kinds_have_no_hint(self):
+        assert self.find_hints(Table(self.wide.round(), tuple(f"age_{j}" for j in range(40)))) == []
+        assert self.find_hints(Table(self.X * [1, 1, 1000, 1, 1, 1], tuple("abcdef"))) == []
 
     @pytest.mark.parametrize(
         ("columns", "rows"),

@@ -12,8 +12,9 @@ import typer
 from gpower import __version__
 from gpower._utils.optional import read_requirements
 from gpower.cli.command_files import CommandFiles
-from gpower.cli.console import report_errors
+from gpower.cli.console import command_context
 from gpower.cli.flags import HELP_PANELS, Flag, Flags, read_command_flags
+from gpower.cli.options import typed_params
 
 CommandFunction = Callable[..., None]
 
@@ -52,6 +53,8 @@ def _root(context: typer.Context, version: Annotated[bool, _VERSION_OPTION] = Fa
 def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction]:
     """Register a function as the command of its name, with flags made of its signature and docstring.
 
+    The function gets an `OutputSink` first. The flags output, plot and as_json set its destinations.
+
     Parameters
     ----------
     **flag_groups
@@ -59,23 +62,24 @@ def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction
     """
 
     def register(function: CommandFunction) -> CommandFunction:
-        flags = [
-            flag
-            for group in (*flag_groups.values(), read_command_flags(function, flag_groups))
-            for flag in group.values()
-        ]
+        own_flags = read_command_flags(function, flag_groups)
+        own_names = inspect.signature(function).parameters.keys()
+        flags = [flag for group in (*flag_groups.values(), own_flags) for flag in group.values()]
         flags.append(_DEBUG_FLAG)
         flags.sort(key=lambda flag: [*HELP_PANELS].index(flag.panel))
-        parameters = [flag.to_parameter() for flag in flags]
 
         @wraps(function)
-        def run(**values: Any) -> None:
+        def run(context: typer.Context, **values: Any) -> None:
+            sources = {name: context.get_parameter_source(name) for name in values}
+            typed_params.set(frozenset(name for name, each in sources.items() if each and each.name == "COMMANDLINE"))
             files = CommandFiles.from_values(function.__name__, values)
-            with report_errors(files, values.pop("debug")):
-                files.check()
+            with command_context(files, values) as sink:
                 grouped = {group: {name: values.pop(name) for name in flags} for group, flags in flag_groups.items()}
-                function(**values, **grouped)
+                own_values = {name: value for name, value in values.items() if name in own_names}
+                function(sink, **own_values, **grouped)
 
+        context_parameter = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        parameters = [context_parameter, *(flag.to_parameter() for flag in flags)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         app.command(help=inspect.cleandoc(function.__doc__ or "").partition("\n")[0])(run)

@@ -41,12 +41,15 @@ class CommandFiles:
         Files that the command writes one by one, and its cache folder.
     option_names : tuple of str
         Names of the parameters that are not inputs.
+    output_folder : Path or None
+        The folder --output; None if the command writes no folder.
     """
 
     inputs: tuple[Path, ...]
     results: tuple[Path, ...]
     single_outputs: tuple[Path, ...]
     option_names: tuple[str, ...]
+    output_folder: Path | None = None
 
     @classmethod
     def from_values(cls, command: str, values: OptionValues) -> "CommandFiles":
@@ -58,12 +61,11 @@ class CommandFiles:
         output = paths.get("output")
         if output is not None and command not in _RESULT_NAMES:
             return cls(tuple(inputs), (), (output, *single), options)
-        if command == "path":
-            output = output or Path()  # of the points that an interrupted path has reached
-        results = [] if output is None else [output / name for name in _RESULT_NAMES.get(command, ())]
-        if command == "plot" and output is not None:
-            results += output.glob(f"*.{values['suffix']}")
-        return cls(tuple(inputs), tuple(results), tuple(single), options)
+        folder = output or (Path() if command == "path" else None)  # an interrupted path is saved in any case
+        results = [] if folder is None else [folder / name for name in _RESULT_NAMES.get(command, ())]
+        if command == "plot" and folder is not None:
+            results += folder.glob(f"*.{values['suffix']}")
+        return cls(tuple(inputs), tuple(results), tuple(single), options, output)
 
     def check(self) -> None:
         """Raise if an output would replace an input or another output, or cannot be written."""

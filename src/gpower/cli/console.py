@@ -25,10 +25,16 @@ from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
 
-from gpower._utils.files import FileError, check_writable, format_error_line, write_files_atomically
+from gpower._utils.files import (
+    FileError,
+    check_writable,
+    format_error_line,
+    write_file_atomically,
+    write_files_atomically,
+)
 from gpower._utils.messages import use_param_formatter
 from gpower._utils.text import make_printable
-from gpower.cli.options import format_flag
+from gpower.cli.options import OptionValues, format_flag
 from gpower.report.terminal import print_line, to_json_types
 
 if TYPE_CHECKING:
@@ -46,7 +52,7 @@ _TASK_DESCRIPTION = "{task.description}"
 
 @dataclass(frozen=True)
 class OutputSink:
-    """Destinations of a command's output: stdout and stderr, a folder for files, and a file for the plot.
+    """Destinations of a command's output: stdout and stderr, a folder or file for results, and a file for the plot.
 
     Stdout is printed when the command ends, after all files are written, so that a reader that closes the pipe loses
     none of them.
@@ -55,6 +61,7 @@ class OutputSink:
     console: Console
     err_console: Console
     output_folder: Path | None = None
+    output_file: Path | None = None
     figure_path: Path | None = None
     as_json: bool = False  # stdout carries one line of JSON and nothing else
     pending_prints: list[Callable[[], None]] = field(default_factory=list)
@@ -72,6 +79,18 @@ class OutputSink:
         console = self.err_console if self.as_json else self.console
         self.pending_prints.append(lambda: print_line(console, text))
 
+    def print_notes(self, *notes: str) -> None:
+        """Print notes to stderr at once, one line each."""
+        for note in notes:
+            print_line(self.err_console, f"note: {make_printable(note)}")
+
+    @contextmanager
+    def print_warnings(self) -> Iterator[list[str]]:
+        """Print the warnings raised inside as notes; yield the list that receives them when the block ends."""
+        with collect_warnings() as notes:
+            yield notes
+        self.print_notes(*notes)
+
     def write_files(self, write_into: Callable[[Path], Iterable[str]], folder: Path | None = None) -> None:
         """Write files into `folder`, or the output folder if there is one, and print their names.
 
@@ -84,7 +103,17 @@ class OutputSink:
         with write_files_atomically(folder) as temporary_folder:
             names = list(write_into(temporary_folder))
             replaced = [name for name in names if (folder / name).exists()]
-        self.print_message(f"Wrote {', '.join(names)} into {folder}{_describe_replaced_files(replaced, names)}.")
+        those = "those" if replaced == names else ", ".join(replaced)
+        ending = f", replacing {those} of an earlier run" if replaced else ""
+        self.print_message(f"Wrote {', '.join(names)} into {folder}{ending}.")
+
+    def write_file(self, write: Callable[[Path], object]) -> None:
+        """Write the output file, if there is one, and print its name; `write` gets the path of a temporary file."""
+        if self.output_file is not None:
+            replaced = ", replacing an earlier one" if self.output_file.exists() else ""
+            with write_file_atomically(self.output_file) as temporary_path:
+                write(temporary_path)
+            self.print_message(f"Wrote {self.output_file}{replaced}.")
 
     def save_plot(self, draw: "Callable[[], Axes | Panels]") -> None:
         """Draw the plot and save it, if the command has a file for it."""
@@ -94,12 +123,141 @@ class OutputSink:
             save_figure(draw(), self.figure_path)
             self.print_message(f"Picture: {self.figure_path}")
 
+    def prepare(self) -> None:
+        """Create the folders of the outputs and check that they can be written, before any work that could be lost."""
+        folder, file = self.output_folder, self.output_file
+        if folder is not None:
+            if folder.exists() and not folder.is_dir():
+                raise ValueError(f"{folder}: this is a file; the results go into a folder.")
+            if not folder.exists() and folder.suffix.lower() in _SINGLE_FILE_SUFFIXES:
+                raise ValueError(f"{folder}: the results are several files; give a folder, such as {folder.stem}.")
+            folder.mkdir(parents=True, exist_ok=True)
+            check_writable(folder)
+        if file is not None and (not file.exists() or file.is_file() or file.is_dir()):  # not such as /dev/stdout
+            if file.is_dir():
+                raise ValueError(f"{file}: this is a folder; the result is one file.")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            check_writable(file.parent)
+        if self.figure_path is not None:
+            from gpower.plotting import prepare_figure_path
 
-def _describe_replaced_files(replaced: list[str], names: list[str]) -> str:
-    """Return the end of a sentence that says which of the files written replace earlier ones."""
-    if not replaced:
-        return ""
-    return f", replacing {'those' if replaced == names else ', '.join(replaced)} of an earlier run"
+            prepare_figure_path(self.figure_path)
+
+    def flush(self) -> None:
+        """Print the results to stdout, unless its reader has ended; raise OSError if they cannot be written."""
+        try:
+            while self.pending_prints:
+                self.pending_prints.pop(0)()
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard_stream(sys.stdout)
+        except OSError as error:
+            _discard_stream(sys.stdout)
+            raise OSError(error.errno, error.strerror, "standard output") from error
+
+    @contextmanager
+    def show_task(self, description: str) -> Iterator[Callable[[str], None] | None]:
+        """Show what is being done on a terminal; yield a callback that names the part in work, or None without one."""
+        description = escape(make_printable(description))  # it may contain a file name with markup
+        columns = (bars.SpinnerColumn(), _TASK_DESCRIPTION, bars.TimeElapsedColumn())
+        with self._show_after_delay(description, *columns) as update:
+            yield None if update is None else lambda part: update(description=f"{description}, {escape(part)}")
+
+    @contextmanager
+    def show_progress(
+        self, description: str, matrix_bytes: float = 0.0
+    ) -> Iterator[Callable[["AscentState"], None] | None]:
+        """Show what is being done on a terminal, once it has taken a second.
+
+        Yield a callback for the estimator that shows its steps, its passes over the matrix and, with `matrix_bytes`,
+        the gigabytes read; yield None without a terminal.
+        """
+        step_numbers = count(1)
+        with self.show_task(description) as show_part:
+            if show_part is None:
+                yield None
+            else:
+                yield lambda state: show_part(
+                    f"step {next(step_numbers)}, objective {state.value:.6g}{_format_passes(state, matrix_bytes)}"
+                )
+
+    @contextmanager
+    def show_progress_bar(self, description: str) -> Iterator[Callable[[int, int], None] | None]:
+        """Show a bar and the time left on a terminal; yield ``update(done, total)``, or None without a terminal."""
+        columns = (_TASK_DESCRIPTION, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
+        with self._show_after_delay(description, *columns) as update:
+            yield None if update is None else lambda done, total: update(completed=done, total=total)
+
+    @contextmanager
+    def _show_after_delay(
+        self, description: str, *columns: str | bars.ProgressColumn
+    ) -> Iterator[Callable[..., None] | None]:
+        """Show a display once the work has taken a second; yield its update function, or None without a terminal."""
+        if not self.err_console.is_terminal:
+            yield None
+            return
+        bar = bars.Progress(*columns, console=self.err_console, transient=True)
+        timer = threading.Timer(_PROGRESS_DELAY_SECONDS, bar.start)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield partial(bar.update, bar.add_task(description, total=None))  # the work says its total
+        finally:
+            timer.cancel()
+            timer.join()  # it may be starting the display at this moment
+            if bar.live.is_started:
+                bar.stop()
+
+
+@contextmanager
+def command_context(files: "CommandFiles", values: OptionValues) -> Iterator[OutputSink]:
+    """Yield the destinations of a command's output, and print the results when the block ends, also by an error.
+
+    Turn an error into one line on stderr, which names a file, and an exit code; write its traceback into the file
+    --debug. Messages of the library name parameters as flags. Output folders are created before the work, and removed
+    if it fails and leaves them empty.
+    """
+    output, folder = values.get("output"), files.output_folder
+    sink = OutputSink(
+        console=_make_console(),
+        err_console=_make_console(stderr=True),
+        output_folder=folder,
+        output_file=output if folder is None else None,
+        figure_path=values.get("plot"),
+        as_json=values.get("as_json", False),
+    )
+    is_new_folder = folder is not None and not folder.exists()
+    try:
+        with use_param_formatter(format_flag), _log_to_stderr():
+            files.check()
+            sink.prepare()
+            yield sink
+            sink.flush()
+    except KeyboardInterrupt:
+        print_line(sink.err_console, "Interrupted.")
+        raise typer.Exit(130) from None
+    except Exception as error:
+        with suppress(OSError):
+            sink.flush()
+        if isinstance(error, typer.Exit | typer.Abort | typer.BadParameter):
+            raise
+        if folder is not None and is_new_folder:
+            with suppress(OSError):  # the folder is not empty, or was not created
+                folder.rmdir()
+        print_line(sink.err_console, f"error: {_format_error(error, files)}")
+        _write_traceback(sink, values.get("debug"))
+        raise typer.Exit(1) from None
+
+
+def _write_traceback(sink: OutputSink, path: Path | None) -> None:
+    """Write the traceback of the error being handled into a file, if one was given, or print a note if that fails."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        sink.print_notes(f"{path}: no details were written ({error.strerror}).")
 
 
 class _PipeConsole(Console):
@@ -125,84 +283,6 @@ def _discard_stream(stream: IO[str]) -> None:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
-@contextmanager
-def report_errors(files: "CommandFiles", debug: Path | None = None) -> Iterator[None]:
-    """Turn an error inside a command into one line on stderr, which names a file, and an exit code.
-
-    Write its traceback into the file `debug`. Messages of the library name parameters as flags.
-    """
-    try:
-        with use_param_formatter(format_flag):
-            yield
-    except KeyboardInterrupt:
-        print_line(_make_console(stderr=True), "Interrupted.")
-        raise typer.Exit(130) from None
-    except (typer.Exit, typer.Abort, typer.BadParameter):
-        raise
-    except Exception as error:
-        print_line(_make_console(stderr=True), f"error: {_format_error(error, files)}")
-        if debug is not None:
-            _write_traceback(debug)
-        raise typer.Exit(1) from None
-
-
-def _write_traceback(path: Path) -> None:
-    """Write the traceback of the error being handled into a file, or print a note if that fails."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        print_notes(_make_console(stderr=True), [f"{path}: no details were written ({error.strerror})."])
-
-
-@contextmanager
-def command_context(
-    output: Path | None = None, plot: Path | None = None, as_json: bool = False
-) -> Iterator[OutputSink]:
-    """Yield the destinations of a command's output, and print the results when the block ends, also by an error.
-
-    Output folders are created before the work.
-    """
-    sink = OutputSink(_make_console(), _make_console(stderr=True), output, plot, as_json)
-    _prepare_outputs(sink)
-    try:
-        yield sink
-    except Exception:
-        with suppress(OSError):
-            _print_pending(sink)
-        raise
-    _print_pending(sink)
-
-
-def _print_pending(sink: OutputSink) -> None:
-    """Print the results to stdout; do nothing if its reader has ended, and raise OSError if it cannot be written."""
-    try:
-        for print_output in sink.pending_prints:
-            print_output()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_stream(sys.stdout)
-    except OSError as error:
-        _discard_stream(sys.stdout)
-        raise OSError(error.errno, error.strerror, "standard output") from error
-
-
-def _prepare_outputs(sink: OutputSink) -> None:
-    """Create the output folders and check that they can be written, before any work that could be lost."""
-    folder = sink.output_folder
-    if folder is not None:
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder}: this is a file; the results go into a folder.")
-        if not folder.exists() and folder.suffix.lower() in _SINGLE_FILE_SUFFIXES:
-            raise ValueError(f"{folder}: the results are several files; give a folder, such as {folder.stem}.")
-        folder.mkdir(parents=True, exist_ok=True)
-        check_writable(folder)
-    if sink.figure_path is not None:
-        from gpower.plotting import prepare_figure_path
-
-        prepare_figure_path(sink.figure_path)
-
-
 def _format_error(error: Exception, files: "CommandFiles") -> str:
     """Return the message of an error on one printable line; unless it is about parameters, it names a file."""
     if isinstance(error, OSError) and error.strerror and error.filename:
@@ -224,12 +304,6 @@ def _is_raised_by_command(error: Exception) -> bool:
     return isinstance(error, ValueError) and str(frames[-1].f_globals.get("__name__")).startswith("gpower.cli")
 
 
-def print_notes(err_console: Console, notes: Iterable[str]) -> None:
-    """Print notes to stderr, one line each."""
-    for note in notes:
-        print_line(err_console, f"note: {make_printable(note)}")
-
-
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
     """Yield a list that receives the messages of the warnings raised inside, each once, when the block ends."""
@@ -243,21 +317,13 @@ def collect_warnings() -> Iterator[list[str]]:
     notes.extend(dict.fromkeys(_join_lines(str(warning.message)) for warning in caught))
 
 
-@contextmanager
-def warnings_to_stderr(err_console: Console) -> Iterator[list[str]]:
-    """Print the warnings raised inside as notes on stderr; yield the list that receives them when the block ends."""
-    with collect_warnings() as notes:
-        yield notes
-    print_notes(err_console, notes)
-
-
 def _join_lines(message: str) -> str:
     """Return a message on one line."""
     return " ".join(message.split()) if "\n" in message else message
 
 
 @contextmanager
-def log_to_stderr() -> Iterator[None]:
+def _log_to_stderr() -> Iterator[None]:
     """Send the log of the library to stderr inside the block."""
     logger = logging.getLogger("gpower")
     handler = logging.StreamHandler()
@@ -271,68 +337,9 @@ def log_to_stderr() -> Iterator[None]:
         logger.setLevel(level_before)
 
 
-@contextmanager
-def show_progress(
-    err_console: Console, description: str, matrix_bytes: float = 0.0
-) -> Iterator[Callable[["AscentState"], None] | None]:
-    """Show what is being done on a terminal, once it has taken a second.
-
-    Yield a callback for the estimator that shows its steps, its passes over the matrix and, with `matrix_bytes`, the
-    gigabytes read; yield None without a terminal.
-    """
-    step_numbers = count(1)
-    description = escape(make_printable(description))  # it may contain a file name with markup or control characters
-    with _show_after_delay(
-        err_console, description, bars.SpinnerColumn(), _TASK_DESCRIPTION, bars.TimeElapsedColumn()
-    ) as update:
-        yield (
-            None
-            if update is None
-            else lambda state: update(
-                description=f"{description}, step {next(step_numbers)}, objective {state.value:.6g}"
-                f"{_format_passes(state, matrix_bytes)}"
-            )
-        )
-
-
 def _format_passes(state: "AscentState", matrix_bytes: float) -> str:
     """Return the passes over the matrix so far and, for a matrix on disk, the gigabytes that they read."""
     passes = getattr(state.feasible_set, "passes", math.nan)  # only feasible sets that read the data count passes
     if math.isnan(passes):
         return ""
     return f", {passes:.1f} passes" + (f", {passes * matrix_bytes / 1e9:.3g} GB read" if matrix_bytes else "")
-
-
-@contextmanager
-def show_progress_bar(err_console: Console, description: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar and the time left on a terminal; yield ``update(done, total)``, or None without a terminal."""
-    with _show_after_delay(
-        err_console,
-        description,
-        _TASK_DESCRIPTION,
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(),
-    ) as update:
-        yield None if update is None else lambda done, total: update(completed=done, total=total)
-
-
-@contextmanager
-def _show_after_delay(
-    err_console: Console, description: str, *columns: str | bars.ProgressColumn
-) -> Iterator[Callable[..., None] | None]:
-    """Show a display once the work has taken a second; yield its update function, or None without a terminal."""
-    if not err_console.is_terminal:
-        yield None
-        return
-    bar = bars.Progress(*columns, console=err_console, transient=True)
-    timer = threading.Timer(_PROGRESS_DELAY_SECONDS, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield partial(bar.update, bar.add_task(description))
-    finally:
-        timer.cancel()
-        timer.join()  # it may be starting the display at this moment
-        if bar.live.is_started:
-            bar.stop()

@@ -20,8 +20,8 @@ _PACKAGE_FOLDER = Path(__file__).parents[1]
 _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 #: Panels of the help and the parameters that each lists; all others are listed under "The method".
 HELP_PANELS = {
-    "The table": "metadata gmt index_col header transpose key drop drop_rows sep decimal skip platform "
-    "covariance center scale missing",
+    "The table": "metadata metadata_by_order gmt index_col header transpose key drop drop_rows sep decimal skip "
+    "platform covariance center scale missing",
     "The components": "n_components cardinality cardinalities cv criterion rule constraint groups include exclude "
     "penalty_weights budget gamma gammas l1_bound penalty positive variance",
     "The method": "",
@@ -65,7 +65,9 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
         "metavar": "TABLE",
         "help": "Table of the platform of a GEO series, which maps probes to genes.",
     },
-    "methods": {"help": "Methods to compare, as gpower-l0,spca,greedy; by default all."},
+    "methods": {
+        "help": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones."
+    },
     "checkpoint": {"kind": "path"},
     "groups": {
         "help": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on "
@@ -157,7 +159,8 @@ def read_library_flags(
 
 def read_command_flags(command: Callable[..., None], flag_groups: Mapping[str, Flags]) -> Flags:
     """Return the flags of a command's own parameters; those before the star are positional arguments."""
-    parameters = {name: each for name, each in inspect.signature(command).parameters.items() if name not in flag_groups}
+    _, *own = inspect.signature(command).parameters.items()  # the first is the sink
+    parameters = {name: each for name, each in own if name not in flag_groups}
     defaults = {name: ... if each.default is each.empty else each.default for name, each in parameters.items()}
     flags = _make_flags(inspect.getdoc(command) or "", defaults, {})
     return {

@@ -17,10 +17,18 @@ from gpower.validation.covariance import detect_matrix_kind
 
 _MIN_HINT_ROWS = 5  # in fewer rows distinct integers may be chance
 _MAX_HINT_ROWS = 1000  # rows or names that are examined
-_DOMINANT_VARIANCE_SHARE = 0.95  # a variable with a larger share of the variance gets a hint
+_MIN_COMPARED_COLUMNS = 10  # fewer columns have no common scale or kind of name
+_MAX_SCALE_RATIO = 10  # to the median standard deviation; columns of a larger one get a hint
+_MAX_ODD_SHARE = 0.03  # of the columns; if more differ, the table is of mixed columns
+_MAX_CODES = 10  # different whole numbers of a column of codes, such as a stage
 _GENE_NAME_PATTERN = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
 _SAMPLE_NAME_PATTERN = re.compile(
     r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|s\d+|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE
+)
+_CLINICAL_NAME_PATTERN = re.compile(
+    r"(.*[\W_])?(age|sex|gender|stage|grade|status|event|time|days|months|survival|os|rfs|dfs|batch|bmi|weight|height|dose"
+    r"|treatment|response|outcome|label|class|group|target)([\W_].*)?",
+    re.IGNORECASE,
 )
 _ID_HEADING_PATTERN = re.compile(
     r"(.*[\W_])?(entrez|gene|sample|probe|patient|subject|cell|row)?"
@@ -82,10 +90,12 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False,
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
     if not covariance and not file.transpose and _are_axes_swapped(columns, rows):
         yield "the rows look like variables and the columns like samples; if so, add --transpose"
-    if not (covariance or scale or has_row_numbers) and (largest := _find_dominant_variable(table.X[:_MAX_HINT_ROWS])):
-        j, share = largest
-        which = quote(table.feature_names[j]) if table.feature_names else str(j + 1)
-        yield f"variable {which} has {share:.0%} of the variance; if units differ between variables, add --scale"
+    if not (covariance or has_row_numbers) and table.feature_names:
+        odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names, is_scaled=scale)
+        if odd:
+            drop = format_flag("drop_rows" if file.transpose else "drop", odd)
+            differ = f"{format_names(odd)} {'differs' if len(odd) == 1 else 'differ'}"
+            yield f"{differ} from the other variables in scale, kind of values or name; to leave out, add {drop}"
     if not covariance and (kind := detect_matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
@@ -131,14 +141,24 @@ def _are_axes_swapped(columns: Names | None, rows: Names | None) -> bool:
     return rows_are_genes or (columns_are_samples and not mostly_match(rows, _SAMPLE_NAME_PATTERN))
 
 
-def _find_dominant_variable(X: Array) -> tuple[int, float] | None:
-    """Return the index and share of a variable with more than 95 % of the variance; None if there is none."""
-    if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < 3:
-        return None
+def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[str]:
+    """Return the few variables unlike the rest, such as clinical data among genes; [] if the table is of mixed columns.
+
+    They have a larger scale, unless variables are scaled, codes among decimals, or names of clinical data.
+    """
+    if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < _MIN_COMPARED_COLUMNS:
+        return []
     finite = np.where(np.isfinite(X), X, np.nan)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # a variable without a finite value
-        variances = np.nan_to_num(np.nanvar(finite, axis=0))
-    largest, total = int(np.argmax(variances)), float(variances.sum())
-    share = float(variances[largest]) / total if 0 < total < math.inf else 0.0
-    return (largest, share) if share > _DOMINANT_VARIANCE_SHARE else None
+        spread = np.nan_to_num(np.nanstd(finite, axis=0))
+    is_whole = np.all(finite == np.round(finite), axis=0)
+    largest_spread = math.inf if is_scaled else _MAX_SCALE_RATIO * float(np.median(spread))
+    criteria = [
+        [whole and 2 <= len(np.unique(column)) <= _MAX_CODES for whole, column in zip(is_whole, X.T, strict=True)],
+        [bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names],
+        spread > largest_spread,
+    ]
+    max_odd = min(20, max(3, int(_MAX_ODD_SHARE * len(names))))
+    odd = {j for criterion in criteria if np.sum(criterion) <= max_odd for j in np.flatnonzero(criterion)}
+    return [names[j] for j in sorted(odd)]

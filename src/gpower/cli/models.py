@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from gpower.cli.console import print_notes, warnings_to_stderr
+from gpower._utils.text import format_names
+from gpower.cli.console import OutputSink
 from gpower.cli.options import OptionValues
 from gpower.cli.tables import InputTable, load_table
 
@@ -30,7 +29,7 @@ def load_matching_table(
     model: "SparsePCAEstimator",
     data: Path,
     reading: OptionValues,
-    err_console: Console,
+    sink: OutputSink,
     missing: str | None = None,
     allow_absent_unused: bool = False,
 ) -> InputTable:
@@ -46,45 +45,56 @@ def load_matching_table(
     if missing is not None:
         model.set_params(missing=check_option(missing, "missing", ("error", "impute")))
     data_params |= {name: value for name, value in get_constructor_params(model).items() if name in data_params}
-    loaded = load_table(data, reading, data_params, err_console)
+    loaded = _load_model_columns(model, data, reading, data_params, sink)
     if loaded.storage == "memory":
         if allow_absent_unused and not loaded.is_covariance:
-            _drop_absent_variables(model, set(loaded.table.feature_names or ()), err_console)
-        loaded = _align_to_model(loaded, model, err_console)
+            _drop_absent_variables(model, set(loaded.table.feature_names or ()), sink)
+        loaded = _align_to_model(loaded, model, sink)
     if data_params["missing"] == "impute" and (n_missing := loaded.table.n_missing):
-        print_notes(err_console, [f"{n_missing} missing value(s) are estimated by the components."])
-    with warnings_to_stderr(err_console):
+        sink.print_notes(f"{n_missing} missing value(s) are estimated by the components.")
+    with sink.print_warnings():
         read_estimator_input(model, loaded.table.to_frame_or_array(), reset=False)  # raises for other variables
     return loaded
 
 
-def _drop_absent_variables(model: "SparsePCAEstimator", table_names: set[str], err_console: Console) -> None:
+def _load_model_columns(
+    model: "SparsePCAEstimator", data: Path, reading: OptionValues, data_params: OptionValues, sink: OutputSink
+) -> InputTable:
+    """Read a table without those columns that cannot be read and are not variables of the model."""
+    from gpower.datasets import TableError
+
+    try:
+        return load_table(data, reading, data_params, sink)
+    except TableError as error:
+        unreadable = error.options.get("drop")
+        if not isinstance(unreadable, list) or not unreadable or "feature_names_in_" not in vars(model):
+            raise
+        if not set(unreadable).isdisjoint(model.feature_names_in_):
+            raise
+    sink.print_notes(f"columns that the model does not have are left out: {format_names(unreadable)}.")
+    reading = reading | {"drop": [*(reading["drop"] or ()), *unreadable]}
+    return _load_model_columns(model, data, reading, data_params, sink)
+
+
+def _drop_absent_variables(model: "SparsePCAEstimator", table_names: set[str], sink: OutputSink) -> None:
     """Remove the variables that a table lacks from a model, if no component uses any of them."""
     import numpy as np
-
-    from gpower._utils.text import format_names
 
     is_present = np.array([name in table_names for name in vars(model).get("feature_names_in_", ())], bool)
     if is_present.all() or model.components_[:, ~is_present].any():
         return
     absent = list(model.feature_names_in_[~is_present])
-    print_notes(
-        err_console,
-        [
-            f"{len(absent)} variable(s) of the model that no component uses are not in the table: "
-            f"{format_names(absent)}."
-        ],
-    )
+    reason = "of the model that no component uses are not in the table"
+    sink.print_notes(f"{len(absent)} variable(s) {reason}: {format_names(absent)}.")
     for name in ("components_", "mean_", "scale_", "feature_names_in_"):
         setattr(model, name, getattr(model, name)[..., is_present])
     model.n_features_in_ = int(is_present.sum())
 
 
-def _align_to_model(input_table: InputTable, model: "SparsePCAEstimator", err_console: Console) -> InputTable:
+def _align_to_model(input_table: InputTable, model: "SparsePCAEstimator", sink: OutputSink) -> InputTable:
     """Return the table with the variables of a model, in their order; print a note about columns left out."""
     import numpy as np
 
-    from gpower._utils.text import format_names
     from gpower.datasets import TableError
 
     table_names = list(input_table.table.feature_names or ())
@@ -104,7 +114,7 @@ def _align_to_model(input_table: InputTable, model: "SparsePCAEstimator", err_co
         raise TableError(input_table.path, f"{reason}: {format_names(absent)}; {advice}")
     if others := [name for name in table_names if name not in set(model_names)]:
         note = f"{len(others)} column(s) are not variables of the model and are left out: {format_names(others)}."
-        print_notes(err_console, [note])
+        sink.print_notes(note)
     columns = [column_by_name[name] for name in model_names]
     X = input_table.table.X[:, columns]
     if input_table.is_covariance and len(X) == len(table_names):

@@ -1,6 +1,8 @@
 """Flags that several commands share: those of `read_table`, `GPower` and `Solver`."""
 
 import shlex
+from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +10,8 @@ from gpower.cli.flags import FLAG_OVERRIDES, Flag, FlagFields, read_library_flag
 
 #: Values of a group of flags, by parameter name.
 OptionValues = dict[str, Any]
+#: Names of the parameters that the user of the running command typed, also if with their default value.
+typed_params: ContextVar[frozenset[str]] = ContextVar("typed_params", default=frozenset())
 
 READ_TABLE_FLAGS = read_library_flags("gpower.datasets", "read_table")
 del READ_TABLE_FLAGS["complete"]  # decided by --missing
@@ -57,16 +61,20 @@ def infer_n_components(options: OptionValues) -> None:
         options["n_components"] = next(iter(lengths), 2)
 
 
+def format_typed_flags(options: OptionValues, allowed: Iterable[str] = ()) -> str:
+    """Format the options that were typed, whatever their value is, except those in `allowed`."""
+    return ", ".join(format_flag(name, options[name]) for name in options if name in typed_params.get() - set(allowed))
+
+
 def merge_solver_options(options: OptionValues) -> OptionValues:
     """Return the parameters of `GPower`, with the options of the solver that were typed as a `Solver`."""
     from gpower import Solver
 
-    defaults = {name: flag.default for name, flag in SOLVER_FLAGS.items()}
-    typed = {name: value for name, value in options.items() if name in defaults and value != defaults[name]}
-    params = {name: value for name, value in options.items() if name not in defaults}
+    typed = {name: value for name, value in options.items() if name in SOLVER_FLAGS and name in typed_params.get()}
+    params = {name: value for name, value in options.items() if name not in SOLVER_FLAGS}
     if not typed:
         return params
     if params["solver"] != "auto":
-        flags = ", ".join(map(format_flag, typed))
+        flags = format_typed_flags(typed)
         raise ValueError(f"--solver {params['solver']} does not go together with {flags}; leave one of them out.")
     return params | {"solver": Solver(**typed)}

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console
-
-from gpower.cli.console import collect_warnings, print_notes, show_progress
+from gpower.cli.console import OutputSink, collect_warnings
 from gpower.cli.options import OptionValues, format_flag
+from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 
 if TYPE_CHECKING:
     from gpower.datasets import Table
@@ -45,7 +44,18 @@ class InputTable:
         n_samples, n_features = self.table.X.shape
         return n_samples * n_features * float(self.table.X.dtype.itemsize) if self.storage == "disk" else 0.0
 
-    def decode_to_cache(self, cache: Path | None, scheduler: str | None, err_console: Console) -> "InputTable":
+    def read_metadata(self, file: Path | None, metadata_by_order: bool) -> dict[str, list[str]]:
+        """Return the columns of a file of metadata, with an entry per sample; no columns without a file."""
+        from gpower.datasets import read_metadata
+
+        if file is None:
+            return {}
+        if self.is_covariance:
+            raise ValueError("--metadata describes samples; DATA is a covariance and has none.")
+        names = self.table.sample_names
+        return read_metadata(file, self.table.X.shape[0], names, metadata_by_order=metadata_by_order)
+
+    def decode_to_cache(self, cache: Path | None, scheduler: str | None, sink: OutputSink) -> "InputTable":
         """Return a table that reads the store decoded in `cache`; the table itself if there is no cache."""
         if cache is None:
             return self
@@ -55,7 +65,7 @@ class InputTable:
             raise ValueError(f"--cache is for stores that are read in blocks; {self.path} is read into memory.")
         from gpower.io.stores.cache import cache_store
 
-        with show_progress(err_console, f"decoding {self.path.name}"):
+        with sink.show_progress(f"decoding {self.path.name}"):
             return replace(self, table=replace(self.table, X=cache_store(self.table.X, cache)))
 
     @contextmanager
@@ -73,16 +83,21 @@ class InputTable:
             yield replace(self, table=dask_table, storage="cluster")
 
 
-def load_table(path: Path, reading: OptionValues, options: OptionValues, err_console: Console) -> InputTable:
-    """Read a table with the flags of `read_table`, and print hints that it may have been misread."""
+def load_table(path: Path, reading: OptionValues, options: OptionValues, sink: OutputSink) -> InputTable:
+    """Read a table with the flags of `read_table`, and print hints that it may have been misread.
+
+    Replace the options about variables, which may be files, by their content.
+    """
     from gpower.io.stores.open import should_read_in_blocks
 
-    with show_progress(err_console, f"reading {path.name}"):
-        if should_read_in_blocks(path, options.get("memory_limit")) and options["covariance"] is None:
+    read_groups_column(options, reading, path)
+    with sink.show_progress(f"reading {path.name}"):
+        if should_read_in_blocks(path, options.get("memory_limit")) and options.get("covariance") is None:
             loaded = _open_store_table(path, reading)
         else:
             loaded = _read_whole_table(path, reading, options)
-    print_notes(err_console, loaded.reading_notes)
+    sink.print_notes(*loaded.reading_notes)
+    resolve_variable_options(options, loaded.feature_names)
     return loaded
 
 
@@ -98,7 +113,7 @@ def _read_whole_table(path: Path, reading: OptionValues, options: OptionValues) 
     except MissingCellError as error:
         reason = f"{error.reason}, or estimate such cells with --missing impute"
         raise TableError(path, reason, **error.options) from None
-    covariance = options["covariance"] is not None
+    covariance = options.get("covariance") is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
     notes = tuple(
         f"{hint}." for hint in find_table_hints(file, table, covariance=covariance, scale=bool(options.get("scale")))

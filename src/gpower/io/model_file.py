@@ -32,21 +32,13 @@ class ModelFileError(FileError):
 
 def write_model(path: str | os.PathLike[str], header: ModelHeader, arrays: dict[str, np.ndarray]) -> None:
     """Write a model atomically: the file is replaced only once the new one is complete."""
-    preamble = {
-        "format": MODEL_FORMAT,
-        "version": MODEL_FORMAT_VERSION,
-        "written_by": _collect_package_versions(),
-    }
+    from gpower import __version__
+
+    versions = {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+    preamble = {"format": MODEL_FORMAT, "version": MODEL_FORMAT_VERSION, "written_by": versions}
     text = json.dumps(to_json_value(preamble | header))
     with write_file_atomically(Path(path)) as temp_path, temp_path.open("wb") as handle:
         np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
-
-
-def _collect_package_versions() -> dict[str, str]:
-    """Return the versions of the packages that write a model."""
-    from gpower import __version__
-
-    return {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
 
 
 def simulate_json_round_trip(value: object) -> Any:

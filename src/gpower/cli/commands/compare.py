@@ -10,10 +10,10 @@ from rich.table import Column
 from rich.text import Text
 
 from gpower.cli.app import command
-from gpower.cli.console import command_context, print_notes, show_progress, warnings_to_stderr
+from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
 from gpower.cli.options import GPOWER_FLAGS, N_COMPONENTS_OVERRIDE, READ_TABLE_FLAGS, OptionValues, infer_n_components
-from gpower.cli.tables import InputTable, load_table
+from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_rows, write_csv_file
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _COMPARE_FLAGS = override_flags(
 
 @command(reading=READ_TABLE_FLAGS, options=_COMPARE_FLAGS)
 def compare(
+    sink: OutputSink,
     data: Path,
     *,
     reading: OptionValues,
@@ -56,53 +57,35 @@ def compare(
     as_json : bool
         Print the figures as JSON.
     """
-    with command_context(output, plot, as_json) as sink:
-        from gpower import compare as compare_methods
+    from gpower import compare as compare_methods
 
-        if options["cardinality"] is None:
-            raise ValueError("Give the number of variables of a component: -k 20, or one number for each, -k 20,10,5.")
-        infer_n_components(options)
-        loaded = load_table(data, reading, options, sink.err_console)
-        table = _impute_table(loaded, options, sink.err_console)
-        with warnings_to_stderr(sink.err_console), show_progress(sink.err_console, f"comparing on {data.name}"):
-            comparison = compare_methods(table.to_frame_or_array(), **options)
-        print_notes(
-            sink.err_console,
-            dict.fromkeys(note for entry in comparison if entry.model for note in entry.model.notes_),
-        )
-        sink.print_result(
-            lambda: [entry.to_record() | {"cardinality": entry.cardinality} for entry in comparison],
-            lambda console: _print_comparison(console, comparison, loaded.title),
-        )
-        sink.write_files(lambda folder: [write_csv_file(folder / "comparison.csv", comparison.columns())])
-        sink.save_plot(comparison.plot)
+    if options["cardinality"] is None:
+        raise ValueError("Give the number of variables of a component: -k 20, or one number for each, -k 20,10,5.")
+    infer_n_components(options)
+    loaded = load_table(data, reading, options, sink)
+    table = _fill_missing(loaded.table, options, sink)
+    with sink.print_warnings(), sink.show_task(f"comparing on {data.name}") as show_method:
+        comparison = compare_methods(table.to_frame_or_array(), **options, callback=show_method)
+    sink.print_notes(*dict.fromkeys(note for entry in comparison if entry.model for note in entry.model.notes_))
+    sink.print_result(
+        lambda: [entry.to_record() | {"cardinality": entry.cardinality} for entry in comparison],
+        lambda console: _print_comparison(console, comparison, loaded.title),
+    )
+    sink.write_files(lambda folder: [write_csv_file(folder / "comparison.csv", comparison.columns())])
+    sink.save_plot(comparison.plot)
 
 
-def _impute_table(input_table: InputTable, options: OptionValues, err_console: Console) -> "Table":
-    """Return the table, with --missing impute its missing cells estimated once, so that all methods see the same."""
-    import numpy as np
-    from scipy.sparse import issparse
+def _fill_missing(table: "Table", options: OptionValues, sink: OutputSink) -> "Table":
+    """Return the table, with --missing impute its missing cells estimated as by fit, once for all methods."""
+    from gpower import GPower
+    from gpower.validation.prepare import read_estimator_input
 
-    from gpower.validation.imputation import impute
-    from gpower.validation.params import check_option
-
-    X = input_table.table.X
-    if check_option(options.pop("missing"), "missing", ("error", "impute")) == "error":
-        return input_table.table
-    if input_table.is_covariance or input_table.storage != "memory" or issparse(X):
-        raise ValueError("--missing impute fills the cells of a dense table of samples, which DATA is not.")
-    if not np.isnan(X).any():
-        return input_table.table
-    with warnings_to_stderr(err_console):
-        imputed = impute(
-            X,
-            options["n_components"],
-            center=options["center"],
-            scale=options["scale"],
-            names=input_table.feature_names,
-        )
-    print_notes(err_console, [imputed.note])
-    return replace(input_table.table, X=imputed.X)
+    data_params = {name: options[name] for name in ("n_components", "center", "scale", "covariance")}
+    model = GPower(**data_params, missing=options.pop("missing"))
+    with sink.print_warnings():
+        filled = read_estimator_input(model, table.to_frame_or_array()).fill_missing()
+    sink.print_notes(*filled.preprocessing_notes)
+    return replace(table, X=filled.X) if filled.preprocessing_notes else table
 
 
 def _print_comparison(console: Console, comparison: "Comparison", title: str) -> None:
@@ -141,8 +124,8 @@ def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:
         f"{100 * entry.variance:.2f} %",
         f"{100 * entry.adjusted_variance:.2f} %",
         f"{100 * entry.share_of_pca:.1f} %",
-        f"{entry.violation:.1g}",
+        f"{entry.violation:.3g}",
         f"{len(counts)} × {counts[0]}" if all_equal else "-".join(map(str, counts)),
-        f"{entry.seconds:.2g}",
+        f"{entry.seconds:.2f}",
         "–" if math.isnan(entry.passes) else f"{entry.passes:.0f}",
     ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from gpower.cli.app import command
 from gpower.cli.commands.fit import fit_model
-from gpower.cli.console import OutputSink, command_context, print_notes
+from gpower.cli.console import OutputSink
 from gpower.cli.options import OptionValues
 from gpower.cli.tables import InputTable
 from gpower.report.terminal import print_components
@@ -18,7 +18,7 @@ _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # as in the literature
 
 
 @command()
-def demo(*, output: Path = Path("gpower-demo")) -> None:
+def demo(sink: OutputSink, *, output: Path = Path("gpower-demo")) -> None:
     """Fit two small tables that come with the package: print and draw their components, and write a report.
 
     Parameters
@@ -26,25 +26,22 @@ def demo(*, output: Path = Path("gpower-demo")) -> None:
     output : folder
         Folder of the two pictures and the report.
     """
-    with command_context(output) as sink:
-        from gpower.datasets import Table, load_pitprops, load_planted_expression
+    from gpower.datasets import Table, load_pitprops, load_planted_expression
 
-        pitprops = load_pitprops()
-        table = Table(pitprops.correlation, pitprops.feature_names)
-        title = f"Pitprops: correlations of 13 measurements on {pitprops.n_samples} pit props (Jeffers 1967)"
-        _fit_and_show(
-            sink, InputTable(table, output / "pitprops.png", is_covariance=True), _PITPROPS_CARDINALITY, title
-        )
+    pitprops = load_pitprops()
+    table = Table(pitprops.correlation, pitprops.feature_names)
+    title = f"Pitprops: correlations of 13 measurements on {pitprops.n_samples} pit props (Jeffers 1967)"
+    _fit_and_show(sink, InputTable(table, output / "pitprops.png", is_covariance=True), _PITPROPS_CARDINALITY, title)
 
-        expression = load_planted_expression()
-        table = Table(expression.X, expression.feature_names, expression.sample_names)
-        title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
-        model = _fit_and_show(sink, InputTable(table, output / "expression.png"), [8, 6, 5], title)
-        for j, (module, genes) in enumerate(expression.modules.items()):
-            support = set(model.loadings(expression.feature_names)[j])
-            n_found = len(support & set(genes))
-            sink.print_message(f"Component {j + 1} found {n_found} of the {len(genes)} {module} genes.")
-        _write_demo_report(sink, model, table, output / "report.html")
+    expression = load_planted_expression()
+    table = Table(expression.X, expression.feature_names, expression.sample_names)
+    title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
+    model = _fit_and_show(sink, InputTable(table, output / "expression.png"), [8, 6, 5], title)
+    for j, (module, genes) in enumerate(expression.modules.items()):
+        support = set(model.loadings(expression.feature_names)[j])
+        n_found = len(support & set(genes))
+        sink.print_message(f"Component {j + 1} found {n_found} of the {len(genes)} {module} genes.")
+    _write_demo_report(sink, model, table, output / "report.html")
 
 
 def _write_demo_report(sink: OutputSink, model: "GPower", table: "Table", file: Path) -> None:
@@ -55,7 +52,7 @@ def _write_demo_report(sink: OutputSink, model: "GPower", table: "Table", file: 
     try:
         html_report(model, table.to_frame_or_array(), file, **names, title="Expression, made up")
     except ImportError as error:
-        print_notes(sink.err_console, [f"no report. {error}"])
+        sink.print_notes(f"no report. {error}")
     else:
         sink.print_message(f"\nReport: {file}, a page to explore; open it in any browser: {file.resolve().as_uri()}")
 
@@ -66,12 +63,12 @@ def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[i
 
     covariance = "precomputed" if input_table.is_covariance else None
     options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
-    model, _ = fit_model(input_table, options, sink.err_console)
+    model, _ = fit_model(input_table, options, sink)
     sink.print_result(dict, lambda console: print_components(console, model, input_table.feature_names, title))
     try:
         save_figure(plot_loadings(model, input_table.feature_names), input_table.path)
     except ImportError as error:
-        print_notes(sink.err_console, [f"no picture. {error}"])
+        sink.print_notes(f"no picture. {error}")
     else:
         sink.print_message(f"Picture: {input_table.path}\n")
     return model

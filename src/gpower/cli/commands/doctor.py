@@ -10,7 +10,7 @@ from rich.table import Column
 from gpower import __version__
 from gpower._utils.optional import Requirement, read_requirements
 from gpower.cli.app import command
-from gpower.cli.console import command_context
+from gpower.cli.console import OutputSink
 from gpower.report.terminal import print_line, print_rows
 
 _FEATURE_BY_EXTRA = {
@@ -26,7 +26,7 @@ _DEVICE_PACKAGES = {"cupy": "GPUs", "torch": "PyTorch tensors"}
 
 
 @command()
-def doctor(*, as_json: bool = False) -> None:
+def doctor(sink: OutputSink, *, as_json: bool = False) -> None:
     """Show what is installed, what is missing for which feature, and the libraries and threads of matrix products.
 
     Parameters
@@ -34,32 +34,27 @@ def doctor(*, as_json: bool = False) -> None:
     as_json : bool
         Print one line of JSON on stdout.
     """
-    with command_context(as_json=as_json) as sink:
-        packages = [_check_requirement(requirement) for requirement in read_requirements()]
-        devices = [_check_device_package(name, feature) for name, feature in _DEVICE_PACKAGES.items()]
-        content = {
-            "gpower": __version__,
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "cores": os.cpu_count() or 1,
-            "threads": {name: value for name, value in sorted(os.environ.items()) if name.endswith("_NUM_THREADS")},
-            "blas": _list_blas_libraries(),
-        }
-        sink.print_result(
-            lambda: content | {"packages": packages + devices},
-            lambda console: _print_installation(console, content, packages + devices),
-        )
+    packages = [_check_requirement(requirement) for requirement in read_requirements()]
+    devices = [_check_device_package(name, feature) for name, feature in _DEVICE_PACKAGES.items()]
+    content = {
+        "gpower": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count() or 1,
+        "threads": {name: value for name, value in sorted(os.environ.items()) if name.endswith("_NUM_THREADS")},
+        "blas": _list_blas_libraries(),
+    }
+    sink.print_result(
+        lambda: content | {"packages": packages + devices},
+        lambda console: _print_installation(console, content, packages + devices),
+    )
 
 
 def _check_requirement(requirement: Requirement) -> dict[str, str]:
     """Return a package with its versions and a remedy, which is "" if the package is installed and can be imported."""
     remedy = ""
     if not requirement.is_met:
-        remedy = (
-            f'pip install "gpower[{requirement.extra}]"'
-            if requirement.extra
-            else f"pip install --upgrade {requirement.package}"
-        )
+        remedy = f"pip install --upgrade {requirement.package}"
     elif import_error := requirement.find_import_error():
         remedy = f"cannot be imported, reinstall it ({import_error})"
     return {

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Column
 
-from gpower._utils.files import check_writable, write_file_atomically
 from gpower.cli.app import command
-from gpower.cli.console import command_context, print_notes, show_progress
+from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
 from gpower.cli.options import OptionValues
 from gpower.report.terminal import print_line, print_rows, truncate_text, write_csv_file
 
 if TYPE_CHECKING:
     from gpower._utils.arrays import Array
-    from gpower.analysis.enrichment import Enrichment, RandomIndex
+    from gpower.analysis.enrichment import Enrichment
 
 _FIXED_COLUMNS_WIDTH = 55  # characters of all columns but gene set and which, and of the space between columns
 _MIN_GENES_WIDTH = 10  # characters of the column of genes
@@ -29,6 +28,7 @@ _ENRICH_FLAGS = read_library_flags("gpower.analysis.enrichment", "enrich", "top"
 
 @command(options=_ENRICH_FLAGS)
 def enrich(
+    sink: OutputSink,
     loadings: Path,
     *,
     gmt: Path,
@@ -63,39 +63,23 @@ def enrich(
     show : int
         Largest number of sets to print per component.
     """
-    with command_context(plot=plot, as_json=as_json) as sink:
-        from gpower.analysis.enrichment import enrich as over_representation
-        from gpower.analysis.enrichment import random_index
-        from gpower.datasets import read_gmt
+    from gpower.analysis.enrichment import enrich as over_representation
+    from gpower.analysis.enrichment import random_index
+    from gpower.datasets import read_gmt
 
-        _prepare_output_file(output)
-        components, genes = _read_loadings(loadings)
-        _check_loadings(loadings, components, options["top"])
-        result = over_representation(components, read_gmt(gmt), genes=genes, **options)
-        print_notes(sink.err_console, result.universe.notes())
-        with show_progress(sink.err_console, f"drawing {draws} random selections"):
-            chance = random_index(result, n_draws=draws, random_state=random_state) if draws else None
-        records = list(result.records())
-        sink.print_result(
-            lambda: _summarize_enrichment(result, chance) | {"results": records},
-            lambda console: _print_enrichment(console, result, chance, show),
-        )
-        if output is not None:
-            replaced = ", replacing an earlier one" if output.exists() else ""
-            with write_file_atomically(output) as temporary_path:
-                write_csv_file(temporary_path, result.columns(), safe_csv)
-            sink.print_message(f"Wrote {output}{replaced}.")
-        sink.save_plot(result.plot)
-
-
-def _prepare_output_file(output: Path | None) -> None:
-    """Raise, before the work, if the table cannot be written."""
-    if output is None or (output.exists() and not (output.is_file() or output.is_dir())):  # such as /dev/stdout
-        return
-    if output.is_dir():
-        raise ValueError(f"{output}: this is a folder; the table is written to a file.")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    check_writable(output.parent)
+    components, genes = _read_loadings(loadings)
+    _check_loadings(loadings, components, options["top"])
+    result = over_representation(components, read_gmt(gmt), genes=genes, **options)
+    sink.print_notes(*result.universe.notes())
+    with sink.show_progress(f"drawing {draws} random selections"):
+        chance = random_index(result, n_draws=draws, random_state=random_state) if draws else None
+    records = list(result.records())
+    sink.print_result(
+        lambda: _summarize_enrichment(result, chance) | {"results": records},
+        lambda console: _print_enrichment(console, result, chance, show),
+    )
+    sink.write_file(lambda file: write_csv_file(file, result.columns(), safe_csv))
+    sink.save_plot(result.plot)
 
 
 def _check_loadings(path: Path, components: "Array", top: int | None) -> None:
@@ -127,23 +111,21 @@ def _read_loadings(path: Path) -> tuple["Array", Sequence[str] | None]:
     return table.X.T, table.sample_names
 
 
-def _summarize_enrichment(result: "Enrichment", random_index: "RandomIndex | None") -> dict[str, object]:
-    """Return the results for JSON, without the single sets."""
+def _summarize_enrichment(result: "Enrichment", random_indices: "Array | None") -> dict[str, object]:
+    """Return the results for JSON, without the single sets; `random_indices`, (n_draws,), are those of random genes."""
     return {
         "index": result.index,
         "significant": result.significant,
         "n_sets": len(result.universe.set_names),
         "n_genes": len(result.universe.genes),
-        "random_index": None if random_index is None else random_index.mean,
+        "random_index": None if random_indices is None else float(random_indices.mean()),
         "scope": result.scope,
         "alpha": result.alpha,
         "notes": list(result.universe.notes()),
     }
 
 
-def _print_enrichment(
-    console: Console, result: "Enrichment", random_index: "RandomIndex | None", max_sets: int
-) -> None:
+def _print_enrichment(console: Console, result: "Enrichment", random_indices: "Array | None", max_sets: int) -> None:
     """Print the enriched sets of each component, then the index."""
     records = [record for record in result.records() if record["enriched"]]
     if records:
@@ -154,8 +136,9 @@ def _print_enrichment(
     scope = "per component" if result.scope == "component" else "over all components"
     print_line(console, f"{n_enriched} enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
     index = f"Pathway enrichment index: {result.index:.4f}"
-    if random_index is not None:
-        index += f"; of as many random genes: {random_index.mean:.4f}, the average of {random_index.values.size} draws"
+    if random_indices is not None:
+        mean = f"{random_indices.mean():.4f}, the average of {random_indices.size} draws"
+        index += f"; of as many random genes: {mean}"
     print_line(console, f"{index}.")
 
 

@@ -3,29 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from gpower.cli.app import command
-from gpower.cli.console import (
-    command_context,
-    log_to_stderr,
-    print_notes,
-    show_progress,
-    show_progress_bar,
-    warnings_to_stderr,
-)
-from gpower.cli.flags import override_flags, read_library_flags
+from gpower.cli.console import OutputSink, collect_warnings
+from gpower.cli.flags import Flag, override_flags, read_library_flags
 from gpower.cli.options import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
+    SOLVER_FLAGS,
     OptionValues,
-    format_flag,
+    format_typed_flags,
     infer_n_components,
     merge_solver_options,
 )
 from gpower.cli.tables import InputTable, load_table
-from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 
 if TYPE_CHECKING:
@@ -49,17 +40,26 @@ _CROSS_VALIDATION_FLAGS = override_flags(
     cardinalities=_CARDINALITY_GRID_OVERRIDE,
 )
 
+#: Where the data are read and the fit runs.
+_PLACE_FLAGS = {
+    flag.name: flag
+    for flag in (
+        Flag("cache", "folder", help="Decode a compressed store once into this folder, and read it from there."),
+        Flag("device", '{"cpu", "cuda"}', "cpu", "cuda: use a GPU, which needs CuPy."),
+        Flag("scheduler", "str", help="Address of a Dask cluster to work on, tcp://…, whose workers can read DATA."),
+    )
+}
 
-@command(reading=READ_TABLE_FLAGS, options=_FIT_FLAGS, choice=_CROSS_VALIDATION_FLAGS)
+
+@command(reading=READ_TABLE_FLAGS, options=_FIT_FLAGS, choice=_CROSS_VALIDATION_FLAGS, place=_PLACE_FLAGS)
 def fit(
+    sink: OutputSink,
     data: Path,
     *,
     reading: OptionValues,
     options: OptionValues,
     choice: OptionValues,
-    cache: Path | None = None,
-    device: str = "cpu",
-    scheduler: str | None = None,
+    place: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     safe_csv: bool = False,
@@ -71,12 +71,6 @@ def fit(
     Parameters
     ----------
     data : path
-    cache : folder, optional
-        Decode a compressed store once into this folder, and read it from there.
-    device : {"cpu", "cuda"}
-        cuda: use a GPU, which needs CuPy.
-    scheduler : str, optional
-        Address of a Dask cluster to work on, tcp://…, whose workers can read DATA.
     output : folder, optional
         Write loadings.csv, loadings_list.csv, scores.csv and model.npz into this folder.
     plot : path, optional
@@ -88,56 +82,54 @@ def fit(
     top : int
         Largest number of variables to print per component.
     """
-    with command_context(output, plot, as_json) as sink, log_to_stderr():
-        from gpower.plotting import plot_loadings
+    from gpower.plotting import plot_loadings
 
-        infer_n_components(options)
-        read_groups_column(options, reading, data)
-        loaded = load_table(data, reading, options, sink.err_console).decode_to_cache(
-            cache, scheduler, sink.err_console
+    infer_n_components(options)
+    loaded = load_table(data, reading, options, sink).decode_to_cache(place["cache"], place["scheduler"], sink)
+    with loaded.share_with_cluster(place["scheduler"]) as shared:
+        if options["cardinality"] == "auto":
+            options["cardinality"] = _choose_cardinality(shared, options, choice, sink)
+        model, notes = fit_model(shared, options, sink, place["device"])
+        sink.print_result(
+            lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
+            lambda console: print_components(console, model, shared.feature_names, shared.title, top),
         )
-        resolve_variable_options(options, loaded.feature_names)
-        with loaded.share_with_cluster(scheduler) as shared:
-            if options["cardinality"] == "auto":
-                options["cardinality"] = _choose_cardinality(shared, options, choice, sink.err_console)
-            model, notes = fit_model(shared, options, sink.err_console, device)
-            sink.print_result(
-                lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
-                lambda console: print_components(console, model, shared.feature_names, shared.title, top),
+        sink.write_files(
+            lambda folder: write_results(
+                folder, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv
             )
-            sink.write_files(
-                lambda folder: write_results(
-                    folder, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv
-                )
-            )
-            sink.save_plot(lambda: plot_loadings(model, shared.feature_names))
+        )
+        sink.save_plot(lambda: plot_loadings(model, shared.feature_names))
 
 
 def fit_model(
-    input_table: InputTable, options: OptionValues, err_console: Console, device: str = "cpu"
+    input_table: InputTable, options: OptionValues, sink: OutputSink, device: str = "cpu"
 ) -> tuple["GPower", list[str]]:
-    """Fit a model, print its warnings as notes on stderr, and return it with NumPy arrays, and all notes."""
+    """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes."""
     from gpower import GPower
     from gpower._utils.backends import to_device, to_numpy
+    from gpower.report.doubts import find_doubts
     from gpower.validation.solver import resolve_solver
 
     params = merge_solver_options(options)
     description = "fitting {} × {}".format(*input_table.table.X.shape)
-    progress = show_progress(err_console, description, input_table.bytes_on_disk)
-    with warnings_to_stderr(err_console) as notes, progress as callback:
+    progress = sink.show_progress(description, input_table.bytes_on_disk)
+    with collect_warnings() as messages, progress as callback:
         X = input_table.table.to_frame_or_array() if device == "cpu" else to_device(input_table.table.X, device)
         model = GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X)
     model.set_params(**params)  # the callback ends with the command
-    print_notes(err_console, model.notes_)
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
-    return model, [*notes, *model.notes_]
+    # Those warnings of the fit that are not among the messages repeat a hint of load_table.
+    doubts = [*messages, *(doubt for doubt in find_doubts(model) if doubt not in model.warnings_)]
+    sink.print_notes(*doubts)
+    return model, doubts
 
 
 def _choose_cardinality(
-    input_table: InputTable, options: OptionValues, cv_options: OptionValues, err_console: Console
+    input_table: InputTable, options: OptionValues, cv_options: OptionValues, sink: OutputSink
 ) -> list[int]:
     """Choose the number of variables of each component by cross-validation, and print the choice to stderr."""
-    from gpower import GPower, GPowerCV
+    from gpower import GPowerCV
     from gpower.validation.params import expand_per_component
 
     if options["n_components"] == "auto":
@@ -145,18 +137,16 @@ def _choose_cardinality(
             "-m auto and -k auto cannot be used together, because each needs the other. Run -m auto -k 10 first, which "
             "counts the components of 10 variables that are more than chance; then -k auto with that number as -m."
         )
-    options = merge_solver_options(options)
-    cv_params, defaults = GPowerCV().get_params(), GPower().get_params()
-    accepted = (*cv_params, "cardinality", "verbose")
-    rejected = [name for name, value in options.items() if name not in accepted and value != defaults[name]]
+    cv_params = GPowerCV().get_params()
+    rejected = format_typed_flags(options, {*cv_params, *SOLVER_FLAGS, "cardinality", "verbose"})
     if rejected:
-        flags = ", ".join(map(format_flag, rejected))
-        raise ValueError(f"-k auto does not go together with {flags}; give the number of variables instead.")
+        raise ValueError(f"-k auto does not go together with {rejected}; give the number of variables instead.")
+    options = merge_solver_options(options)
     shared = {name: value for name, value in options.items() if name in cv_params}
     search = "joint" if options["method"] == "block" else "sequential"
     with (
-        warnings_to_stderr(err_console),
-        show_progress_bar(err_console, f"choosing the number of variables by {cv_options['cv']} folds") as update,
+        sink.print_warnings(),
+        sink.show_progress_bar(f"choosing the number of variables by {cv_options['cv']} folds") as update,
     ):
         model = GPowerCV(**shared, **cv_options, search=search, progress=update).fit(
             input_table.table.to_frame_or_array()
@@ -167,5 +157,5 @@ def _choose_cardinality(
         f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != criterion
     )
     choice = f"{','.join(map(str, chosen))} {'variables' if options['groups'] is None else 'groups'}"
-    print_notes(err_console, [f"{criterion} chose {choice}, in {cv_options['cv']} folds; others: {others}."])
+    sink.print_notes(f"{criterion} chose {choice}, in {cv_options['cv']} folds; others: {others}.")
     return chosen

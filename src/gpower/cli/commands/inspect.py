@@ -8,7 +8,7 @@ from rich.table import Column
 
 from gpower._utils.text import format_names
 from gpower.cli.app import command
-from gpower.cli.console import command_context
+from gpower.cli.console import OutputSink
 from gpower.cli.models import load_model
 from gpower.report.terminal import describe_groups_used, print_line, print_rows, truncate_text
 
@@ -19,7 +19,7 @@ _MAX_VALUE_CHARACTERS = 60  # longer values of options are truncated
 
 
 @command()
-def inspect(model: Path, *, as_json: bool = False, top: int = 6) -> None:
+def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 6) -> None:
     """Describe a saved model: gpower inspect results/model.npz
 
     Parameters
@@ -31,17 +31,16 @@ def inspect(model: Path, *, as_json: bool = False, top: int = 6) -> None:
     top : int
         Largest number of variables to name per component.
     """
-    with command_context(as_json=as_json) as sink:
-        from gpower.io.model_file import read_model
+    from gpower.io.model_file import read_model
 
-        header, arrays = read_model(model)
-        sink.print_result(
-            lambda: (
-                {"file": str(model), **header, "arrays": {name: list(each.shape) for name, each in arrays.items()}}
-                | ({} if "components_" not in arrays else {"components": _describe_components(load_model(model), top)})
-            ),
-            lambda console: _print_saved_model(console, model, header, arrays, top),
-        )
+    header, arrays = read_model(model)
+    sink.print_result(
+        lambda: (
+            {"file": str(model), **header, "arrays": {name: list(each.shape) for name, each in arrays.items()}}
+            | ({} if "components_" not in arrays else {"components": _describe_components(load_model(model), top)})
+        ),
+        lambda console: _print_saved_model(console, model, header, arrays, top),
+    )
 
 
 def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:

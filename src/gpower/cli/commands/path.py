@@ -4,14 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 
 from gpower.cli.app import command
-from gpower.cli.console import command_context, print_notes, show_progress_bar, warnings_to_stderr
+from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
 from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
 from gpower.cli.tables import load_table
-from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 from gpower.report.terminal import print_line, print_path, write_csv_file
 
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ _PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWE
 
 @command(reading=READ_TABLE_FLAGS, options=_PATH_FLAGS)
 def path(
+    sink: OutputSink,
     data: Path,
     *,
     reading: OptionValues,
@@ -50,40 +49,37 @@ def path(
     resume : bool
         Continue from the path.npz of an interrupted run, in the -o folder or the current one.
     """
-    with command_context(output, plot) as sink:
-        import numpy as np
+    import numpy as np
 
-        from gpower import sparsity_path
-        from gpower.plotting import plot_tradeoff
+    from gpower import sparsity_path
+    from gpower.plotting import plot_tradeoff
 
-        folder = output or Path()
-        earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink.err_console) if resume else None
-        read_groups_column(options, reading, data)
-        loaded = load_table(data, reading, options, sink.err_console)
-        resolve_variable_options(options, loaded.feature_names)
-        with warnings_to_stderr(sink.err_console), show_progress_bar(sink.err_console, "walking the path") as update:
-            result = sparsity_path(loaded.table.to_frame_or_array(), **options, resume=earlier, progress=update)
-        is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
-        if earlier is not None and is_finished:
-            result = earlier  # a second walk may end in other variables of the same variance
-            print_notes(sink.err_console, [f"{folder / _PATH_FILE_NAME}: this path is finished, and stays as it is."])
-        print_notes(sink.err_console, result.common["notes_"])
-        sink.print_result(result.columns, lambda console: print_path(console, result, loaded.title))
-        if (output is not None or not result.complete) and not is_finished:
-            sink.write_files(lambda folder: _write_path_files(result, folder), folder.resolve())
-        sink.save_plot(lambda: plot_tradeoff(result))
-        if not result.complete:
-            print_line(sink.err_console, "Interrupted. Continue with the same command and --resume.")
-            raise typer.Exit(130)
+    folder = output or Path()
+    earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
+    loaded = load_table(data, reading, options, sink)
+    with sink.print_warnings(), sink.show_progress_bar("walking the path") as update:
+        result = sparsity_path(loaded.table.to_frame_or_array(), **options, resume=earlier, progress=update)
+    is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
+    if earlier is not None and is_finished:
+        result = earlier  # a second walk may end in other variables of the same variance
+        sink.print_notes(f"{folder / _PATH_FILE_NAME}: this path is finished, and stays as it is.")
+    sink.print_notes(*result.common["notes_"])
+    sink.print_result(result.columns, lambda console: print_path(console, result, loaded.title))
+    if (output is not None or not result.complete) and not is_finished:
+        sink.write_files(lambda folder: _write_path_files(result, folder), folder.resolve())
+    sink.save_plot(lambda: plot_tradeoff(result))
+    if not result.complete:
+        print_line(sink.err_console, "Interrupted. Continue with the same command and --resume.")
+        raise typer.Exit(130)
 
 
-def _load_earlier_path(file: Path, err_console: Console) -> "SparsityPath | None":
+def _load_earlier_path(file: Path, sink: OutputSink) -> "SparsityPath | None":
     """Load the path of an earlier run; if there is none, print a note and return None."""
     from gpower import SparsityPath
 
     if file.exists():
         return SparsityPath.load(file)
-    print_notes(err_console, [f"{file}: there is no saved path; starting from the beginning."])
+    sink.print_notes(f"{file}: there is no saved path; starting from the beginning.")
     return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpower._utils.text import format_names
 from gpower.cli.app import command
-from gpower.cli.console import command_context, print_notes, show_progress, warnings_to_stderr
+from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
 from gpower.cli.tables import InputTable
@@ -26,11 +26,13 @@ _MAX_COLOURING_COLUMNS = 12  # columns of metadata that get a picture of the sco
 
 @command(reading=READ_TABLE_FLAGS)
 def plot(
+    sink: OutputSink,
     model: Path,
     data: Path,
     *,
     reading: OptionValues,
     metadata: Path | None = None,
+    metadata_by_order: bool = False,
     output: Path = Path("figures"),
     suffix: str = "png",
     level: float = 0.95,
@@ -43,7 +45,9 @@ def plot(
         The model.npz that gpower fit -o wrote.
     data : path
     metadata : path, optional
-        Text table with a row of metadata for each sample.
+        Text table with a row of metadata for each sample, matched by the names of the samples.
+    metadata_by_order : bool
+        Match the rows of the metadata to the samples by their order, not by name.
     output : folder
         Folder of the pictures.
     suffix : {"png", "pdf", "svg"}
@@ -51,36 +55,25 @@ def plot(
     level : float
         Share of normal samples within the limits and ellipses.
     """
-    with command_context(output) as sink:
-        from gpower.plotting import save_figure
-        from gpower.validation.params import check_option
+    from gpower.plotting import save_figure
+    from gpower.report.content import strip_feature_names
+    from gpower.validation.params import check_option
 
-        check_option(suffix, "suffix", ("png", "pdf", "svg"))
-        fitted = load_model(model)
-        loaded = load_matching_table(fitted, data, reading, sink.err_console)
-        with warnings_to_stderr(sink.err_console):
-            columns = read_metadata_columns(metadata, loaded)
-        print_notes(sink.err_console, _describe_skipped_columns(columns))
-        file_names: list[str] = []
-        with warnings_to_stderr(sink.err_console), show_progress(sink.err_console, f"drawing {model.name}"):
-            for name, draw in _list_plots(fitted, loaded, columns, level):
-                try:
-                    save_figure(draw(), output / f"{name}.{suffix}")
-                    file_names.append(f"{name}.{suffix}")
-                except ValueError as error:  # go on with the other pictures
-                    print_notes(sink.err_console, [f"no {name}. {error}"])
-        sink.print_message(f"Wrote {', '.join(file_names)} into {output}.")
-
-
-def read_metadata_columns(metadata: Path | None, input_table: InputTable) -> dict[str, list[str]]:
-    """Return the columns of a file of metadata, with an entry per sample; no columns without a file."""
-    from gpower.datasets import read_metadata
-
-    if metadata is None:
-        return {}
-    if input_table.is_covariance:
-        raise ValueError("--metadata describes samples; DATA is a covariance and has none.")
-    return read_metadata(metadata, input_table.table.X.shape[0], input_table.table.sample_names)
+    check_option(suffix, "suffix", ("png", "pdf", "svg"))
+    fitted = load_model(model)
+    loaded = load_matching_table(fitted, data, reading, sink)
+    with sink.print_warnings():
+        columns = loaded.read_metadata(metadata, metadata_by_order)
+    sink.print_notes(*_describe_skipped_columns(columns))
+    file_names: list[str] = []
+    with sink.print_warnings(), sink.show_progress(f"drawing {model.name}"):
+        for name, draw in _list_plots(strip_feature_names(fitted), loaded, columns, level):
+            try:
+                save_figure(draw(), output / f"{name}.{suffix}")
+                file_names.append(f"{name}.{suffix}")
+            except ValueError as error:  # go on with the other pictures
+                sink.print_notes(f"no {name}. {error}")
+    sink.print_message(f"Wrote {', '.join(file_names)} into {output}.")
 
 
 def _list_plots(
@@ -89,7 +82,7 @@ def _list_plots(
     """Yield the pictures of the model, of its variables and samples, and of the metadata."""
     from gpower import plotting
 
-    X = input_table.table.to_frame_or_array()
+    X = input_table.table.X  # of the names that the model knows: to check those of a frame in each figure takes long
     names = input_table.feature_names
     m = len(model.components_)
     yield "loadings", partial(plotting.plot_loadings, model, names)

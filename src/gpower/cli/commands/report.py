@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Any
 from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
 from gpower.cli.commands.fit import fit_model
-from gpower.cli.commands.path import SPARSITY_PATH_PARAMS
-from gpower.cli.commands.plot import read_metadata_columns
-from gpower.cli.console import (
-    OutputSink,
-    command_context,
-    log_to_stderr,
-    print_notes,
-    show_progress,
-    show_progress_bar,
-    warnings_to_stderr,
-)
-from gpower.cli.flags import Flags, override_flags, read_library_flags
+from gpower.cli.console import OutputSink
+from gpower.cli.flags import Flag, override_flags, read_library_flags
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import (
     CARDINALITY_OVERRIDE,
@@ -26,33 +16,50 @@ from gpower.cli.options import (
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
     OptionValues,
-    format_flag,
+    format_typed_flags,
     infer_n_components,
 )
 from gpower.cli.tables import InputTable, load_table
-from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 
 if TYPE_CHECKING:
     from gpower import GPower
 
+#: Parameters of the model that a path varies, or that are about a single fit.
+_PARAMS_NOT_OF_A_PATH = (
+    *("n_components", "cardinality", "gamma", "l1_bound", "budget"),
+    *("certify", "checkpoint", "resume", "verbose", "warm_start"),
+)
+_N_CONSTRAINED_POINTS = 12  # points of a path under a constraint
 _REPORT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=CARDINALITY_OVERRIDE)
-_PAGE_FLAGS = read_library_flags("gpower", "html_report", "title", "scores", "anonymise")
+_PAGE_FLAGS = override_flags(
+    read_library_flags("gpower", "html_report", "title", "scores", "anonymise"),
+    title={"default": None, "help": "Title of the page; by default it names the table."},
+)
+
+_RESULT_FLAGS = {
+    flag.name: flag
+    for flag in (
+        Flag("path", "bool", False, "Also show the variance that every number of variables explains."),
+        Flag("stability", "bool", False, "Also show how often each variable is chosen from 100 random halves."),
+        Flag("test", "bool", False, "Also compare the components with those of permuted tables."),
+    )
+}
 
 
-@command(reading=READ_TABLE_FLAGS, options=_REPORT_FLAGS, page=_PAGE_FLAGS)
+@command(reading=READ_TABLE_FLAGS, options=_REPORT_FLAGS, page=_PAGE_FLAGS, requested=_RESULT_FLAGS)
 def report(
+    sink: OutputSink,
     source: Path,
     table: Path | None = None,
     *,
     reading: OptionValues,
     options: OptionValues,
     page: OptionValues,
+    requested: OptionValues,
     output: Path = Path("report.html"),
     metadata: Path | None = None,
+    metadata_by_order: bool = False,
     gmt: Path | None = None,
-    path: bool = False,
-    stability: bool = False,
-    test: bool = False,
 ) -> None:
     """Write an HTML page to explore and send: gpower report genes.csv -m 5 -k 20 --metadata samples.csv -o report.html
 
@@ -65,136 +72,95 @@ def report(
     output : path
         The HTML file.
     metadata : path, optional
-        Text table with a row of metadata for each sample.
+        Text table with a row of metadata for each sample, matched by the names of the samples.
+    metadata_by_order : bool
+        Match the rows of the metadata to the samples by their order, not by name.
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
-    path : bool
-        Also show the variance that every number of variables explains.
-    stability : bool
-        Also show how often each variable is chosen from 100 random halves of the samples.
-    test : bool
-        Also compare the components with those of permuted tables.
     """
-    with command_context() as sink, log_to_stderr():
-        from gpower import html_report
-        from gpower.report.html import prepare_report_file
+    from gpower import html_report
+    from gpower.report.html import prepare_report_file
 
-        prepare_report_file(output)
-        fitted, loaded = (
-            _read_and_fit(source, reading, options, sink)
-            if table is None
-            else _load_model_and_table(source, table, reading, options, sink)
+    prepare_report_file(output)
+    fitted: Any
+    if table is None:
+        infer_n_components(options)
+        loaded = load_table(source, reading, options, sink)
+        fitted, _ = fit_model(loaded, options, sink)
+    else:
+        if typed_flags := format_typed_flags(options, ["certify"]):
+            advice = "leave it out, or give the table alone to fit it"
+            raise ValueError(f"{source} is already fitted, so {typed_flags} would have no effect; {advice}.")
+        fitted = load_model(source)
+        loaded = load_matching_table(fitted, table, reading, sink)
+    with sink.print_warnings() as metadata_notes:
+        columns = loaded.read_metadata(metadata, metadata_by_order)
+    requested["certify"] = table is not None and options["certify"]
+    with sink.print_warnings() as notes:
+        model = getattr(fitted, "best_estimator_", fitted)
+        results = list(_compute_results(model, loaded, requested, gmt, sink))
+    with sink.print_warnings(), sink.show_progress(f"writing {output.name}"):
+        html_report(
+            fitted,
+            loaded.table.to_frame_or_array(),
+            output,
+            metadata=columns or None,
+            sample_names=loaded.table.sample_names,
+            feature_names=loaded.feature_names,
+            results=results,
+            warnings=[*_redact_notes([*loaded.reading_notes, *metadata_notes], loaded, page), *notes],
+            **page | {"title": page["title"] or f"Sparse principal components of {loaded.path.name}"},
         )
-        model: Any = getattr(fitted, "best_estimator_", fitted)
-        with warnings_to_stderr(sink.err_console) as metadata_notes:
-            columns = read_metadata_columns(metadata, loaded)
-        requested = {
-            "path": path,
-            "stability": stability,
-            "test": test,
-            "certify": table is not None and options["certify"],
-        }
-        with warnings_to_stderr(sink.err_console) as notes:
-            results = [
-                *_compute_results(model, loaded, requested, sink),
-                *_enrich_components(model, loaded, gmt, sink),
-            ]
-        with warnings_to_stderr(sink.err_console), show_progress(sink.err_console, f"writing {output.name}"):
-            html_report(
-                fitted,
-                loaded.table.to_frame_or_array(),
-                output,
-                metadata=columns or None,
-                sample_names=loaded.table.sample_names,
-                feature_names=loaded.feature_names,
-                results=results,
-                warnings=[
-                    *_redact_reading_notes(loaded, bool(page["scores"] and not page["anonymise"])),
-                    *metadata_notes,
-                    *notes,
-                ],
-                **page,
-            )
-        sink.print_message(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
-
-
-def _read_and_fit(
-    source: Path, reading: OptionValues, options: OptionValues, sink: OutputSink
-) -> tuple["GPower", InputTable]:
-    """Read a table and fit a model to it."""
-    infer_n_components(options)
-    read_groups_column(options, reading, source)
-    loaded = load_table(source, reading, options, sink.err_console)
-    resolve_variable_options(options, loaded.feature_names)
-    return fit_model(loaded, options, sink.err_console)[0], loaded
-
-
-def _load_model_and_table(
-    source: Path, table: Path, reading: OptionValues, options: OptionValues, sink: OutputSink
-) -> tuple["GPower", InputTable]:
-    """Load a saved model and its table; raise if flags of the fit were typed."""
-    typed_flags = _list_changed_flags(_REPORT_FLAGS, options)
-    if typed_flags:
-        advice = "leave it out, or give the table alone to fit it"
-        raise ValueError(f"{source} is already fitted, so {', '.join(typed_flags)} would have no effect; {advice}.")
-    model: Any = load_model(source)
-    return model, load_matching_table(model, table, reading, sink.err_console)
-
-
-def _list_changed_flags(flags: Flags, options: OptionValues) -> list[str]:
-    """Return the flags of the fit that were typed, except --certify, which also works on a saved model."""
-    return [format_flag(name) for name, flag in flags.items() if options[name] != flag.default and name != "certify"]
+    sink.print_message(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
 
 
 def _compute_results(
-    model: "GPower", input_table: InputTable, requested: OptionValues, sink: OutputSink
+    model: "GPower", input_table: InputTable, requested: OptionValues, gmt: Path | None, sink: OutputSink
 ) -> Iterator[object]:
-    """Yield the requested results: sparsity path, stability selection, component test and certificates."""
+    """Yield the requested results: sparsity path, stability selection, component test, certificates and enrichment."""
     import gpower
+    from gpower.analysis.enrichment import enrich
+    from gpower.datasets import read_gmt
     from gpower.validation.params import get_constructor_params
 
     X = input_table.table.to_frame_or_array()
-    err_console = sink.err_console
     params = get_constructor_params(model)
     m = model.n_components_
     if requested["path"]:
-        with show_progress_bar(err_console, "walking the path") as update:
-            path_params = _select_params(params, (*SPARSITY_PATH_PARAMS, "penalty", "method"))
-            yield gpower.sparsity_path(X, n_components=m, **path_params, progress=update)
+        with sink.show_progress_bar("walking the path") as update:
+            path_params = {name: value for name, value in params.items() if name not in _PARAMS_NOT_OF_A_PATH}
+            grid = None if params["constraint"] is None else _make_constrained_grid(model)
+            yield gpower.sparsity_path(X, n_components=m, cardinalities=grid, **path_params, progress=update)
     if requested["stability"]:
-        with show_progress(err_console, "fitting random halves of the samples"):
-            model_params = _select_params(params, [name for name in params if name not in ("n_components", "certify")])
+        with sink.show_progress("fitting random halves of the samples"):
+            model_params = {name: value for name, value in params.items() if name not in ("n_components", "certify")}
             yield gpower.stability_selection(X, n_components=m, **model_params)
     if requested["test"]:
-        with show_progress_bar(err_console, "permuting the variables") as update:
-            yield gpower.component_test(X, m, **_select_params(params, COMPONENT_TEST_PARAMS), progress=update)
+        with sink.show_progress_bar("permuting the variables") as update:
+            test_params = {name: params[name] for name in COMPONENT_TEST_PARAMS}
+            yield gpower.component_test(X, m, **test_params, progress=update)
     if requested["certify"]:
-        with show_progress(err_console, "proving"):
+        with sink.show_progress("proving"):
             yield gpower.certify(model, X)
+    if gmt is not None:
+        enrichment = enrich(model, read_gmt(gmt), genes=input_table.feature_names)
+        sink.print_notes(*enrichment.universe.notes())
+        yield enrichment
 
 
-def _redact_reading_notes(input_table: InputTable, show_samples: bool) -> Iterator[str]:
-    """Yield the reading notes; replace those that quote samples unless samples may be shown."""
-    names = () if show_samples else input_table.table.sample_names or ()
-    for note in input_table.reading_notes:
-        quotes_samples = any(name in note for name in names) or (not show_samples and "the first row (" in note)
-        yield "A note about the table quotes samples and is left out here." if quotes_samples else note
+def _make_constrained_grid(model: "GPower") -> list[int]:
+    """Return few cardinalities, up to four times that of the model, because fits under a constraint are slow."""
+    from gpower.model_selection import cardinality_grid
+
+    m, n_features = model.components_.shape
+    largest = min(4 * int(model.cardinality_.max()), n_features // m)  # no variable twice, in case they are disjoint
+    return cardinality_grid(max(largest, 1), _N_CONSTRAINED_POINTS).tolist()
 
 
-def _select_params(params: OptionValues, names: Iterable[str]) -> OptionValues:
-    """Return the parameters with these names."""
-    return {name: params[name] for name in names}
-
-
-def _enrich_components(
-    model: "GPower", input_table: InputTable, gmt: Path | None, sink: OutputSink
-) -> Iterator[object]:
-    """Yield the enrichment of the components, if there is a file of gene sets."""
-    if gmt is None:
-        return
-    from gpower.analysis.enrichment import enrich
-    from gpower.datasets import read_gmt
-
-    enrichment = enrich(model, read_gmt(gmt), genes=input_table.feature_names)
-    print_notes(sink.err_console, enrichment.universe.notes())
-    yield enrichment
+def _redact_notes(notes: Iterable[str], input_table: InputTable, page: OptionValues) -> Iterator[str]:
+    """Yield notes on the table and the metadata; replace those that quote samples unless samples may be shown."""
+    is_public = page["scores"] and not page["anonymise"]
+    for note in notes:
+        quotes_samples = "the first row (" in note or any(name in note for name in input_table.table.sample_names or ())
+        is_hidden = quotes_samples and not is_public
+        yield "A note about the table quotes samples and is left out here." if is_hidden else note

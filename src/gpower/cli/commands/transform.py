@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from gpower.cli.app import command
-from gpower.cli.console import command_context, show_progress, warnings_to_stderr
+from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
 from gpower.report.terminal import compute_score_columns, write_csv, write_csv_file
@@ -12,6 +12,7 @@ from gpower.report.terminal import compute_score_columns, write_csv, write_csv_f
 
 @command(reading=READ_TABLE_FLAGS)
 def transform(
+    sink: OutputSink,
     model: Path,
     data: Path,
     *,
@@ -36,23 +37,12 @@ def transform(
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
     """
-    with command_context() as sink:
-        from gpower._utils.files import check_writable, write_file_atomically
-
-        fitted = load_model(model)
-        if output is not None:
-            check_writable(output.parent)
-        loaded = load_matching_table(fitted, data, reading, sink.err_console, missing, allow_absent_unused=True)
-        if loaded.is_covariance:
-            raise ValueError(f"{model} was fitted to a covariance, without means, and cannot compute scores.")
-        with (
-            warnings_to_stderr(sink.err_console),
-            show_progress(sink.err_console, f"scoring {data.name}", loaded.bytes_on_disk),
-        ):
-            columns = compute_score_columns(fitted, loaded.table)
-        if output is None:
-            sink.pending_prints.append(lambda: write_csv(sys.stdout, columns, safe_csv))
-            return
-        with write_file_atomically(output) as temporary_path:
-            write_csv_file(temporary_path, columns, safe_csv)
-        sink.print_message(f"Wrote the scores of {len(columns['sample'])} samples into {output}.")
+    fitted = load_model(model)
+    loaded = load_matching_table(fitted, data, reading, sink, missing, allow_absent_unused=True)
+    if loaded.is_covariance:
+        raise ValueError(f"{model} was fitted to a covariance, without means, and cannot compute scores.")
+    with sink.print_warnings(), sink.show_progress(f"scoring {data.name}", loaded.bytes_on_disk):
+        columns = compute_score_columns(fitted, loaded.table)
+    if output is None:
+        sink.pending_prints.append(lambda: write_csv(sys.stdout, columns, safe_csv))
+    sink.write_file(lambda file: write_csv_file(file, columns, safe_csv))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
+from gpower._utils.messages import format_param
 from gpower._utils.text import format_names, make_names_unique
 from gpower._utils.warnings import warn
 from gpower.io.tables.delimited import split_table_rows
@@ -13,12 +14,17 @@ from gpower.io.tables.text_file import open_text
 
 
 def read_metadata(
-    path: str | PathLike[str], n_samples: int, sample_names: Sequence[str] | None = None
+    path: str | PathLike[str],
+    n_samples: int,
+    sample_names: Sequence[str] | None = None,
+    *,
+    metadata_by_order: bool = False,
 ) -> dict[str, list[str]]:
     r"""Read a text file into a dictionary from heading to one value per sample; "" if a sample has no value.
 
-    The column that contains the most sample names gives the order of the rows, if it contains more than half of them.
-    If there is no such column, the file must have one row per sample, in the order of the data.
+    The column that contains the most sample names, more than half of them, assigns the rows to the samples. Samples
+    without a row are counted and named in a warning. If the data have no sample names, the file must have one row per
+    sample, in the order of the data.
 
     Parameters
     ----------
@@ -28,6 +34,8 @@ def read_metadata(
         Number of samples of the data.
     sample_names : sequence of str, optional
         Names of the samples of the data.
+    metadata_by_order : bool, default=False
+        Assign the rows to the samples by their order, whatever their names are.
 
     Returns
     -------
@@ -56,22 +64,43 @@ def read_metadata(
         raise TableError(path, "there is no row below the headings")
     headings = make_names_unique([name or f"column {j}" for j, name in enumerate(rows[0])])
     columns = {name: [row[j] if j < len(row) else "" for row in rows[1:]] for j, name in enumerate(headings)}
-    if sample_names is not None:
-        distinct = set(map(str, sample_names))
-        name_column = max(columns, key=lambda name: len(distinct.intersection(columns[name])))
-        if len(distinct.intersection(columns[name_column])) > n_samples / 2:
-            return _align_to_samples(path, columns, name_column, sample_names)
-        if len(rows) - 1 == n_samples:
-            warn(
-                f"No column of {path.name} names the samples of the data; its rows are taken in the order of the file."
+    if sample_names is not None and not metadata_by_order:
+        samples = list(map(str, sample_names))
+        name_column = max(columns, key=lambda name: len(set(samples).intersection(columns[name])))
+        if len(set(samples).intersection(columns[name_column])) <= n_samples / 2:
+            raise TableError(
+                path,
+                f"no column names the samples of the data; by {name_column!r}, "
+                f"{describe_unmatched_samples(samples, columns[name_column])}. Correct the names, or, if the rows are "
+                f"in the order of the samples, use {format_param('metadata_by_order', True)}",
             )
+        return _align_to_samples(path, columns, name_column, samples)
     if len(rows) - 1 != n_samples:
         raise TableError(
             path,
-            f"no column names the samples of the data, and there are {len(rows) - 1} rows for {n_samples} samples; "
-            "give a row for each, or a column with their names",
+            f"there are {len(rows) - 1} rows for {n_samples} samples, matched by order; give a row for each, or names "
+            "of the samples in the table and in a column here",
         )
     return columns
+
+
+def describe_unmatched_samples(sample_names: Sequence[str], row_names: Sequence[str]) -> str:
+    """Return how many samples have no row and how many rows no sample, with three names of each.
+
+    Examples
+    --------
+    >>> from gpower.io.tables.metadata import describe_unmatched_samples
+    >>> describe_unmatched_samples(["a", "b"], ["A", "b", "c", "d", "e"])
+    '1 of 2 samples have no row (a), and 4 of 5 rows no sample (A, c, d, …)'
+    """
+    samples, rows = set(sample_names), set(row_names)
+    absent = [name for name in sample_names if name not in rows]
+    others = [name for name in row_names if name not in samples]
+    shown_absent, shown_others = (f" ({format_names(each, 3)})" if each else "" for each in (absent, others))
+    return (
+        f"{len(absent)} of {len(sample_names)} samples have no row{shown_absent}, "
+        f"and {len(others)} of {len(row_names)} rows no sample{shown_others}"
+    )
 
 
 def _align_to_samples(
@@ -85,10 +114,10 @@ def _align_to_samples(
         row_of[name] = i
     if repeated := [name for name, times in Counter(sample_names).items() if times > 1]:
         warn(f"Several samples of the data are called {format_names(repeated)}; they get the same row of {path.name}.")
-    rows = [row_of.get(str(name)) for name in sample_names]
-    n_absent = sum(i is None for i in rows)
-    if n_absent:
-        warn(f"{path.name} has no row for {n_absent} of {len(rows)} samples; their values are missing.")
+    rows = [row_of.get(name) for name in sample_names]
+    if None in rows:
+        unmatched = describe_unmatched_samples(sample_names, columns[name_column])
+        warn(f"{path.name}: {unmatched}; values of those samples are missing.")
     return {
         name: ["" if i is None else values[i] for i in rows] for name, values in columns.items() if name != name_column
     }

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 from scipy import sparse
 
 from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import format_names, quote
 from gpower.io.stores.npy import read_npz
-from gpower.io.stores.source import describe_excessive_shape
+from gpower.io.stores.source import decode_text, describe_excessive_shape
 from gpower.io.tables.table import Matrix, Names, Table, TableError, TableFile
 
 # Keys under which an archive may store the names of its variables and of its samples, most specific first.
@@ -89,8 +88,4 @@ def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> A
 def _find_names(arrays: Mapping[str, Array], keys: Names, length: int) -> Names | None:
     """Return the names in the first array under one of `keys` whose shape is (length,); None if there is none."""
     candidates = (arrays[key] for key in keys if key in arrays and arrays[key].shape == (length,))
-    return next((tuple(map(_decode_name, names)) for names in candidates), None)
-
-
-def _decode_name(name: np.generic) -> str:
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+    return next((tuple(map(decode_text, names)) for names in candidates), None)
