@@ -35,6 +35,7 @@ $(STAMP): $(PACKAGE)
 
 demo: $(PACKAGE)
 	$(BIN)/gpower demo --output demo-output
+	@echo "The command is $(BIN)/gpower; try: $(BIN)/gpower fit --help"
 
 test: lint types layers schemas unit
 
