@@ -199,6 +199,33 @@ def test_a_sharpened_sketch_explains_more(kind):
     assert shares[1][-3:].min() > 0.99
 
 
+@pytest.mark.parametrize("shape", [(250, 900), (400, 400), (900, 300)])
+@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("n_factors", [0, 5, 80])
+def test_a_sketch_hides_at_most_twice_the_variance_that_it_estimates(shape, decay, n_factors):
+    rng = np.random.default_rng([*shape, n_factors])
+    noise = rng.standard_normal(shape) * np.arange(1, shape[1] + 1) ** -decay
+    X = noise + rng.standard_normal((shape[0], n_factors)) @ rng.standard_normal((n_factors, shape[1]))
+    operator = as_operator(X, reduce_tall=False)[0]
+    drawn = sketch.make_sketch(operator, 3, np.random.RandomState(0))
+    A, B = operator.columns(np.arange(shape[1])), drawn.B.astype(float)
+    hidden = np.linalg.eigvalsh(A.T @ A / drawn.scale**2 - B.T @ B)[-1]
+    assert drawn.hidden_variance / 4 < hidden < 2 * drawn.hidden_variance
+
+
+@pytest.mark.parametrize("strength", [0.5, 5.0])
+def test_columns_are_screened_unless_the_components_have_far_more_variance(strength, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 1500))
+    X[:, :20] += strength * rng.standard_normal((300, 1))
+    screenings = []
+    find_candidates = sequential._find_candidates
+    monkeypatch.setattr(sequential, "_find_candidates", lambda *args: screenings.append(1) or find_candidates(*args))
+    model = GPower(1, cardinality=20).fit(X)
+    assert len(screenings) == (strength < 1)
+    assert np.array_equal(np.flatnonzero(model.components_[0]), np.arange(20)) or strength < 1
+
+
 def test_noise_of_few_samples_is_distinguished_from_structure():
     X = np.random.default_rng(2).standard_normal((150, 2500))
     X -= X.mean(axis=0)

@@ -6,7 +6,7 @@ all on standardised data, whose columns have equal norms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class Sketch:
         Divisor of all entries, such that single precision can represent them.
     projected_matrix : Operator or None
         The sketch if `matrix` is A itself, else None.
+    hidden_variance : float
+        Estimate, within a factor of two, of the largest variance of unit loadings in what the sketch leaves out of A,
+        in the units of `matrix`; zero if it leaves out nothing.
     """
 
     operator: Operator
@@ -56,6 +59,7 @@ class Sketch:
     B: Array | None = None
     scale: float = 1.0
     projected_matrix: Operator | None = None
+    hidden_variance: float = 0.0
 
     def compute_variance_share(self, z: Array) -> float:
         """Return the share of the variance of loadings z, (n, 1), that the sketch preserves; 1 for zero variance.
@@ -102,8 +106,12 @@ def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomStat
     norms = to_host(operator.column_norms).astype(np.float64) / scale
     unshared = norms**2 - projected.matrix.column_norms.astype(np.float64) ** 2
     A = wrap_in_memory((to_host(operator.columns(np.arange(n))) / scale).astype(dtype, order="F"))
-    return Sketch(
-        operator, DataMatrix(A, norms.astype(dtype)), unshared, scale=scale, projected_matrix=projected.matrix
+    return replace(
+        projected,
+        matrix=DataMatrix(A, norms.astype(dtype)),
+        unshared_norms_sq=unshared,
+        B=None,
+        projected_matrix=projected.matrix,
     )
 
 
@@ -116,7 +124,25 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     C = _apply_power_iteration(operator, T)
     scale = _choose_sketch_scale(operator)
     B = to_host((C if scale == 1 else C / scale).astype(_choose_sketch_dtype(operator), order="C")).T
-    return Sketch(operator, DataMatrix(wrap_in_memory(B)), np.zeros(B.shape[1]), B, scale)
+    hidden_variance = _estimate_hidden_variance(operator, B, scale)
+    return Sketch(
+        operator, DataMatrix(wrap_in_memory(B)), np.zeros(B.shape[1]), B, scale, hidden_variance=hidden_variance
+    )
+
+
+def _estimate_hidden_variance(operator: Operator, B: Array, scale: float) -> float:
+    """Return the `hidden_variance` of the sketch B, (rows, n), on the host, of a matrix divided by `scale`.
+
+    It is the square of one of the smallest singular values of the sketch (directions weaker than these are not found
+    reliably), or of the largest singular value of noise with the norm of what is left [Marchenko and Pastur 1967].
+    """
+    p, n = operator.shape
+    if B.shape[0] == min(p, n):
+        return 0.0
+    shown = np.linalg.eigvalsh(B.astype(np.float64) @ B.T)  # increasing
+    total = float(np.sum((to_host(operator.column_norms).astype(np.float64) / scale) ** 2))
+    noise_edge = max(total - float(shown.sum()), 0.0) * (1 / np.sqrt(p) + 1 / np.sqrt(n)) ** 2
+    return max(float(shown[min(OVERSAMPLING // 4, shown.size - 1)]), noise_edge)
 
 
 def _choose_sketch_scale(operator: Operator) -> float:
@@ -135,14 +161,23 @@ def _choose_sketch_dtype(operator: Operator) -> np.dtype:
 def _apply_power_iteration(operator: Operator, T: Array) -> Array:
     """Compute AᵀQ, (n, rows), where Q is an orthonormal basis of the range of A T, for T of shape (n, rows).
 
-    Q is not computed: with Y = A T for orthonormal T, Q = Y V w^{-1/2} for the eigenvalues w and vectors V of YᵀY.
-    Columns of Q beyond the rank of Y are zero.
+    Q is not computed: T and then AᵀY, where Y = A T, are multiplied by small matrices. Columns of Q beyond the rank of
+    Y are zero.
     """
-    T = np.linalg.qr(T)[0]
+    T64 = T.astype(np.float64)
+    T = _whiten(T64, to_host(T64.T @ T64)).astype(operator.dtype)
     Y = operator.combine(T)
     C = operator.correlate(Y)
-    squares, V = np.linalg.eigh(_compute_inner_products(operator, Y, C))
-    is_nonzero = squares > np.finfo(np.float64).eps * T.shape[1] * max(squares[-1], 0.0)
+    return _whiten(C, _compute_inner_products(operator, Y, C))
+
+
+def _whiten(C: Array, gram: Array) -> Array:
+    """Return C V w^{-1/2}, where w and V are eigenvalues and eigenvectors of a Gram matrix of Y, (m, m), on the host.
+
+    With Y instead of C the result would be orthonormal; so C may be Y, or AᵀY. Columns beyond the rank of Y are zero.
+    """
+    squares, V = np.linalg.eigh(gram)
+    is_nonzero = squares > np.finfo(np.float64).eps * squares.size * max(squares[-1], 0.0)
     inverse = np.where(is_nonzero, safe_reciprocal(np.sqrt(np.maximum(squares, 0))), 0)
     return C @ asarray_like(C, (V * inverse).astype(C.dtype))
 
