@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 
+import gpower
 from benchmarks.datasets import TABLE_FIVE, TABLE_RATIO, TABLE_WIDTH
 from benchmarks.rulers import Measurement
 
@@ -22,7 +23,8 @@ from benchmarks.rulers import Measurement
 def machine_line(threads: int) -> str:
     """Processor, cores, threads, versions, date."""
     blas = {f"{pool['internal_api']} {pool['version']}" for pool in threadpoolctl.threadpool_info() if pool["version"]}
-    packages = [f"{name} {version(name)}" for name in ("gpower", "numpy", "scipy", "scikit-learn")]
+    packages = [f"gpower {gpower.__version__}"]
+    packages += [f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn")]
     parts = [_processor(), f"{os.cpu_count()} cores", f"{threads} threads", f"Python {platform.python_version()}"]
     return ", ".join([*parts, *packages, *sorted(blas), date.today().isoformat()])
 
