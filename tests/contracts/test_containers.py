@@ -18,7 +18,7 @@ from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.disk import StreamedMatrix
 from gpower.operators.storage.residual import ResidualMatrix
 
-from .device_double import DeviceArray
+from .device_double import DeviceArray, DeviceCSR
 
 P, N = 23, 17
 IDX = np.array([11, 2, 3, 16])
@@ -150,11 +150,15 @@ KINDS = {
     "device": (lambda X: as_container(DeviceArray(X)), np.float64),
     "device float32": (lambda X: as_container(DeviceArray(X)), np.float32),
     "device in double": (lambda X: as_container(DeviceArray(X)).prepare(True), np.float32),
+    "device CSR": (lambda X: as_container(DeviceCSR.wrap(X)), np.float64),
+    "device CSR float32": (lambda X: as_container(DeviceCSR.wrap(X)), np.float32),
+    "device CSR in double": (lambda X: as_container(DeviceCSR.wrap(X)).prepare(True), np.float32),
     "residual of C": (residual(as_container), np.float64),
     "residual of CSR": (residual(lambda X: as_container(sp.csr_array(X))), np.float64),
     "residual of streamed": (residual(streamed), np.float64),
     "residual of Dask": (residual(dask), np.float64),
     "residual of device": (residual(lambda X: as_container(DeviceArray(X))), np.float64),
+    "residual of device CSR": (residual(lambda X: as_container(DeviceCSR.wrap(X))), np.float64),
     "toy": (lambda X: find_registered_container(as_rows(X)), np.float64),
 }
 

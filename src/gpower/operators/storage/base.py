@@ -81,6 +81,8 @@ class Container(ABC):
         Whether the matrix takes much less memory than its columns would as dense arrays.
     is_remote : bool
         Whether a product with the whole matrix costs much more than one with a few gathered columns.
+    is_on_device : bool
+        Whether the matrix, and with it the arrays that methods take and return, is on a device.
     storage_description : str
         Where the matrix is, for messages; empty if it is in host memory.
     has_double_sums : bool
@@ -101,6 +103,7 @@ class Container(ABC):
     dtype: np.dtype
     is_sparse: bool = False
     is_remote: bool = False
+    is_on_device: bool = False
     storage_description: str = ""
     has_double_sums: bool = False
     feature_names: tuple[str, ...] | None = None

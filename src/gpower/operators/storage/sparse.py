@@ -169,12 +169,13 @@ class SparseMatrix(InMemoryMatrix):
             counted, transpose=True, transform=lambda values, columns: np.ones_like(values, dtype=np.float64)
         )
         unstored_weight = np.where(stored[:, -1] < self.shape[0], np.maximum(np.sum(w) - stored[:, 0], 0), 0)
-        return np.asarray(squares[:, 0] + unstored_weight * shift**2)
+        total: Array = squares[:, 0] + unstored_weight * shift**2
+        return total
 
     def _make_weight_column(self, weight: Array | None) -> Array:
-        """Return sample weights, (n_samples,) or None for ones, as a column in float64."""
+        """Return sample weights, (n_samples,) or None for ones, as a column in float64 where the matrix is."""
         w = np.ones(self.shape[0]) if weight is None else weight.astype(np.float64)
-        return np.asarray(w[:, None])
+        return self.to_backend(w[:, None])
 
 
 def _compute_sparse_gram(A: ScipySparse, weight: Array | None) -> Array:
