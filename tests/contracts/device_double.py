@@ -106,7 +106,7 @@ def wrap(value):
 class DeviceCSR:
     """A sparse matrix "on the device": SciPy inside, with what CuPy's classes have in common with SciPy's."""
 
-    format = "csr"
+    format, ndim = "csr", 2
 
     def __init__(self, shape, dtype=np.float64):
         self.shape = tuple(shape)
@@ -126,7 +126,9 @@ class DeviceCSR:
     def host(self):
         """Return the SciPy matrix, whose pointers have 32 bits as those of CuPy."""
         assert self.indptr.dtype == self.indices.dtype == np.int32
-        return getattr(sp, f"{self.format}_matrix")((self.data.a, self.indices.a, self.indptr.a), self.shape)
+        A = getattr(sp, f"{self.format}_matrix")(self.shape, dtype=self.dtype)
+        A.data, A.indices, A.indptr = self.data.a, self.indices.a, self.indptr.a
+        return A
 
     def get(self):
         TRANSFERS.append(self.nnz)
@@ -168,7 +170,8 @@ class DeviceCSR:
         return (DeviceCSC if self.format == "csr" else DeviceCSR).wrap(self.host.T)
 
     def __getitem__(self, key):
-        return DeviceArray(np.asarray(self.host[key]))
+        found = self.host[key]
+        return type(self).wrap(found) if sp.issparse(found) else DeviceArray(np.asarray(found))
 
     def __matmul__(self, Y):
         if Y.dtype != self.dtype:

@@ -61,6 +61,21 @@ def dask_sparse(X):
     return DaskMatrix(da.from_array(X, chunks=(4, N)).map_blocks(sp.csr_matrix), 1 << 20)
 
 
+def dask_device(X, axis=0):
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    meta = DeviceArray(np.zeros((0, 0), X.dtype))
+    lazy = da.from_array(X, chunks=(4, N) if axis == 0 else (P, 4)).map_blocks(DeviceArray, meta=meta)
+    return DaskMatrix(lazy, 1 << 20)
+
+
+def dask_device_sparse(X):
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    lazy = da.from_array(X, chunks=(4, N)).map_blocks(DeviceCSR.wrap, meta=DeviceCSR((0, 0), X.dtype))
+    return DaskMatrix(lazy, 1 << 20)
+
+
 class Rows(Container):
     """A toy container: a list of rows, each a dictionary of its entries, with all that a new kind of data needs."""
 
@@ -147,6 +162,9 @@ KINDS = {
     "Dask rows": (dask, np.float64),
     "Dask columns": (lambda X: dask(X, 1), np.float64),
     "Dask CSR": (dask_sparse, np.float64),
+    "Dask device rows": (dask_device, np.float64),
+    "Dask device columns": (lambda X: dask_device(X, 1), np.float64),
+    "Dask device CSR": (dask_device_sparse, np.float64),
     "device": (lambda X: as_container(DeviceArray(X)), np.float64),
     "device float32": (lambda X: as_container(DeviceArray(X)), np.float32),
     "device in double": (lambda X: as_container(DeviceArray(X)).prepare(True), np.float32),

@@ -1,6 +1,7 @@
 """Sparse matrices on a device give the result of the host, in any number of parts, with and without a stored copy."""
 
 import sys
+from contextlib import ExitStack
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -166,6 +167,27 @@ def test_cells_on_the_device_are_fitted_there(wrap, mask, monkeypatch):
     np.testing.assert_allclose(cells.varm["sPCs"], host.varm["sPCs"], atol=1e-4)
     np.testing.assert_allclose(numbers(cells.obsm["X_spca"]), host.obsm["X_spca"], atol=1e-2)
     assert all(isinstance(value, np.ndarray) for value in cells.uns["spca"].values() if not isinstance(value, dict))
+
+
+@pytest.mark.parametrize("wrap", [DeviceCSR.wrap, DeviceArray], ids=["CSR", "dense"])
+@pytest.mark.parametrize("n_workers", [0, 2])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_blocks_of_a_dask_array_on_devices_give_the_result_of_the_host(wrap, n_workers):
+    da, distributed = pytest.importorskip("dask.array"), pytest.importorskip("distributed")
+    X = table()
+    X.data += 40  # offsets, so that some columns are centred explicitly
+    lazy = da.from_array(X.toarray(), chunks=(100, 1500)).map_blocks(wrap, meta=wrap(X[:0, :0].toarray()))
+    with ExitStack() as stack:
+        if n_workers:
+            options = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
+            cluster = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **options))
+            stack.enter_context(distributed.Client(cluster))
+        model = GPower(2, cardinality=15, memory_limit="20MB").fit(lazy)
+        scores = model.transform(lazy).compute()
+    expected = GPower(2, cardinality=15).fit(X)
+    assert isinstance(model.components_, np.ndarray)
+    np.testing.assert_allclose(model.explained_variance_.sum(), expected.explained_variance_.sum(), rtol=1e-3)
+    np.testing.assert_allclose(scores, model.transform(X), atol=1e-8)
 
 
 # --- tables that are moved to the device ----------------------------------------------------------------------------

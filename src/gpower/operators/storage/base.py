@@ -321,11 +321,19 @@ class InMemoryMatrix(Container):
 
     def get_rows(self, idx: Array) -> Array:
         """Return some rows as a new array."""
-        return type(self)(self.A[self.to_backend(idx)]).to_dense()
+        return self.select_rows(idx).to_dense()
+
+    def select_rows(self, idx: Array) -> Self:
+        """Return a copy of the rows `idx`, indices on the host, as a container."""
+        return type(self)(self.A[self.to_backend(idx)], self.has_double_sums)
+
+    def take_rows(self, idx: Array) -> Array:
+        """Return a copy of some rows in host memory, as an array or a CSR matrix."""
+        return self.select_rows(idx).A
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
         """Return a copy of some samples, and no weights."""
-        return type(self)(self.A[self.to_backend(np.flatnonzero(row_mask))], self.has_double_sums), None
+        return self.select_rows(np.flatnonzero(row_mask)), None
 
     @property
     @abstractmethod

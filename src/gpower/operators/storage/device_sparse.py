@@ -17,7 +17,7 @@ from gpower._utils.arrays import Array, asarray_like, is_device_array, to_host
 from gpower._utils.compressed import CompressedMatrix, find_lines, set_arrays, split_lines, view_lines
 from gpower._utils.memory import get_free_device_memory
 from gpower.io.stores.source import get_working_dtype
-from gpower.operators.storage.base import Container, InMemoryMatrix, add_in_float64
+from gpower.operators.storage.base import InMemoryMatrix, add_in_float64
 from gpower.operators.storage.device import DEVICE_BLOCK_ENTRIES, DeviceMatrix
 from gpower.operators.storage.sparse import SparseMatrix
 
@@ -145,19 +145,11 @@ class DeviceSparseMatrix(SparseMatrix):
             parts.append((part.data[kept], columns[kept], np.searchsorted(kept, part.indptr[1:])))
         return type(self)(_join_rows(self.A, parts, len(idx)), self.has_double_sums)
 
-    def get_rows(self, idx: Array) -> Array:
-        """Return some rows as a new array."""
-        return self._take_rows(idx).to_dense()
-
     def head(self, n_rows: int) -> Array:
         """Return the first rows as a new array."""
-        return self._take_rows(np.arange(min(n_rows, self.shape[0]))).to_dense()
+        return self.get_rows(np.arange(min(n_rows, self.shape[0])))
 
-    def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
-        """Return a copy of some samples, and no weights."""
-        return self._take_rows(np.flatnonzero(row_mask)), None
-
-    def _take_rows(self, idx: Array) -> Self:
+    def select_rows(self, idx: Array) -> Self:
         """Return a copy of the rows `idx`, indices on the host, on the device."""
         A, rows = self.A, self.to_backend(idx)
         starts = A.indptr[rows].astype(np.int64)
