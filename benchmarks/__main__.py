@@ -20,7 +20,7 @@ from benchmarks.rulers import Measurement, compete
 from benchmarks.sections import SECTIONS, Run
 
 #: Groups of cases and sections; ``--only`` also looks at the names of datasets and problems.
-PARTS = ("single", "five", "factor", "expression", "tall", "sparse", "sklearn", "large", *SECTIONS)
+PARTS = ("single", "five", "factor", "expression", "tall", "sklearn", "large", *SECTIONS)
 
 
 def arguments() -> argparse.Namespace:

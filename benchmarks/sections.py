@@ -17,6 +17,7 @@ from benchmarks.problems import FIVE, L0, L1, Problem
 from benchmarks.report import Log, at_least, at_most, print_table
 from benchmarks.rulers import peak_memory, quiet, repeat_times
 from benchmarks.solvers import solver
+from benchmarks.sparse import sparse
 from benchmarks.starts import starts
 from gpower import GPower
 from gpower.solvers.local_search import swap_search
@@ -150,4 +151,5 @@ SECTIONS: dict[str, Callable[[Run], None]] = {
     "quality": quality,
     "memory": memory,
     "price": price,
+    "sparse": sparse,
 }

@@ -5,6 +5,7 @@ so does an operation between it and a NumPy array. Explicit transfers to the hos
 """
 
 import numpy as np
+import scipy.sparse as sp
 
 TRANSFERS = []
 
@@ -100,3 +101,88 @@ def wrap(value):
     if isinstance(value, np.generic):
         return DeviceArray(np.asarray(value))  # reductions stay on the device
     return value
+
+
+class DeviceCSR:
+    """A sparse matrix "on the device": SciPy inside, with what CuPy's classes have in common with SciPy's."""
+
+    format, ndim = "csr", 2
+
+    def __init__(self, shape, dtype=np.float64):
+        self.shape = tuple(shape)
+        lines = self.shape[self.format == "csc"]
+        self.data, self.indices = DeviceArray(np.zeros(0, dtype)), DeviceArray(np.zeros(0, np.int32))
+        self.indptr, self._is_canonical = DeviceArray(np.zeros(lines + 1, np.int32)), None
+
+    @classmethod
+    def wrap(cls, A):
+        """Return a SciPy matrix or an array on the device."""
+        A = getattr(sp, f"{cls.format}_matrix")(A)
+        matrix = cls(A.shape, A.dtype)
+        matrix.data, matrix.indices, matrix.indptr = map(DeviceArray, (A.data, A.indices, A.indptr))
+        return matrix
+
+    @property
+    def host(self):
+        """Return the SciPy matrix, whose pointers have 32 bits as those of CuPy."""
+        assert self.indptr.dtype == self.indices.dtype == np.int32
+        A = getattr(sp, f"{self.format}_matrix")(self.shape, dtype=self.dtype)
+        A.data, A.indices, A.indptr = self.data.a, self.indices.a, self.indptr.a
+        return A
+
+    def get(self):
+        TRANSFERS.append(self.nnz)
+        return self.host
+
+    dtype = property(lambda self: self.data.dtype)
+    nnz = property(lambda self: self.data.size)
+
+    @property
+    def has_canonical_format(self):
+        if self._is_canonical is None:
+            self._is_canonical = bool(self.host.has_canonical_format)
+        return self._is_canonical
+
+    @has_canonical_format.setter
+    def has_canonical_format(self, value):
+        self._is_canonical = value
+
+    def sum_duplicates(self):
+        A = self.host
+        A.sum_duplicates()
+        self.data, self.indices, self.indptr = map(DeviceArray, (A.data, A.indices, A.indptr))
+        self._is_canonical = True
+
+    def copy(self):
+        return type(self).wrap(self.host.copy())
+
+    def astype(self, dtype):
+        return type(self).wrap(self.host.astype(dtype))
+
+    def tocsr(self):
+        return self if self.format == "csr" else DeviceCSR.wrap(self.host)
+
+    def tocsc(self):
+        return self if self.format == "csc" else DeviceCSC.wrap(self.host)
+
+    @property
+    def T(self):
+        return (DeviceCSC if self.format == "csr" else DeviceCSR).wrap(self.host.T)
+
+    def __getitem__(self, key):
+        found = self.host[key]
+        return type(self).wrap(found) if sp.issparse(found) else DeviceArray(np.asarray(found))
+
+    def __matmul__(self, Y):
+        if Y.dtype != self.dtype:
+            raise TypeError("CuPy would convert the whole matrix")
+        return DeviceArray(np.asfortranarray(self.host @ Y.a))
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+
+class DeviceCSC(DeviceCSR):
+    """A sparse matrix by columns "on the device"."""
+
+    format = "csc"

@@ -18,7 +18,7 @@ from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.disk import StreamedMatrix
 from gpower.operators.storage.residual import ResidualMatrix
 
-from .device_double import DeviceArray
+from .device_double import DeviceArray, DeviceCSR
 
 P, N = 23, 17
 IDX = np.array([11, 2, 3, 16])
@@ -59,6 +59,21 @@ def dask_sparse(X):
     da = pytest.importorskip("dask.array")
     pytest.importorskip("distributed")
     return DaskMatrix(da.from_array(X, chunks=(4, N)).map_blocks(sp.csr_matrix), 1 << 20)
+
+
+def dask_device(X, axis=0):
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    meta = DeviceArray(np.zeros((0, 0), X.dtype))
+    lazy = da.from_array(X, chunks=(4, N) if axis == 0 else (P, 4)).map_blocks(DeviceArray, meta=meta)
+    return DaskMatrix(lazy, 1 << 20)
+
+
+def dask_device_sparse(X):
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    lazy = da.from_array(X, chunks=(4, N)).map_blocks(DeviceCSR.wrap, meta=DeviceCSR((0, 0), X.dtype))
+    return DaskMatrix(lazy, 1 << 20)
 
 
 class Rows(Container):
@@ -147,14 +162,21 @@ KINDS = {
     "Dask rows": (dask, np.float64),
     "Dask columns": (lambda X: dask(X, 1), np.float64),
     "Dask CSR": (dask_sparse, np.float64),
+    "Dask device rows": (dask_device, np.float64),
+    "Dask device columns": (lambda X: dask_device(X, 1), np.float64),
+    "Dask device CSR": (dask_device_sparse, np.float64),
     "device": (lambda X: as_container(DeviceArray(X)), np.float64),
     "device float32": (lambda X: as_container(DeviceArray(X)), np.float32),
     "device in double": (lambda X: as_container(DeviceArray(X)).prepare(True), np.float32),
+    "device CSR": (lambda X: as_container(DeviceCSR.wrap(X)), np.float64),
+    "device CSR float32": (lambda X: as_container(DeviceCSR.wrap(X)), np.float32),
+    "device CSR in double": (lambda X: as_container(DeviceCSR.wrap(X)).prepare(True), np.float32),
     "residual of C": (residual(as_container), np.float64),
     "residual of CSR": (residual(lambda X: as_container(sp.csr_array(X))), np.float64),
     "residual of streamed": (residual(streamed), np.float64),
     "residual of Dask": (residual(dask), np.float64),
     "residual of device": (residual(lambda X: as_container(DeviceArray(X))), np.float64),
+    "residual of device CSR": (residual(lambda X: as_container(DeviceCSR.wrap(X))), np.float64),
     "toy": (lambda X: find_registered_container(as_rows(X)), np.float64),
 }
 

@@ -64,6 +64,18 @@ def early_anndata(path, A):
     return path
 
 
+def sharded_anndata(path, A):
+    """Write a sparse matrix as anndata 0.13 does: three arrays in shards of several chunks."""
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(path), mode="w", zarr_format=3).create_group("X")
+    group.attrs.update({"encoding-type": f"{A.format}_matrix", "encoding-version": "0.1.0", "shape": list(A.shape)})
+    for part in ("data", "indices", "indptr"):
+        values = getattr(A, part)
+        array = group.create_array(part, shape=values.shape, chunks=(500,), shards=(20_000,), dtype=values.dtype)
+        array[:] = values
+    return path
+
+
 def parquet(path, A, rows_of_group=170, **options):
     pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(A, columns=NAMES, **options)
@@ -93,6 +105,7 @@ STORES = {
     "h5ad, CSR": lambda at, A: adata_file(at / "x.h5ad", sp.csr_matrix(A)),
     "h5ad, CSC": lambda at, A: adata_file(at / "x.h5ad", sp.csc_matrix(A)),
     "AnnData zarr, CSR": lambda at, A: adata_file(at / "x.zarr", sp.csr_matrix(A), "zarr"),
+    "zarr 3, sharded CSR": lambda at, A: sharded_anndata(at / "x.zarr", sp.csr_matrix(A)),
     "early h5ad, CSR": lambda at, A: early_anndata(at / "x.h5ad", sp.csr_matrix(A)),
     "early h5ad, CSC": lambda at, A: early_anndata(at / "x.h5ad", sp.csc_matrix(A)),
     "Parquet": lambda at, A: parquet(at / "x.parquet", A),
@@ -132,6 +145,12 @@ def test_a_store_gives_its_matrix(tmp_path, name, dtype):
     assert matrix.dtype == dtype
     assert matrix.is_sparse == (name in SPARSE)
     np.testing.assert_array_equal(read_all_ways(matrix), A)
+
+
+def test_a_shard_is_read_by_its_inner_chunks(tmp_path):
+    source = open_source(zarr_array(tmp_path / "x.zarr", X, (40, N), 3, shards=(P, N)))
+    assert source.chunk_length == 40
+    assert np.diff(StreamedMatrix(source, LIMIT).block_edges).max() <= LIMIT // (8 * N)
 
 
 @pytest.mark.parametrize("name", STORES)

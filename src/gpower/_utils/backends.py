@@ -1,7 +1,8 @@
 """Arrays of other libraries: used without a copy, and returned as the type that was passed.
 
 The library computes with NumPy's functions, on NumPy arrays or on CuPy arrays, to which the same functions dispatch on
-a GPU. A PyTorch tensor shares its memory with one of the two, and so does any array that supports DLPack.
+a GPU. A PyTorch tensor shares its memory with one of the two, and so does any array that supports DLPack. A sparse CSR
+tensor shares it with a CSR matrix of SciPy or CuPy.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from gpower._utils.arrays import Array, asarray_like, get_package_name, is_device_array, to_host
+from gpower._utils.compressed import CompressedMatrix, set_arrays
+from gpower._utils.memory import get_free_device_memory
 
 #: An array of any library, or any other object.
 ForeignArray: TypeAlias = Any
@@ -27,13 +31,29 @@ def is_foreign_array(X: ForeignArray) -> bool:
 
 
 def as_native(X: ForeignArray) -> ForeignArray:
-    """Return X as a NumPy array, or as a CuPy array if it is on a device, in the same memory."""
+    """Return X as a NumPy array, or as a CuPy array if it is on a device, in the same memory; CSR tensors as matrices.
+
+    Raise ValueError for a sparse tensor in another layout.
+    """
     if not is_foreign_array(X) or is_device_array(X):
         return X
     if get_package_name(X) == "torch":
         X = X.detach()
+        if str(X.layout) != "torch.strided":
+            return _view_sparse_tensor(X)
         return _import_cupy().from_dlpack(X) if X.is_cuda else X.numpy()
     return np.from_dlpack(X)
+
+
+def _view_sparse_tensor(X: ForeignArray) -> CompressedMatrix:
+    """Return a CSR tensor of PyTorch as a CSR matrix of SciPy or CuPy, with its values and indices."""
+    if str(X.layout) != "torch.sparse_csr" or X.ndim != 2:
+        raise ValueError(
+            f"X is a tensor of layout {X.layout} with {X.ndim} dimensions; pass a matrix as X.to_sparse_csr()."
+        )
+    arrays = [as_native(part) for part in (X.values(), X.col_indices(), X.crow_indices())]
+    make_empty = _import_cupy("cupyx.scipy.sparse").csr_matrix if X.is_cuda else sp.csr_array
+    return set_arrays(make_empty(tuple(X.shape), dtype=arrays[0].dtype), *arrays)
 
 
 def make_converter_to(X: ForeignArray) -> ArrayConverter:
@@ -53,12 +73,30 @@ def to_device(X: ForeignArray, device: str) -> Array:
         return X
     if device != "cuda":
         raise ValueError(f"device={device!r} is not known; use cpu or cuda.")
-    if not isinstance(X, np.ndarray):
-        raise ValueError("Only a dense table in memory can be moved to a GPU; this one is sparse or in blocks.")
+    if not isinstance(X, np.ndarray) and not sp.issparse(X):
+        raise ValueError("Only a table in memory can be moved to a GPU; this one is in blocks.")
     cupy = _import_cupy()
     if not cupy.is_available():
         raise ValueError("CuPy finds no GPU on this machine; leave device at cpu.")
-    return cupy.asarray(X)
+    arrays = [X] if isinstance(X, np.ndarray) else _split_csr(X)
+    needed, free = sum(part.nbytes for part in arrays), get_free_device_memory()
+    if needed > free:
+        raise ValueError(
+            f"The table needs {needed / 1e9:.3g} GB of the GPU's memory, and {free / 1e9:.3g} GB are free; "
+            "leave device at cpu."
+        )
+    if isinstance(X, np.ndarray):
+        return cupy.asarray(X)
+    empty = _import_cupy("cupyx.scipy.sparse").csr_matrix(X.shape, dtype=arrays[0].dtype)
+    return set_arrays(empty, *map(cupy.asarray, arrays))
+
+
+def _split_csr(X: CompressedMatrix) -> tuple[Array, Array, Array]:
+    """Return values (float32, or float64), columns in 32 bits and pointers of a SciPy sparse matrix by rows."""
+    A = X.tocsr()
+    values = A.data if A.dtype == np.float32 else A.data.astype(np.float64, copy=False)
+    dtype = np.int32 if A.nnz < 1 << 31 else np.int64
+    return values, A.indices.astype(np.int32, copy=False), A.indptr.astype(dtype, copy=False)
 
 
 def to_numpy(X: ForeignArray) -> Array:
@@ -66,14 +104,9 @@ def to_numpy(X: ForeignArray) -> Array:
     return to_host(as_native(X))
 
 
-def asarrays_like(X: ForeignArray, *arrays: ForeignArray) -> ForeignArray:
-    """Return the arrays on the device of X, or on the host."""
-    return tuple(asarray_like(X, array) if is_device_array(X) else to_numpy(array) for array in arrays)
-
-
-def _import_cupy() -> ModuleType:
+def _import_cupy(name: str = "cupy") -> ModuleType:
     try:
-        return import_module("cupy")
+        return import_module(name)
     except ImportError:
         raise ImportError(
             "Computing on a GPU needs CuPy: install cupy for your version of CUDA "

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpower._utils.arrays import asarray_like, to_host
+from gpower._utils.arrays import Array, asarray_like, to_host
 
 #: A CSR or CSC matrix or array of SciPy, whose classes have no types, or a matrix of CuPy.
 CompressedMatrix: TypeAlias = Any
@@ -38,14 +38,27 @@ def split_lines(A: CompressedMatrix, entries_per_part: int) -> list[slice]:
 
 
 def view_lines(A: CompressedMatrix, lines: slice, *, transpose: bool = False) -> CompressedMatrix:
-    """Return some lines as a matrix, transposed on request, whose entries and indices are those of A in memory.
-
-    Constructors of SciPy would copy 64-bit indices that fit in 32 bits, so that the arrays are assigned.
-    """
+    """Return some lines as a matrix, transposed on request, whose entries and indices are those of A in memory."""
     indptr = A.indptr[lines.start : lines.stop + 1]
     entries = slice(int(indptr[0]), int(indptr[-1]))
     n_lines = lines.stop - lines.start
-    view = type(A)((n_lines, A.shape[1]) if A.format == "csr" else (A.shape[0], n_lines), dtype=A.dtype)
-    view = view.T if transpose else view
-    view.data, view.indices, view.indptr = A.data[entries], A.indices[entries], indptr - indptr[0]
-    return view
+    empty = type(A)((n_lines, A.shape[1]) if A.format == "csr" else (A.shape[0], n_lines), dtype=A.dtype)
+    return set_arrays(empty.T if transpose else empty, A.data[entries], A.indices[entries], indptr - indptr[0])
+
+
+def set_arrays(empty: CompressedMatrix, data: Array, indices: Array, indptr: Array) -> CompressedMatrix:
+    """Return an empty matrix with these arrays themselves: constructors would copy or convert 64-bit indices."""
+    empty.data, empty.indices, empty.indptr = data, indices, indptr
+    return empty
+
+
+def find_lines(indptr: Array) -> Array:
+    """Return the line of every stored entry, where `indptr` is, host or device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> find_lines(np.array([0, 2, 2, 3]))
+    array([0, 0, 2])
+    """
+    return np.searchsorted(indptr, np.arange(int(indptr[-1]), like=indptr), side="right") - 1

@@ -23,6 +23,15 @@ def get_free_memory() -> int:
         return 1 << 30
 
 
+def get_free_device_memory() -> int:
+    """Return the number of bytes that new arrays on the current GPU may take, or zero if CuPy is not in use."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return 0
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free + cupy.get_default_memory_pool().free_bytes())
+
+
 def _get_free_address_space() -> int:
     """Return the number of bytes of address space that the process may still take (ulimit -v)."""
     import resource

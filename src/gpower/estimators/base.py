@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from gpower._utils.arrays import Array, is_device_array, to_host
-from gpower._utils.backends import as_native, asarrays_like, is_foreign_array, make_converter_to, to_numpy
+from gpower._utils.arrays import Array, to_host
+from gpower._utils.backends import as_native, is_foreign_array, make_converter_to, to_numpy
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame
 from gpower._utils.optional import import_optional
@@ -262,11 +262,9 @@ class SparsePCAEstimator(
         X is native, as `_read_samples` returns it, so that the arrays are NumPy arrays, or CuPy arrays if X is on a
         device. The fitted attributes may be of any library, as they have that of the data of the fit.
         """
-        fitted = (self.components_, self.mean_, self.scale_)
-        if all(isinstance(values, np.ndarray) for values in fitted) and not is_device_array(X):
-            return self.components_.T, self.mean_, self.scale_
-        components, mean, scale = (as_native(v) if is_device_array(X) else to_numpy(v) for v in fitted)
-        return asarrays_like(X, components.T, mean, scale)
+        to_backend, fitted = as_container(X).to_backend, (self.components_, self.mean_, self.scale_)
+        components, mean, scale = (to_backend(as_native(values)) for values in fitted)
+        return components.T, mean, scale
 
     def _read_samples(self, X: Any) -> Any:
         """Check samples against the fitted variables and return them, missing values imputed if requested.

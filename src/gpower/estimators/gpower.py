@@ -246,8 +246,9 @@ class GPower(SparsePCAEstimator):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Samples × variables, or a covariance with ``covariance="precomputed"``; never changed. Data that do not fit
             into memory are read in blocks: np.memmap, zarr array, HDF5 dataset, backed AnnData matrix, the path of such
-            a store (.npy, .zarr, .h5, .h5ad, .parquet), or a Dask array. An array of PyTorch or CuPy stays on its
-            device, and `components_`, `mean_`, `scale_` and the scores are arrays of the same library.
+            a store (.npy, .zarr, .h5, .h5ad, .parquet), or a Dask array. An array of PyTorch or CuPy, dense or sparse
+            (CSR), stays on its device, and `components_`, `mean_`, `scale_` and the scores are dense arrays of the same
+            library.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights that express how reliable each sample is; only their ratios matter. Variances are

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpower._utils.arrays import Array
+from gpower._utils.backends import to_numpy
 from gpower._utils.optional import import_optional
 from gpower.estimators.gpower import GPower
 from gpower.io.stores.open import open_source, select_source_columns
+from gpower.operators import as_container
 from gpower.operators.storage.dask import is_dask_array
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ def sparse_pca(
     Parameters
     ----------
     adata : AnnData
-        In memory, backed by a file, or with a Dask array. Counts are usually normalised and logarithmised before.
+        In memory, backed by a file, on a GPU (CuPy arrays and sparse matrices, as rapids-singlecell keeps them), or
+        with a Dask array. Counts are usually normalised and logarithmised before.
     n_comps : int, optional
         Number of components; by default 10, or as many as there are genes.
     cardinality : int or sequence of int, optional
@@ -89,9 +92,9 @@ def sparse_pca(
     Returns
     -------
     None, AnnData or GPower
-        Sets ``obsm`` (scores, cells × components; lazy for a Dask array), ``varm`` (loadings, genes × components) and
-        ``uns`` (``params``, ``variance``, ``variance_ratio``, ``n_nonzero``, ``converged``; with ``certify=True`` also
-        ``upper_bound`` and ``optimality_ratio``).
+        Sets ``obsm`` (scores, cells × components; lazy for a Dask array, on the GPU if the matrix is), ``varm``
+        (loadings, genes × components) and ``uns`` (``params``, ``variance``, ``variance_ratio``, ``n_nonzero``,
+        ``converged``; with ``certify=True`` also ``upper_bound`` and ``optimality_ratio``).
 
     Examples
     --------
@@ -181,15 +184,18 @@ def _select_gene_positions(adata: AnnData, mask_var: object) -> Array | None:
 
 
 def _select_gene_columns(X: Any, genes: Array) -> Any:
-    """Return some columns of a matrix in memory, on disk or in Dask."""
+    """Return some columns of a matrix in memory, on disk, on a device or in Dask."""
     source = None if is_dask_array(X) else open_source(X)
-    return X[:, genes] if source is None else select_source_columns(source, genes)
+    if source is not None:
+        return select_source_columns(source, genes)
+    return X[:, genes] if isinstance(X, np.ndarray) or not as_container(X).is_on_device else as_container(X).take(genes)
 
 
 def _expand_loadings_to_genes(model: GPower, n_genes: int, genes: Array | None) -> Array:
     """Return the loadings, genes × components, with zeros for genes that were not used."""
-    loadings = np.zeros((n_genes, len(model.components_)), model.components_.dtype)
-    loadings[slice(None) if genes is None else genes] = model.components_.T
+    components = to_numpy(model.components_)
+    loadings = np.zeros((n_genes, len(components)), components.dtype)
+    loadings[slice(None) if genes is None else genes] = components.T
     return loadings
 
 

@@ -18,6 +18,7 @@ from gpower.operators.moments import Moments, compute_centered_gram, compute_con
 from gpower.operators.storage.base import Container
 from gpower.operators.storage.dask import DaskMatrix, is_dask_array
 from gpower.operators.storage.device import DeviceMatrix
+from gpower.operators.storage.device_sparse import wrap_device_sparse
 from gpower.operators.storage.disk import StreamedMatrix
 from gpower.operators.storage.sparse import wrap_in_memory
 
@@ -48,6 +49,7 @@ def _open_streamed_matrix(X: object, memory_limit: float | None) -> Container | 
 _CONTAINER_FACTORIES: list[ContainerFactory] = [
     lambda X, memory_limit: X if isinstance(X, Container) else None,
     lambda X, memory_limit: DaskMatrix(X, memory_limit) if is_dask_array(X) else None,
+    wrap_device_sparse,
     _open_streamed_matrix,
 ]
 

@@ -89,7 +89,7 @@ class DataMatrix(Operator):
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """Compute A T, (n_samples, m), reading only the columns that T uses if they are few; sparse ones stay sparse.
 
-        `rows`, on the host, contains all non-zero rows of T, (n_features, m). Sparse matrices are on the host only.
+        `rows`, on the host, contains all non-zero rows of T, (n_features, m).
         """
         X = self.X
         if not X.supports_take(rows.size):
@@ -98,7 +98,9 @@ class DataMatrix(Operator):
         if not X.is_sparse:
             return X.wrap_array(self.columns(rows)).times(take_rows(T, rows))
         self.counter.add(X.column_read_share(rows))
-        used = T[rows] if self.column_scale is None else self.column_scale[rows, None] * T[rows]
+        used = take_rows(T, rows)
+        if self.column_scale is not None:
+            used = take_rows(self.column_scale, rows)[:, None] * used
         return self._weight_and_center(X.take(rows).times(used))
 
     def columns(self, idx: Array) -> Array:
@@ -139,7 +141,7 @@ class DataMatrix(Operator):
         if not self.X.is_sparse:
             return DataMatrix(self.X.wrap_array(self.columns(idx)), norms, counter=counter)
         self.counter.add(self.X.column_read_share(idx))
-        scale = None if self.column_scale is None else self.column_scale[idx]
+        scale = None if self.column_scale is None else take_rows(self.column_scale, idx)
         moments = None if self.moments is None else self.moments.take(idx)
         return replace(
             self, X=self.X.take(idx), precomputed_norms=norms, column_scale=scale, moments=moments, counter=counter

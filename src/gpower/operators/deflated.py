@@ -100,18 +100,18 @@ class DeflatedOperator(OperatorWrapper):
     def gram(self, idx: Array) -> Array:
         """Return the Gram matrix of some deflated columns, (|idx|, |idx|), on the host.
 
-        It is computed from gathered columns if there are samples and room; this is always so on a device. Otherwise,
-        with all arrays on the host, it is expanded: AᵀA − AᵀY Zᵀ − Z YᵀA + Z YᵀY Zᵀ for the chosen columns.
+        It is computed from gathered columns if there are samples and room. Otherwise it is expanded:
+        AᵀA − AᵀY Zᵀ − Z YᵀA + Z YᵀY Zᵀ for the chosen columns.
         """
         if self.has_samples and self.container.should_copy(len(idx)):
             A = self.columns(idx)
             return to_host(self.container.wrap_array(A).cross_gram(A))
-        Z = self.Z[idx]
-        cross = self._base_correlations[idx] @ Z.T
-        G = self.base.gram(idx) - cross - cross.T + Z @ (self.Y.T @ self.Y_dual) @ Z.T
+        Z = take_rows(self.Z, idx)
+        cross = to_host(take_rows(self._base_correlations, idx) @ Z.T)
+        G = self.base.gram(idx) - cross - cross.T + to_host(Z @ (self.Y.T @ self.Y_dual) @ Z.T)
         if self._vanished_columns is None:
             return G
-        remains = ~self._vanished_columns[idx]
+        remains = ~to_host(take_rows(self._vanished_columns, idx))
         return G * remains * remains[:, None]
 
     @cached_property
@@ -123,7 +123,8 @@ class DeflatedOperator(OperatorWrapper):
         """Return the operator of some columns: dense columns, or their Gram matrix, are deflated explicitly."""
         if self.is_sparse:
             base = self.base.take(idx)
-            return replace(self, base=base, Z=self.Z[idx], norms=self.norms[idx], counter=base.counter)
+            Z, norms = take_rows(self.Z, idx), take_rows(self.norms, idx)
+            return replace(self, base=base, Z=Z, norms=norms, counter=base.counter)
         if self.has_samples:
             container = self.container.wrap_array(self.columns(idx))
             return DataMatrix(container, take_rows(self.norms, idx), counter=self.counter_for_taken)

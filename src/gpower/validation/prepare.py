@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpower._utils.arrays import Array, is_device_array, to_host
+from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
 from gpower._utils.warnings import InputFormatWarning, warn
 from gpower.operators import Container, Moments, Operator, as_container, as_operator
@@ -277,7 +277,7 @@ class EstimatorInput:
             build_fit_spec({**self.params, **variant}, self.shape, self.feature_names) for variant in variants or ({},)
         ]
         has_rules = any(spec.sparsity.penalty_family.support_rules is not None for spec in fit_specs)
-        if is_device_array(self.X) and has_rules:
+        if self.container.is_on_device and has_rules:
             raise ValueError(f"{', '.join(VARIABLE_RULE_NAMES)} work on the host only; pass X.get() or X.cpu().")
         return fit_specs
 
@@ -295,11 +295,11 @@ class EstimatorInput:
         does not allow what the parameters ask for.
         """
         data_params = self.data_params
-        if data_params.certify and self.container.storage_description and not is_device_array(self.X):
+        if data_params.certify and self.container.storage_description and not self.container.is_on_device:
             return self.load_into_memory("A certificate needs the matrix in the memory of this machine").fill_missing(
                 rank
             )
-        if is_device_array(self.X):
+        if self.container.is_on_device:
             self._check_device_support()
         if check_option(data_params.missing, "missing", ("error", "impute")) == "error":
             return self

@@ -194,9 +194,9 @@ def _open_memmap_source(X: Array, name: str) -> MatrixSource:
 
 
 def _open_array_source(X: StoredArray, name: str, key: str | None = None) -> MatrixSource:
-    """Return a source of rows, or of columns if the chunks are whole columns."""
+    """Return a source of rows, or of columns if the chunks are whole columns; shards are read by their inner chunks."""
     shape, dtype = check_matrix_form(name, X.shape, X.dtype)
-    rows, columns = getattr(X, "shards", None) or X.chunks or (1, shape[1])
+    rows, columns = X.chunks or (1, shape[1])
     if rows >= shape[0] and columns < shape[1]:
         source = MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, chunk_length=columns)
     else:

@@ -81,6 +81,8 @@ class Container(ABC):
         Whether the matrix takes much less memory than its columns would as dense arrays.
     is_remote : bool
         Whether a product with the whole matrix costs much more than one with a few gathered columns.
+    is_on_device : bool
+        Whether the matrix, and with it the arrays that methods take and return, is on a device.
     storage_description : str
         Where the matrix is, for messages; empty if it is in host memory.
     has_double_sums : bool
@@ -101,6 +103,7 @@ class Container(ABC):
     dtype: np.dtype
     is_sparse: bool = False
     is_remote: bool = False
+    is_on_device: bool = False
     storage_description: str = ""
     has_double_sums: bool = False
     feature_names: tuple[str, ...] | None = None
@@ -318,11 +321,19 @@ class InMemoryMatrix(Container):
 
     def get_rows(self, idx: Array) -> Array:
         """Return some rows as a new array."""
-        return type(self)(self.A[self.to_backend(idx)]).to_dense()
+        return self.select_rows(idx).to_dense()
+
+    def select_rows(self, idx: Array) -> Self:
+        """Return a copy of the rows `idx`, indices on the host, as a container."""
+        return type(self)(self.A[self.to_backend(idx)], self.has_double_sums)
+
+    def take_rows(self, idx: Array) -> Array:
+        """Return a copy of some rows in host memory, as an array or a CSR matrix."""
+        return self.select_rows(idx).A
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
         """Return a copy of some samples, and no weights."""
-        return type(self)(self.A[self.to_backend(np.flatnonzero(row_mask))], self.has_double_sums), None
+        return self.select_rows(np.flatnonzero(row_mask)), None
 
     @property
     @abstractmethod

@@ -190,7 +190,7 @@ class BlockMatrix(OnePassMoments):
         arguments = self.repeat_arguments(rows)
         if self.axis == 0:
             arguments = self._make_local_indices(np.split(rows, np.searchsorted(rows, self.block_edges[1:-1])))
-        parts = self.map_blocks(lambda block, rows: block.A[rows], arguments)
+        parts = self.map_blocks(lambda block, rows: block.take_rows(rows), arguments)
         if self.is_sparse:
             return (sp.hstack if self.axis else sp.vstack)(parts, format="csr")
         return np.concatenate(parts, axis=self.axis)

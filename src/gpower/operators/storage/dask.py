@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, get_package_name
+from gpower._utils.arrays import Array, get_package_name, is_device_array
 from gpower._utils.memory import get_default_memory_limit
 from gpower._utils.optional import import_optional
 from gpower._utils.threads import use_one_thread
@@ -31,7 +31,6 @@ from gpower.io.stores.source import (
     StoreError,
     get_working_dtype,
     read_source_block,
-    to_working_block,
 )
 from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R
@@ -41,7 +40,8 @@ from gpower.operators.storage.dask_client import (
     get_current_client,
     get_workers,
 )
-from gpower.operators.storage.sparse import wrap_in_memory
+from gpower.operators.storage.device_block import convert_block, is_sparse_block, wrap_block
+from gpower.operators.storage.device_sparse import is_device_sparse
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -120,7 +120,8 @@ class DaskMatrix(BlockMatrix):
     Parameters
     ----------
     X : dask.array.Array of shape (n_samples, n_features)
-        Dense or CSR blocks. An array chunked along both axes is rechunked by rows, with a warning.
+        Dense or CSR blocks, in host memory or on GPUs (CuPy). An array chunked along both axes is rechunked by rows,
+        with a warning.
     memory_limit : float, optional
         Memory in bytes on this machine for gathered columns and Gram matrices; by default a quarter of its free memory.
 
@@ -137,7 +138,7 @@ class DaskMatrix(BlockMatrix):
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.axis = 1 if X.numblocks[1] > 1 else 0
         self.block_edges = np.concatenate([[0], np.cumsum(X.chunks[self.axis])]).astype(int)
-        self.is_sparse = sp.issparse(X._meta)
+        self.is_sparse = is_sparse_block(X._meta)
         self.dtype = get_working_dtype(X.dtype)
         self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit
         self.client = get_current_client()
@@ -187,19 +188,17 @@ class DaskMatrix(BlockMatrix):
 
         Sparse blocks subtract it from stored entries only, as `Container.subtract_offsets` says.
         """
-        array = self.array.astype(self.dtype)
-        if not self.is_sparse:
-            return type(self)(array - shift.astype(self.dtype), self.memory_limit)
-        axis = self.axis  # a local copy, so that the function sent to the workers does not refer to this object
+        # Local copies, so that the function sent to the workers does not refer to this object.
+        axis, dtype = self.axis, self.dtype
         block_shifts = [shift if axis == 0 else shift[part] for part in self.get_block_slices()]
 
         def subtract_shift(block: DataBlock, block_id: tuple[int, int] | None = None) -> DataBlock:
             if not block_id:
                 return block
-            container = wrap_in_memory(to_working_block(block, block.dtype))
-            return container.subtract_offsets(block_shifts[block_id[axis]]).A
+            return wrap_block(convert_block(block, dtype)).subtract_offsets(block_shifts[block_id[axis]]).A
 
-        return type(self)(array.map_blocks(subtract_shift, dtype=self.dtype, meta=self.array._meta), self.memory_limit)
+        meta = self.array._meta.astype(dtype)
+        return type(self)(self.array.map_blocks(subtract_shift, dtype=dtype, meta=meta), self.memory_limit)
 
     def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
         """Return the results of a function, in this process, for all blocks with arguments, in the order of blocks."""
@@ -295,7 +294,9 @@ class _WorkerBlock:
         self.block = block
 
     def get_aligned(self) -> DataBlock:
-        """Return the block, aligned in memory."""
+        """Return the block, aligned in memory; blocks on a device always are."""
+        if is_device_array(self.block) or is_device_sparse(self.block):
+            return self.block
         if sp.issparse(self.block):
             stored = self.block
             arrays = (stored.data, stored.indices, stored.indptr)
@@ -306,19 +307,19 @@ class _WorkerBlock:
 
     def __sizeof__(self) -> int:
         """Return the number of bytes that Dask counts as the memory of the block."""
-        parts = (self.block.data, self.block.indices) if sp.issparse(self.block) else (self.block,)
+        parts = (self.block.data, self.block.indices) if is_sparse_block(self.block) else (self.block,)
         return int(sum(part.nbytes for part in parts))
 
 
 def _wrap_chunk(block: DataBlock, dtype: np.dtype) -> _WorkerBlock:
     """Convert a chunk to the working dtype and wrap it, to be kept on its worker."""
-    return _WorkerBlock(to_working_block(block, dtype))
+    return _WorkerBlock(convert_block(block, dtype))
 
 
 def _run_on_block(block: _WorkerBlock, function: BlockFunction[R], arguments: BlockArguments) -> R:
     """Return the result of a function for one block; values that are not finite are reported later."""
     with np.errstate(all="ignore"):
-        return function(wrap_in_memory(block.get_aligned()), *(arguments or ()))
+        return function(wrap_block(block.get_aligned()), *(arguments or ()))
 
 
 def _run_in_pool(block: _WorkerBlock, function: BlockFunction[R], arguments: BlockArguments) -> R:
@@ -333,7 +334,7 @@ def _project_chunk(block: DataBlock, loadings: Array, mean: Array, block_info: C
     `loadings`, (n_features, m), and `mean`, (n_features,), have the working dtype. `block_info`, which Dask passes,
     gives the first row of the chunk for the message.
     """
-    container = wrap_in_memory(to_working_block(block, loadings.dtype))
+    container = wrap_block(convert_block(block, loadings.dtype))
     position = container.locate_non_finite()
     if position is not None:
         row, column = position

@@ -34,6 +34,7 @@ class DeviceMatrix(DenseMatrix):
     double_block_entries = 1 << 26
     projection_block_rows = 1 << 20
     is_remote = True
+    is_on_device = True
     storage_description = "on a device"
 
     @property

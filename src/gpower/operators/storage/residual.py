@@ -56,7 +56,7 @@ class ResidualMatrix(Container):
     def __init__(self, base: Container, F: Array, B: Array | None = None, sample_weight: Array | None = None) -> None:
         self.base = base
         self.shape, self.dtype = base.shape, base.dtype
-        self.is_sparse, self.is_remote = base.is_sparse, base.is_remote
+        self.is_sparse, self.is_remote, self.is_on_device = base.is_sparse, base.is_remote, base.is_on_device
         self.storage_description, self.has_double_sums = base.storage_description, base.has_double_sums
         self.feature_names = base.feature_names
         self.F = base.to_backend(F.astype(base.dtype))

@@ -6,7 +6,7 @@ a CSC matrix, as views. The parts depend on the matrix alone, and so do the resu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Self
 
@@ -122,23 +122,41 @@ class SparseMatrix(InMemoryMatrix):
         return type(self)(A, self.has_double_sums)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute the Gram matrix by blocks of rows, summed in float64.
+        """Compute the Gram matrix by parts of the rows, summed in float64; chosen columns are gathered part by part.
 
-        Arguments are as in `Container.gram`; the result is a dense array in float64. Blocks are converted to dense if
-        the matrix has many entries or must be centred.
+        Arguments are as in `Container.gram`; the result is a dense array in float64. A part with many entries, or that
+        must be centred, is converted to dense block by block.
         """
-        A = (self if idx is None else self.take(idx)).A.tocsr()
+        if idx is not None and self.A.format == "csc":
+            return self.take(idx).gram(mean, weight)
+        A = self.A.tocsr()
+        n = A.shape[1] if idx is None else len(idx)
+        S = np.zeros((n, n))
+        groups = _split_columns(n)
+        entries_per_part = max(MIN_PART_ENTRIES, n * n // ENTRIES_PER_SUM) * A.shape[1] // max(n, 1)
+        parts = split_lines(A, max(entries_per_part, 1))
+        gathered = map_in_threads(
+            lambda rows: view_lines(A, rows) if idx is None else view_lines(A, rows)[:, idx], parts
+        )
+        for rows, B in zip(parts, gathered, strict=True):
+            w = None if weight is None else weight[rows]
+            if mean is None and B.nnz <= MIN_DENSE_GRAM_DENSITY * B.shape[0] * n:
+                _add_sparse_gram(S, B, w, groups)
+            else:
+                self._add_dense_gram(S, B, mean, w)
+        for i, j in groups:
+            S[j:, i:j] = S[i:j, j:].T
+        return S
+
+    def _add_dense_gram(self, S: Array, A: ScipySparse, mean: Array | None, weight: Array | None) -> None:
+        """Add the Gram matrix of a CSR matrix of many entries to S, (n, n), from dense blocks of its rows."""
         p, n = A.shape
-        if mean is None and A.nnz <= MIN_DENSE_GRAM_DENSITY * p * n:
-            return _compute_sparse_gram(A, weight)
-        step = int(np.clip(DENSE_GRAM_ENTRIES // n, MIN_DENSE_GRAM_ROWS, MAX_DENSE_GRAM_ROWS))
+        step = int(np.clip(DENSE_GRAM_ENTRIES // max(n, 1), MIN_DENSE_GRAM_ROWS, MAX_DENSE_GRAM_ROWS))
         blocks = [slice(start, min(start + step, p)) for start in range(0, p, step)]
         dense_blocks = map_in_threads(lambda rows: view_lines(A, rows).toarray(), blocks)
         with np.errstate(invalid="ignore", over="ignore"):  # infinite entries are reported elsewhere
-            return add_in_float64(
-                DenseMatrix(B, self.has_double_sums).gram(mean, None if weight is None else weight[rows])
-                for rows, B in zip(blocks, dense_blocks, strict=True)
-            ).astype(np.float64, copy=False)
+            for rows, B in zip(blocks, dense_blocks, strict=True):
+                S += DenseMatrix(B, self.has_double_sums).gram(mean, None if weight is None else weight[rows])
 
     @property
     def stored_values(self) -> Array:
@@ -169,36 +187,34 @@ class SparseMatrix(InMemoryMatrix):
             counted, transpose=True, transform=lambda values, columns: np.ones_like(values, dtype=np.float64)
         )
         unstored_weight = np.where(stored[:, -1] < self.shape[0], np.maximum(np.sum(w) - stored[:, 0], 0), 0)
-        return np.asarray(squares[:, 0] + unstored_weight * shift**2)
+        total: Array = squares[:, 0] + unstored_weight * shift**2
+        return total
 
     def _make_weight_column(self, weight: Array | None) -> Array:
-        """Return sample weights, (n_samples,) or None for ones, as a column in float64."""
+        """Return sample weights, (n_samples,) or None for ones, as a column in float64 where the matrix is."""
         w = np.ones(self.shape[0]) if weight is None else weight.astype(np.float64)
-        return np.asarray(w[:, None])
+        return self.to_backend(w[:, None])
 
 
-def _compute_sparse_gram(A: ScipySparse, weight: Array | None) -> Array:
-    """Compute AᵀWA, (n, n), of a CSR matrix of few entries as a dense array in float64.
-
-    Blocks of rows are taken one after the other; in each, threads multiply groups of columns with themselves and later
-    ones, and symmetry gives the rest.
-    """
-    n = A.shape[1]
+def _split_columns(n: int) -> list[tuple[int, int]]:
+    """Return the first column and the end of each group of columns of a sparse Gram product."""
     n_groups = int(np.clip(n // MIN_GROUP_COLUMNS, 1, GRAM_COLUMN_GROUPS))
-    groups = list(pairwise(np.linspace(0, n, n_groups + 1).astype(int).tolist()))
-    S = np.zeros((n, n))
-    for rows in split_lines(A, max(MIN_PART_ENTRIES, n * n // ENTRIES_PER_SUM)):
-        B = view_lines(A, rows).astype(np.float64)
-        if weight is not None:
-            B.data *= np.repeat(np.sqrt(weight[rows], dtype=np.float64), np.diff(B.indptr))
-        by_column = B.tocsc()
+    return list(pairwise(np.linspace(0, n, n_groups + 1).astype(int).tolist()))
 
-        def multiply_group(group: tuple[int, int], B: ScipySparse = B, by_column: ScipySparse = by_column) -> Array:
-            i, j = group
-            return (by_column[:, i:j].T @ (B[:, i:] if i else B)).toarray()
 
-        for (i, j), product in zip(groups, map_in_threads(multiply_group, groups), strict=True):
-            S[i:j, i:] += product
-    for i, j in groups:
-        S[j:, i:j] = S[i:j, j:].T
-    return S
+def _add_sparse_gram(S: Array, A: ScipySparse, weight: Array | None, groups: Sequence[tuple[int, int]]) -> None:
+    """Add AᵀWA of a CSR matrix of few entries to S, (n, n) in float64, on and above the blocks of the diagonal.
+
+    Threads multiply groups of columns with themselves and later ones; symmetry gives the rest.
+    """
+    B = A.astype(np.float64)
+    if weight is not None:
+        B.data *= np.repeat(np.sqrt(weight, dtype=np.float64), np.diff(B.indptr))
+    by_column = B.tocsc()
+
+    def multiply_group(group: tuple[int, int]) -> Array:
+        i, j = group
+        return (by_column[:, i:j].T @ (B[:, i:] if i else B)).toarray()
+
+    for (i, j), product in zip(groups, map_in_threads(multiply_group, groups), strict=True):
+        S[i:j, i:] += product
