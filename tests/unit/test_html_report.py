@@ -409,7 +409,7 @@ class TestNotebook:
         shown = MODEL._repr_html_()
         assert "GPower" in shown
         assert MODEL._repr_mimebundle_()["text/html"].endswith(shown[-200:])
-        assert f"<td>1</td><td>{100 * MODEL.explained_variance_ratio_[0]:.3g}</td><td>8</td>" in shown
+        assert f"<td>1</td><td>{100 * MODEL.explained_variance_ratio_[0]:.3g} %</td><td>8</td>" in shown
 
     def test_an_unfitted_model_shows_no_components(self):
         assert "<th>component</th>" not in GPower(2)._repr_html_()
