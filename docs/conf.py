@@ -242,7 +242,8 @@ def commands_page() -> str:
     def cell(*words: str) -> str:
         return " ".join(f"`{word}`" for word in words).replace("|", "\\|")
 
-    for name, command in typer.main.get_command(app).commands.items():
+    commands = typer.main.get_command(app).commands
+    for name, command in sorted(commands.items(), key=lambda item: item[0] != "fit"):  # fit first, the others in order
         parts.append(f"## gpower {name}\n\n{command.help}\n\n| option | meaning |\n|---|---|")
         for option in sorted(command.params, key=lambda option: option.param_type_name):  # arguments before options
             typed = [*option.opts, *option.secondary_opts] if option.param_type_name == "option" else []
