@@ -111,6 +111,16 @@ class ReadingOrder:
         return (ORDER.index(stem) if stem in ORDER else len(ORDER), stem)
 
 
+def use_palette(gallery_conf: dict, file: str) -> None:
+    """Give curves and points that an example draws itself the colours of the figures of the package."""
+    from cycler import cycler
+    from matplotlib import rcParams
+
+    from gpower.plotting.style import COLOURS
+
+    rcParams["axes.prop_cycle"] = cycler(color=COLOURS)
+
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -125,7 +135,7 @@ sphinx_gallery_conf = {
     "ignore_repr_types": r"matplotlib|ndarray",  # the picture is the answer
     "remove_config_comments": True,
     "abort_on_example_error": True,
-    "reset_modules": ("matplotlib",),
+    "reset_modules": ("matplotlib", "conf.use_palette"),
 }
 
 #: Modules with a page of names, and what the page is called.

@@ -105,7 +105,7 @@ def plot_stability(
 
     Variables at or above the dashed threshold are selected; the bars of the others are hollow, with grey names. The
     title contains the bound on the number of variables selected by chance. Bars of selected variables are blue if there
-    are more of them than that bound, and orange if chance alone could have selected as many.
+    are more of them than that bound; they are orange, and the title says "weak", if chance could have selected as many.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def plot_stability(
         for label, is_selected in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
             label.set_color("black" if is_selected else "0.5")
         bound = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
-        evidence = bound if is_beyond_chance[j] else f"not more than the {bound}"
+        evidence = bound if is_beyond_chance[j] else f"weak: {bound}"
         set_left_title(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{evidence}")
         panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=SMALL_FONT_SIZE)
         panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
