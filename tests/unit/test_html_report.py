@@ -375,7 +375,9 @@ class TestFile:
         assert not any(f'"v{j}"' in models for j in unused)
 
     def test_without_scores_no_number_of_a_sample_is_in_it(self, tmp_path):
+        assert write_report(tmp_path).count('<figure class="heatmap">') == len(MODEL.components_)
         page = write_report(tmp_path, metadata={"age": np.linspace(20, 80, 60)}, scores=False)
+        assert '<figure class="heatmap">' not in page
         data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
         names = {model.get("attributes", {}).get("name") for model in _models(data["document"])}
         assert "loadings" in names
