@@ -363,6 +363,6 @@ class TestReaders:
 
     def test_all_parts_are_reached_from_the_top(self, page):
         targets = page.eval_on_selector_all("nav a", "(all) => all.map((a) => a.getAttribute('href'))")
-        assert len(targets) == 11
+        assert len(targets) == 12
         for target in targets:
             assert page.locator(target).is_visible()
