@@ -111,6 +111,16 @@ class ReadingOrder:
         return (ORDER.index(stem) if stem in ORDER else len(ORDER), stem)
 
 
+def use_palette(gallery_conf: dict, file: str) -> None:
+    """Give curves and points that an example draws itself the colours of the figures of the package."""
+    from cycler import cycler
+    from matplotlib import rcParams
+
+    from gpower.plotting.style import COLOURS
+
+    rcParams["axes.prop_cycle"] = cycler(color=COLOURS)
+
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
@@ -125,7 +135,7 @@ sphinx_gallery_conf = {
     "ignore_repr_types": r"matplotlib|ndarray",  # the picture is the answer
     "remove_config_comments": True,
     "abort_on_example_error": True,
-    "reset_modules": ("matplotlib",),
+    "reset_modules": ("matplotlib", "conf.use_palette"),
 }
 
 #: Modules with a page of names, and what the page is called.
@@ -235,25 +245,38 @@ def write_pages() -> None:
             file.write_text(page, encoding="utf-8")
 
 
-def commands_page() -> str:
-    """The options of every command, as the command line itself knows them."""
-    parts = ["# The command line\n\n`gpower COMMAND --help` says the same in a terminal.\n"]
+def option_row(option) -> str:
+    """The row of an argument or an option in the table of a command."""
 
     def cell(*words: str) -> str:
         return " ".join(f"`{word}`" for word in words).replace("|", "\\|")
 
-    for name, command in typer.main.get_command(app).commands.items():
-        parts.append(f"## gpower {name}\n\n{command.help}\n\n| option | meaning |\n|---|---|")
-        for option in sorted(command.params, key=lambda option: option.param_type_name):  # arguments before options
-            typed = [*option.opts, *option.secondary_opts] if option.param_type_name == "option" else []
-            words = (option.help or "Show the help.").replace("|", "\\|")
-            meaning = re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", words)
-            default = option.default if option.show_default and option.default is not None else ""
-            if isinstance(default, bool):  # a pair of switches is told by the one that holds, a single one is off
-                default = typed[0 if default else 1] if option.secondary_opts else ""
-            told = "" if default == "" or getattr(option, "count", False) else f" Default: {cell(default)}."
-            value = (option.metavar or "").replace("|", " | ")
-            parts.append(f"| {cell(*typed, *filter(None, [value]))} | {meaning}{told} |")
+    typed = [*option.opts, *option.secondary_opts] if option.param_type_name == "option" else []
+    words = (option.help or "Show the help.").replace("|", "\\|")
+    meaning = re.sub(r"(?<![\w-])--[a-z][\w-]*", r"`\g<0>`", words)
+    default = option.default if option.show_default and option.default is not None else ""
+    if isinstance(default, bool):  # a pair of switches is told by the one that holds, a single one is off
+        default = typed[0 if default else 1] if option.secondary_opts else ""
+    told = "" if default == "" or getattr(option, "count", False) else f" Default: {cell(default)}."
+    value = (option.metavar or "").replace("|", " | ")
+    return f"| {cell(*typed, *filter(None, [value]))} | {meaning}{told} |"
+
+
+def commands_page() -> str:
+    """The options of every command, as the command line itself knows them."""
+    parts = ["# The command line\n\n`gpower COMMAND --help` says the same in a terminal.\n"]
+    commands = typer.main.get_command(app).commands
+    for name, command in sorted(commands.items(), key=lambda item: item[0] != "fit"):  # fit first, the others in order
+        words, _, example = command.help.partition(": gpower ")
+        parts.append(f"## gpower {name}\n\n{words}" + (f":\n\n```\ngpower {example}\n```" if example else ""))
+        panels = {panel: [] for panel in (None, "The components", "The answer", "The table", "The method")}
+        for option in command.params:
+            panel = option.rich_help_panel if option.param_type_name == "option" else None
+            panels.setdefault(panel, []).append(option)
+        for panel, options in panels.items():
+            if options:
+                heading = [f"**{panel}**\n"] if panel else []
+                parts += ["", *heading, "| option | meaning |\n|---|---|", *map(option_row, options)]
         parts.append("")
     return "\n".join(parts)
 

@@ -15,11 +15,9 @@ table = load_planted_expression()
 table.X.shape
 
 # %%
-# Fit three components of eight, six and five genes. ``components_`` has one row of unit length per component.
+# Fit three components of eight, six and five genes. ``loadings_frame`` has a row for every gene in use.
 model = GPower(n_components=3, cardinality=(8, 6, 5)).fit(table.X)
-loadings = model.loadings(table.feature_names)
-for share, genes in zip(model.explained_variance_ratio_, loadings, strict=True):
-    print(f"{share:.1%}", *genes)
+model.loadings_frame(table.feature_names).round(2)
 
 # %%
 # Each component consists of the genes of one module.

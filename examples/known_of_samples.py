@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_wine
 
 from gpower import GPower
-from gpower.plotting import plot_metadata, plot_pairs, plot_scores
+from gpower.plotting import plot_heatmap, plot_metadata, plot_pairs, plot_scores
 
 wines = load_wine(as_frame=True)
 X = wines.data.drop(columns="alcohol")
@@ -31,12 +31,16 @@ plot_metadata(model, X, known)
 
 # %%
 # The groups, with ellipses that would contain 95 % of new normal samples of each.
-plot_scores(model, X, labels=known["cultivar"], ellipse=0.95)
+plot_scores(model, X, color={"cultivar": known["cultivar"]}, ellipse=0.95)
 
 # %%
 # A numeric quantity is shown as a shade of colour.
-plot_scores(model, X, labels=known["alcohol"])
+plot_scores(model, X, color=known["alcohol"])
 
 # %%
 # All pairs of components; the upper half shows the correlations of their scores.
-plot_pairs(model, X, labels=known["cultivar"])
+plot_pairs(model, X, color={"cultivar": known["cultivar"]})
+
+# %%
+# The values of the variables of the first component: wines from the largest score down, with their metadata as bars.
+plot_heatmap(model, X, 0, known)

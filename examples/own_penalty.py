@@ -63,7 +63,7 @@ def draw(labels, model):
     """Draw the loadings of both components, one bar per variable, coloured by group."""
     import matplotlib.pyplot as plt
 
-    colours = np.where(labels % 2, "tab:blue", "tab:orange")
+    colours = np.where(labels % 2, "C0", "C1")
     size = {"figsize": (7, 3.5), "layout": "constrained"}
     _, panels = plt.subplots(2, 1, sharex=True, sharey=True, **size)
     for j, (panel, z) in enumerate(zip(panels, model.components_, strict=True), 1):

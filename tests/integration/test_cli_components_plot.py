@@ -45,7 +45,7 @@ def write_metadata(path, rows):
 
 
 ALWAYS = {"loadings", "support", "scree", "overlap", "correlation_circle"}
-OF_SAMPLES = {"outliers", "scores", "biplot", "pairs"}
+OF_SAMPLES = {"outliers", "scores", "biplot", "pairs", "heatmap_1", "heatmap_2", "heatmap_3"}
 
 
 def list_files(folder):

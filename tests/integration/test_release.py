@@ -10,7 +10,8 @@ import pytest
 from gpower import __version__
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = CONFIG["project"]
 SOURCE = PROJECT["urls"]["Source"]
 
 
@@ -35,7 +36,7 @@ def test_addresses_of_the_repository_agree(name):
 
 def test_the_conda_recipe_has_the_requirements_of_the_package():
     lines = re.findall(r"- ([\w-]+) (>=[\d.]+)$", text("recipe/meta.yaml"), re.MULTILINE)
-    asked = {name + least for name, least in lines if name != "hatchling"}
+    asked = {name + least for name, least in lines if not name.startswith("hatch")}
     extras = PROJECT["optional-dependencies"]
     declared = {*PROJECT["dependencies"], *(line for name in extras if name != "all" for line in extras[name])}
     assert asked == {line.replace("[array]", "").replace("matplotlib", "matplotlib-base") for line in declared}
@@ -51,13 +52,21 @@ def test_every_supported_python_is_tested_and_documented():
     assert re.search(r"^VERSIONS := (.+)$", text("Makefile"), re.MULTILINE)[1].split() == versions
 
 
-def test_pictures_of_the_readme_show_outside_the_repository():
-    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text("README.md"))
+def test_the_readme_of_the_package_index_links_to_the_repository():
+    readme = text("README.md")
+    for rule in CONFIG["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        readme = re.sub(rule["pattern"], rule["replacement"], readme)
+    pictures, links = (re.findall(rf"{mark}\[[^\]]*\]\(([^)]+)\)", readme) for mark in ("!", "(?<!!)"))
     assert pictures
-    address = SOURCE.replace("github.com", "raw.githubusercontent.com") + "/main/"
-    for picture in pictures:
-        assert picture.startswith(address)
-        assert (ROOT / picture.removeprefix(address)).exists()
+    assert links
+    own = {
+        SOURCE.replace("github.com", "raw.githubusercontent.com") + "/main/": pictures,
+        SOURCE + "/blob/main/": [link for link in links if "jmlr.org" not in link],
+    }
+    for address, targets in own.items():
+        for target in targets:
+            assert target.startswith(address)
+            assert (ROOT / target.removeprefix(address)).exists()
 
 
 def test_every_page_is_in_the_table_of_contents():

@@ -375,7 +375,9 @@ class TestFile:
         assert not any(f'"v{j}"' in models for j in unused)
 
     def test_without_scores_no_number_of_a_sample_is_in_it(self, tmp_path):
+        assert write_report(tmp_path).count('<figure class="heatmap">') == len(MODEL.components_)
         page = write_report(tmp_path, metadata={"age": np.linspace(20, 80, 60)}, scores=False)
+        assert '<figure class="heatmap">' not in page
         data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
         names = {model.get("attributes", {}).get("name") for model in _models(data["document"])}
         assert "loadings" in names
@@ -409,7 +411,7 @@ class TestNotebook:
         shown = MODEL._repr_html_()
         assert "GPower" in shown
         assert MODEL._repr_mimebundle_()["text/html"].endswith(shown[-200:])
-        assert f"<td>1</td><td>{100 * MODEL.explained_variance_ratio_[0]:.3g}</td><td>8</td>" in shown
+        assert f"<td>1</td><td>{100 * MODEL.explained_variance_ratio_[0]:.3g} %</td><td>8</td>" in shown
 
     def test_an_unfitted_model_shows_no_components(self):
         assert "<th>component</th>" not in GPower(2)._repr_html_()

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from gpower import GPower
 from gpower.datasets import load_planted_expression
-from gpower.plotting import plot_scores, plot_support
+from gpower.plotting import plot_loadings, plot_scores, plot_support
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -132,3 +132,16 @@ def test_labels_of_another_length_are_refused(fitted, data):
         plot_scores(fitted, data.X, labels=["a", "b"])
     with pytest.raises(ValueError, match="different values, too many to distinguish: give at most 24"):
         plot_scores(fitted, data.X, labels=[f"patient {i}" for i in range(len(data.X))])
+
+
+def test_titles_of_many_components_stay_within_the_figure():
+    components = np.eye(12, 20) * 0.8 + np.eye(12, 20, 8) * 0.6
+    model = SimpleNamespace(components_=components, explained_variance_ratio_=np.full(12, 0.000912))
+    axes = plot_loadings(model)
+    figure = axes[0].figure
+    figure.draw_without_rendering()
+    assert {panel.get_title(loc="left") for panel in axes} >= {"Component 12 · 0.0912 % of variance"}
+    for panel in axes:
+        title = next(text for text in panel.get_children() if getattr(text, "get_text", str)().startswith("Component"))
+        assert title.get_window_extent().x1 < figure.bbox.x1 - 0.05 * figure.dpi
+    assert figure.get_figwidth() <= 10.5

@@ -323,7 +323,7 @@ def test_frequencies_are_sorted_and_the_selected_marked():
     assert [label.get_color() for label in first.get_yticklabels()] == ["black", "black", "0.5"]
     (threshold,) = first.lines
     assert threshold.get_xdata()[0] == 0.8
-    assert second.get_title(loc="left") == "Component 2 · 1 selected\nnot more than the ≤ 1.2 expected by chance"
+    assert second.get_title(loc="left") == "Component 2 · 1 selected\nweak: ≤ 1.2 expected by chance"
     assert first.get_title(loc="left") == "Component 1 · 2 selected\n≤ 0.5 expected by chance"
     assert faces[0] != second.patches[0].get_facecolor()  # chance alone could have selected as many
 

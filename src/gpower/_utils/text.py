@@ -3,6 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import count
 from numbers import Integral
 from typing import Any
@@ -116,6 +117,17 @@ def format_count(count: int, noun: str) -> str:
     ('1 sample', '20,000 variables')
     """
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def format_percent(share: float) -> str:
+    """Format a share in percent with three digits, without an exponent.
+
+    Examples
+    --------
+    >>> format_percent(0.27134), format_percent(0.00021), format_percent(1.234e-8)
+    ('27.1 %', '0.021 %', '0.00000123 %')
+    """
+    return f"{Decimal(f'{100 * share:.3g}'):f} %"
 
 
 def format_ratio(ratio: float) -> str:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.backends import as_native, is_foreign_array, make_converter_to, to_numpy
 from gpower._utils.files import convert_read_errors
-from gpower._utils.frames import Frame, make_frame
+from gpower._utils.frames import Frame, make_frame, name_by_component
 from gpower._utils.optional import import_optional
 from gpower._utils.text import format_count, format_names, get_variable_name, make_names_unique
 from gpower.estimators.notebook import format_summary, render_component_table
@@ -366,7 +366,7 @@ class SparsePCAEstimator(
         return make_names_unique([str(name) for name in names])
 
     def loadings_frame(self, feature_names: Sequence[str] | None = None, *, all_variables: bool = False) -> Frame:
-        """Return the loadings as a pandas frame, variables × components, with the names of the scores.
+        """Return the loadings as a pandas frame, variables × components: component_1, component_2, ….
 
         Parameters
         ----------
@@ -385,14 +385,19 @@ class SparsePCAEstimator(
         >>> from gpower.datasets import load_pitprops
         >>> pitprops = load_pitprops()
         >>> model = GPower(2, cardinality=3, covariance="precomputed").fit(pitprops.correlation)
-        >>> model.loadings_frame(pitprops.feature_names).shape
-        (6, 2)
+        >>> model.loadings_frame(pitprops.feature_names).round(2)
+                 component_1  component_2
+        topdiam         0.60         0.00
+        length          0.61         0.00
+        ringtop         0.00         0.60
+        ringbut         0.00         0.57
+        bowdist         0.51         0.00
+        diaknot         0.00        -0.56
         """
         names = self._get_variable_names(feature_names)
         rows = to_numpy(self.components_)
         shown = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
-        columns = dict(zip(self.get_feature_names_out(), rows[:, shown], strict=True))
-        return make_frame(columns, [get_variable_name(j, names) for j in shown.tolist()])
+        return make_frame(name_by_component(rows[:, shown]), [get_variable_name(j, names) for j in shown.tolist()])
 
     def summary(self, feature_names: Sequence[str] | None = None, *, top: int = 50) -> None:
         """Print the components side by side, with their variance and loadings, as the command ``gpower fit`` does.

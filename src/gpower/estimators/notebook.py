@@ -6,11 +6,11 @@ from html import escape
 from itertools import islice
 from typing import Any
 
-from gpower._utils.text import format_count, make_printable
+from gpower._utils.text import format_count, format_percent, make_printable
 
 #: Largest number of components in a summary, and of variables named for each.
 MAX_TABLE_COMPONENTS, MAX_NAMED_VARIABLES = 20, 5
-_TABLE_HEADINGS = ("component", "% of variance", "variables", "largest loadings")
+_TABLE_HEADINGS = ("component", "variance", "variables", "largest loadings")
 
 
 def render_component_table(model: Any) -> str:
@@ -23,8 +23,8 @@ def render_component_table(model: Any) -> str:
     >>> from gpower import GPower
     >>> from gpower.datasets import load_pitprops
     >>> model = GPower(1, cardinality=2, covariance="precomputed").fit(load_pitprops().correlation)
-    >>> render_component_table(model)[-61:]
-    '<td>15</td><td>2</td><td>x0 +0.71, x1 +0.71</td></tr></table>'
+    >>> render_component_table(model)[-63:]
+    '<td>15 %</td><td>2</td><td>x0 +0.71, x1 +0.71</td></tr></table>'
     """
     rows = _list_component_cells(model)
     if len(rows) > MAX_TABLE_COMPONENTS:
@@ -47,13 +47,13 @@ def format_summary(model: Any) -> str:
     """
     rows = _list_component_cells(model)
     n_variables = len(set().union(*model.loadings()))
-    share = 100 * float(model.explained_variance_ratio_.sum())
+    share = float(model.explained_variance_ratio_.sum())
     lines = [
         f"{type(model).__name__}: {format_count(len(rows), 'component')}, {format_count(n_variables, 'variable')} in "
-        f"all, {share:.3g} % of the variance"
+        f"all, {format_percent(share)} of the variance"
     ]
     for number, percent, count, largest in rows[:MAX_TABLE_COMPONENTS]:
-        lines.append(f"  {number}: {format_count(int(count), 'variable')}, {percent} %: {largest}".rstrip(": "))
+        lines.append(f"  {number}: {format_count(int(count), 'variable')}, {percent}: {largest}".rstrip(": "))
     if len(rows) > MAX_TABLE_COMPONENTS:
         lines.append(f"  and {len(rows) - MAX_TABLE_COMPONENTS} more components")
     lines += [f"Warning: {make_printable(warning)}" for warning in getattr(model, "warnings_", ())]
@@ -64,7 +64,7 @@ def _list_component_cells(model: Any) -> list[tuple[str, str, str, str]]:
     """Return number, percentage of variance, number of variables and largest loadings of each component, as text."""
     shares = model.explained_variance_ratio_
     return [
-        (f"{j}", f"{100 * shares[j - 1]:.3g}", f"{len(loadings)}", _format_largest_loadings(loadings))
+        (f"{j}", format_percent(shares[j - 1]), f"{len(loadings)}", _format_largest_loadings(loadings))
         for j, loadings in enumerate(model.loadings(), 1)
     ]
 

@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_comparison", "plot_enrichment", "plot_loadings", "plot_stability"]
 
-PANELS_PER_ROW = 3
+MAX_PANELS_PER_ROW = 3
+#: Width of the bars of a panel, of the narrowest column of names, and of a figure with more than one panel per row.
+BARS_WIDTH_INCHES, MIN_NAME_WIDTH_INCHES, MAX_WIDTH_INCHES = 2.6, 0.8, 10.5
+#: Largest number of intervals between the ticks below the bars, whose labels then do not collide.
+MAX_TICK_INTERVALS = 5
 #: Smallest number of bars for which a panel has space, so that a single bar does not fill it.
 MIN_BAR_SLOTS = 2
 #: Largest number of characters of a gene set's name that a figure shows.
@@ -101,7 +105,7 @@ def plot_stability(
 
     Variables at or above the dashed threshold are selected; the bars of the others are hollow, with grey names. The
     title contains the bound on the number of variables selected by chance. Bars of selected variables are blue if there
-    are more of them than that bound, and orange if chance alone could have selected as many.
+    are more of them than that bound; they are orange, and the title says "weak", if chance could have selected as many.
 
     Parameters
     ----------
@@ -147,7 +151,7 @@ def plot_stability(
         for label, is_selected in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
             label.set_color("black" if is_selected else "0.5")
         bound = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
-        evidence = bound if is_beyond_chance[j] else f"not more than the {bound}"
+        evidence = bound if is_beyond_chance[j] else f"weak: {bound}"
         set_left_title(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{evidence}")
         panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=SMALL_FONT_SIZE)
         panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
@@ -188,7 +192,7 @@ def plot_comparison(comparison: Iterable[ComparisonEntry], axes: AxesLike = None
     panel.set_xlim(0, 118)
     panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL_FONT_SIZE)
     for position, (share, entry) in enumerate(zip(shares, shown, strict=True)):
-        text = "does not run here" if entry.model is None else f"{entry.seconds:.2g} s"
+        text = "does not run here" if entry.model is None else f"{entry.seconds:.2f} s"
         panel.text(102 if share else 1, position, text, va="center", fontsize=7.5, color="0.4")
     return panel
 
@@ -246,10 +250,12 @@ def _draw_bar_panels(
     orders = [rank_nonzero_by_size(row) for row in values]
     shown = [order[:max_bars] for order in orders]
     n_panels = len(shown)
-    n_wide = min(n_panels, PANELS_PER_ROW) if axes is None else n_panels
+    name_width = estimate_label_width(names[i] for indices in shown for i in indices)
+    width = BARS_WIDTH_INCHES + max(MIN_NAME_WIDTH_INCHES, name_width)
+    n_fitting = min(n_panels, MAX_PANELS_PER_ROW, max(int(MAX_WIDTH_INCHES / width), 1))
+    n_wide = n_fitting if axes is None else n_panels
     slots = [max(MIN_BAR_SLOTS, *map(len, shown[start : start + n_wide])) for start in range(0, n_panels, n_wide)]
     if axes is None:
-        width = 2.6 + max(1.2, estimate_label_width(names[i] for indices in shown for i in indices))
         height = 0.95 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
         grid = create_panels(len(slots), n_wide, n_wide * width, height, height_ratios=slots)
         for unused in grid.flat[n_panels:]:
@@ -275,6 +281,7 @@ def _draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **sty
     axes.set_yticks(positions, names, fontsize=SMALL_FONT_SIZE)
     axes.set_ylim(n_slots - 0.4, -0.6)
     axes.tick_params(axis="x", labelsize=SMALL_FONT_SIZE)
+    axes.locator_params(axis="x", nbins=MAX_TICK_INTERVALS)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.labels import place_labels
 from gpower.plotting.models import FittedModel, check_component_pair, format_component_label, prepare_operator
-from gpower.plotting.sample_groups import SampleAppearance, get_group_colour
+from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.scores import draw_scores
 from gpower.plotting.style import (
     BLACK,
@@ -34,11 +34,11 @@ def plot_biplot(
     model: FittedModel,
     X: ArrayLike,
     components: tuple[int, int] = (0, 1),
-    labels: Iterable[object] | None = None,
+    labels: Labels = None,
     feature_names: Sequence[str] | None = None,
     axes: AxesLike = None,
     *,
-    color: Iterable[object] | None = None,
+    color: Labels = None,
     max_variables: int = 20,
 ) -> Panel:
     """Plot the scores of the samples on two components, with the loadings of the variables as lines from the origin.
@@ -186,7 +186,10 @@ def plot_correlation_circle(
         axis.label.set_color(get_group_colour(owner))
     note = "colours: component of the larger loading\ninner circle: half of the variance explained"
     write_panel_note(panel, 0.01, 0.01, note, fontsize=7, ha="left")
-    set_left_title(panel, f"Correlations of {len(shown)} of the {len(used)} variables in use")
+    selection = (
+        f"the {len(shown)} nearest to the circle, of {len(used)}" if len(shown) < len(used) else f"all {len(used)}"
+    )
+    set_left_title(panel, f"Correlations of {selection} variables in use")
     place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=tips)
     return panel
 

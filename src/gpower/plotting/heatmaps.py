@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.backends import to_numpy
+from gpower._utils.text import format_percent
 from gpower.analysis.association import Metadata, MetadataColumn, align_metadata, associate, parse_metadata
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level
@@ -45,6 +46,8 @@ SIGNED_COLOUR_MAP = "RdBu"
 MAX_DEVIATION = 2.5
 #: Largest number of characters of the names of metadata next to a heat map of samples.
 MAX_LEGEND_TEXT_LENGTH = 30
+#: Largest number of metadata columns that programs draw next to a heat map of samples; more have too long a legend.
+MAX_METADATA_BARS = 4
 #: Tests of association, with the name of the strength, its colours and its smallest value.
 STRENGTH_SCALES = {
     "Spearman": ("Spearman's ρ (numbers)", SIGNED_COLOUR_MAP, -1.0),
@@ -102,7 +105,9 @@ def plot_support(
         return panel
     loadings = components[:, shown]
     largest = float(np.abs(loadings).max())
-    row_labels = [f"Component {j + 1}, {100 * share:.3g} %" for j, share in enumerate(model.explained_variance_ratio_)]
+    row_labels = [
+        f"Component {j + 1}, {format_percent(share)}" for j, share in enumerate(model.explained_variance_ratio_)
+    ]
     style = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
     cells = draw_cells(panel, np.ma.masked_equal(loadings, 0), row_labels, [names[i] for i in shown], **style)
     panel.tick_params(axis="x", rotation=90)
@@ -198,7 +203,7 @@ def plot_metadata(
     signed = np.where(tests == "Spearman", association.sign, 1.0) * association.strength  # (n_components, n_columns)
     names = [f"{escape_label(name)} · {test}" for name, test in zip(association.names, tests, strict=True)]
     scales = [(test, *scale) for test, scale in STRENGTH_SCALES.items() if test in tests]
-    width = 1.4 + estimate_label_width(names) + 0.6 * m + 0.8 * len(scales)
+    width = 1.4 + estimate_label_width(names) + 0.5 * m + 0.8 * len(scales)
     panel = get_single_panel(axes, width, max(1.4 + 0.26 * n, 2.2))
     for test, label, colour_map, lowest in scales:
         values = np.ma.masked_invalid(np.where(tests == test, signed, np.nan).T)
@@ -206,7 +211,7 @@ def plot_metadata(
         draw_colour_bar(panel, cells, label, aspect=14)
     for j, i in np.ndindex(m, n):
         strength = float(association.strength[j, i])
-        sign = ("", "+", "−")[int(association.sign[j, i])]
+        sign = ("", "+", "−")[int(association.sign[j, i]) if strength >= 0.005 else 0]
         text = "–" if np.isnan(strength) else f"{sign}{strength:.2f}{'*' if is_significant[j, i] else ''}"
         write_in_cell(panel, i, j, text, is_dark=strength > 0.6)
     panel.set_xlabel("component", fontsize=SMALL_FONT_SIZE)
@@ -322,7 +327,9 @@ def _colour_metadata_column(column: MetadataColumn) -> tuple[Array, list[LegendE
         low, high = np.nanmin(column.values), np.nanmax(column.values)
         shades = colormaps[COLOUR_MAP]
         colours = shades((column.values - low) / max(high - low, np.finfo(float).tiny))
-        entries += [(f"{low:.4g}", {"color": shades(0.0)}), (f"{high:.4g}", {"color": shades(1.0)})]
+        entries += [
+            (f"{end:.4g}".replace("-", "−"), {"color": shades(place)}) for end, place in ((low, 0.0), (high, 1.0))
+        ]
     else:
         colours = to_rgba_array(["0.8"] * column.values.size)
         groups = column.groups

@@ -13,8 +13,10 @@ from gpower.plotting.style import SMALL_FONT_SIZE, Panel, StyleKwargs, write_pan
 N_LABEL_DIRECTIONS, LABEL_DISTANCES_PT = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
 #: Horizontal and vertical margin around a label: text is a little larger at other resolutions.
 LABEL_MARGIN_PT = np.array([1.5, 0.75])
-#: Cost of covering a point, as an additional distance.
-COVERED_POINT_COST_PT = 8
+#: Cost of covering a point, and of a line that passes through another label, as an additional distance.
+COVERED_POINT_COST_PT, CROSSED_LABEL_COST_PT = 8, 40
+#: Number of points at which a line between a label and its point is compared with other labels.
+N_LEADER_POINTS = 32
 #: Space kept free around blocked points, such as the tips of lines.
 POINT_CLEARANCE_PT = 2.0
 #: Distance above which a line connects the label with its point.
@@ -72,6 +74,7 @@ def place_labels(
         size = np.array(Text.get_window_extent(text).size) + 2 * LABEL_MARGIN_PT * pixels
         boxes, cost = _generate_label_boxes(position, size, panel, pixels)
         cost = cost + COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
+        cost = cost + CROSSED_LABEL_COST_PT * count_crossed_labels(position, boxes, occupied)
         is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
         is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
         for other in occupied:
@@ -84,7 +87,9 @@ def place_labels(
         occupied.append(box)
         offset = (box[:2] + box[2:]) / 2 - position
         text.set_position(tuple(offset / pixels))
-        if np.max(np.abs(offset) - size / 2) <= MIN_LEADER_LINE_PT * pixels and text.arrow_patch is not None:
+        if np.max(np.abs(offset) - size / 2) > MIN_LEADER_LINE_PT * pixels:
+            blocked = np.vstack([blocked, position + np.linspace(0.2, 1, N_LEADER_POINTS)[:, None] * offset])
+        elif text.arrow_patch is not None:
             text.arrow_patch.set_visible(False)
     if n_unlabelled:
         corner.set_text(f"{n_unlabelled} more not named")
@@ -96,6 +101,14 @@ def _count_points_in_boxes(boxes: Array, points: Array, margin: float = 0.0) -> 
     """Return the number of points in each box enlarged by a margin, (n_boxes,)."""
     low, high = boxes[:, None, :2] - margin, boxes[:, None, 2:] + margin
     return np.count_nonzero(np.all((points > low) & (points < high), axis=2), axis=1)
+
+
+def count_crossed_labels(point: Array, boxes: Array, labels: Sequence[Array]) -> Array:
+    """Return for each box the number of labels that a line from the point to its middle passes, (n_boxes,)."""
+    shares = np.linspace(0, 1, N_LEADER_POINTS)[:, None, None]
+    line = point + shares * ((boxes[:, :2] + boxes[:, 2:]) / 2 - point)  # (N_LEADER_POINTS, n_boxes, 2)
+    crossed = [np.any(np.all((line > box[:2]) & (line < box[2:]), axis=2), axis=0) for box in labels]
+    return np.sum(crossed, axis=0) if crossed else np.zeros(len(boxes))
 
 
 def _generate_label_boxes(point: Array, size: Array, panel: Array, pixels_per_point: float) -> tuple[Array, Array]:

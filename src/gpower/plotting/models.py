@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
+from gpower._utils.text import format_percent
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators import Operator
 from gpower.validation.prepare import read_estimator_input
@@ -30,7 +31,7 @@ def prepare_operator(model: SparsePCAEstimator, X: ArrayLike) -> Operator:
 
 def format_component_label(model: FittedModel, j: int) -> str:
     """Return the label of component j with its share of the variance."""
-    return f"Component {j + 1} · {100 * model.explained_variance_ratio_[j]:.3g} % of variance"
+    return f"Component {j + 1} · {format_percent(model.explained_variance_ratio_[j])} of variance"
 
 
 def check_component_pair(components: tuple[int, int], n_components: int) -> list[int]:

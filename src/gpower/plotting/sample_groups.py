@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -28,6 +28,8 @@ UNKNOWN_VALUE_STYLE: StyleKwargs = {"facecolors": "none", "edgecolors": "0.6", "
 COLOUR_MAP = "viridis"
 #: Text and marker style of a line of a legend; a heading has no marker.
 LegendEntry: TypeAlias = tuple[str, StyleKwargs]
+#: A value for each sample, or a mapping of the name of a column to its values.
+Labels: TypeAlias = "Iterable[object] | Mapping[str, Iterable[object]] | None"
 HEADING_STYLE: StyleKwargs = {"marker": "none"}
 
 
@@ -56,19 +58,19 @@ class SampleAppearance:
     def from_labels(
         cls,
         n_samples: int,
-        labels: Iterable[object] | None,
-        shapes: Iterable[object] | None = None,
+        labels: Labels,
+        shapes: Labels = None,
         *,
-        color: Iterable[object] | None = None,
+        color: Labels = None,
     ) -> SampleAppearance:
         """Return the appearance of samples with these labels, or `color`, and shapes, after checking them."""
         if labels is not None and color is not None:
             raise ValueError("labels and color are two names of the same parameter; give one of them.")
-        labels = color if labels is None else labels
+        colour_name, labels = _split_name(color if labels is None else labels)
+        marker_name, shapes = _split_name(shapes)
         colours = _check_label_column(labels, "labels", n_samples)
         markers = _check_label_column(shapes, "shapes", n_samples, must_be_groups=True)
-        names = (escape_label(getattr(column, "name", None) or "") for column in (labels, shapes))
-        return cls(n_samples, colours, markers, *names)
+        return cls(n_samples, colours, markers, escape_label(colour_name), escape_label(marker_name))
 
     @property
     def colour_groups(self) -> dict[str, NDArray[np.intp]]:
@@ -170,6 +172,15 @@ def draw_legend(target: Any, entries: list[LegendEntry], **location: Any) -> Non
     for text, (name, style) in zip(legend.get_texts(), entries, strict=True):
         text.set_text(name)
         text.set_fontweight("bold" if style is HEADING_STYLE else "normal")
+
+
+def _split_name(column: Labels) -> tuple[str, Iterable[object] | None]:
+    """Return the name of a column, empty if it has none, and its values; a mapping has one of each."""
+    if isinstance(column, Mapping):
+        if len(column) != 1:
+            raise ValueError(f"labels has {len(column)} columns; a figure shows one, such as {{'group': [...]}}.")
+        return next((str(name), values) for name, values in column.items())
+    return str(getattr(column, "name", None) or ""), column
 
 
 def _check_label_column(

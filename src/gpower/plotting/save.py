@@ -54,8 +54,17 @@ def save_figure(axes: Panel | Panels, path: str | os.PathLike[str]) -> None:
     with write_file_atomically(Path(path)) as file, warnings.catch_warnings():
         if not _apply_fallback_fonts(figure):
             warnings.filterwarnings("ignore", "Glyph .* missing")  # our own warning says so
+        freeze_layout(figure)
         figure.savefig(file, dpi=150)
     import_pyplot().close(figure)
+
+
+def freeze_layout(figure: Any) -> None:
+    """Lay out a figure and remove its layout engine, with which `savefig` would draw everything twice."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _apply_fallback_fonts(figure: Any) -> bool:

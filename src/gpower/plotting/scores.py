@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level, compute_t2_limit
 from gpower.plotting.labels import place_labels
 from gpower.plotting.models import FittedModel, check_component_pair, format_component_label
-from gpower.plotting.sample_groups import SampleAppearance, get_group_colour
+from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.style import (
     BLUE,
     SMALL_FONT_SIZE,
@@ -44,11 +44,11 @@ def plot_scores(
     model: FittedModel,
     X: ArrayLike,
     components: tuple[int, int] = (0, 1),
-    labels: Iterable[object] | None = None,
+    labels: Labels = None,
     axes: AxesLike = None,
     *,
-    color: Iterable[object] | None = None,
-    shapes: Iterable[object] | None = None,
+    color: Labels = None,
+    shapes: Labels = None,
     names: Sequence[str] | None = None,
     ellipse: float | None = None,
 ) -> Panel:
@@ -64,9 +64,9 @@ def plot_scores(
         Samples, as `model.transform` takes them.
     components : pair of int, default (0, 1)
         Indices of the components on the two axes.
-    labels, color : sequence, optional
+    labels, color : sequence, or mapping of one name to a sequence, optional
         Group of each sample, at most 24 different ones; or a measured quantity, which is drawn as shades of colour.
-        Both names mean the same. The name of a column of a frame is the title of the legend.
+        Both names mean the same. The title of the legend is the name of a column of a frame, or that of a mapping.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     shapes : sequence, optional
@@ -162,9 +162,9 @@ def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> No
 def plot_pairs(
     model: FittedModel,
     X: ArrayLike,
-    labels: Iterable[object] | None = None,
+    labels: Labels = None,
     *,
-    color: Iterable[object] | None = None,
+    color: Labels = None,
     n_components: int | None = None,
 ) -> Panels:
     """Plot the scores of every pair of components below the diagonal, histograms on it, and correlations above.

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gpower._utils.frames import name_by_component
 from gpower.analysis.association import Association
 from gpower.report.content import ReportContent
 from gpower.report.requirements import import_for_report
@@ -84,8 +85,7 @@ def _list_score_rows(samples: ReportSamples) -> SheetRows:
     for column in samples.metadata_columns.values():
         pairs = zip(column.values, column.is_known, strict=True)
         columns.append([value if is_known else None for value, is_known in pairs])
-    score_headings = (f"component {j + 1}" for j in range(samples.scores.shape[1]))
-    yield ("sample", *score_headings, "T²", "squared residual", *samples.metadata_columns)
+    yield ("sample", *name_by_component(samples.scores.T), "T²", "squared residual", *samples.metadata_columns)
     yield from zip(*columns, strict=True)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpower._utils.text import format_percent
 from gpower.analysis.association import MetadataColumn
 from gpower.report import text, words
 from gpower.report.charts import (
@@ -51,7 +52,7 @@ def render_page(contents: ReportContent, title: str) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    filters = {"name": text.format_name, "percent": text.format_percent, "at_least": text.format_lower_bound}
+    filters = {"name": text.format_name, "percent": format_percent, "at_least": text.format_lower_bound}
     filters |= {
         "signed": text.format_signed,
         "rounded": text.format_rounded,

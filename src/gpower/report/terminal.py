@@ -15,8 +15,8 @@ from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gpower._utils.text import format_count, format_ratio, make_printable
-from gpower.report.text import format_percent
+from gpower._utils.frames import name_by_component
+from gpower._utils.text import format_count, format_percent, format_ratio, make_printable
 
 if TYPE_CHECKING:
     from rich.padding import PaddingDimensions
@@ -210,7 +210,7 @@ def write_results(
     """Write the loadings, the scores unless the table is a covariance, and the model; return the file names."""
     file_names = [
         write_csv_file(
-            folder / "loadings.csv", {"variable": names} | _label_by_component(model.components_), escape_formulas
+            folder / "loadings.csv", {"variable": names} | name_by_component(model.components_), escape_formulas
         )
     ]
     file_names.append(
@@ -230,15 +230,10 @@ def compute_score_columns(model: "SparsePCAEstimator", table: "Table") -> dict[s
     samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
     scores = model.transform(table.to_frame_or_array())
     scores = compute_on_cluster(scores) if is_dask_array(scores) else scores
-    return {"sample": samples} | _label_by_component(scores.T)
+    return {"sample": samples} | name_by_component(scores.T)
 
 
 def _list_nonzero_loadings(components: Sequence[Mapping[str, float]]) -> dict[str, object]:
     """Return columns of the non-zero loadings: component, variable and loading."""
     rows = [(j, name, value) for j, loadings in enumerate(components, 1) for name, value in loadings.items()]
     return {head: [row[i] for row in rows] for i, head in enumerate(("component", "variable", "loading"))}
-
-
-def _label_by_component(rows: Iterable[object]) -> dict[str, object]:
-    """Return the rows under the headings component_1, component_2, …."""
-    return {f"component_{j}": row for j, row in enumerate(rows, 1)}

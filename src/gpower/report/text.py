@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from decimal import Decimal
 from typing import Any
 
 from gpower._utils.text import format_ratio
@@ -44,17 +43,6 @@ def encode_script_json(content: Any) -> str:
     '{"name":"\\u003c/script\\u003e"}'
     """
     return json.dumps(content, separators=(",", ":"), allow_nan=False).translate(_SCRIPT_ESCAPES)
-
-
-def format_percent(share: float) -> str:
-    """Format a share in percent with three digits, without an exponent.
-
-    Examples
-    --------
-    >>> format_percent(0.27134), format_percent(0.00021), format_percent(1.234e-8)
-    ('27.1 %', '0.021 %', '0.00000123 %')
-    """
-    return f"{Decimal(f'{100 * share:.3g}'):f} %"
 
 
 def format_lower_bound(ratio: float) -> str:

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from gpower._utils.text import format_count, format_ratio
+from gpower._utils.text import format_count, format_percent, format_ratio
 from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL
 from gpower.estimators.gpower import GPower
 from gpower.report.content import Component, ReportContent
 from gpower.report.samples import OUTLIER_LIMIT_LEVEL
-from gpower.report.text import format_percent
 from gpower.validation.checks import is_sequence
 from gpower.validation.params import get_constructor_params
 

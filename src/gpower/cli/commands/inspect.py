@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Column
 
-from gpower._utils.text import format_names
+from gpower._utils.text import format_names, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_model
@@ -53,7 +53,7 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
         names = "named" if hasattr(model, "feature_names_in_") else "without names"
         print_line(console, f"{model.components_.shape[1]} variables, {names}; {float(model.n_samples_):g} samples")
         rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
-        columns = [Column(head, justify="right") for head in ("component", "variables", "% of variance")]
+        columns = [Column(head, justify="right") for head in ("component", "variables", "variance")]
         print_rows(console, [*columns, Column("largest loadings")], rows)
         for line in describe_groups_used(model):
             print_line(console, line)
@@ -73,12 +73,12 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
 
 def _describe_components(model: "SparsePCAEstimator", top: int) -> list[dict[str, object]]:
     """Return number, cardinality, share of variance and names of the largest loadings of each component."""
-    shares = [f"{100 * float(share):.3g}" for share in model.explained_variance_ratio_]
+    shares = [format_percent(float(share)) for share in model.explained_variance_ratio_]
     return [
         {
             "component": j,
             "variables": len(loadings),
-            "% of variance": share,
+            "variance": share,
             "largest": format_names(list(loadings)[:top]),
         }
         for j, (loadings, share) in enumerate(zip(model.loadings(), shares, strict=True), 1)

@@ -14,14 +14,13 @@ from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
 from gpower.cli.tables import InputTable
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from gpower.analysis.association import MetadataColumn
     from gpower.estimators.base import SparsePCAEstimator
 
 #: Name of the file of a picture, without suffix, and the function that draws it.
 NamedPlot = tuple[str, Callable[[], Any]]
 _MAX_COLOURING_COLUMNS = 12  # columns of metadata that get a picture of the scores coloured by them
+_MAX_HEATMAPS = 6  # components that get a heat map of their variables
 
 
 @command(reading=READ_TABLE_FLAGS)
@@ -81,6 +80,7 @@ def _list_plots(
 ) -> Iterator[NamedPlot]:
     """Yield the pictures of the model, of its variables and samples, and of the metadata."""
     from gpower import plotting
+    from gpower.plotting.heatmaps import MAX_METADATA_BARS
 
     X = input_table.table.X  # of the names that the model knows: to check those of a frame in each figure takes long
     names = input_table.feature_names
@@ -99,6 +99,9 @@ def _list_plots(
         yield "biplot", partial(plotting.plot_biplot, model, X, feature_names=names)
     if m > 2:
         yield "pairs", partial(plotting.plot_pairs, model, X)
+    bars = {name: columns[name] for name in list(_select_colouring_columns(columns))[:MAX_METADATA_BARS]}
+    for j in range(min(m, _MAX_HEATMAPS)):
+        yield f"heatmap_{j + 1}", partial(plotting.plot_heatmap, model, X, j, bars or None, names)
     if columns:
         yield "metadata", partial(plotting.plot_metadata, model, X, columns)
         yield from _list_coloured_plots(model, X, columns, level) if m > 1 else ()
@@ -117,10 +120,7 @@ def _list_coloured_plots(
             file += "_"
         files.add(file)
         ellipse = None if column.is_continuous else level
-        yield (
-            file,
-            partial(_draw_with_title, name, partial(plot_scores, model, X, labels=columns[name], ellipse=ellipse)),
-        )
+        yield file, partial(plot_scores, model, X, labels={name: columns[name]}, ellipse=ellipse)
 
 
 def _describe_skipped_columns(columns: dict[str, list[str]]) -> list[str]:
@@ -141,12 +141,3 @@ def _select_colouring_columns(columns: dict[str, list[str]]) -> "dict[str, Metad
     parsed = {name: parse_metadata_column(values) for name, values in columns.items()}
     suitable = [name for name, each in parsed.items() if each.is_continuous or 1 < len(each.groups) <= MAX_GROUPS]
     return {name: parsed[name] for name in suitable[:_MAX_COLOURING_COLUMNS]}
-
-
-def _draw_with_title(name: str, draw: Callable[[], "Axes"]) -> "Axes":
-    """Draw a picture with a title."""
-    from gpower.plotting.style import escape_label, set_left_title
-
-    panel = draw()
-    set_left_title(panel, escape_label(name))
-    return panel
