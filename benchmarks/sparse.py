@@ -359,7 +359,7 @@ def attempt(name: str, work: Callable[[], Any]) -> None:
     try:
         work()
     except Exception:
-        traceback.print_exc(file=None)
+        traceback.print_exc()
         print_line(f"FAILED: {name}")
 
 
@@ -380,7 +380,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Every part in turn."""
     options = arguments()
-    print(machine_line(options.threads), flush=True)
+    attempt("machine", lambda: print_line(machine_line(options.threads)))  # it needs an installed package
     with threadpoolctl.threadpool_limits(options.threads):
         for name in options.parts:
             attempt(name, lambda name=name: PARTS[name](options))
