@@ -159,16 +159,19 @@ def cells(p: int, options: argparse.Namespace) -> None:
     print_line(f"made in {time.perf_counter() - begin:.1f} s; indices {X.indices.dtype}")
     supports: dict[int, list[frozenset[int]]] = {}
     results: dict[int, tuple[float, float]] = {}
-    if "cpu" in options.where:
+
+    def on_processor() -> None:
         for m in options.components:
             model, seconds = fit_line("processor", X, m, options.variables, size)
             supports[m] = supports_of(model)
             results[m] = seconds, float(np.sum(model.explained_variance_ratio_))
+
+    if "cpu" in options.where:
+        attempt("processor", on_processor)
     if "gpu" in options.where:
         attempt("GPU", lambda: cells_on_gpu(X, supports, options))
     if "arpack" in options.where and results:
-        m = max(results)
-        arpack_line(X, m, *results[m])
+        attempt("ARPACK", lambda: arpack_line(X, max(results), *results[max(results)]))
 
 
 def cells_on_gpu(X: sp.csr_array, supports: dict[int, list[frozenset[int]]], options: argparse.Namespace) -> None:
@@ -287,31 +290,33 @@ def dense(options: argparse.Namespace) -> None:
     """Dense matrices on the GPU by cardinality and by γ, beside torch.pca_lowrank."""
     import torch
 
-    goals = {(2000, 20000): 25, (20000, 100000): 6, (500000, 2000): 4}
-    for shape, goal in goals.items():
-        X = _on_device(torch, shape)
-        for m in options.components:
-
-            def ordinary(X: Any = X, m: int = m) -> None:
-                torch.pca_lowrank(X, q=m + 10, niter=4)
-                torch.cuda.synchronize()
-
-            fits = {"cardinality": GPower(m, cardinality=50), "gamma": GPower(m, gamma=0.02)}
-            pca = min(_time(ordinary) for _ in range(4))
-            for name, model in fits.items():
-                seconds = min(_time(lambda model=model, X=X: model.fit(X)) for _ in range(3))
-                share = float(np.sum(model.explained_variance_ratio_))
-                print_line(
-                    f"{shape[0]} x {shape[1]} m = {m:2d} {name}: {seconds:.3f} s, {seconds / pca:.1f} times",
-                    f"pca_lowrank ({pca:.4f} s), {float(model.n_passes_):.1f} passes, share {share:.4f}",
-                    f"at most {goal}: {at_most(seconds / pca, goal)}" if m == max(options.components) else "",
-                )
-        if options.profile:
-            for name, model in fits.items():
-                print_line(f"profile of {name}, {shape[0]} x {shape[1]}, m = {m}")
-                profile(lambda model=model, X=X: model.fit(X), 15)
-        del X
+    for shape, goal in {(2000, 20000): 25, (20000, 100000): 6, (500000, 2000): 4}.items():
+        attempt(f"{shape[0]} x {shape[1]}", lambda shape=shape, goal=goal: dense_table(torch, shape, goal, options))
         torch.cuda.empty_cache()
+
+
+def dense_table(torch: Any, shape: tuple[int, int], goal: float, options: argparse.Namespace) -> None:
+    """All fits of one dense matrix on the GPU."""
+    X = _on_device(torch, shape)
+    for m in options.components:
+
+        def ordinary(m: int = m) -> None:
+            torch.pca_lowrank(X, q=m + 10, niter=4)
+            torch.cuda.synchronize()
+
+        pca = min(_time(ordinary) for _ in range(4))
+        fits = {"cardinality": GPower(m, cardinality=50), "gamma": GPower(m, gamma=0.02)}
+        for name, model in fits.items():
+            seconds = min(_time(lambda model=model: model.fit(X)) for _ in range(3))
+            share = float(np.sum(model.explained_variance_ratio_))
+            print_line(
+                f"m = {m:2d} {name}: {seconds:.3f} s, {seconds / pca:.1f} times pca_lowrank ({pca:.4f} s),",
+                f"{float(model.n_passes_):.1f} passes, share {share:.4f}",
+                f"at most {goal}: {at_most(seconds / pca, goal)}" if m == max(options.components) else "",
+            )
+    for name, model in fits.items() if options.profile else ():
+        print_line(f"profile of {name}, m = {m}")
+        profile(lambda model=model: model.fit(X), 15)
 
 
 def _time(work: Callable[[], Any]) -> float:
@@ -359,7 +364,7 @@ def attempt(name: str, work: Callable[[], Any]) -> None:
     try:
         work()
     except Exception:
-        traceback.print_exc(file=None)
+        traceback.print_exc()
         print_line(f"FAILED: {name}")
 
 
@@ -380,7 +385,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Every part in turn."""
     options = arguments()
-    print(machine_line(options.threads), flush=True)
+    attempt("machine", lambda: print_line(machine_line(options.threads)))  # it needs an installed package
     with threadpoolctl.threadpool_limits(options.threads):
         for name in options.parts:
             attempt(name, lambda name=name: PARTS[name](options))

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -203,3 +204,20 @@ def test_a_process_that_is_told_to_use_one_thread_uses_one(name):
         [sys.executable, "-c", code], env=env | {name: "1"}, capture_output=True, text=True, check=True
     )
     assert found.stdout.split() == ["1"]
+
+
+def test_a_gram_matrix_gathers_its_columns_part_by_part(monkeypatch):
+    monkeypatch.setattr(sparse, "MIN_PART_ENTRIES", 10_000)
+    monkeypatch.setattr(sparse, "DENSE_GRAM_ENTRIES", 10_000)
+    X = as_container(sp.random_array((60_000, 60), density=0.08, format="csr", rng=np.random.default_rng(0)))
+    idx = np.arange(0, 60, 2)
+    gathered = X.take(idx).A
+    tracemalloc.start()
+    try:
+        with threadpoolctl.threadpool_limits(1):
+            found = X.gram(None, None, idx)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(found, (gathered.T @ gathered).toarray(), rtol=1e-12)
+    assert peak < (gathered.data.nbytes + gathered.indices.nbytes) / 2
