@@ -165,6 +165,8 @@ def cells(p: int, options: argparse.Namespace) -> None:
             model, seconds = fit_line("processor", X, m, options.variables, size)
             supports[m] = supports_of(model)
             results[m] = seconds, float(np.sum(model.explained_variance_ratio_))
+        if options.profile:
+            profile(lambda: GPower(max(options.components), cardinality=options.variables).fit(X))
 
     if "cpu" in options.where:
         attempt("processor", on_processor)
