@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpower import GPower, best_subset, certify_total
@@ -77,7 +77,6 @@ def best_disjoint(S, sizes):
     return best(list(sizes), list(range(len(S))))
 
 
-@settings(max_examples=24, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from(WORDS), st.data())
 def test_the_constraint_holds_to_rounding(seed, kind, word, data):
     p, n = data.draw(st.integers(3, 20)), data.draw(st.integers(3, 12))
@@ -258,7 +257,6 @@ def test_many_supports_at_once_have_the_slack_of_each():
         np.testing.assert_array_equal(slack[r] < 0, rises)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=8), st.integers(1, 4), st.floats(1e-3, 1.0))
 def test_a_smoothed_sum_of_eigenvalues_is_above_the_sum(values, count, smoothing):
     w = np.sort(values)

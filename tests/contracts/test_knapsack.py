@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpower.penalties.knapsack import MAX_UNFILTERED_ITEMS, solve_knapsack
@@ -13,7 +13,6 @@ WHOLE = st.integers(0, 4).map(float)
 ANY = st.floats(0.01, 10) | st.just(0.0)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(things=st.lists(st.tuples(WHOLE, WHOLE) | st.tuples(ANY, ANY), min_size=1, max_size=9), share=st.floats(0, 1.1))
 def test_no_selection_that_fits_is_worth_more(things, share):
     value, cost = np.array(things).T

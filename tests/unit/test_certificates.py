@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, settings
+from hypothesis import example
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
@@ -38,7 +38,6 @@ def deflated(S, z):
 
 @drawn(seed=st.integers(0, 10**6), rule=st.sampled_from(sorted(DEFLATION_RULES)))
 @example(seed=25, rule="schur")
-@settings(max_examples=60)
 def test_no_component_exceeds_its_bound_in_whatever_order_they_are_shown(seed, rule):
     X = np.random.default_rng(seed).standard_normal((15, 10))
     model = GPower(6, cardinality=3, deflation=rule).fit(X)
