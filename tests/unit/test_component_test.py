@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.planted_data import make_planted_components
+from tests.seeds import seeds
 
 from gpower import GPower, certify, component_test
 from gpower.analysis import permutation
@@ -20,6 +21,7 @@ NOISE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NOISE)
 def test_chance_is_rarely_taken_for_a_component(kind):
     claimed = sum(
@@ -232,7 +234,7 @@ def wide():
     return X * np.random.RandomState(0).lognormal(0, 0.4, 1500)
 
 
-@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("scale", seeds([False, True], fast=1))
 def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
     options = {"cardinality": 12, "scale": scale, "n_permutations": 60}
     drawn = []

@@ -40,16 +40,21 @@ def small(seed=0, p=40, n=12):
     return planted(seed, (3, 4), (5.0, 3.0), p, n)[0] + 2.0
 
 
-CHECKED = [
-    GPowerCV(cv=2, cardinalities=[1]),
-    GPowerCV(1, cv=3, cardinalities=[1], rule="one-se"),
-    GPowerCV(cv=2, search="joint", n_init=1, solver=Solver(local_search=False)),
-]
-
-
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks([GPowerCV(cv=2, cardinalities=[1])])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        GPowerCV(1, cv=3, cardinalities=[1], rule="one-se"),
+        GPowerCV(cv=2, search="joint", n_init=1, solver=Solver(local_search=False)),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn_checks_with_other_options(estimator, check):
     check(estimator)
 
 
