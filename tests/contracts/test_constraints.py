@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.seeds import seeds
 
 from gpower import GPower, best_subset, certify_total
 from gpower.certificates.joint import certify_joint_variance
@@ -103,7 +104,7 @@ def test_disjoint_components_are_the_best_and_orthogonal_ones_no_worse(seed):
     assert orthogonal.objective_.sum() >= truth * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(range(12), fast=6))
 def test_the_total_bound_is_never_below_the_truth(seed):
     S, m = covariance(seed, 6 + seed % 3, KINDS[seed % 6]), 2 + seed % 2
     sizes = (2,) * m if seed % 2 else tuple(range(1, m + 1))
@@ -138,7 +139,7 @@ def test_any_container_gives_the_same(word, tmp_path):
         assert violation(word, X, other.components_.T) <= 1e-10
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", seeds(WORDS, fast=1))
 def test_wide_data_never_need_a_matrix_of_all_variables(word, monkeypatch):
     X = table(0, 25, 2000)
     X[:, :30] += 3 * table(1, 25, 1)

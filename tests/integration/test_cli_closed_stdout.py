@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.seeds import seeds
 
 from gpower.datasets import load_planted_expression
 
@@ -42,7 +43,7 @@ def closed_pipe():
     os.close(writer)
 
 
-@pytest.mark.parametrize("command", FILES)
+@pytest.mark.parametrize("command", seeds(FILES, fast=1))
 def test_a_closed_pipe_ends_quietly_with_the_files_in_place(data, tmp_path, closed_pipe, command):
     flags = ["--methods", "gpower-l0"] if command == "compare" else []
     result = run(command, data, "-k", 3, "-o", tmp_path / "r", *flags, stdout=closed_pipe)

@@ -39,6 +39,7 @@ def test_variables_of_a_block_are_permuted_together():
     assert component_test(X, 2, cardinality=4, n_permutations=39, blocks=blocks).n_components == 0
 
 
+@pytest.mark.slow
 def test_three_planted_components_are_three():
     counts = []
     for seed in range(6):

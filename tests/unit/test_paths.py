@@ -451,6 +451,7 @@ def test_no_solution_has_more_variables_than_gamma_allows(penalty, options):
     assert path.cardinality_bound(2 * norms.max()) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("center", "degrees"), [(True, 19), (False, 20)])
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
 def test_the_expected_bound_is_the_mean_bound_of_gaussian_noise(penalty, center, degrees):
