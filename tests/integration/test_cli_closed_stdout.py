@@ -51,6 +51,7 @@ def test_a_closed_pipe_ends_quietly_with_the_files_in_place(data, tmp_path, clos
     assert sorted(path.name for path in (tmp_path / "r").iterdir()) == FILES[command]
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn_although_the_pipe_is_closed(data, tmp_path, closed_pipe):
     pytest.importorskip("matplotlib")
     assert run("fit", data, "-k", 3, "--plot", tmp_path / "x.png", stdout=closed_pipe).returncode == 0
@@ -63,6 +64,7 @@ def test_scores_for_a_closed_pipe(data, tmp_path, closed_pipe):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_demo_writes_its_files_for_a_closed_pipe(tmp_path, closed_pipe):
     pytest.importorskip("matplotlib")
     assert run("demo", "-o", tmp_path / "demo", stdout=closed_pipe).returncode == 0
