@@ -110,7 +110,7 @@ schemas: $(STAMP)
 	$(SCHEMA) vendor.citation-file-format --default-filetype yaml CITATION.cff
 
 unit: $(STAMP)
-	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q -m "not slow"
+	$(SETTINGS) $(BIN)/python -m pytest -n 2 --dist loadfile -q -m "not slow"
 
 # What `unit` leaves out, and its property tests once more with all their examples.
 test-slow: $(STAMP)

@@ -30,20 +30,28 @@ for _name in ("hypothesis", "pandas", "polars", "scipy.sparse.linalg", "sklearn.
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "gpower"
-#: Test modules of each part of the core, those that fail first at the beginning.
+#: Test modules of the files below a path, those that fail first at the beginning; the first path that fits is taken.
 TESTS = {
-    "operators": """contracts/test_operators contracts/test_containers contracts/test_leading_pca unit/test_equivalences
-        unit/test_reported_numbers unit/test_estimator unit/test_partial_fit unit/test_imputation unit/test_covariates
-        contracts/test_threads unit/test_degenerate unit/test_out_of_core""",
-    "penalties": """contracts/test_penalties contracts/test_knapsack unit/test_variable_rules unit/test_local_search
-        unit/test_degenerate unit/test_estimator""",
-    "solvers": """contracts/test_ascent contracts/test_starts contracts/test_sequential contracts/test_working_set
-        contracts/test_constraints unit/test_local_search unit/test_min_cardinality unit/test_component_constraints
-        unit/test_degenerate unit/test_estimator unit/test_paths unit/test_variable_rules contracts/test_tie_breaking
-        contracts/test_rounding golden/test_authors_program unit/test_equivalences""",
+    "operators/storage/dask": "integration/test_dask",
+    "operators/storage": """contracts/test_containers contracts/test_operators unit/test_out_of_core
+        contracts/test_threads unit/test_stores unit/test_covariates""",
+    "operators/running_moments": "unit/test_partial_fit",
+    "operators/explained_variance": "unit/test_reported_numbers unit/test_estimator unit/test_paths",
+    "operators": """contracts/test_operators contracts/test_containers contracts/test_leading_pca unit/test_estimator
+        unit/test_reported_numbers contracts/test_devices unit/test_equivalences""",
+    "penalties": "contracts/test_knapsack contracts/test_penalties unit/test_variable_rules unit/test_degenerate",
+    "solvers/joint": "contracts/test_constraints unit/test_component_constraints",
+    "solvers/warm_path": "unit/test_paths unit/test_warm_start",
+    "solvers/min_cardinality": "unit/test_min_cardinality",
+    "solvers/initialization": """contracts/test_starts contracts/test_tie_breaking contracts/test_sequential
+        unit/test_estimator""",
+    "solvers": """contracts/test_ascent contracts/test_sequential contracts/test_working_set unit/test_local_search
+        unit/test_estimator contracts/test_tie_breaking unit/test_degenerate golden/test_authors_program
+        contracts/test_rounding unit/test_variable_rules""",
     "certificates": """contracts/test_bounds unit/test_best_subset unit/test_best_subset_with_rules
         unit/test_certificates unit/test_component_constraints""",
 }
+FOLDERS = ["operators", "penalties", "solvers", "certificates"]
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -142,8 +150,14 @@ def list_mutants(folders: list[str]) -> list[Mutant]:
     return mutants
 
 
-def run_tests(mutant: Mutant | None, folder: str) -> int:
-    """Return the exit status of the tests of a folder with a mutant in place of its module."""
+def find_tests(path: Path) -> str:
+    """Return the key of `TESTS` for a module."""
+    within = path.relative_to(PACKAGE).as_posix()
+    return next(prefix for prefix in TESTS if within.startswith(prefix))
+
+
+def run_tests(mutant: Mutant | None, prefix: str) -> int:
+    """Return the exit status of some tests with a mutant in place of its module."""
     if mutant is not None:
         tree = Changer(mutant.number).visit(ast.parse(mutant.path.read_text(encoding="utf-8")))
         code = compile(ast.fix_missing_locations(tree), str(mutant.path), "exec")
@@ -151,11 +165,11 @@ def run_tests(mutant: Mutant | None, folder: str) -> int:
         SourceFileLoader.get_code = lambda self, name: (  # type: ignore[method-assign]
             code if Path(self.path) == mutant.path else original(self, name)
         )
-    modules = [str(ROOT / "tests" / f"{name}.py") for name in TESTS[folder].split()]
+    modules = [str(ROOT / "tests" / f"{name}.py") for name in TESTS[prefix].split()]
     return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "-m", "not slow", *modules]))
 
 
-def try_mutant(mutant: Mutant | None, folder: str, limit: float) -> str:
+def try_mutant(mutant: Mutant | None, prefix: str, limit: float) -> str:
     """Return "killed", "survived" or "timed out" for a mutant in a forked process."""
     if (child := os.fork()) == 0:
         os.setsid()
@@ -164,7 +178,7 @@ def try_mutant(mutant: Mutant | None, folder: str, limit: float) -> str:
         os.dup2(silence, 2)
         status = 1
         try:
-            status = run_tests(mutant, folder)
+            status = run_tests(mutant, prefix)
         finally:
             os._exit(status)
     end = time.monotonic() + limit
@@ -181,7 +195,7 @@ def try_mutant(mutant: Mutant | None, folder: str, limit: float) -> str:
 def main() -> int:
     """Try a sample of mutants and print the share that was killed, with the survivors; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", nargs="*", default=list(TESTS), help=f"of {', '.join(TESTS)}; default: all")
+    parser.add_argument("folders", nargs="*", default=FOLDERS, help="default: %(default)s")
     parser.add_argument("--count", type=int, default=400, help="number of mutants")
     parser.add_argument("--minutes", type=float, default=240.0, help="no mutant is begun later")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
@@ -190,17 +204,16 @@ def main() -> int:
     os.chdir(ROOT)
     everything = list_mutants(arguments.folders)
     sample = random.Random(arguments.seed).sample(everything, min(arguments.count, len(everything)))
-    for folder in arguments.folders:
-        if try_mutant(None, folder, arguments.limit) != "survived":
-            print(f"The tests of {folder} fail or take more than {arguments.limit:g} s without any change.")
+    for prefix in sorted({find_tests(mutant.path) for mutant in sample}):
+        if try_mutant(None, prefix, arguments.limit) != "survived":
+            print(f"The tests of {prefix} fail or take more than {arguments.limit:g} s without any change.")
             return 1
     end = time.monotonic() + 60 * arguments.minutes
     outcomes: list[tuple[str, Mutant]] = []
     for mutant in sample:
         if time.monotonic() > end:
             break
-        folder = mutant.path.relative_to(PACKAGE).parts[0]
-        outcome = try_mutant(mutant, folder, arguments.limit)
+        outcome = try_mutant(mutant, find_tests(mutant.path), arguments.limit)
         outcomes.append((outcome, mutant))
         place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
         print(f"{len(outcomes):4d} {outcome:9s} {place}: {mutant.before}  ->  {mutant.after}", flush=True)

@@ -41,6 +41,25 @@ def test_many_things_are_within_the_bound_of_a_part_of_one_more(n, costs):
     assert linear - np.max(value) <= value[chosen].sum() <= linear * (1 + 1e-9)
 
 
+def compute_best_values(value, cost, budget):
+    """Return the best value of each budget from 0 to the given one, by dynamic programming over whole costs."""
+    best = np.zeros(budget + 1)
+    for v, c in zip(value, cost, strict=True):
+        best[c:] = np.maximum(best[c:], best[: max(best.size - c, 0)] + v)
+    return best
+
+
+def test_the_search_finds_what_swaps_of_a_greedy_selection_do_not():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        cost = rng.integers(5, 40, 24)
+        value = cost + rng.uniform(0, 2, 24)  # nearly proportional: what fits decides
+        budget = int(cost.sum() // 3)
+        chosen = solve_knapsack(value, cost.astype(float), float(budget))
+        assert cost[chosen].sum() <= budget
+        assert value[chosen].sum() == pytest.approx(compute_best_values(value, cost, budget)[-1])
+
+
 @pytest.mark.parametrize("budget", [3, 11, 40, 5000])
 @pytest.mark.parametrize("costs", [(1, 9), (1, 2), (7, 9)])
 def test_of_many_things_those_left_out_beforehand_are_not_missed(budget, costs):
@@ -49,9 +68,6 @@ def test_of_many_things_those_left_out_beforehand_are_not_missed(budget, costs):
         rng.exponential(size=MAX_UNFILTERED_ITEMS + 500),
         rng.integers(costs[0], costs[1] + 1, MAX_UNFILTERED_ITEMS + 500),
     )
-    best = np.zeros(budget + 1)  # best value of each budget, by dynamic programming over all items
-    for v, c in zip(value, cost, strict=True):
-        best[c:] = np.maximum(best[c:], best[: max(best.size - c, 0)] + v)
     chosen = solve_knapsack(value, cost.astype(float), float(budget))
     assert cost[chosen].sum() <= budget
-    assert value[chosen].sum() == pytest.approx(best[-1])
+    assert value[chosen].sum() == pytest.approx(compute_best_values(value, cost, budget)[-1])
