@@ -122,8 +122,8 @@ class Changer(ast.NodeTransformer):
                 | ast.Constant(value=str())
             ):
                 return node
-            case ast.Assign(targets=[ast.Name(id=name)]) if name.isupper():
-                return node  # a tuning constant: another value is no error
+            case ast.Assign() if all(each.isupper() for each in map(ast.unparse, node.targets)):
+                return node  # tuning constants: another value is no error
             case ast.FunctionDef():
                 node.body = [self.visit(each) for each in node.body]
                 return node  # annotations, defaults and decorators stay

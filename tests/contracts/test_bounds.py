@@ -161,6 +161,19 @@ def test_bounds_hold_when_variables_of_small_variance_are_left_out(problem, left
             assert scaled.bound_omitted_supports(found.rows, found.bound) >= worst - ROUNDING
 
 
+def test_candidates_of_a_wide_table_need_no_matrix_of_all_variables(monkeypatch):
+    operator, _ = as_operator(np.random.default_rng(0).standard_normal((20, 50)))
+    read = []
+    for name in ("columns", "gram"):
+        plain = getattr(type(operator), name)
+        monkeypatch.setattr(
+            type(operator), name, lambda self, idx, plain=plain: read.append(len(idx)) or plain(self, idx)
+        )
+    view = select_candidates(operator, np.array([3]), 5)
+    assert 3 in view.variables
+    assert max(read) == view.variables.size <= 5
+
+
 @given(problem=problems(), seed=st.integers(0, 1000), slack=st.sampled_from([0.0, 1e-6, 0.01, -0.05, -0.2]))
 def test_screening_never_contradicts_a_better_support(problem, seed, slack):
     A, k = problem
