@@ -124,7 +124,7 @@ class Changer(ast.NodeTransformer):
                 return node
             case ast.Assign() if all(each.isupper() for each in map(ast.unparse, node.targets)):
                 return node  # tuning constants: another value is no error
-            case ast.FunctionDef():
+            case ast.FunctionDef() | ast.ClassDef():
                 node.body = [self.visit(each) for each in node.body]
                 return node  # annotations, defaults and decorators stay
             case ast.AnnAssign():

@@ -274,6 +274,11 @@ def test_the_group_l1_value_is_the_largest_correlation_less_the_norms_of_groups(
         assert np.all(objective(z) <= roots + 1e-12)
 
 
+@pytest.mark.parametrize("max_cost", [1, 2, 3])
+def test_a_required_variable_is_paid_for_in_the_largest_cardinality(max_cost):
+    assert LEADING.max_cardinality(np.array([float(max_cost)])) == max_cost
+
+
 ALONE = SupportRules.from_groups(np.arange(N))
 
 
