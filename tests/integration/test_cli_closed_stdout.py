@@ -58,6 +58,7 @@ def test_a_picture_is_drawn_although_the_pipe_is_closed(data, tmp_path, closed_p
     assert (tmp_path / "x.png").exists()
 
 
+@pytest.mark.slow
 def test_scores_for_a_closed_pipe(data, tmp_path, closed_pipe):
     assert run("fit", data, "-k", 3, "-o", tmp_path, stdout=subprocess.DEVNULL).returncode == 0
     result = run("transform", tmp_path / "model.npz", data, stdout=closed_pipe)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.planted_data import make_planted_components
-from tests.seeds import seeds
 
 from gpower import GPower, certify, component_test
 from gpower.analysis import permutation
@@ -235,7 +234,8 @@ def wide():
     return X * np.random.RandomState(0).lognormal(0, 0.4, 1500)
 
 
-@pytest.mark.parametrize("scale", seeds([False, True], fast=1))
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [False, True])
 def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
     options = {"cardinality": 12, "scale": scale, "n_permutations": 60}
     drawn = []
@@ -264,6 +264,7 @@ def test_blocks_of_a_wide_table_share_their_orders(wide):
     assert component_test(twice, 1, cardinality=4, n_permutations=39).n_components == 1
 
 
+@pytest.mark.slow
 def test_auto_fits_as_many_as_are_more_than_chance():
     X = load_planted_expression().X
     model = GPower("auto", cardinality=6).fit(X)
