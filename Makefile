@@ -1,7 +1,11 @@
 # make demo   the main job on bundled data, with pictures and a report
-# make test   lint, types, import layers and the whole test suite (test-matrix: on every Python found)
-# make test-lowest   the suite on exactly the lowest versions that are declared
-# make test-shuffled   the suite in another order, which SEED=number repeats
+# make test   lint, types, import layers and the tests that protect every behaviour (test-matrix: on every Python found)
+# make test-all   make test, then the slow tests: statistics, recovery, faults, properties with many examples
+# make test-lowest   the whole suite on exactly the lowest versions that are declared
+# make test-next   the whole suite on the newest versions of everything, pre-releases included
+# make test-shuffled   the whole suite in another order, which SEED=number repeats
+# make test-kernels   the answers of the kernels of OpenBLAS that this processor runs, with 1 and 2 threads
+# make mutants   how many small changes of the mathematical core make a test fail (MINUTES=5 for fewer)
 # make fuzz   damaged files and random problems by the thousand, some minutes (FUZZ=long: hours)
 # make docs   the documentation site into docs/_build/html, doctests and inner links checked
 # make release-check   sdist and wheel, built, looked at, installed into an empty environment and tried
@@ -19,7 +23,7 @@ STAMP  := $(VENV)/.installed
 SETTINGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-matrix test-lowest test-shuffled fuzz docs release-check coverage lint types layers metrics schemas unit bench bench-full paper paper-full format clean
+.PHONY: demo test test-all test-slow test-matrix test-lowest test-next test-shuffled test-kernels mutants fuzz docs release-check coverage lint types layers metrics schemas unit bench bench-full paper paper-full format clean
 
 # The package and its extras are enough for the demo; tests and tools add their groups.
 $(PACKAGE): pyproject.toml
@@ -38,6 +42,8 @@ demo: $(PACKAGE)
 	@echo "The command is $(BIN)/gpower; try: $(BIN)/gpower fit --help"
 
 test: lint types layers schemas unit
+
+test-all: test test-slow
 
 # Pythons on the PATH that run, and those of pyenv; an environment of its own for each, kept between runs.
 VERSIONS := 3.11 3.12 3.13 3.14
@@ -58,6 +64,26 @@ test-lowest:
 	VIRTUAL_ENV=$(CURDIR)/.venv-lowest .venv-lowest/bin/uv pip install --quiet --upgrade --resolution lowest-direct \
 	  --editable ".[all]" --group test --group experiments
 	$(SETTINGS) .venv-lowest/bin/python -m pytest -n 2 -q
+
+# Versions that are not released yet: a warning that becomes an error there is met here first.
+test-next:
+	test -x .venv-next/bin/python || $(PYTHON) -m venv .venv-next
+	.venv-next/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-next/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --pre --editable ".[all]" --group test --group experiments
+	$(SETTINGS) .venv-next/bin/python -m pytest -n 2 -q
+
+# The OpenBLAS inside NumPy 2.5 crashes with a kernel that is not the processor's own.
+test-kernels:
+	test -x .venv-kernels/bin/python || $(PYTHON) -m venv .venv-kernels
+	.venv-kernels/bin/python -m pip install --quiet --upgrade "numpy>=2.4,<2.5" --editable .
+	SCIPY_ARRAY_API=1 .venv-kernels/bin/python tools/compare_kernels.py
+
+# A sample of MUTANTS changes, drawn by MUTANT_SEED; it ends after MINUTES.
+MUTANTS ?= 400
+MINUTES ?= 240
+MUTANT_SEED ?= 0
+mutants: $(STAMP)
+	$(SETTINGS) $(BIN)/python tools/mutate.py --count $(MUTANTS) --minutes $(MINUTES) --seed $(MUTANT_SEED)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -84,7 +110,11 @@ schemas: $(STAMP)
 	$(SCHEMA) vendor.citation-file-format --default-filetype yaml CITATION.cff
 
 unit: $(STAMP)
-	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q
+	$(SETTINGS) $(BIN)/python -m pytest -n 2 --dist loadfile -q -m "not slow"
+
+# What `unit` leaves out, and its property tests once more with all their examples.
+test-slow: $(STAMP)
+	$(SETTINGS) EXAMPLES=all $(BIN)/python -m pytest -n 2 -q -m "slow or hypothesis"
 
 # Modules in another order, and tests within each; the seed is said, so that an order can be had again.
 SEED ?= $(shell date +%s)

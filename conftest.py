@@ -7,10 +7,12 @@ import sys
 import pytest
 from hypothesis import settings
 
-# The same examples in every run, without a time limit for one; HYPOTHESIS_SEARCH=1 searches for new ones.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.register_profile("search", derandomize=False, max_examples=500, deadline=None)
-settings.load_profile("search" if os.environ.get("HYPOTHESIS_SEARCH") else "repeatable")
+# The same examples in every run, without a time limit for one: few of them, or all with EXAMPLES=all (make test-slow).
+# EXAMPLES=new searches for new ones.
+settings.register_profile("few", derandomize=True, max_examples=25, deadline=None)
+settings.register_profile("all", derandomize=True, max_examples=300, deadline=None)
+settings.register_profile("new", derandomize=False, max_examples=500, deadline=None)
+settings.load_profile(os.environ.get("EXAMPLES", "few"))
 
 # A process started in the background ignores Ctrl-C, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)

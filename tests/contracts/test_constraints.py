@@ -6,8 +6,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.seeds import seeds
 
 from gpower import GPower, best_subset, certify_total
 from gpower.certificates.joint import certify_joint_variance
@@ -77,7 +78,6 @@ def best_disjoint(S, sizes):
     return best(list(sizes), list(range(len(S))))
 
 
-@settings(max_examples=24, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from(WORDS), st.data())
 def test_the_constraint_holds_to_rounding(seed, kind, word, data):
     p, n = data.draw(st.integers(3, 20)), data.draw(st.integers(3, 12))
@@ -104,7 +104,7 @@ def test_disjoint_components_are_the_best_and_orthogonal_ones_no_worse(seed):
     assert orthogonal.objective_.sum() >= truth * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(range(12), fast=6))
 def test_the_total_bound_is_never_below_the_truth(seed):
     S, m = covariance(seed, 6 + seed % 3, KINDS[seed % 6]), 2 + seed % 2
     sizes = (2,) * m if seed % 2 else tuple(range(1, m + 1))
@@ -139,7 +139,7 @@ def test_any_container_gives_the_same(word, tmp_path):
         assert violation(word, X, other.components_.T) <= 1e-10
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", seeds(WORDS, fast=1))
 def test_wide_data_never_need_a_matrix_of_all_variables(word, monkeypatch):
     X = table(0, 25, 2000)
     X[:, :30] += 3 * table(1, 25, 1)
@@ -258,7 +258,6 @@ def test_many_supports_at_once_have_the_slack_of_each():
         np.testing.assert_array_equal(slack[r] < 0, rises)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=8), st.integers(1, 4), st.floats(1e-3, 1.0))
 def test_a_smoothed_sum_of_eigenvalues_is_above_the_sum(values, count, smoothing):
     w = np.sort(values)

@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -59,7 +59,6 @@ PENALTIES |= {f"non-negative {name}": NonNegative(penalty) for name, penalty in 
 EACH = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
 L1_BALLS = {name: penalty for name, penalty in PENALTIES.items() if "l1 ball" in name}
 EACH_L1_BALL = pytest.mark.parametrize("penalty", L1_BALLS.values(), ids=L1_BALLS)
-HYPOTHESIS = settings(max_examples=40, deadline=None, derandomize=True)
 
 #: Quarters make ties and zeros likely; the others are in general position.
 QUARTERS = st.integers(-16, 16).map(lambda i: i / 4)
@@ -107,7 +106,6 @@ def test_the_gradient_supports_the_function_from_below(penalty):
 
 
 @EACH
-@HYPOTHESIS
 @given(x=CORRELATIONS, y=CORRELATIONS)
 def test_the_gradient_supports_the_function_from_below_at_ties_and_zeros(penalty, x, y):
     assert_convex_between(penalty, x, y)
@@ -159,7 +157,6 @@ def test_evaluation_changes_nothing_and_keeps_the_type(penalty):
 
 
 @EACH
-@HYPOTHESIS
 @given(C=CORRELATIONS)
 def test_loadings_have_unit_norm_or_are_zero(penalty, C):
     Z = penalty.loadings(C)
@@ -277,6 +274,11 @@ def test_the_group_l1_value_is_the_largest_correlation_less_the_norms_of_groups(
         assert np.all(objective(z) <= roots + 1e-12)
 
 
+@pytest.mark.parametrize("max_cost", [1, 2, 3])
+def test_a_required_variable_is_paid_for_in_the_largest_cardinality(max_cost):
+    assert LEADING.max_cardinality(np.array([float(max_cost)])) == max_cost
+
+
 ALONE = SupportRules.from_groups(np.arange(N))
 
 
@@ -294,7 +296,6 @@ def test_groups_of_one_without_weights_are_the_plain_penalties(restricted, plain
         np.testing.assert_allclose(mine, theirs, atol=1e-13)
 
 
-@HYPOTHESIS
 @given(C=CORRELATIONS, k=st.integers(1, N))
 def test_exactly_the_wanted_number_of_variables_is_kept_among_ties(C, k):
     values, gradient = Cardinality(np.array([k])).evaluate(C)
@@ -337,7 +338,6 @@ def test_the_l1_ball_value_equals_its_dual(penalty, seed):
 
 
 @EACH_L1_BALL
-@HYPOTHESIS
 @given(C=CORRELATIONS)
 def test_the_l1_ball_value_equals_its_dual_at_ties_and_zeros(penalty, C):
     assert_solves_the_l1_ball_problem(penalty, C)
@@ -413,7 +413,6 @@ def test_the_activity_ratio_is_above_one_exactly_on_the_active_entries(penalty, 
 
 
 @EACH
-@HYPOTHESIS
 @given(C=CORRELATIONS)
 def test_every_active_entry_has_a_ratio_above_one_at_ties_and_zeros(penalty, C):
     relevance = penalty.activity_ratio(C)
@@ -473,7 +472,6 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("make", LEVELS.values(), ids=LEVELS)
-@HYPOTHESIS
 @given(
     A=arrays(np.float64, (3, 5), elements=QUARTERS),
     X=arrays(np.float64, (3, 2), elements=st.integers(-3, 3).map(float)),

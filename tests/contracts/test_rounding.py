@@ -4,6 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from tests.seeds import seeds
 
 from gpower import GPower, GPowerCV, certify, sparsity_path
 from gpower.operators import as_operator
@@ -27,19 +28,19 @@ SPARSITIES = [{"cardinality": 2}, {"gamma": 0.1}, {"gamma": 0.1, "penalty": "l1"
 METHODS = [{"deflation": "schur"}, {"deflation": "projection"}, {"deflation": "orthogonalized"}, {"method": "block"}]
 
 
+@pytest.mark.parametrize("seed", seeds(range(3), fast=1))
 @pytest.mark.parametrize("method", METHODS, ids=str)
 @pytest.mark.parametrize("sparsity", SPARSITIES, ids=str)
 @pytest.mark.parametrize("name", TABLES)
-def test_every_method_gives_finite_results_on_every_kind_of_data(name, sparsity, method):
-    for seed in range(3):
-        X = TABLES[name](np.random.default_rng(seed))
-        A = X - X.mean(axis=0)
-        for m in (2, 5):
-            of_data = GPower(m, **sparsity, **method).fit(X)
-            of_covariance = GPower(m, covariance="precomputed", **sparsity, **method).fit(A.T @ A)
-            for model in (of_data, of_covariance):
-                assert np.all(np.isfinite(model.components_))
-                assert np.all(model.explained_variance_ratio_.sum() <= 1 + 1e-9)
+def test_every_method_gives_finite_results_on_every_kind_of_data(name, sparsity, method, seed):
+    X = TABLES[name](np.random.default_rng(seed))
+    A = X - X.mean(axis=0)
+    for m in (2, 5):
+        of_data = GPower(m, **sparsity, **method).fit(X)
+        of_covariance = GPower(m, covariance="precomputed", **sparsity, **method).fit(A.T @ A)
+        for model in (of_data, of_covariance):
+            assert np.all(np.isfinite(model.components_))
+            assert np.all(model.explained_variance_ratio_.sum() <= 1 + 1e-9)
 
 
 def residual(A, earlier):
@@ -50,7 +51,7 @@ def residual(A, earlier):
     return A - U @ (U.T @ A)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(range(25), fast=6))
 def test_a_certificate_after_a_repeated_component_is_not_below_the_truth(seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((20, 4))
@@ -78,7 +79,7 @@ def test_a_removed_component_is_not_removed_again(as_covariance):
     np.testing.assert_allclose(twice.gram(np.arange(4)), once.gram(np.arange(4)), atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(40), fast=4))
 def test_a_path_of_many_components_does_not_start_from_rounding_errors(seed):
     shape = (12, 6) if seed % 2 else (30, 10)
     path = sparsity_path(np.random.default_rng(seed).standard_normal(shape), n_components=4, deflation="schur")
@@ -92,7 +93,7 @@ def test_cross_validation_does_not_start_from_rounding_errors(seed):
     assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(40), fast=4))
 def test_a_block_with_more_units_than_the_rank(seed):
     rng = np.random.default_rng(seed)
     model = GPower(5, method="block", cardinality=2).fit(rng.standard_normal((5, 5)))

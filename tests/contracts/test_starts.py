@@ -185,10 +185,11 @@ def test_a_number_of_starts_takes_none_away():
             assert min(values[1:]) >= values[0] * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("tables", [range(21), pytest.param(range(21, 200), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("container", ["npy", "zarr", "dask"])
-def test_a_table_has_the_same_variables_wherever_it_is_stored(container, tmp_path):
+def test_a_table_has_the_same_variables_wherever_it_is_stored(container, tables, tmp_path):
     zarr = pytest.importorskip("zarr")
-    for seed in range(200):
+    for seed in tables:
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((int(rng.integers(6, 60)), int(rng.integers(4, 60))))
         X[:, : X.shape[1] // 2] += rng.standard_normal((len(X), 1))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -327,7 +327,6 @@ PENALTIES = {
 
 @pytest.mark.parametrize("make", PENALTIES.values(), ids=PENALTIES)
 @pytest.mark.parametrize("as_covariance", [False, True], ids=["data", "covariance"])
-@settings(max_examples=40, deadline=None, derandomize=True)
 @given(A=SMALL, level=st.floats(0.03, 0.9), m=st.integers(1, 2), twice=st.booleans())
 def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A, level, m, twice):
     A = np.hstack([A, A[:, ::2]]) if twice else A  # exact duplicates
@@ -349,7 +348,6 @@ def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A,
 # --- which columns, and when ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
 @given(C=arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=st.floats(-3, 3)))
 def test_the_working_set_contains_every_active_column_and_then_the_highest_ratios(C):
     n, m = C.shape

@@ -219,10 +219,11 @@ class TestChosenNumbers:
         assert GPower.load(tmp_path / "model.npz").cardinality == chosen
 
     def test_the_rule_and_a_block(self, gpower, tmp_path):
-        path = write_csv(tmp_path / "few.csv", EXPRESSION.X[:, :12])
+        few = EXPRESSION.X[:, :6]
+        path = write_csv(tmp_path / "few.csv", few)
         flags = ["-m", 2, "-k", "auto", "--rule", "one-se", "--method", "block"]
         assert gpower("fit", path, *flags, "-o", tmp_path).exit_code == 0
-        chosen = GPowerCV(2, rule="one-se", method="block", search="joint").fit(EXPRESSION.X[:, :12])
+        chosen = GPowerCV(2, rule="one-se", method="block", search="joint").fit(few)
         assert GPower.load(tmp_path / "model.npz").cardinality == [chosen.best_params_["cardinality"]] * 2
 
     @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.seeds import seeds
 
 from gpower.datasets import load_planted_expression
 
@@ -42,7 +43,7 @@ def closed_pipe():
     os.close(writer)
 
 
-@pytest.mark.parametrize("command", FILES)
+@pytest.mark.parametrize("command", seeds(FILES, fast=1))
 def test_a_closed_pipe_ends_quietly_with_the_files_in_place(data, tmp_path, closed_pipe, command):
     flags = ["--methods", "gpower-l0"] if command == "compare" else []
     result = run(command, data, "-k", 3, "-o", tmp_path / "r", *flags, stdout=closed_pipe)
@@ -50,18 +51,21 @@ def test_a_closed_pipe_ends_quietly_with_the_files_in_place(data, tmp_path, clos
     assert sorted(path.name for path in (tmp_path / "r").iterdir()) == FILES[command]
 
 
+@pytest.mark.slow
 def test_a_picture_is_drawn_although_the_pipe_is_closed(data, tmp_path, closed_pipe):
     pytest.importorskip("matplotlib")
     assert run("fit", data, "-k", 3, "--plot", tmp_path / "x.png", stdout=closed_pipe).returncode == 0
     assert (tmp_path / "x.png").exists()
 
 
+@pytest.mark.slow
 def test_scores_for_a_closed_pipe(data, tmp_path, closed_pipe):
     assert run("fit", data, "-k", 3, "-o", tmp_path, stdout=subprocess.DEVNULL).returncode == 0
     result = run("transform", tmp_path / "model.npz", data, stdout=closed_pipe)
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_demo_writes_its_files_for_a_closed_pipe(tmp_path, closed_pipe):
     pytest.importorskip("matplotlib")
     assert run("demo", "-o", tmp_path / "demo", stdout=closed_pipe).returncode == 0

@@ -165,6 +165,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "enrichment.md").read_text(encoding
 BLOCKS = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "printed"), BLOCKS, ids=range(len(BLOCKS)))
 def test_the_page_runs_as_shown(code, printed, capsys):
     exec(compile(code, "enrichment.md", "exec"), {})  # executes our own documentation

@@ -457,6 +457,7 @@ def kill_one(client):
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 class TestWorkerLoss:
     def test_a_loss_between_rounds_does_not_change_the_result(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
@@ -500,6 +501,7 @@ def slow_sums(block, name, start):
 
 
 class TestSchedulerLoss:
+    @pytest.mark.slow
     def test_it_is_reported_and_the_components_found_are_kept(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
         path = tmp_path / "fit.npz"
@@ -544,6 +546,7 @@ if __name__ == "__main__":
             with pytest.raises(ClusterError, match=re.escape(told)):
                 compute_on_cluster(rows())
 
+    @pytest.mark.slow
     def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(self, tmp_path, monkeypatch):
         monkeypatch.setattr("gpower.operators.storage.dask_client.NO_WORKERS_TIMEOUT_SECONDS", 0.5)
         monkeypatch.setattr("gpower.operators.storage.dask_client.POLL_INTERVAL_SECONDS", 0.1)
@@ -569,6 +572,7 @@ if __name__ == "__main__":
             with pytest.raises(ClusterError, match=r"The Dask cluster at .* is lost"):
                 matrix.sum_blocks(lambda block: block.sums(None), [() for _ in matrix.get_block_slices()])
 
+    @pytest.mark.slow
     def test_a_task_that_kills_every_worker_is_abandoned(self):
         with workers_that_die(nanny=True) as (client, _):
             client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))

@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 GALLERY = sorted(path for path in EXAMPLES.glob("*.py") if path.read_text(encoding="utf-8").startswith('"""\n'))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_the_examples_of_the_gallery_draw(path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -108,6 +109,7 @@ def test_procrustes_with_an_orthogonal_matrix_is_a_polar_factor(m):
     np.testing.assert_allclose(example.solve(C, D, start).point, U @ Vt, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_how_many_variables_prints_what_its_page_shows(capsys, tmp_path):
     pytest.importorskip("pandas")
     pytest.importorskip("matplotlib")

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.planted_data import make_planted_components
 
@@ -48,7 +48,6 @@ def test_pitprops_is_solved_for_every_cardinality(k, value):
     assert component[np.argmax(np.abs(component))] > 0
 
 
-@settings(max_examples=500, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(2, 12),

@@ -20,6 +20,7 @@ NOISE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NOISE)
 def test_chance_is_rarely_taken_for_a_component(kind):
     claimed = sum(
@@ -37,6 +38,7 @@ def test_variables_of_a_block_are_permuted_together():
     assert component_test(X, 2, cardinality=4, n_permutations=39, blocks=blocks).n_components == 0
 
 
+@pytest.mark.slow
 def test_three_planted_components_are_three():
     counts = []
     for seed in range(6):
@@ -232,6 +234,7 @@ def wide():
     return X * np.random.RandomState(0).lognormal(0, 0.4, 1500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [False, True])
 def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
     options = {"cardinality": 12, "scale": scale, "n_permutations": 60}
@@ -261,6 +264,7 @@ def test_blocks_of_a_wide_table_share_their_orders(wide):
     assert component_test(twice, 1, cardinality=4, n_permutations=39).n_components == 1
 
 
+@pytest.mark.slow
 def test_auto_fits_as_many_as_are_more_than_chance():
     X = load_planted_expression().X
     model = GPower("auto", cardinality=6).fit(X)

@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_val_
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.seeds import seeds
 
 from gpower import GPower, GPowerCV, Solver
 from gpower.datasets import load_planted_expression
@@ -40,28 +41,34 @@ def small(seed=0, p=40, n=12):
     return planted(seed, (3, 4), (5.0, 3.0), p, n)[0] + 2.0
 
 
-CHECKED = [
-    GPowerCV(cv=2, cardinalities=[1]),
-    GPowerCV(1, cv=3, cardinalities=[1], rule="one-se"),
-    GPowerCV(cv=2, search="joint", n_init=1, solver=Solver(local_search=False)),
-]
-
-
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks([GPowerCV(cv=2, cardinalities=[1])])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        GPowerCV(1, cv=3, cardinalities=[1], rule="one-se"),
+        GPowerCV(cv=2, search="joint", n_init=1, solver=Solver(local_search=False)),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn_checks_with_other_options(estimator, check):
     check(estimator)
 
 
 # --- the planted numbers ---
 
 
+@pytest.mark.slow
 def test_three_components_of_ten_twenty_and_thirty_variables_out_of_two_thousand():
     X, supports = planted(0, (10, 20, 30), (14.0, 11.0, 9.0), 200, 2000)
     assert_recovered(GPowerCV(3, cardinalities=[5, 10, 14, 20, 30, 45], cv=3, n_init=4).fit(X), supports)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(range(5), fast=1))
 def test_planted_components_over_several_tables(seed):
     X, supports = planted(seed, (5, 10), (8.0, 6.0), 100, 60)
     assert_recovered(GPowerCV(2, cardinalities=[1, 2, 3, 5, 7, 10, 14, 20, 30], n_init=8).fit(X), supports)

@@ -448,6 +448,7 @@ class TestTinyFilesOfHugeMatrices:
                 group[name][:2] = np.arange(2)
             group["indptr"] = np.array([0, 1, n_entries])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("suffix", ["mtx", "npz", "h5ad", "h5", "zarr"])
     def test_memory_and_refusal(self, suffix, tmp_path):
         path = tmp_path / f"x.{suffix}"

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import ConvergenceWarning
@@ -100,7 +100,6 @@ def test_no_nan_ever_leaves(data, kind):
     assert_sound(fit_quietly(sp.csr_array(X), kind), X)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     X=hnp.arrays(np.float64, st.tuples(st.integers(2, 7), st.integers(2, 7)), elements=st.integers(-3, 3).map(float)),
     kind=st.sampled_from(KINDS),

@@ -284,6 +284,7 @@ class TestChance:
             random_index(result, n_draws=0)
 
 
+@pytest.mark.slow
 def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort():
     """Averaged over cohorts: one cohort alone can go either way."""
     found = []

@@ -39,18 +39,16 @@ def planted(p=40, n=30, seed=0):
     return X + 5.0
 
 
-CHECKED = [
-    GPower(),
-    GPower(cardinality=2),
-    GPower(penalty="l1"),
-    GPower(method="block"),
-    GPower(gamma=0.0),
-]
-
-
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks([GPower()])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([GPower(cardinality=2), GPower(penalty="l1"), GPower(method="block"), GPower(gamma=0.0)])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn_checks_with_other_options(estimator, check):
     check(estimator)
 
 

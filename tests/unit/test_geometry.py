@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -58,7 +58,6 @@ def test_the_segment_points_at_the_maximiser_on_the_circle(penalty, gamma):
 @given(
     columns=st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=2, max_size=6), share=st.floats(0.05, 0.9)
 )
-@settings(max_examples=15, deadline=None)
 def test_the_segment_crosses_the_lines_of_the_active_variables_only(penalty, columns, share):
     A = np.array(columns).T
     norms = np.linalg.norm(A, axis=0)

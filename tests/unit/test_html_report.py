@@ -387,6 +387,7 @@ class TestFile:
         whole = write_report(tmp_path)
         assert all(number in whole for number in numbers)
 
+    @pytest.mark.slow
     def test_five_megabytes_hold_500_samples_of_20000_variables(self, tmp_path):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((500, 20_000), dtype=np.float32)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
@@ -35,7 +35,6 @@ def with_holes(X, share, seed=0):
     scale=st.booleans(),
     dtype=st.sampled_from([np.float64, np.float32]),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_misfit_of_the_observed_entries_never_rises(seed, p, n, share, rank, center, scale, dtype):
     X, holes = with_holes(low_rank(seed, p, n, 2, 0.5), share, seed)
     X = X.astype(dtype)

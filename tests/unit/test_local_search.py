@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -17,7 +17,6 @@ def swap_variable(support, i, j):
     return np.append(np.delete(support, i), j)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     A=hnp.arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(3, 8)), elements=st.integers(-4, 4).map(float)),
     data=st.data(),

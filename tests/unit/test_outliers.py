@@ -46,6 +46,7 @@ def test_residuals_are_what_the_inverse_transform_leaves():
     np.testing.assert_allclose(model.squared_residual(sp.csr_array(X)), model.squared_residual(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_samples", "level", "scale"), [(60, 0.95, False), (400, 0.8, False), (60, 0.95, True)])
 def test_limits_cover_their_share_of_new_normal_samples(n_samples, level, scale):
     inside = []

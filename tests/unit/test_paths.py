@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
@@ -79,7 +79,6 @@ def matrices(draw):
 
 
 @given(X=matrices(), form=st.sampled_from(["dense", "sparse", "covariance"]), starts=st.sampled_from(["auto", 1]))
-@settings(max_examples=30, deadline=None)
 def test_variance_never_falls_as_the_cardinality_grows(X, form, starts):
     given_as = {"dense": X, "sparse": sp.csr_array(X), "covariance": np.cov(X.T)}[form]
     covariance = "precomputed" if form == "covariance" else None
@@ -452,6 +451,7 @@ def test_no_solution_has_more_variables_than_gamma_allows(penalty, options):
     assert path.cardinality_bound(2 * norms.max()) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("center", "degrees"), [(True, 19), (False, 20)])
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
 def test_the_expected_bound_is_the_mean_bound_of_gaussian_noise(penalty, center, degrees):

@@ -141,7 +141,14 @@ def drawings(model, X, names, groups):
 
 @pytest.mark.parametrize(
     ("table", "n_components"),
-    [("wine", 1), ("wine", 4), ("odd names", 2), ("many variables", 1), ("many variables", 2)],
+    [
+        ("wine", 4),
+        ("odd names", 2),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (("wine", 1), ("many variables", 1), ("many variables", 2))
+        ),
+    ],
 )
 def test_all_words_of_all_pictures_can_be_read(wine, table, n_components):
     X, names, groups, k = wine.X.to_numpy(), wine.names, wine.classes, 5

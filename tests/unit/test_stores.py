@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from gpower import GPower
 from gpower.io.stores.cache import cache_store
-from gpower.io.stores.open import open_source, select_source_columns, should_read_in_blocks
+from gpower.io.stores.open import create_sparse_source, open_source, select_source_columns, should_read_in_blocks
 from gpower.io.stores.source import MatrixSource, StoreError, read_source_block
 from gpower.operators.storage.disk import StreamedMatrix
 
@@ -187,6 +187,16 @@ def test_the_matrix_of_a_backed_object_is_read_in_blocks(tmp_path, form):
     found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(backed.X)
     np.testing.assert_allclose(found.components_, GPower(2, cardinality=8).fit(COUNTS).components_, atol=1e-8)
     backed.file.close()
+
+
+@pytest.mark.parametrize("form", ["CSR", "CSC"])
+def test_blocks_of_a_sparse_store_are_sparse_arrays_with_narrow_indices(form):
+    A = sp.csr_array(COUNTS).asformat(form.lower())
+    parts = [A.data, A.indices.astype(np.int64), A.indptr.astype(np.int64)]
+    block = create_sparse_source(parts, A.shape, form == "CSC", "x", A.dtype).read_slice(3, 40)
+    assert isinstance(block, sp.sparray)
+    assert block.indices.dtype == block.indptr.dtype == np.int32
+    np.testing.assert_array_equal(block.toarray(), COUNTS[:, 3:40] if form == "CSC" else COUNTS[3:40])
 
 
 def test_names_of_the_variables_are_read(tmp_path):
@@ -384,7 +394,11 @@ class TestBroken:
         path = self.broken_csr(tmp_path, indptr=change)
         get_error_message(path, "x.h5ad, X: indptr has", "1001 are needed, which begin with 0 and do not decrease")
 
-    @pytest.mark.parametrize("change", [lambda v: v + 50, lambda v: v - 3], ids=["too large", "negative"])
+    @pytest.mark.parametrize(
+        "change",
+        [lambda v: v + 50, lambda v: v - 3, lambda v: v.astype(np.int64) + 2**32],
+        ids=["too large", "negative", "beyond 32 bits"],
+    )
     def test_indices_out_of_range(self, tmp_path, change):
         get_error_message(
             self.broken_csr(tmp_path, indices=change), "x.h5ad, X, rows 0 to", "could not be read", "indices"

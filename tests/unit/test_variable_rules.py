@@ -1,5 +1,6 @@
 """Rules on variables: groups, included and excluded variables, weights and budgets."""
 
+from functools import cache
 from itertools import combinations, product
 
 import numpy as np
@@ -304,19 +305,25 @@ class TestEmptyRules:
             plain, same = (GPower(2, cardinality=3, **options, **more).fit(data) for more in ({}, rules))
             np.testing.assert_array_equal(same.components_, plain.components_)
 
-    @EACH_EMPTY_RULE
-    def test_empty_rules_change_no_path_search_or_subsample(self, rules):
+    @staticmethod
+    @cache
+    def search_without_rules():
+        return [*TestEmptyRules.search({})]
+
+    @staticmethod
+    def search(rules):
+        """Yield the loadings of two paths, the frequencies of subsamples and the loadings of a cross-validation."""
         X = make_table(7)
         for grid in ({"cardinalities": [2, 4, 6]}, {"gammas": [0.3, 0.1]}):
-            plain, same = (sparsity_path(X, n_components=2, **grid, **more) for more in ({}, rules))
-            np.testing.assert_array_equal(same.loadings.toarray(), plain.loadings.toarray())
-        options = {"cardinality": 3, "n_components": 2, "n_subsamples": 4}
-        plain, same = (stability_selection(X, **options, **more) for more in ({}, rules))
-        np.testing.assert_array_equal(same.frequency, plain.frequency)
-        if rules.get("include"):
-            return  # cross-validation takes one list for all components
-        plain, same = (GPowerCV(2, cv=3, **more).fit(X) for more in ({}, rules))
-        np.testing.assert_array_equal(same.components_, plain.components_)
+            yield sparsity_path(X, n_components=2, **grid, **rules).loadings.toarray()
+        yield stability_selection(X, cardinality=3, n_components=2, n_subsamples=4, **rules).frequency
+        if not rules.get("include"):  # cross-validation takes one list for all components
+            yield GPowerCV(2, cv=3, **rules).fit(X).components_
+
+    @EACH_EMPTY_RULE
+    def test_empty_rules_change_no_path_search_or_subsample(self, rules):
+        for same, plain in zip(self.search(rules), self.search_without_rules(), strict=not rules.get("include")):
+            np.testing.assert_array_equal(same, plain)
 
     def test_a_budget_of_ones_is_a_cardinality(self):
         X = make_table(7)

@@ -147,7 +147,7 @@ def select_source_columns(source: MatrixSource, idx: Array) -> MatrixSource:
     if source.axis == 0:
         return replace(selection, read_slice=lambda lo, hi: source.read_slice(lo, hi)[:, idx])
 
-    def read(lo: int, hi: int) -> Array | sp.csc_matrix:
+    def read(lo: int, hi: int) -> Array | sp.csc_array:
         columns, parts = idx[lo:hi], []
         for first in np.unique(columns // chunk) * chunk:  # read each chunk of the store once
             within_chunk = columns[(columns >= first) & (columns < first + chunk)] - first
@@ -274,12 +274,15 @@ def create_sparse_source(
             f"{name}: indptr has {math.prod(indptr.shape)} entries; {n_lines + 1} are needed, which begin with 0 and "
             "do not decrease."
         )
-    build = sp.csc_matrix if is_csc else sp.csr_matrix
+    build = sp.csc_array if is_csc else sp.csr_array
 
-    def read(lo: int, hi: int) -> sp.csr_matrix | sp.csc_matrix:
+    def read(lo: int, hi: int) -> sp.csr_array | sp.csc_array:
         first, last = int(pointers[lo]), int(pointers[hi])
         block_shape = (shape[0], hi - lo) if is_csc else (hi - lo, shape[1])
-        arrays = (np.array(data[first:last]), np.array(indices[first:last]), pointers[lo : hi + 1] - first)
+        positions, starts = np.array(indices[first:last]), pointers[lo : hi + 1] - first
+        # A sparse array keeps int64, which most stores hold and which takes twice the memory.
+        narrow = sp.get_index_dtype((positions, starts), maxval=max(last - first, *block_shape), check_contents=True)
+        arrays = (np.array(data[first:last]), positions.astype(narrow, copy=False), starts.astype(narrow, copy=False))
         block = build(arrays, shape=block_shape)
         block.check_format(full_check=True)
         return block

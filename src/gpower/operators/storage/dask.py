@@ -93,7 +93,7 @@ def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes
     if source is None:
         raise StoreError(f"{path}: this is not a store on disk.")
     dtype = source.working_dtype
-    meta = sp.csr_matrix((0, 0), dtype=dtype) if source.is_sparse else np.empty((0, 0), dtype)
+    meta = sp.csr_array((0, 0), dtype=dtype) if source.is_sparse else np.empty((0, 0), dtype)
     parts = []
     for lo, hi in pairwise(source.compute_block_edges(block_bytes)):
         block = _make_delayed(_read_store_block)(os.fspath(path), key, lo, hi)
