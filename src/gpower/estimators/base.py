@@ -41,12 +41,17 @@ from gpower.operators.explained_variance import (
 )
 from gpower.operators.storage.residual import ResidualMatrix
 from gpower.solvers.results import ComponentResult
-from gpower.validation.covariates import CovariateEncoding, CovariateVariables, read_covariates
+from gpower.validation.covariates import (
+    CovariateEncoding,
+    CovariateVariables,
+    check_covariates_given,
+    read_covariates,
+)
 from gpower.validation.data import to_plain_table
 from gpower.validation.imputation import impute_from_loadings
 from gpower.validation.params import get_constructor_params
 from gpower.validation.pipelines import ComponentModelMixin
-from gpower.validation.prepare import PreparedData, read_estimator_input
+from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
 from gpower.validation.solver import make_solver, restore_solver
 
 #: Parameters of an estimator, or its fitted attributes, by name.
@@ -170,6 +175,7 @@ class SparsePCAEstimator(
     cardinality_: Array
     covariates_coef_: Array
     covariates_mean_: Array
+    covariates_levels_: Array
     n_passes_: float
     mean_: Array
     scale_: Array
@@ -226,35 +232,24 @@ class SparsePCAEstimator(
         -------
         ndarray of shape (n_samples, n_components)
         """
-        native = self._read_samples(X)
-        fitted = self._get_fitted_arrays_like(native)
-        return make_converter_to(X)(project_samples(self._subtract_covariates(native, covariates, batch, X), *fitted))
+        samples = self._read_samples(X, covariates, batch)
+        return make_converter_to(X)(project_samples(samples, *self._get_fitted_arrays_like(samples)))
 
-    def _subtract_covariates(self, X: Any, covariates: Any, batch: Any, given: Any) -> Any:
-        """Return checked samples X, as `_read_samples` returns them, less the part that their covariates predict.
+    def _subtract_covariates(self, table: EstimatorInput, covariates: Any, batch: Any) -> Any:
+        """Return the matrix of a table, or its residuals if the model was fitted with covariates.
 
-        Without covariates in the fit, X itself. Raise ValueError if covariates are missing or were not fitted, or if
-        they name the samples otherwise than `given`, the samples as the user passed them.
+        Raise ValueError if covariates are missing or were not fitted, or if they do not fit to the table.
         """
-        fitted = vars(self)
-        if "covariates_coef_" not in fitted:
-            if covariates is not None or batch is not None:
-                raise ValueError("The model was fitted without covariates and batches; it takes none here.")
-            return X
-        names = fitted["covariates_names_"]
-        container = as_container(X)
-        if get_constructor_params(self).get("covariance") == "precomputed":  # covariates are variables of X
-            columns = CovariateVariables.find(names, fitted.get("feature_names_in_"), container.shape[1]).columns
-            return ResidualMatrix(container, to_host(container.columns(columns)), self.covariates_coef_)
-        if covariates is None and batch is None:
-            expected = ", ".join(dict.fromkeys(names))
-            raise ValueError(
-                f"The model was fitted to what covariates do not predict; pass those of the samples as covariates= or "
-                f"batch=: {expected}."
-            )
-        known = read_covariates(covariates, batch, container.shape[0], getattr(given, "index", None))
-        C = CovariateEncoding(names, fitted["covariates_levels_"]).encode(known)
-        return ResidualMatrix(container, C - self.covariates_mean_, self.covariates_coef_)
+        names, is_covariance = getattr(self, "covariates_names_", None), table.data_params.covariance is not None
+        check_covariates_given(names, covariates, batch, are_variables=is_covariance)
+        if names is None:
+            return table.X
+        if is_covariance:  # covariates are variables of X
+            columns = CovariateVariables.find(names, table.feature_names, table.shape[1]).columns
+            return ResidualMatrix(table.container, to_host(table.container.columns(columns)), self.covariates_coef_)
+        known = read_covariates(covariates, batch, table.shape[0], table.row_names)
+        C = CovariateEncoding(names, self.covariates_levels_).encode(known)
+        return ResidualMatrix(table.container, C - self.covariates_mean_, self.covariates_coef_)
 
     def _get_fitted_arrays_like(self, X: Any) -> tuple[Array, Array, Array]:
         """Return loadings (n_features, m), means and scales as arrays of the library and device of X.
@@ -262,27 +257,29 @@ class SparsePCAEstimator(
         X is native, as `_read_samples` returns it, so that the arrays are NumPy arrays, or CuPy arrays if X is on a
         device. The fitted attributes may be of any library, as they have that of the data of the fit.
         """
+        X = X.F if isinstance(X, ResidualMatrix) else X
         fitted = (self.components_, self.mean_, self.scale_)
         if all(isinstance(values, np.ndarray) for values in fitted) and not is_device_array(X):
             return self.components_.T, self.mean_, self.scale_
         components, mean, scale = (as_native(v) if is_device_array(X) else to_numpy(v) for v in fitted)
         return asarrays_like(X, components.T, mean, scale)
 
-    def _read_samples(self, X: Any) -> Any:
-        """Check samples against the fitted variables and return them, missing values imputed if requested.
+    def _read_samples(self, X: Any, covariates: Any = None, batch: Any = None) -> Any:
+        """Check samples against the fitted variables; subtract what their covariates predict, impute if requested.
 
         The result is a NumPy or CuPy array, a CSR or CSC matrix, or a container, in float32 or float64, not centred and
-        not scaled; it may share memory with X, so it must not be changed. For a model of a covariance it may be a
-        covariance as well. Raise ValueError for missing values that are not imputed, and for infinite ones.
+        not scaled; it may share memory with X, so it must not be changed. Raise ValueError for missing values that are
+        not imputed, for infinite ones, and unless covariates are passed exactly if the model was fitted with them.
         """
         check_is_fitted(self)
         table = read_estimator_input(self, X, reset=False)
         is_array = not sp.issparse(table.X) and not isinstance(table.X, Container)
         should_impute = table.data_params.missing == "impute" and is_array
         table.require_finite(allow_nan=should_impute)
+        samples = self._subtract_covariates(table, covariates, batch)
         if should_impute and np.isnan(np.sum(table.X)):
-            return impute_from_loadings(table.X, *self._get_fitted_arrays_like(table.X))
-        return table.X
+            return impute_from_loadings(as_container(samples).to_dense(), *self._get_fitted_arrays_like(table.X))
+        return samples
 
     def inverse_transform(self, X: Any) -> Array:
         """Compute the data that have the given scores, by least squares, as components need not be orthogonal.
@@ -326,12 +323,16 @@ class SparsePCAEstimator(
         -------
         float
         """
-        native = self._read_samples(X)
         if get_constructor_params(self).get("covariance") != "precomputed":
-            fitted = self._get_fitted_arrays_like(native)
-            return compute_captured_share(self._subtract_covariates(native, covariates, batch, X), *fitted)
-        Z, total = self.components_.T.astype(np.float64), float(np.trace(native))
-        return captured_variance(Z.T @ (native @ Z), Z) / total if total > 0 else 0.0
+            samples = self._read_samples(X, covariates, batch)
+            return compute_captured_share(samples, *self._get_fitted_arrays_like(samples))
+        S, Z = as_container(self._read_samples(X)).to_dense(), self.components_.T.astype(np.float64)
+        names = getattr(self, "covariates_names_", None)
+        if names is not None:  # the covariates are variables, and are to be subtracted from both sides of S
+            columns = CovariateVariables.find(names, vars(self).get("feature_names_in_"), len(S)).columns
+            S = S - self.covariates_coef_.T @ S[columns]
+        total = float(np.trace(S))
+        return captured_variance(Z.T @ (S @ Z), Z) / total if total > 0 else 0.0
 
     def loadings(self, feature_names: Sequence[str] | None = None) -> list[dict[str, float]]:
         """Return the variables of each component by name, the largest absolute loading first.

@@ -121,6 +121,16 @@ class Covariates:
         """Return the covariates of some samples, with the columns of all."""
         return Covariates(self.encoding, self.values[idx], None if self.batch is None else self.batch[idx])
 
+    def check_levels(self, train: Array, test: Array) -> None:
+        """Raise ValueError if samples to be held out have a level that none of the training samples has."""
+        is_new = (self.encoding.levels != "") & self.values[test].any(axis=0) & ~self.values[train].any(axis=0)
+        for j in np.flatnonzero(is_new)[:1]:
+            raise ValueError(
+                f"The covariate {self.encoding.names[j]!r} has the level {self.encoding.levels[j]!r} only in held-out "
+                "samples of a fold, so that nothing can be removed for it. Pass folds whose training samples have all "
+                "levels, as those of scikit-learn's StratifiedKFold, or leave out rare levels."
+            )
+
     def balance(self, sample_weight: Array | None) -> Array:
         """Return sample weights, (n_samples,), with which every batch has the same total weight."""
         if self.batch is None:
@@ -129,6 +139,19 @@ class Covariates:
         _, labels = np.unique(self.batch.astype(str), return_inverse=True)
         totals = np.bincount(labels, weight)
         return weight * (weight.sum() / (totals.size * np.where(totals > 0, totals, 1)))[labels]
+
+    def predict_missing(self, X: Array, center: bool) -> Array:
+        """Return a copy of X, (n_samples, n_features), whose NaN are the predictions from the observed samples.
+
+        Every variable needs an observed sample. With `center` the regression has an intercept.
+        """
+        design = np.column_stack([np.ones(len(X)), self.values]) if center else self.values
+        filled = X.copy()
+        for j in np.flatnonzero(np.isnan(X).any(axis=0)):
+            is_missing = np.isnan(X[:, j])
+            coef = np.linalg.lstsq(design[~is_missing], X[~is_missing, j], rcond=None)[0]
+            filled[is_missing, j] = design[is_missing] @ coef
+        return filled
 
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the least-squares regression of all variables on the covariates, in one pass over X.
@@ -189,6 +212,24 @@ class CovariateRegression:
         if standardized and varies.any():
             return float(np.mean(self.fitted_squares[varies] / whole[varies]))
         return float(self.fitted_squares.sum() / whole.sum()) if varies.any() else 0.0
+
+
+def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, are_variables: bool = False) -> None:
+    """Raise ValueError unless covariates are passed exactly if a model was fitted with covariates.
+
+    `names`, (c,), are those of the encoded covariates of the fit, or None. Covariates that `are_variables` of a
+    covariance are part of the data: they are not passed again.
+    """
+    is_given = covariates is not None or batch is not None
+    if is_given and are_variables and names is not None:
+        raise ValueError("The covariates are variables of the data here, and the model knows which; pass none.")
+    if is_given and names is None:
+        raise ValueError("The model was fitted without covariates and batches; it takes none here.")
+    if names is not None and not is_given and not are_variables:
+        raise ValueError(
+            "The model was fitted to what covariates do not predict; pass those of the samples as covariates= or "
+            f"batch=: {', '.join(dict.fromkeys(names))}."
+        )
 
 
 def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any = None) -> list[CovariateColumn]:
@@ -289,7 +330,7 @@ class CovariateVariables:
     def find(cls, selectors: Any, feature_names: Array | None, n_features: int) -> CovariateVariables:
         """Return the variables given by name or column number; raise ValueError if there is no such variable."""
         names = [f"x{j}" if feature_names is None else str(feature_names[j]) for j in range(n_features)]
-        by_name = {} if feature_names is None else {name: j for j, name in enumerate(names)}
+        by_name = {name: j for j, name in enumerate(names)}
         selectors = list(selectors) if is_sequence(selectors) else [selectors]
         columns = [find_column(selector, by_name, n_features) for selector in selectors]
         if not columns or None in columns:
