@@ -140,7 +140,7 @@ def test_folds_share_every_batch():
     pairs = np.repeat(np.arange(20), 2)
     scores = GPowerCV(1, cardinalities=[2, 4], cv=4).fit_transform(X, batch=pairs)
     assert scores.shape == (40, 1)
-    with pytest.raises(ValueError, match="'batch' has the level '.' only in held-out samples of a fold.*Stratified"):
+    with pytest.raises(ValueError, match=r"'batch' has the level '.' only in held-out samples of a fold.*Stratified"):
         GPowerCV(1, cardinalities=[2, 4], cv=LeaveOneGroupOut().split(X, groups=LABELS)).fit(X, batch=LABELS)
 
 
