@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
@@ -235,6 +236,54 @@ class SparsePCAEstimator(
         samples = self._read_samples(X, covariates, batch)
         return make_converter_to(X)(project_samples(samples, *self._get_fitted_arrays_like(samples)))
 
+    def remove_covariates(self, X: Any, covariates: Any = None, batch: Any = None) -> tuple[Any, Any]:
+        """Return the model without its covariates, and the residuals of X as a table.
+
+        Functions that take a model and its data, such as those of `gpower.plotting`, take the two instead. The
+        residuals of a sparse matrix are dense; a table in blocks is loaded.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples; a covariance if the model was fitted to one.
+        covariates, batch : optional
+            Covariates and batch labels of these samples.
+
+        Returns
+        -------
+        model : GPower
+            A copy with the same components; of a model without covariates, the model itself.
+        residuals : ndarray, pandas.DataFrame, or X itself if the model has no covariates
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> rng = np.random.default_rng(0)
+        >>> age, X = rng.uniform(20, 80, 40), rng.standard_normal((40, 6))
+        >>> model = GPower(1, cardinality=2).fit(X, covariates=age)
+        >>> plain, residuals = model.remove_covariates(X, covariates=age)
+        >>> bool(np.allclose(plain.transform(residuals), model.transform(X, covariates=age)))
+        True
+        """
+        samples = self._read_samples(X, covariates, batch)
+        names = getattr(self, "covariates_names_", None)
+        if names is None:
+            return self, X
+        plain: Any = copy(getattr(self, "best_estimator_", self))
+        rest = as_container(samples).to_dense()
+        if get_constructor_params(plain).get("covariance") == "precomputed":  # from both sides of the matrix
+            columns = CovariateVariables.find(names, vars(plain).get("feature_names_in_"), len(rest)).columns
+            rest = rest - self.covariates_coef_.T @ rest[columns]
+        if hasattr(X, "iloc"):
+            rest = type(X)(rest, index=X.index, columns=X.columns)
+        else:  # an array has no names
+            vars(plain).pop("feature_names_in_", None)
+        plain._n_removed_covariates = self._covariate_rank
+        for name in [name for name in vars(plain) if name.startswith("covariate")]:
+            delattr(plain, name)
+        return plain, rest
+
     def _subtract_covariates(self, table: EstimatorInput, covariates: Any, batch: Any) -> Any:
         """Return the matrix of a table, or its residuals if the model was fitted with covariates.
 
@@ -326,11 +375,7 @@ class SparsePCAEstimator(
         if get_constructor_params(self).get("covariance") != "precomputed":
             samples = self._read_samples(X, covariates, batch)
             return compute_captured_share(samples, *self._get_fitted_arrays_like(samples))
-        S, Z = as_container(self._read_samples(X)).to_dense(), self.components_.T.astype(np.float64)
-        names = getattr(self, "covariates_names_", None)
-        if names is not None:  # the covariates are variables, and are to be subtracted from both sides of S
-            columns = CovariateVariables.find(names, vars(self).get("feature_names_in_"), len(S)).columns
-            S = S - self.covariates_coef_.T @ S[columns]
+        S, Z = to_host(self.remove_covariates(X)[1]), self.components_.T.astype(np.float64)
         total = float(np.trace(S))
         return captured_variance(Z.T @ (S @ Z), Z) / total if total > 0 else 0.0
 

@@ -32,6 +32,8 @@ class OutlierDistanceMixin:
     scale_: Array
     score_covariance_: Array
     n_samples_: float
+    #: Number of independent covariates that were removed from the data themselves.
+    _n_removed_covariates: int = 0
 
     def _read_samples(self, X: Any, covariates: Any = None, batch: Any = None) -> Any:
         """Check samples and return them less what covariates predict; implemented by the estimator.
@@ -174,7 +176,7 @@ class OutlierDistanceMixin:
     def _covariate_rank(self) -> int:
         """Return the number of independent covariates that were removed."""
         coef = getattr(self, "covariates_coef_", None)
-        return 0 if coef is None else int(np.linalg.matrix_rank(coef))
+        return self._n_removed_covariates if coef is None else int(np.linalg.matrix_rank(coef))
 
     @property
     def _score_precision(self) -> Array:

@@ -29,6 +29,8 @@ def html_report(
     scores: bool = True,
     anonymise: bool = False,
     warnings: Iterable[str] = (),
+    covariates: Any = None,
+    batch: Any = None,
 ) -> Path:
     """Write an interactive HTML page of a fitted model that needs neither server nor network.
 
@@ -64,6 +66,8 @@ def html_report(
         metadata and values stay in the page: leave out what must not be seen.
     warnings : sequence of str
         Warnings to show in addition to those of the fit.
+    covariates, batch : optional
+        Covariates and batch labels of the samples, if the model was fitted with any. The page then shows the residuals.
 
     Returns
     -------
@@ -95,6 +99,8 @@ def html_report(
         with_samples=scores,
         anonymise=anonymise,
         warnings=warnings,
+        covariates=covariates,
+        batch=batch,
     )
     page = render_page(contents, title)
     with write_file_atomically(report_path) as temporary_path:
