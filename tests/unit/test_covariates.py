@@ -153,6 +153,14 @@ def test_categories_are_indicators_and_batches_are_a_category():
     assert_same_fit(GPower(2, cardinality=3).fit(X, batch=labels), GPower(2, cardinality=3).fit(centred))
 
 
+@pytest.mark.parametrize("labels", [np.arange(P) % 3, np.arange(P) % 3 + 0.0, [i % 3 for i in range(P)]], ids=str)
+def test_numbers_of_batches_are_labels(labels):
+    X = make_table(2)[0]
+    model = GPower(1, cardinality=3).fit(X, batch=labels)
+    assert list(model.covariates_levels_) == ["0", "1", "2"]
+    assert_same_fit(model, GPower(1, cardinality=3).fit(X, batch=np.array(["a", "b", "c"])[np.arange(P) % 3]))
+
+
 def test_balanced_batches_have_equal_weight():
     X, _, weight = make_table(4)
     labels = np.repeat([1, 2], [30, 10])
@@ -241,13 +249,26 @@ FRAME = pd.DataFrame({"age": np.arange(P, dtype=float), "sex": ["f", "m"] * (P /
         (FRAME.assign(age=FRAME["age"].where(FRAME.index != 3)), None, "'age' has 1 missing value.*row 3"),
         (FRAME.assign(sex=FRAME["sex"].where(FRAME.index > 1)), None, "'sex' has 2 missing value.*row 0"),
         (None, [""] + ["a"] * (P - 1), "'batch' has 1 missing value"),
+        (None, np.where(np.arange(P) == 3, np.nan, 1.0), "'batch' has 1 missing value.*row 3"),
+        (None, np.ones((P, 2)), "'batch' has the shape"),
         (FRAME.iloc[:-1], None, "'age' has the shape .39,., but there are 40 samples"),
         (None, np.arange(P), "predict every variable exactly"),
         (FRAME.assign(age=np.inf), None, "'age' contains infinity"),
         (pd.concat([FRAME["age"], FRAME["age"]], axis=1), None, "Two covariates are called 'age'"),
         (np.zeros((P, 2, 2)), None, "covariates has the shape"),
     ],
-    ids=["NaN", "no label", "blank batch", "length", "a level per sample", "infinity", "same name", "shape"],
+    ids=[
+        "NaN",
+        "no label",
+        "blank batch",
+        "NaN batch",
+        "two batches",
+        "length",
+        "a level per sample",
+        "infinity",
+        "same name",
+        "shape",
+    ],
 )
 def test_unusable_covariates_are_refused(covariates, batch, message):
     with pytest.raises(ValueError, match=message):

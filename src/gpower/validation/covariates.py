@@ -247,8 +247,9 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     """
     columns = list(_iter_columns(covariates)) if covariates is not None else []
     if batch is not None:
-        labels = np.asarray(batch)
-        columns.append((BATCH_NAME, labels.astype(str).astype(object) if labels.dtype.kind in "iub" else batch))
+        labels = np.asarray(batch, dtype=object)
+        words = [None if _is_missing(label) else str(label).removesuffix(".0") for label in labels.ravel()]
+        columns.append((BATCH_NAME, np.array(words, dtype=object).reshape(labels.shape)))
     _check_row_names(covariates, row_names)
     names = [name for name, _ in columns]
     repeated = next((name for name in names if names.count(name) > 1), None)
