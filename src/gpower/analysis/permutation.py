@@ -413,7 +413,8 @@ def _standardize_samples(table: EstimatorInput, prepared: PreparedData) -> tuple
         moments = prepared.moments
         return (table.X - moments.mean) / moments.scale, np.zeros((table.shape[0], 0))
     operator = table.prepare(reduce=False).operator  # that of `prepared` may be a covariance
-    basis, root_weight = prepared.covariates.residuals.F, operator.sqrt_sample_weight
+    basis, root_weight = prepared.covariates.basis, operator.sqrt_sample_weight
+    assert basis is not None
     A = operator.columns(np.arange(table.shape[1]))
     return A, basis if root_weight is None else root_weight[:, None] * basis
 

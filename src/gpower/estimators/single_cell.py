@@ -53,8 +53,6 @@ def sparse_pca(
     key_added: str | None = None,
     dtype: DTypeLike = "float32",
     random_state: int | None = 0,
-    batch_key: str | None = None,
-    covariates: str | Sequence[str] | None = None,
     copy: bool = False,
     return_model: bool = False,
     **options: Any,
@@ -81,17 +79,14 @@ def sparse_pca(
     dtype : dtype, default="float32"
         Type of the scores.
     random_state : int, default=0
-    batch_key : str, optional
-        Column of ``adata.obs`` with batches, each of which is centred by itself.
-    covariates : str or sequence of str, optional
-        Columns of ``adata.obs``, such as ``["pct_counts_mt"]``, whose linear effect on the genes is removed. A sparse
-        matrix stays sparse.
     copy : bool, default=False
         Work on a copy of the object in memory and return it.
     return_model : bool, default=False
         Return the fitted model, whose variables are the genes used.
     **options
-        Further parameters of `GPower`; ``use_highly_variable`` is accepted instead of ``mask_var``.
+        Further parameters of `GPower`; ``use_highly_variable`` is accepted instead of ``mask_var``. With
+        ``batch_key="sample"`` the cells of each sample, a column of ``adata.obs``, are centred by themselves, and with
+        ``covariates=["pct_counts_mt"]`` the linear effect of such columns is removed; a sparse matrix stays sparse.
 
     Returns
     -------
@@ -112,6 +107,8 @@ def sparse_pca(
     """
     _check_anndata(adata)
     mask_var = _resolve_mask_argument(options, mask_var)
+    batch_key, covariates = options.pop("batch_key", None), options.pop("covariates", None) or ()
+    covariates = [covariates] if isinstance(covariates, str) else list(covariates)
     if copy and return_model:
         raise ValueError("copy=True returns the object and return_model=True the model; ask for one of them.")
     if copy:
@@ -125,7 +122,6 @@ def sparse_pca(
     used = X if genes is None else _select_gene_columns(X, genes)
     n_comps = min(_DEFAULT_N_COMPS, used.shape[1]) if n_comps is None else n_comps
     model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
-    covariates = [covariates] if isinstance(covariates, str) else list(covariates or ())
     removed = _select_obs_columns(adata, batch_key, covariates)
     scores = model.fit(used, **removed).transform(used, **removed)
     in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")

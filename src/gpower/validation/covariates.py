@@ -7,7 +7,7 @@ a column per number and level. The fit sees the residuals of the variables, the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -175,7 +175,7 @@ class Covariates:
         back = Vt[:rank].T / s[:rank] / scale[:, None]  # (c, rank): C − mean times this is orthonormal
         residuals = ResidualMatrix(X, (self.values - mean) @ back, sample_weight=sample_weight)
         B = to_host(residuals.B).astype(np.float64)
-        return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals)
+        return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals, residuals.F)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +194,8 @@ class CovariateRegression:
         Weighted sum of squares of the fitted part of every variable.
     residuals : ResidualMatrix or ndarray
         The part of the matrix that the covariates do not predict; of a covariance, its Schur complement.
+    basis : ndarray of shape (n_samples, r) or None
+        Centred covariates whose columns are orthonormal with respect to the sample weights; None for a covariance.
     """
 
     encoding: CovariateEncoding
@@ -201,6 +203,21 @@ class CovariateRegression:
     coef: Array
     fitted_squares: Array
     residuals: Any
+    basis: Array | None = None
+
+    def compute_residuals(self, sample_weight: Array | None, center: bool) -> CovariateRegression:
+        """Return the regression with the residuals of a dense matrix as an array, whose products take less time.
+
+        Arguments are those of the regression. Columns that the covariates predict are exactly constant.
+        """
+        if not isinstance(self.residuals, ResidualMatrix):
+            return self
+        total = self.residuals.shape[0] if sample_weight is None else float(np.sum(sample_weight))
+        shift = self.residuals.weighted_sums(sample_weight) / total * center
+        R = self.residuals.to_dense()
+        is_predicted = self.residuals.squared_deviations(shift.astype(R.dtype), sample_weight) == 0
+        R[:, is_predicted] = shift[is_predicted]
+        return replace(self, residuals=R)
 
     def compute_variance_ratio(self, residual_norms: Array, standardized: bool) -> float:
         """Return the share of the variance that the covariates take, given the norms of the residuals, (n_features,).
@@ -288,16 +305,18 @@ def _check_row_names(covariates: Any, row_names: Any) -> None:
 def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
     """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values."""
     is_categorical = str(getattr(values, "dtype", "")).lower().startswith(("categor", "enum"))
-    array = np.asarray(values, dtype=object)
+    array = np.asarray(values)
     if array.shape != (n_samples,):
         raise ValueError(f"The covariate {name!r} has the shape {array.shape}, but there are {n_samples} samples.")
-    missing = np.flatnonzero([_is_missing(value) for value in array])
+    is_numeric = array.dtype.kind in "fiub" and not is_categorical
+    array = array if is_numeric else np.asarray(values, dtype=object)
+    missing = np.flatnonzero(array != array if is_numeric else [_is_missing(value) for value in array])
     if missing.size:
         raise ValueError(
             f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0); "
             "fill them, or leave those samples out."
         )
-    if is_categorical or not all(isinstance(value, Real | np.bool_) for value in array):
+    if is_categorical or not (is_numeric or all(isinstance(value, Real | np.bool_) for value in array)):
         return CovariateColumn(name, np.array([str(value) for value in array], dtype=object))
     numbers = array.astype(np.float64)
     if not np.all(np.isfinite(numbers)):

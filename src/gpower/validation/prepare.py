@@ -54,7 +54,7 @@ from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, VariableRules,
 MAX_REMOTE_GRAM_VARIABLES = 4096
 #: Largest number of entries of a sparse table that is made dense for permutation: 2 GB in float64, 1 GB in float32.
 MAX_PERMUTED_ENTRIES = 250_000_000
-#: Largest number of entries of a float32 table that is converted to float64: 32 MB.
+#: Largest number of entries of a table that is copied, to float64 or less what covariates predict: 32 MB.
 MAX_UPCAST_ENTRIES = 4_000_000
 #: Bytes per entry during permutation, and the smallest number of samples drawn from a table that is too large.
 BYTES_PER_PERMUTED_ENTRY, MIN_PERMUTED_SAMPLES = 40, 1000
@@ -406,7 +406,7 @@ class EstimatorInput:
         table, notes = self._validate_covariance(sample_weight) if precomputed else (self, self.preprocessing_notes)
         if table.block_matrix is not None and table.block_matrix.fits_in_memory and table._should_load_into_memory:
             table = table.load_into_memory("A small table is solved in memory")
-        table = table.to_float64() if table._should_upcast else table
+        table = table.to_float64() if table._is_small_array else table
         weight = check_sample_weight(table._balance(sample_weight), self.shape[0], table.X.dtype)
         regression = table._regress_on_covariates(weight)
         should_reduce = self._should_reduce_to_covariance(fit_specs) if reduce is None else reduce
@@ -443,8 +443,10 @@ class EstimatorInput:
         """Return the regression of the variables on the covariates, for checked weights; None without covariates."""
         if self.covariates is None:
             return None
+        center = bool(self.data_params.center)
         with np.errstate(all="ignore"):  # values that are not finite are named later
-            return self.covariates.regress(self.container, weight, bool(self.data_params.center))
+            regression = self.covariates.regress(self.container, weight, center)
+            return regression.compute_residuals(weight, center) if self._is_small_array else regression
 
     @property
     def _should_load_into_memory(self) -> bool:
@@ -452,8 +454,11 @@ class EstimatorInput:
         return self.shape[0] * self.shape[1] <= MAX_DIRECT_ENTRIES
 
     @property
-    def _should_upcast(self) -> bool:
-        """Return whether the table is small enough for float64, which keeps more digits after deflation."""
+    def _is_small_array(self) -> bool:
+        """Return whether the table is an array small enough to be copied: to float64, or less what covariates predict.
+
+        In float64 more digits are left after deflation.
+        """
         return isinstance(self.X, np.ndarray) and self.X.size <= MAX_UPCAST_ENTRIES
 
     def _build_operator(
@@ -530,7 +535,7 @@ class EstimatorInput:
         `part`, (n_samples,) of int on the host, contains for each sample the index of its part, 0 to count − 1; no part
         is empty. Samples have no weights here. Encoded covariates follow the variables as further columns.
         """
-        data = (self.to_float64() if self._should_upcast else self).fill_missing().container
+        data = (self.to_float64() if self._is_small_array else self).fill_missing().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
             moments = compute_container_moments(data, True, False, None, PassCounter())
         check_finite(self.X, self.feature_names, moments.column_norms)
