@@ -99,12 +99,15 @@ def test_a_fit_with_covariates_is_the_fit_to_the_residuals(container, options, w
         np.testing.assert_allclose(to_array(scores), expected.transform(rest), atol=1e-7)
 
 
-@pytest.mark.parametrize("container", [lambda X: X, sp.csr_array], ids=["array", "CSR"])
+@pytest.mark.parametrize("container", ["array", "CSR", "zarr", "Dask", "device"])
 @pytest.mark.parametrize(("n_samples", "n_features"), [(60, 300), (900, 40)], ids=["wide", "tall"])
-def test_larger_tables_are_those_of_the_residuals_as_well(container, n_samples, n_features):
-    X, covariates, _ = make_table(3, n_samples, n_features)
-    expected = GPower(3, cardinality=6).fit(residualize(X, covariates))
-    assert_same_fit(GPower(3, cardinality=6).fit(container(X), covariates=covariates), expected)
+def test_tables_that_are_not_copied_are_those_of_the_residuals_as_well(container, n_samples, n_features, monkeypatch):
+    X, covariates, weight = make_table(3, n_samples, n_features)
+    expected = GPower(3, cardinality=6).fit(residualize(X, covariates, weight), sample_weight=weight)
+    for name in ("MAX_DIRECT_ENTRIES", "MAX_UPCAST_ENTRIES"):
+        monkeypatch.setattr(f"gpower.validation.prepare.{name}", 0)
+    model = GPower(3, cardinality=6).fit(CONTAINERS[container](X), sample_weight=weight, covariates=covariates)
+    assert_same_fit(model, expected)
 
 
 def test_a_sparse_matrix_is_never_densified():
